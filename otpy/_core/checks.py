@@ -1,0 +1,53 @@
+"""How a spec says that a value is wrong: who, what, the value got and the value wanted."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import NoReturn, TypeGuard
+
+from otpy.errors import InvalidSpec
+
+
+def refuse(who: str, what: str, got: object, wanted: str) -> NoReturn:
+    """Raise `InvalidSpec` in the one form that all specs use."""
+    msg = f"{who}: {what} is {got!r}, wanted {wanted}"
+    raise InvalidSpec(msg)
+
+
+def is_number(got: object) -> TypeGuard[float]:
+    """Whether `got` is a number; True and False are none."""
+    return isinstance(got, int | float) and not isinstance(got, bool)
+
+
+def check_number(
+    who: str, what: str, got: object, wanted: str, *, least: float, above: bool = False
+) -> None:
+    """Refuse what is no number of at least, or above, `least`; NaN is never one."""
+    if not is_number(got) or not (got > least if above else got >= least):
+        refuse(who, what, got, wanted)
+
+
+def check_member(who: str, what: str, got: object, enum: type[Enum]) -> None:
+    """Refuse what is no member of `enum`."""
+    if not isinstance(got, enum):
+        refuse(who, what, got, " or ".join(f"{enum.__name__}.{m.name}" for m in enum))
+
+
+def check_kind(who: str, what: str, got: object, kind: type, wanted: str) -> None:
+    """Refuse what is not of `kind`."""
+    if not isinstance(got, kind):
+        refuse(who, what, got, wanted)
+
+
+def check_optional(who: str, what: str, got: object, kind: type) -> None:
+    """Refuse what is neither None nor of `kind`."""
+    if got is not None and not isinstance(got, kind):
+        refuse(who, what, got, f"{kind.__name__}, or None")
+
+
+def check_window(who: str, count: str, n: object, length: str, seconds: object) -> None:
+    """SUP-105 and SUP-106: whole restarts, whole seconds, because the window counts in those."""
+    if isinstance(n, bool) or not isinstance(n, int) or n < 0:
+        refuse(who, count, n, "a whole number of at least 0")
+    if not is_number(seconds) or not (seconds >= 1 and float(seconds).is_integer()):
+        refuse(who, length, seconds, "whole seconds of at least 1")

@@ -1,0 +1,120 @@
+"""What a machine knows of one child."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import TYPE_CHECKING, final
+
+from otpy._core.spec import ChildSpec
+from otpy._core.window import RestartWindow
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from otpy._core.reason import ExitReason
+    from otpy._core.spec import AnySpec
+
+
+class Status(Enum):
+    """Where a child is in its life."""
+
+    UNDEFINED = "undefined"
+    """Known, not running: ended for good, ignored, stopped by hand, or not yet started."""
+    STARTING = "starting"
+    """Its start was asked for; it is not ready yet."""
+    RUNNING = "running"
+    """It is ready, and its end has not been dealt with."""
+    STOPPING = "stopping"
+    """It was told to end."""
+    BACKING_OFF = "backing off"
+    """It ended; its restart is due at a time."""
+    RESTARTING = "restarting"
+    """A restart failed; the next attempt is due at a time, or at once (SUP-612)."""
+
+
+_LIVE = frozenset({Status.STARTING, Status.RUNNING, Status.STOPPING})
+
+
+@final
+class Child:
+    """The record of one child; it outlives the child's incarnations.
+
+    Attributes:
+        spec: Its spec.
+        key: Its key in the child table; the spec's id, made unique by dynamic supervisors.
+        status: Where it is in its life.
+        incarnation: Number of its latest start, from 1; 0 if there was none. Every event names
+            one, so that late news of an earlier life is never charged to the next.
+        restarts: How often it was started again after it ended by itself.
+        last_exit: Why its latest incarnation ended, or did not start; None if it never did.
+        pending: Its own end, noticed while the supervisor was busy and not dealt with yet.
+            Not None implies `status` is RUNNING.
+        due: When its restart is due (monotonic seconds), while it waits for one.
+        token: Number of the timer it waits for; 0 while it waits for none.
+    """
+
+    __slots__ = (
+        "attempt",
+        "due",
+        "incarnation",
+        "key",
+        "last_exit",
+        "pending",
+        "restarts",
+        "spec",
+        "started_at",
+        "status",
+        "token",
+        "window",
+    )
+
+    def __init__(self, spec: AnySpec, key: str) -> None:
+        """Make the record of a child that was never started."""
+        self.spec = spec
+        self.key = key
+        self.status = Status.UNDEFINED
+        self.incarnation = 0
+        self.restarts = 0
+        self.attempt = 0
+        self.started_at = 0.0
+        self.last_exit: ExitReason | None = None
+        self.pending: ExitReason | None = None
+        self.due = 0.0
+        self.token = 0
+        self.window: RestartWindow | None = None
+
+    def __repr__(self) -> str:
+        """Return key, status and incarnation."""
+        return f"<Child {self.key!r} {self.status.value} incarnation={self.incarnation}>"
+
+    @property
+    def waits(self) -> bool:
+        """Whether a restart is due: it can be cut short, or cancelled."""
+        return self.status is Status.BACKING_OFF or self.status is Status.RESTARTING
+
+    @property
+    def live(self) -> bool:
+        """Whether an incarnation was started whose end has not been dealt with."""
+        return self.status in _LIVE
+
+    def own_window(self) -> RestartWindow | None:
+        """Return the restart window of its own, made on first use; None if it has none."""
+        intensity = self.spec.intensity if isinstance(self.spec, ChildSpec) else None
+        if intensity is not None and self.window is None:
+            self.window = RestartWindow(intensity.max_restarts, intensity.within)
+        return self.window
+
+    def next_delay(self, now: float, random: Callable[[], float]) -> float:
+        """Return the seconds to wait before the next restart, and count it.
+
+        A life of at least `reset_after` seconds starts the count anew. A restart that fails is no
+        life: `started_at` is then still that of the one before, which was counted when it ended.
+        """
+        backoff = self.spec.backoff
+        if backoff is None:
+            return 0.0
+        quiet = backoff.reset_after
+        if quiet is not None and self.status is Status.RUNNING and now - self.started_at >= quiet:
+            self.attempt = 0
+        self.attempt += 1
+        return backoff.delay(self.attempt - 1, random)

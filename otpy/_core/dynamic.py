@@ -1,0 +1,288 @@
+"""The supervisor of children that come and go, as a pure state machine; see `machine.py`.
+
+Its children have no order, so nothing waits for anything: each is started, restarted and stopped
+for itself, and all are stopped at once (SUP-709, DYN-14). It needs no agenda and no inbox. That a
+slow start delays no sibling is where it differs from OTP, whose dynamic supervisor runs one start
+at a time.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, assert_never, final
+
+from otpy._core.child import Child, Status
+from otpy._core.outbox import Outbox
+from otpy._core.phase import Phase
+from otpy._core.protocol import (
+    AddChild,
+    Begin,
+    CancelTimer,
+    ChildExited,
+    ChildIgnored,
+    ChildReady,
+    ChildStartFailed,
+    Context,
+    DeleteChild,
+    Effect,
+    Event,
+    Fact,
+    Failure,
+    Finish,
+    KillAsked,
+    Query,
+    Ready,
+    Refusal,
+    Reply,
+    RestartChild,
+    RetryNow,
+    ShutdownAsked,
+    Start,
+    Stop,
+    Tell,
+    TerminateChild,
+    TimerDue,
+)
+from otpy._core.reason import (
+    ExitReason,
+    Killed,
+    Normal,
+    Restart,
+    Shutdown,
+    Verdict,
+    is_reported,
+    verdict,
+)
+from otpy._core.spec import BRUTAL_KILL, DynamicSpec
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+@final
+class DynamicMachine:
+    """Decides for one dynamic supervisor.
+
+    Attributes:
+        spec: The supervisor's spec.
+        phase: Where it is in its life.
+        children: Its children by key, in start order. The key is the spec's id, with `#n` added
+            where a sibling has that id: equal ids are fine (DYN-03).
+    """
+
+    __slots__ = (
+        "_ending",
+        "_out",
+        "_serial",
+        "_starters",
+        "_stoppers",
+        "children",
+        "phase",
+        "spec",
+    )
+
+    def __init__(self, spec: DynamicSpec, random: Callable[[], float]) -> None:
+        """Make a machine without children; `random` serves the jitter of backoffs."""
+        self.spec = spec
+        self.phase = Phase.STARTING
+        self.children: dict[str, Child] = {}
+        self._out = Outbox(spec.intensity, spec.period, random)
+        self._ending = Finish(Normal())
+        self._serial = 1
+        self._starters: dict[str, object] = {}  # who waits for a child's first start
+        self._stoppers: dict[str, list[object]] = {}  # who waits for a child's end
+
+    @property
+    def settled(self) -> bool:
+        """Whether no child is being started or stopped."""
+        busy = (Status.STARTING, Status.STOPPING)
+        return not any(child.status in busy for child in self.children.values())
+
+    def handle(self, event: Event, now: float) -> list[Effect]:
+        """Take one event at `now` (seconds, monotonic) and return what to do, in order."""
+        effects = self._out.begin(now)
+        match event:
+            case Begin():
+                self.phase = Phase.RUNNING
+                self._out.add(Ready())
+            case ChildExited() | ChildReady() | ChildStartFailed() | ChildIgnored():
+                child = self.children.get(event.key)
+                if child is not None and child.incarnation == event.incarnation:
+                    self._hear(child, event)
+            case TimerDue():
+                child = self.children.get(event.key)
+                if child is not None and child.waits and child.token == event.token:
+                    self._retry(child)
+            case ShutdownAsked():
+                self._shut_down(Finish(event.reason), kill=False)
+            case KillAsked():
+                self._shut_down(Finish(Killed(), self._ending.failure), kill=True)
+            case _ if self.phase is not Phase.RUNNING:
+                self._out.refuse(event.ref, Refusal.NOT_RUNNING)
+            case AddChild():
+                self._add(event)
+            case Query():
+                self._out.show(event.ref, self.children)
+            case TerminateChild() | RetryNow():
+                child = self.children.get(event.key)
+                if child is None:
+                    self._out.refuse(event.ref, Refusal.NOT_FOUND)
+                else:
+                    self._by_hand(child, event)
+            case RestartChild() | DeleteChild():  # DYN-16: a child that ended is forgotten
+                self._out.refuse(event.ref, Refusal.NOT_FOUND)
+            case _:
+                assert_never(event)
+        if self.phase is Phase.STOPPING and not self.children:
+            self.phase = Phase.ENDED
+            self._out.add(Tell(Fact.ENDED, reason=self._ending.reason))
+            self._out.add(self._ending)
+        return effects
+
+    def _hear(
+        self, child: Child, event: ChildExited | ChildReady | ChildStartFailed | ChildIgnored
+    ) -> None:
+        """Take news of a child's present incarnation."""
+        if child.status is Status.STOPPING:
+            if not isinstance(event, ChildReady):  # it became ready while it was being stopped
+                self._gone(child, Shutdown() if isinstance(event, ChildIgnored) else event.reason)
+        elif child.status is Status.RUNNING:
+            if isinstance(event, ChildExited):
+                self._exited(child, event.reason)
+        elif child.status is Status.STARTING:
+            self._hear_of_start(child, event)
+
+    def _hear_of_start(
+        self, child: Child, event: ChildExited | ChildReady | ChildStartFailed | ChildIgnored
+    ) -> None:
+        match event:
+            case ChildReady():
+                child.status = Status.RUNNING
+                child.started_at = self._out.now
+                self._out.tell(Fact.STARTED, child)
+                if child.key in self._starters:
+                    self._out.add(Reply(self._starters.pop(child.key), child))
+            case ChildIgnored():  # DYN-08, DYN-09
+                if child.key in self._starters:
+                    self._out.add(Reply(self._starters.pop(child.key)))
+                del self.children[child.key]
+            case ChildStartFailed() | ChildExited():
+                self._start_failed(child, event.reason)
+
+    # --- starting and restarting -----------------------------------------------------------------
+
+    def _add(self, event: AddChild) -> None:
+        limit = self.spec.max_children
+        if isinstance(limit, int) and len(self.children) >= limit:
+            self._out.refuse(event.ref, Refusal.MAX_CHILDREN)
+            return
+        key = event.spec.id
+        while key in self.children:
+            self._serial += 1
+            key = f"{event.spec.id}#{self._serial}"
+        child = self.children[key] = Child(event.spec, key)
+        self._starters[key] = event.ref
+        self._start(child)
+
+    def _start(self, child: Child) -> None:
+        if child.incarnation:
+            child.restarts += 1
+        child.incarnation += 1
+        child.status = Status.STARTING
+        self._out.add(Start(child, child.incarnation))
+
+    def _start_failed(self, child: Child, reason: ExitReason) -> None:
+        child.last_exit = reason
+        by_hand = child.key in self._starters
+        self._out.tell(Fact.START_FAILED, child, reason, None if by_hand else Context.START_ERROR)
+        if by_hand:
+            self._out.refuse(self._starters.pop(child.key), Refusal.START_FAILED, child, reason)
+            del self.children[child.key]
+        else:
+            self._out.set_timer(child, Status.RESTARTING, self._out.next_delay(child))
+
+    def _exited(self, child: Child, reason: ExitReason) -> None:
+        """A child ended by itself (section 4, DYN-17)."""
+        child.last_exit = reason
+        restart = child.spec.restart
+        context = Context.CHILD_TERMINATED if is_reported(restart, reason) else None
+        self._out.tell(Fact.EXITED, child, reason, context)
+        if verdict(restart, reason) is not Verdict.RESTART:
+            del self.children[child.key]
+            return
+        delay = self._out.next_delay(child)
+        if self._allowed(child):
+            self._out.tell(Fact.RESTARTING, child, reason, delay=delay)
+            if delay > 0:
+                self._out.set_timer(child, Status.BACKING_OFF, delay)
+            else:
+                self._start(child)
+
+    def _retry(self, child: Child) -> None:
+        """The restart of `child` is due. One that failed before is counted again (DYN-10)."""
+        child.token = 0
+        if child.status is Status.BACKING_OFF or self._allowed(child):
+            self._start(child)
+
+    def _allowed(self, child: Child) -> bool:
+        """Count a restart; if it is one too many, give up the child or the supervisor."""
+        outcome = self._out.count(child)
+        if outcome is None:
+            return True
+        del self.children[child.key]
+        if isinstance(outcome, Failure):
+            self._shut_down(Finish(Shutdown(), outcome), kill=False)
+        return False
+
+    # --- stopping --------------------------------------------------------------------------------
+
+    def _by_hand(self, child: Child, event: TerminateChild | RetryNow) -> None:
+        match event:
+            case RetryNow():
+                self._out.add(Reply(event.ref, child if child.waits else None))
+                if child.waits:
+                    self._out.add(CancelTimer(child))
+                    self._retry(child)
+            case TerminateChild() if child.waits:
+                self._out.cancel_timer(child)
+                del self.children[child.key]
+                self._out.add(Reply(event.ref))
+            case TerminateChild():
+                self._stoppers.setdefault(child.key, []).append(event.ref)
+                self._stop(child, kill=False)
+
+    def _stop(self, child: Child, *, kill: bool) -> None:
+        if child.waits:
+            self._out.cancel_timer(child)
+            del self.children[child.key]
+        elif kill or child.status is not Status.STOPPING:
+            if child.key in self._starters:
+                self._out.refuse(self._starters.pop(child.key), Refusal.NOT_RUNNING, child)
+            child.status = Status.STOPPING
+            self._out.add(Stop(child, kill=kill or child.spec.shutdown is BRUTAL_KILL))
+
+    def _gone(self, child: Child, reason: ExitReason) -> None:
+        """A child that was told to end has ended."""
+        child.status = Status.UNDEFINED
+        child.last_exit = reason
+        del self.children[child.key]
+        context = None if _is_expected(child, reason) else Context.SHUTDOWN_ERROR
+        self._out.tell(Fact.STOPPED, child, reason, context)
+        for ref in self._stoppers.pop(child.key, ()):
+            self._out.add(Reply(ref))
+
+    def _shut_down(self, ending: Finish, *, kill: bool) -> None:
+        """Stop everything at once, or kill what is left of a stop in progress."""
+        if self.phase is Phase.ENDED or (self.phase is Phase.STOPPING and not kill):
+            return
+        self.phase = Phase.STOPPING
+        self._ending = ending
+        for child in reversed(list(self.children.values())):
+            self._stop(child, kill=kill)
+
+
+def _is_expected(child: Child, reason: ExitReason) -> bool:
+    """Whether a child that was told to end did so as it should (DYN-15)."""
+    if child.spec.shutdown is BRUTAL_KILL:
+        return isinstance(reason, Killed)
+    permanent = child.spec.restart is Restart.PERMANENT
+    return isinstance(reason, Shutdown) or (isinstance(reason, Normal) and not permanent)

@@ -1,0 +1,54 @@
+"""Restart accounting of one supervisor: which restart is one too many."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING, final
+
+from otpy._core.protocol import Failure, Restarted
+from otpy._core.reason import Normal
+from otpy._core.spec import ChildSpec, Then
+from otpy._core.window import RestartWindow
+
+if TYPE_CHECKING:
+    from otpy._core.child import Child
+
+
+@final
+class RestartLimits:
+    """The supervisor's own window, those of children that have one, and the history of both."""
+
+    __slots__ = ("_history", "_intensity", "_period", "_window")
+
+    def __init__(self, intensity: int, period: float) -> None:
+        """Allow `intensity` restarts within any `period` seconds (SUP-503)."""
+        self._intensity = intensity
+        self._period = period
+        self._window = RestartWindow(intensity, period)
+        self._history: deque[Restarted] = deque(maxlen=intensity + 1)
+
+    def count(self, child: Child, now: float) -> Failure | Then | None:
+        """Count one restart of `child`, decided at `now` (SUP-501).
+
+        Returns:
+            None if it is allowed; `Then.GIVE_UP` if the child must go and its siblings stay; a
+            `Failure` if the supervisor must give up.
+        """
+        reason = child.last_exit or Normal()
+        own = child.own_window()
+        self._history.append(Restarted(now, child.key, child.incarnation, reason))
+        window = self._window if own is None else own  # not `or`: an empty window is false
+        if window.add(now):
+            return None
+        intensity = child.spec.intensity if isinstance(child.spec, ChildSpec) else None
+        if intensity is None:
+            limit = _words(self._intensity, self._period)
+        elif intensity.then is Then.GIVE_UP:
+            return Then.GIVE_UP
+        else:
+            limit = _words(intensity.max_restarts, intensity.within)
+        return Failure(child.key, reason, history=tuple(self._history), limit=limit)
+
+
+def _words(intensity: int, period: float) -> str:
+    return f"more than {intensity} restart{'s' * (intensity != 1)} in {period:g} s"

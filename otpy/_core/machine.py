@@ -1,0 +1,500 @@
+"""The supervisor of a fixed list of children, as a pure state machine.
+
+Rules of this file, and of `dynamic.py` beside it:
+
+- Every decision about who is started, stopped or restarted is taken here; nothing awaits, reads a
+  clock or logs.
+- One operation is in progress at a time. It is an agenda of starts and stops, worked off one step
+  after the other; a step waits for one child.
+- What arrives meanwhile waits in the inbox, in order of arrival, as in an Erlang mailbox. A child
+  whose own end waits there is not waited for when its turn to be stopped comes (SUP-608, SUP-713).
+- Every event names an incarnation, and late news of an earlier one is dropped.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from enum import Enum, auto
+from typing import TYPE_CHECKING, assert_never, final
+
+from otpy._core.child import Child, Status
+from otpy._core.outbox import Outbox
+from otpy._core.phase import Phase
+from otpy._core.protocol import (
+    AddChild,
+    Begin,
+    CancelTimer,
+    ChildExited,
+    ChildIgnored,
+    ChildReady,
+    ChildStartFailed,
+    Context,
+    DeleteChild,
+    Effect,
+    Event,
+    Fact,
+    Failure,
+    Finish,
+    Hurry,
+    KillAsked,
+    Query,
+    Ready,
+    Refusal,
+    Reply,
+    Request,
+    RestartChild,
+    RetryNow,
+    ShutdownAsked,
+    Start,
+    Stop,
+    Tell,
+    TerminateChild,
+    TimerDue,
+)
+from otpy._core.reason import (
+    ExitReason,
+    FailedToStart,
+    Killed,
+    Normal,
+    Restart,
+    Shutdown,
+    Verdict,
+    is_expected,
+    is_reported,
+    verdict,
+)
+from otpy._core.spec import BRUTAL_KILL, AutoShutdown, Strategy, SupervisorSpec
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+class _Operation(Enum):
+    """What the agenda in progress is for."""
+
+    INIT = auto()
+    RESTART = auto()
+    ADD = auto()
+    START_BY_HAND = auto()
+    TERMINATE = auto()
+    SHUTDOWN = auto()
+    KILL = auto()
+
+
+# A start that somebody asked for is no error: he is told (SUP-803, SUP-805).
+_START_CONTEXTS: dict[_Operation | None, Context] = {
+    _Operation.INIT: Context.START_ERROR,
+    _Operation.RESTART: Context.START_ERROR,
+    _Operation.SHUTDOWN: Context.SHUTDOWN_ERROR,
+}
+
+
+@final
+class SupervisorMachine:
+    """Decides for one supervisor.
+
+    Attributes:
+        spec: The supervisor's spec.
+        phase: Where it is in its life.
+        children: The child table, in start order (OTP's termination order is its reverse).
+    """
+
+    __slots__ = (
+        "_agenda",
+        "_awaited",
+        "_ending",
+        "_inbox",
+        "_left",
+        "_operation",
+        "_out",
+        "_ref",
+        "children",
+        "phase",
+        "spec",
+    )
+
+    def __init__(self, spec: SupervisorSpec, random: Callable[[], float]) -> None:
+        """Make a machine that has started nothing; `random` serves the jitter of backoffs."""
+        self.spec = spec
+        self.phase = Phase.STARTING
+        self.children = {child.id: Child(child, child.id) for child in spec.children}
+        self._out = Outbox(spec.intensity, spec.period, random)
+        self._inbox: deque[ChildExited | TimerDue | Request] = deque()
+        self._operation: _Operation | None = None
+        self._ref: object = None  # of the request in progress
+        self._agenda: deque[tuple[Callable[[Child], None], Child]] = deque()
+        self._awaited: Child | None = None  # its start or its stop is in progress
+        self._ending = Finish(Normal())
+        self._left = 0  # children being killed
+
+    @property
+    def settled(self) -> bool:
+        """Whether nothing is in progress and nothing waits to be dealt with."""
+        return self._operation is None and not self._inbox
+
+    def handle(self, event: Event, now: float) -> list[Effect]:
+        """Take one event at `now` (seconds, monotonic) and return what to do, in order."""
+        effects = self._out.begin(now)
+        match event:
+            case ChildExited() | ChildReady() | ChildStartFailed() | ChildIgnored():
+                child = self.children.get(event.key)
+                if child is not None and child.incarnation == event.incarnation:
+                    self._hear(child, event)
+            case ShutdownAsked():
+                self._shut_down(event.reason)
+            case KillAsked():
+                self._kill()
+            case Begin():
+                self._operation = _Operation.INIT
+                self._agenda.extend((self._start, child) for child in self.children.values())
+            case TimerDue():
+                self._inbox.append(event)
+            case _:
+                if self.phase is Phase.STARTING or self.phase is Phase.RUNNING:
+                    self._inbox.append(event)
+                else:
+                    self._out.refuse(event.ref, Refusal.NOT_RUNNING)
+        self._advance()
+        return effects
+
+    # --- the one operation in progress -----------------------------------------------------------
+
+    def _advance(self) -> None:
+        """Work on until a child must be waited for, or nothing is left to do."""
+        while self._awaited is None:
+            if self._agenda:
+                step, child = self._agenda.popleft()
+                step(child)
+            elif self._operation is not None:
+                if self._left:
+                    return
+                self._complete(self._operation)
+            elif self._inbox and self.phase is Phase.RUNNING:
+                self._serve(self._inbox.popleft())
+            else:
+                return
+
+    def _complete(self, operation: _Operation) -> None:
+        self._operation = None
+        match operation:
+            case _Operation.INIT:
+                self.phase = Phase.RUNNING
+                self._out.add(Ready())
+            case _Operation.TERMINATE:
+                self._out.add(Reply(self._ref))
+            case _Operation.SHUTDOWN | _Operation.KILL:
+                self.phase = Phase.ENDED
+                self._inbox.clear()
+                self._out.add(Tell(Fact.ENDED, reason=self._ending.reason))
+                self._out.add(self._ending)
+            case _Operation.RESTART | _Operation.ADD | _Operation.START_BY_HAND:
+                pass
+
+    def _hear(
+        self, child: Child, event: ChildExited | ChildReady | ChildStartFailed | ChildIgnored
+    ) -> None:
+        """Take news of a child's present incarnation."""
+        if child.status is Status.STOPPING:
+            if not isinstance(event, ChildReady):  # it became ready while it was being killed
+                gone = Shutdown() if isinstance(event, ChildIgnored) else event.reason
+                self._gone(child, gone)
+        elif child.status is Status.RUNNING:
+            if isinstance(event, ChildExited) and child.pending is None:
+                child.pending = event.reason
+                self._inbox.append(event)
+        elif child.status is Status.STARTING:
+            self._awaited = None
+            hurried = self._operation is _Operation.SHUTDOWN
+            match event:
+                case ChildReady():
+                    self._started(child)
+                case ChildIgnored():
+                    self._ignored(child)
+                case ChildStartFailed() | ChildExited():
+                    self._start_failed(child, event.reason)
+            if hurried:
+                self._plan_stops()  # the shutdown waited for this start
+
+    # --- starting --------------------------------------------------------------------------------
+
+    def _start(self, child: Child) -> None:
+        if self._operation is _Operation.RESTART and child.incarnation:
+            child.restarts += 1
+        child.incarnation += 1
+        child.status = Status.STARTING
+        self._awaited = child
+        self._out.add(Start(child, child.incarnation))
+
+    def _started(self, child: Child) -> None:
+        child.status = Status.RUNNING
+        child.started_at = self._out.now
+        self._out.tell(Fact.STARTED, child)
+        if self._operation is _Operation.ADD or self._operation is _Operation.START_BY_HAND:
+            self._out.add(Reply(self._ref, child))
+
+    def _ignored(self, child: Child) -> None:
+        """SUP-310 to SUP-313: not started, not failed."""
+        child.status = Status.UNDEFINED
+        if child.spec.restart is Restart.TEMPORARY:
+            del self.children[child.key]
+        if self._operation is _Operation.ADD or self._operation is _Operation.START_BY_HAND:
+            self._out.add(Reply(self._ref))
+
+    def _start_failed(self, child: Child, reason: ExitReason) -> None:
+        child.status = Status.UNDEFINED
+        child.last_exit = reason
+        context = _START_CONTEXTS.get(self._operation)
+        self._out.tell(Fact.START_FAILED, child, reason, context)
+        match self._operation:
+            case _Operation.INIT:  # SUP-306, SUP-309: final at once
+                failure = Failure(child.key, reason)
+                self._shut_down(Shutdown(FailedToStart(child.key, reason)), failure)
+            case _Operation.RESTART:  # SUP-612: later siblings stay down, a retry is posted
+                self._agenda.clear()
+                self._out.set_timer(child, Status.RESTARTING, self._out.next_delay(child))
+            case _Operation.ADD:  # SUP-803: the spec is discarded
+                del self.children[child.key]
+                self._out.refuse(self._ref, Refusal.START_FAILED, child, reason)
+            case _Operation.START_BY_HAND:  # SUP-805
+                self._out.refuse(self._ref, Refusal.START_FAILED, child, reason)
+            case _:
+                pass
+
+    # --- stopping --------------------------------------------------------------------------------
+
+    def _stop(self, child: Child) -> None:
+        if child.pending is not None:
+            reason, child.pending = child.pending, None  # SUP-713: its notice is consumed here
+            self._gone(child, reason)
+        elif child.status is Status.RUNNING:
+            child.status = Status.STOPPING
+            self._awaited = child
+            self._out.add(Stop(child, kill=child.spec.shutdown is BRUTAL_KILL))
+        elif child.waits:
+            self._out.cancel_timer(child)
+
+    def _gone(self, child: Child, reason: ExitReason) -> None:
+        """A child that was told to end has ended."""
+        if self._awaited is child:
+            self._awaited = None
+        elif child.status is Status.STOPPING:
+            self._left -= 1
+        child.status = Status.UNDEFINED
+        child.last_exit = reason
+        spec = child.spec
+        expected = is_expected(spec.restart, reason, brutal=spec.shutdown is BRUTAL_KILL)
+        context = None if expected else Context.SHUTDOWN_ERROR
+        self._out.tell(Fact.STOPPED, child, reason, context)
+        if spec.restart is Restart.TEMPORARY:
+            del self.children[child.key]  # SUP-606, SUP-806
+
+    def _shut_down(self, reason: ExitReason, failure: Failure | None = None) -> None:
+        """Stop everything in reverse, then finish.
+
+        A start in progress is not cut off but hurried, so that its child is stopped in order; the
+        starts after it are dropped. OTP would start them all first (SUP-317).
+        """
+        if self.phase is Phase.STOPPING or self.phase is Phase.ENDED:
+            return
+        self._close(Finish(reason, failure))
+        self._operation = _Operation.SHUTDOWN
+        if self._awaited is None:
+            self._plan_stops()
+        elif self._awaited.status is Status.STARTING:
+            self._out.add(Hurry(self._awaited))
+        else:
+            self._plan_stops()  # the one being stopped now is skipped: its turn has come already
+
+    def _kill(self) -> None:
+        """Kill everything at once; whoever refuses is given up by the runtime (SUP-719)."""
+        if self.phase is Phase.ENDED or self._operation is _Operation.KILL:
+            return
+        self._close(Finish(Killed(), self._ending.failure))
+        self._operation = _Operation.KILL
+        self._awaited = None
+        for child in list(self.children.values()):
+            if child.pending is not None:
+                self._stop(child)
+            elif child.live:
+                child.status = Status.STOPPING
+                self._left += 1
+                self._out.add(Stop(child, kill=True))
+
+    def _close(self, ending: Finish) -> None:
+        """Take no more requests, and answer those that wait."""
+        self.phase = Phase.STOPPING
+        self._ending = ending
+        if self._operation in (_Operation.ADD, _Operation.START_BY_HAND, _Operation.TERMINATE):
+            self._out.refuse(self._ref, Refusal.NOT_RUNNING)
+        for event in self._inbox:
+            if not isinstance(event, ChildExited | TimerDue):
+                self._out.refuse(event.ref, Refusal.NOT_RUNNING)
+        self._inbox.clear()
+        self._agenda.clear()
+        for child in self.children.values():
+            if child.waits:
+                self._out.cancel_timer(child)
+
+    def _plan_stops(self) -> None:
+        self._agenda.extend((self._stop, c) for c in reversed(self.children.values()) if c.live)
+
+    # --- one event at a time ---------------------------------------------------------------------
+
+    def _serve(self, event: ChildExited | TimerDue | Request) -> None:
+        """Deal with the next thing in the inbox; nothing is in progress."""
+        match event:
+            case ChildExited():
+                child = self.children.get(event.key)
+                if child and child.incarnation == event.incarnation and child.pending is not None:
+                    self._exited(child, child.pending)
+            case TimerDue():
+                child = self.children.get(event.key)
+                if child and child.waits and child.token == event.token:
+                    self._retry(child)
+            case AddChild():
+                self._add(event)
+            case Query():
+                self._out.show(event.ref, self.children)
+            case TerminateChild() | RestartChild() | DeleteChild() | RetryNow():
+                child = self.children.get(event.key)
+                if child is None:
+                    self._out.refuse(event.ref, Refusal.NOT_FOUND)
+                else:
+                    self._by_hand(child, event)
+            case _:
+                assert_never(event)
+
+    def _exited(self, child: Child, reason: ExitReason) -> None:
+        """A child ended by itself (section 4)."""
+        child.pending = None
+        child.last_exit = reason
+        restart = child.spec.restart
+        context = Context.CHILD_TERMINATED if is_reported(restart, reason) else None
+        self._out.tell(Fact.EXITED, child, reason, context)
+        what = verdict(restart, reason)
+        if what is Verdict.RESTART:
+            self._restart(child)
+            return
+        child.status = Status.UNDEFINED
+        if what is Verdict.FORGET:
+            del self.children[child.key]
+        if child.spec.significant:
+            self._lost_significant()
+
+    def _lost_significant(self) -> None:
+        """SUP-901 to SUP-904: the supervisor may end with it."""
+        auto_shutdown = self.spec.auto_shutdown
+        if auto_shutdown is AutoShutdown.ALL_SIGNIFICANT and any(
+            child.spec.significant and child.status is not Status.UNDEFINED
+            for child in self.children.values()
+        ):
+            return
+        self._shut_down(Shutdown())
+
+    # --- restarting ------------------------------------------------------------------------------
+
+    def _restart(self, child: Child) -> None:
+        """Restart `child` and whom the strategy adds, now or after its delay, if allowed."""
+        reason = child.last_exit
+        delay = self._out.next_delay(child)
+        if not self._allowed(child):
+            return
+        child.status = Status.UNDEFINED
+        group = self._affected(child)
+        # A member that is backing off already keeps its delay: the group waits for the longest.
+        delay = max([delay, *(c.due - self._out.now for c in group if c.waits)])
+        self._out.tell(Fact.RESTARTING, child, reason, delay=delay)
+        self._plan_restart(child, group, start=delay <= 0)
+        if delay > 0:
+            self._out.set_timer(child, Status.BACKING_OFF, delay)
+
+    def _retry(self, child: Child) -> None:
+        """The restart of `child` is due. One that failed before is counted again (SUP-614)."""
+        child.token = 0
+        group = self._affected(child)
+        if child.status is Status.BACKING_OFF or self._allowed(child):
+            child.status = Status.UNDEFINED
+            self._plan_restart(child, group, start=True)
+        elif self.phase is Phase.RUNNING:  # it was given up; its group is brought up without it
+            self._operation = _Operation.RESTART
+            for member in group:
+                if member is not child and member.status is Status.UNDEFINED:
+                    self._agenda.append((self._start, member))
+
+    def _allowed(self, child: Child) -> bool:
+        """Count a restart; if it is one too many, give up the child or the supervisor."""
+        outcome = self._out.count(child)
+        if outcome is None:
+            return True
+        child.status = Status.UNDEFINED
+        if isinstance(outcome, Failure):
+            self._shut_down(Shutdown(), outcome)  # SUP-509
+        else:
+            del self.children[child.key]
+            if child.spec.significant:
+                self._lost_significant()
+        return False
+
+    def _affected(self, failed: Child) -> list[Child]:
+        """Return the failed child and those the strategy restarts with it, in start order."""
+        match self.spec.strategy:
+            case Strategy.ONE_FOR_ONE:
+                return [failed]
+            case Strategy.ONE_FOR_ALL:
+                return list(self.children.values())
+            case Strategy.REST_FOR_ONE:
+                group = list(self.children.values())
+                return group[group.index(failed) :]
+
+    def _plan_restart(self, failed: Child, group: list[Child], *, start: bool) -> None:
+        """Stop the group in reverse (SUP-605), then start every member (SUP-607)."""
+        self._operation = _Operation.RESTART
+        for child in reversed(group):
+            if child is not failed and (child.live or child.waits):
+                self._agenda.append((self._stop, child))
+        if start:
+            for child in group:
+                if child.spec.restart is not Restart.TEMPORARY:
+                    self._agenda.append((self._start, child))
+
+    # --- requests --------------------------------------------------------------------------------
+
+    def _add(self, event: AddChild) -> None:
+        key = event.spec.id
+        present = self.children.get(key)
+        if present is not None:
+            running = present.status is Status.RUNNING
+            refusal = Refusal.ALREADY_STARTED if running else Refusal.ALREADY_PRESENT
+            self._out.refuse(event.ref, refusal, present)
+            return
+        child = self.children[key] = Child(event.spec, key)
+        self._begin(_Operation.ADD, event.ref, self._start, child)
+
+    def _by_hand(
+        self, child: Child, event: TerminateChild | RestartChild | DeleteChild | RetryNow
+    ) -> None:
+        """The table of section 8. `ok` for a child that does not run is a reply without one."""
+        match event:
+            case TerminateChild():
+                self._begin(_Operation.TERMINATE, event.ref, self._stop, child)
+            case RetryNow():
+                self._out.add(Reply(event.ref, child if child.waits else None))
+                if child.waits:
+                    self._out.add(CancelTimer(child))
+                    self._retry(child)
+            case _ if child.live:
+                self._out.refuse(event.ref, Refusal.RUNNING, child)
+            case _ if child.waits:
+                self._out.refuse(event.ref, Refusal.RESTARTING, child)
+            case RestartChild():
+                self._begin(_Operation.START_BY_HAND, event.ref, self._start, child)
+            case DeleteChild():
+                del self.children[child.key]
+                self._out.add(Reply(event.ref))
+
+    def _begin(
+        self, operation: _Operation, ref: object, step: Callable[[Child], None], child: Child
+    ) -> None:
+        self._operation = operation
+        self._ref = ref
+        self._agenda.append((step, child))

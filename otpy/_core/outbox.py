@@ -1,0 +1,108 @@
+"""What both machines share: the list of effects, timers, and the restart accounting."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, final
+
+from otpy._core.child import Child, Status
+from otpy._core.limits import RestartLimits
+from otpy._core.protocol import (
+    CancelTimer,
+    Context,
+    Effect,
+    Fact,
+    Failure,
+    Refusal,
+    Reply,
+    SetTimer,
+    Tell,
+)
+from otpy._core.spec import Then
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from otpy._core.reason import ExitReason
+
+
+@final
+class Outbox:
+    """Collects the effects of one event.
+
+    Attributes:
+        effects: The effects so far, in order.
+        now: Time of the event, in monotonic seconds.
+    """
+
+    __slots__ = ("_limits", "_random", "_tokens", "effects", "now")
+
+    def __init__(self, intensity: int, period: float, random: Callable[[], float]) -> None:
+        """Allow `intensity` restarts in `period` seconds; `random` serves the jitter."""
+        self._limits = RestartLimits(intensity, period)
+        self._random = random
+        self._tokens = 0
+        self.effects: list[Effect] = []
+        self.now = 0.0
+
+    def begin(self, now: float) -> list[Effect]:
+        """Start a new list of effects, and return it."""
+        self.now = now
+        self.effects = []
+        return self.effects
+
+    def add(self, effect: Effect) -> None:
+        """Append an effect."""
+        self.effects.append(effect)
+
+    def tell(
+        self,
+        fact: Fact,
+        child: Child,
+        reason: ExitReason | None = None,
+        context: Context | None = None,
+        delay: float = 0.0,
+    ) -> None:
+        """Append a fact about the present incarnation of `child`."""
+        life, restarts = child.incarnation, child.restarts
+        self.effects.append(Tell(fact, child, life, reason, context, delay, restarts))
+
+    def refuse(
+        self,
+        ref: object,
+        refusal: Refusal,
+        child: Child | None = None,
+        reason: ExitReason | None = None,
+    ) -> None:
+        """Refuse the request `ref`."""
+        self.effects.append(Reply(ref, child, refusal, reason))
+
+    def show(self, ref: object, children: Mapping[str, Child]) -> None:
+        """Answer the query `ref` with `children` as they are now."""
+        rows = tuple((child, child.status) for child in children.values())
+        self.effects.append(Reply(ref, rows=rows))
+
+    def next_delay(self, child: Child) -> float:
+        """Return the seconds to wait before the next restart of `child`, and count it."""
+        return child.next_delay(self.now, self._random)
+
+    def set_timer(self, child: Child, status: Status, delay: float) -> None:
+        """Let `child` wait for a restart that is due in `delay` seconds."""
+        self._tokens += 1
+        child.status = status
+        child.token = self._tokens
+        child.due = self.now + delay
+        self.effects.append(SetTimer(child, child.token, delay))
+
+    def cancel_timer(self, child: Child) -> None:
+        """Let `child` wait no longer; it is not running."""
+        child.status = Status.UNDEFINED
+        child.token = 0
+        self.effects.append(CancelTimer(child))
+
+    def count(self, child: Child) -> Failure | Then | None:
+        """Count a restart of `child` and report it if it is one too many; see `RestartLimits`."""
+        outcome = self._limits.count(child, self.now)
+        if outcome is not None:
+            fact = Fact.CHILD_GAVE_UP if isinstance(outcome, Then) else Fact.GAVE_UP
+            self.tell(fact, child, child.last_exit, Context.SHUTDOWN)
+        return outcome

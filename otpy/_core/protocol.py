@@ -1,0 +1,342 @@
+"""What goes into a machine (events) and what comes out (effects).
+
+These are made on hot paths, where a frozen class costs three times as much to build as a mutable
+one; they never leave otpy and nobody changes them.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import TYPE_CHECKING, TypeAlias, final
+
+from attrs import define, field, frozen
+
+if TYPE_CHECKING:
+    from otpy._core.child import Child, Status
+    from otpy._core.reason import ExitReason
+    from otpy._core.spec import AnySpec
+
+# --- events -------------------------------------------------------------------------------------
+
+
+@final
+@define
+class Begin:
+    """Start all initial children."""
+
+
+@final
+@define
+class ChildReady:
+    """A child that was started is ready."""
+
+    key: str
+    incarnation: int
+
+
+@final
+@define
+class ChildStartFailed:
+    """A child that was started ended, with `reason`, before it was ready."""
+
+    key: str
+    incarnation: int
+    reason: ExitReason
+
+
+@final
+@define
+class ChildIgnored:
+    """A child that was started declined to run."""
+
+    key: str
+    incarnation: int
+
+
+@final
+@define
+class ChildExited:
+    """A child that had been ready has ended, with `reason`. Exactly one per incarnation."""
+
+    key: str
+    incarnation: int
+    reason: ExitReason
+
+
+@final
+@define
+class TimerDue:
+    """The timer with this token, set for this child, is due."""
+
+    key: str
+    token: int
+
+
+@final
+@define
+class ShutdownAsked:
+    """Stop all children in reverse, then finish with `reason`."""
+
+    reason: ExitReason
+
+
+@final
+@define
+class KillAsked:
+    """Kill all children at once, then finish; whatever was in progress is dropped."""
+
+
+@final
+@define
+class AddChild:
+    """Request `ref`: start one more child."""
+
+    ref: object
+    spec: AnySpec
+
+
+@final
+@define
+class TerminateChild:
+    """Request `ref`: stop a child, or cancel its restart."""
+
+    ref: object
+    key: str
+
+
+@final
+@define
+class RestartChild:
+    """Request `ref`: start a child that is not running."""
+
+    ref: object
+    key: str
+
+
+@final
+@define
+class DeleteChild:
+    """Request `ref`: forget a child that is not running."""
+
+    ref: object
+    key: str
+
+
+@final
+@define
+class RetryNow:
+    """Request `ref`: do not wait any longer for the restart of a child."""
+
+    ref: object
+    key: str
+
+
+@final
+@define
+class Query:
+    """Request `ref`: answer with the child table when everything before it is dealt with."""
+
+    ref: object
+
+
+Request: TypeAlias = AddChild | TerminateChild | RestartChild | DeleteChild | RetryNow | Query
+Event: TypeAlias = (
+    Begin
+    | ChildReady
+    | ChildStartFailed
+    | ChildIgnored
+    | ChildExited
+    | TimerDue
+    | ShutdownAsked
+    | KillAsked
+    | Request
+)
+
+# --- effects ------------------------------------------------------------------------------------
+
+
+@final
+@define
+class Start:
+    """Start this child; answer with ready, start failed or ignored."""
+
+    child: Child
+    incarnation: int
+
+
+@final
+@define
+class Hurry:
+    """A shutdown waits for this child's start: end it if it outlasts its shutdown limit."""
+
+    child: Child
+
+
+@final
+@define
+class Stop:
+    """Make this child end; answer with exited. `kill` skips the asking."""
+
+    child: Child
+    kill: bool
+
+
+@final
+@define
+class SetTimer:
+    """Send `TimerDue` after `delay` seconds; 0 means at the end of what is ready to run."""
+
+    child: Child
+    token: int
+    delay: float
+
+
+@final
+@define
+class CancelTimer:
+    """Forget this child's timer."""
+
+    child: Child
+
+
+class Refusal(Enum):
+    """Why a request was refused."""
+
+    ALREADY_STARTED = "already started"
+    ALREADY_PRESENT = "already present"
+    NOT_FOUND = "not found"
+    RUNNING = "running"
+    RESTARTING = "restarting"
+    MAX_CHILDREN = "max children"
+    START_FAILED = "start failed"
+    NOT_RUNNING = "not running"
+
+
+@final
+@define
+class Reply:
+    """Answer request `ref`: with a child, with None, or with a refusal.
+
+    Attributes:
+        ref: The request's.
+        child: The child that was started, or that stands in the way.
+        refusal: Why not; None if it was done.
+        reason: Why the child did not start, if that is the refusal.
+        rows: Answers a `Query`: each child and its status at that moment, in start order. What
+            follows in the same list of effects may have changed the children themselves.
+    """
+
+    ref: object
+    child: Child | None = None
+    refusal: Refusal | None = None
+    reason: ExitReason | None = None
+    rows: tuple[tuple[Child, Status], ...] | None = None
+
+
+class Fact(Enum):
+    """What a `Tell` tells."""
+
+    STARTED = "child started"
+    START_FAILED = "child start failed"
+    EXITED = "child exited"
+    RESTARTING = "child restarting"
+    STOPPED = "child stopped"
+    CHILD_GAVE_UP = "child gave up"
+    GAVE_UP = "supervisor gave up"
+    ENDED = "supervisor stopped"
+
+
+class Context(Enum):
+    """What the supervisor was doing when something went wrong: OTP's error context (REP-03)."""
+
+    START_ERROR = "start_error"
+    """A child did not start, at first or when restarted."""
+    CHILD_TERMINATED = "child_terminated"
+    """A child ended by itself, and should not have."""
+    SHUTDOWN_ERROR = "shutdown_error"
+    """A child that was told to end did not end as it should (SUP-704)."""
+    SHUTDOWN = "shutdown"
+    """The supervisor gave up."""
+
+
+@final
+@define
+class Tell:
+    """Something worth a report happened.
+
+    Attributes:
+        fact: What.
+        child: To whom; None if to the supervisor itself.
+        incarnation: To which of its lives.
+        reason: Why, where there is a reason.
+        context: Set if OTP would write an error report.
+        delay: Seconds until a restart.
+        restarts: How often the child had been restarted at that moment.
+    """
+
+    fact: Fact
+    child: Child | None = None
+    incarnation: int = 0
+    reason: ExitReason | None = None
+    context: Context | None = None
+    delay: float = 0.0
+    restarts: int = 0
+
+
+@final
+@define
+class Ready:
+    """All initial children have been started."""
+
+
+@final
+@frozen
+class Restarted:
+    """One entry of the restart history.
+
+    Attributes:
+        time: When the restart was decided, in monotonic seconds.
+        child_id: Id of the child.
+        incarnation: The life that ended, or that did not begin.
+        reason: Why it ended.
+    """
+
+    time: float
+    child_id: str
+    incarnation: int
+    reason: ExitReason
+
+
+@final
+@frozen
+class Failure:
+    """Why a supervisor ended although nobody wanted it to.
+
+    Attributes:
+        child_id: The child that could not be kept running, or did not start.
+        reason: Its last exit reason.
+        history: The restarts that led here, oldest first; empty if it never started.
+        limit: The limit that was reached, in words.
+    """
+
+    child_id: str
+    reason: ExitReason
+    history: tuple[Restarted, ...] = field(default=(), kw_only=True)
+    limit: str = field(default="", kw_only=True)
+
+
+@final
+@define
+class Finish:
+    """Nothing runs any more; the last effect of a machine.
+
+    Attributes:
+        reason: The supervisor's own exit reason.
+        failure: Set if it gave up, or could not start.
+    """
+
+    reason: ExitReason
+    failure: Failure | None = None
+
+
+Effect: TypeAlias = Start | Hurry | Stop | SetTimer | CancelTimer | Reply | Tell | Ready | Finish

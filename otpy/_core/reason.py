@@ -1,0 +1,194 @@
+"""Exit reasons: why a child ended. The only place that says which reasons are clean."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import TypeAlias, final
+
+from attrs import field, frozen
+
+
+@final
+@frozen
+class Normal:
+    """The child returned: it had nothing more to do. OTP's `normal`."""
+
+    def __str__(self) -> str:
+        """Return OTP's word."""
+        return "normal"
+
+
+@final
+@frozen
+class Shutdown:
+    """The child ended in good order because it was asked to, or chose to. OTP's `shutdown`.
+
+    Attributes:
+        detail: Why, if there is more to say; OTP's `{shutdown, Detail}`.
+    """
+
+    detail: object = None
+
+    def __str__(self) -> str:
+        """Return OTP's word, with the detail."""
+        return "shutdown" if self.detail is None else f"shutdown: {self.detail}"
+
+
+@final
+@frozen
+class Killed:
+    """The child was cancelled without being asked first, or after its time to stop was over.
+
+    OTP's `killed`. A cancellation by a stranger, whom asyncio does not name, counts as this too
+    (AIO-08).
+    """
+
+    def __str__(self) -> str:
+        """Return OTP's word."""
+        return "killed"
+
+
+@final
+@frozen
+class Crashed:
+    """The child raised.
+
+    Attributes:
+        error: What it raised, with its traceback. `SystemExit` is kept here too; it never ends
+            the program (AIO-12).
+    """
+
+    error: BaseException = field(eq=id)
+
+    def __str__(self) -> str:
+        """Return the error in one line."""
+        lines = str(self.error).splitlines()
+        name = type(self.error).__name__
+        return f"crashed: {name}: {lines[0]}" if lines else f"crashed: {name}"
+
+
+@final
+@frozen
+class Abandoned:
+    """The child refused to end and was given up: it still runs, outside the tree.
+
+    asyncio cannot kill. Rather than to claim it, otpy says so (AIO-02, AIO-04).
+
+    Attributes:
+        stack: Where it was seen last, outermost call first, one line per frame.
+    """
+
+    stack: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        """Return the reason with the innermost frame."""
+        where = f" in {self.stack[-1]}" if self.stack else ""
+        return f"abandoned: refused to end{where}"
+
+
+@final
+@frozen
+class FailedToStart:
+    """Detail of the `Shutdown` of a supervisor one of whose children did not start (SUP-306).
+
+    Attributes:
+        child_id: Id of that child.
+        reason: Why it did not start.
+    """
+
+    child_id: str
+    reason: ExitReason
+
+    def __str__(self) -> str:
+        """Return one line; nested failures read outside in (SUP-308)."""
+        return f"failed to start {self.child_id!r}: {self.reason}"
+
+
+ExitReason: TypeAlias = Normal | Shutdown | Killed | Crashed | Abandoned
+
+
+class Exit(Exception):
+    """Raised by a child to end with a reason of its choice, as `exit(Reason)` in Erlang.
+
+    `raise Exit(Shutdown("no more work"))` ends in good order; a transient child is then not
+    restarted.
+
+    Attributes:
+        reason: The exit reason its supervisor will see.
+    """
+
+    def __init__(self, reason: ExitReason | None = None) -> None:
+        """End with `reason`; `Normal()` if none is given."""
+        self.reason: ExitReason = Normal() if reason is None else reason
+        super().__init__(str(self.reason))
+
+
+class Ignore(Exception):
+    """Raised by a child *while it starts* to say that it need not run (SUP-310 to SUP-313).
+
+    The start goes on as if it had succeeded. The spec of a permanent or transient child is kept
+    and can be started later with `restart_child`; a temporary one is forgotten.
+    """
+
+
+class Restart(Enum):
+    """When a child that ended by itself is started again (SUP-205)."""
+
+    PERMANENT = "permanent"
+    """Always, whatever the reason."""
+    TRANSIENT = "transient"
+    """Only after an abnormal end: anything but `Normal` and `Shutdown`."""
+    TEMPORARY = "temporary"
+    """Never; it is forgotten as soon as it has ended."""
+
+
+class Verdict(Enum):
+    """What becomes of a child that ended by itself."""
+
+    RESTART = "restart"
+    """It is started again, if the restart intensity allows it."""
+    KEEP = "keep"
+    """It stays in the table, not running."""
+    FORGET = "forget"
+    """It leaves the table."""
+
+
+def is_clean(reason: ExitReason) -> bool:
+    """Whether `reason` is `Normal` or `Shutdown` with any detail; all others are abnormal."""
+    return isinstance(reason, Normal | Shutdown)
+
+
+def verdict(restart: Restart, reason: ExitReason) -> Verdict:
+    """Return what becomes of a child of type `restart` that ended by itself (section 4, SUP-401).
+
+    The whole exit matrix is these three cases: a permanent child is always restarted, a temporary
+    one never, and a transient one only after an abnormal end.
+    """
+    if restart is Restart.PERMANENT:
+        return Verdict.RESTART
+    if restart is Restart.TEMPORARY:
+        return Verdict.FORGET
+    return Verdict.KEEP if is_clean(reason) else Verdict.RESTART
+
+
+def is_reported(restart: Restart, reason: ExitReason) -> bool:
+    """Whether an end by itself is worth an error report (SUP-401, SUP-404)."""
+    return restart is Restart.PERMANENT or not is_clean(reason)
+
+
+def is_expected(restart: Restart, reason: ExitReason, *, brutal: bool) -> bool:
+    """Whether a child that its supervisor ended did so as it should (the table of SUP-704).
+
+    Args:
+        restart: Restart type of the child.
+        reason: The reason it really ended with.
+        brutal: Whether it was killed at once (`BRUTAL_KILL`) instead of being asked.
+
+    Returns:
+        False if OTP would write a `shutdown_error` report. This never changes the outcome.
+    """
+    if brutal and isinstance(reason, Killed):
+        return True
+    if restart is not Restart.PERMANENT:
+        return is_clean(reason)
+    return not brutal and reason == Shutdown()

@@ -1,0 +1,382 @@
+"""Specs: a whole tree as one frozen value. Everything invalid is refused here, where it is written.
+
+Validation follows OTP's order (SUP-111, SUP-212, SUP-213): first failure wins.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from enum import Enum
+from types import MappingProxyType
+from typing import Any, Final, TypeAlias, cast, final
+
+from attrs import evolve, field, frozen
+
+from otpy._core.backoff import Backoff
+from otpy._core.checks import (
+    check_kind,
+    check_member,
+    check_number,
+    check_optional,
+    check_window,
+    is_number,
+    refuse,
+)
+from otpy._core.reason import Restart
+
+
+class Strategy(Enum):
+    """Who is restarted when a child fails (SUP-602 to SUP-604)."""
+
+    ONE_FOR_ONE = "one_for_one"
+    """Only the child that failed."""
+    ONE_FOR_ALL = "one_for_all"
+    """All children: the others are stopped in reverse, then all are started in order."""
+    REST_FOR_ONE = "rest_for_one"
+    """The child that failed and those started after it."""
+
+
+class AutoShutdown(Enum):
+    """Whether a supervisor ends with its significant children (section 9 of OTP's rules)."""
+
+    NEVER = "never"
+    """It does not."""
+    ANY_SIGNIFICANT = "any_significant"
+    """It ends when the first of them ends by itself for good."""
+    ALL_SIGNIFICANT = "all_significant"
+    """It ends when the last of them has ended by itself for good."""
+
+
+class ChildType(Enum):
+    """What a child is; used for counting (SUP-208)."""
+
+    WORKER = "worker"
+    """It does work."""
+    SUPERVISOR = "supervisor"
+    """It supervises."""
+
+
+class Then(Enum):
+    """What happens when a child has used up its own `Intensity`."""
+
+    ESCALATE = "escalate"
+    """The supervisor gives up, as if its own limit were reached."""
+    GIVE_UP = "give up"
+    """Only that child is removed, and reported; its siblings run on."""
+
+
+class _Limit(Enum):
+    """The two shutdown limits that are not a number."""
+
+    BRUTAL_KILL = "brutal_kill"
+    INFINITY = "infinity"
+
+    def __repr__(self) -> str:
+        """Return the public name."""
+        return self.name
+
+
+BRUTAL_KILL: Final = _Limit.BRUTAL_KILL
+"""As `shutdown`: do not ask, cancel at once (SUP-701)."""
+INFINITY: Final = _Limit.INFINITY
+"""As `shutdown`: ask and wait for ever (SUP-703); as `max_children`: no limit."""
+
+ShutdownLimit: TypeAlias = float | _Limit
+
+
+@final
+@frozen
+class Intensity:
+    """A restart window of one child's own, so that it cannot use up its siblings' (extension).
+
+    Restarts of such a child are counted here and not by its supervisor. The arithmetic is that
+    of the supervisor's window (SUP-503).
+
+    Attributes:
+        max_restarts: Restarts allowed within the window; 0 allows none.
+        within: Length of the window, in whole seconds, at least 1.
+        then: What happens when there were more.
+    """
+
+    max_restarts: int
+    within: float
+    then: Then = Then.ESCALATE
+
+    def __attrs_post_init__(self) -> None:
+        """Refuse what can never work."""
+        check_window("Intensity", "max_restarts", self.max_restarts, "within", self.within)
+        check_member("Intensity", "then", self.then, Then)
+
+
+GIVE_UP: Final = Then.GIVE_UP
+ESCALATE: Final = Then.ESCALATE
+
+
+def _check_shutdown(who: str, got: object) -> None:
+    """SUP-209; a number is in seconds, where OTP has milliseconds."""
+    if isinstance(got, _Limit):
+        return
+    if not is_number(got) or not 0 <= got < float("inf"):
+        refuse(who, "shutdown", got, "seconds of at least 0, BRUTAL_KILL or INFINITY")
+
+
+def _check_id(kind: str, got: object) -> None:
+    """Ids become parts of paths: they are text, and hold no slash (OTP takes any term, SUP-203)."""
+    if not isinstance(got, str) or not got or "/" in got:
+        refuse(kind, "id", got, "non-empty text without '/'")
+
+
+def _check_significant(who: str, spec: ChildSpec | SupervisorSpec | DynamicSpec) -> None:
+    """SUP-206 and the second half of SUP-207."""
+    if not isinstance(spec.significant, bool):
+        refuse(who, "significant", spec.significant, "True or False")
+    if spec.significant and spec.restart is Restart.PERMANENT:
+        refuse(who, "significant", True, "False while restart is PERMANENT: it never ends for good")
+
+
+def _frozen_sequence(items: Iterable[Any]) -> tuple[Any, ...]:
+    """Copy a collection; what is none is left as it is, for the spec to refuse by name."""
+    if isinstance(items, str) or not isinstance(items, Iterable):
+        return cast("tuple[Any, ...]", items)
+    return tuple(items)
+
+
+def _frozen_children(children: Iterable[AnySpec]) -> tuple[AnySpec, ...]:
+    return _frozen_sequence(children)
+
+
+def _frozen_mapping(kwargs: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Copy a mapping; what is none is left as it is, for the spec to refuse by name."""
+    if not isinstance(kwargs, Mapping):
+        return kwargs
+    return MappingProxyType(dict(kwargs)) if kwargs else _NO_KWARGS
+
+
+_NO_KWARGS: Mapping[str, Any] = MappingProxyType({})
+
+
+@final
+@frozen
+class ChildSpec:
+    """How to start, restart and stop one worker (SUP-201).
+
+    Attributes:
+        id: Its name among its siblings; part of its path.
+        start: What to run: a coroutine function (ready as soon as its task exists, or, if it
+            takes a `task_status` keyword, when it calls `task_status.started(value)`), or a
+            factory of an async context manager (ready when entered; left when it is asked to
+            stop). It is called anew for each incarnation: state does not survive a restart.
+        args: Positional arguments for `start`.
+        kwargs: Keyword arguments for `start`.
+        restart: When it is started again after it ended by itself.
+        shutdown: Seconds it has to end once asked; `BRUTAL_KILL` does not ask; `INFINITY` waits
+            for ever. Over, it is cancelled again, and given up (`Abandoned`) if it refuses.
+        significant: Whether its end can end the supervisor (`auto_shutdown`).
+        start_timeout: Seconds it may take to become ready; None waits for ever, as OTP does
+            (SUP-303). Extension.
+        backoff: Delay before each restart; None restarts at once, as OTP does. Extension.
+        intensity: A restart window of its own; None counts with its supervisor's. Extension.
+    """
+
+    id: str
+    start: Callable[..., Any]
+    args: tuple[Any, ...] = field(default=(), converter=_frozen_sequence)
+    kwargs: Mapping[str, Any] = field(default=_NO_KWARGS, converter=_frozen_mapping, hash=False)
+    restart: Restart = field(default=Restart.PERMANENT, kw_only=True)
+    shutdown: ShutdownLimit = field(default=5.0, kw_only=True)
+    significant: bool = field(default=False, kw_only=True)
+    start_timeout: float | None = field(default=None, kw_only=True)
+    backoff: Backoff | None = field(default=None, kw_only=True)
+    intensity: Intensity | None = field(default=None, kw_only=True)
+
+    def __attrs_post_init__(self) -> None:
+        """Refuse what can never work, in OTP's order (SUP-212)."""
+        _check_id("ChildSpec", self.id)
+        who = f"ChildSpec {self.id!r}"
+        if not callable(self.start):
+            refuse(who, "start", self.start, "something to call, not its result")
+        check_kind(who, "args", self.args, tuple, "a sequence of positional arguments")
+        check_kind(who, "kwargs", self.kwargs, Mapping, "a mapping of keyword arguments")
+        check_member(who, "restart", self.restart, Restart)
+        _check_significant(who, self)
+        _check_shutdown(who, self.shutdown)
+        if self.start_timeout is not None:
+            wanted = "seconds above 0, or None"
+            check_number(who, "start_timeout", self.start_timeout, wanted, least=0, above=True)
+        check_optional(who, "backoff", self.backoff, Backoff)
+        check_optional(who, "intensity", self.intensity, Intensity)
+
+    @property
+    def type(self) -> ChildType:
+        """Always `WORKER`."""
+        return ChildType.WORKER
+
+    def replace(self, **changes: Any) -> ChildSpec:
+        """Return a copy with some fields changed, validated anew."""
+        return evolve(self, **changes)
+
+
+@final
+@frozen
+class SupervisorSpec:
+    """A supervisor and its children: a whole tree is one such value (SUP-101).
+
+    Attributes:
+        id: Its name; first part of the path of everything below it.
+        children: Specs of its children, in start order; they stop in reverse.
+        strategy: Who is restarted when a child fails.
+        intensity: Restarts allowed within `period`; one more and the supervisor gives up. The
+            default is Elixir's 3, OTP's own is 1.
+        period: Length of the restart window, in whole seconds.
+        auto_shutdown: Whether it ends with its significant children.
+        restart: As somebody's child: when it is started again.
+        shutdown: As somebody's child: seconds it has to stop everything below it. The default
+            waits for ever, because each child is bounded by its own limit (SUP-715).
+        significant: As somebody's child: whether its end can end its supervisor.
+        backoff: As somebody's child: delay before each restart. Extension.
+    """
+
+    id: str
+    children: tuple[AnySpec, ...] = field(default=(), converter=_frozen_children)
+    strategy: Strategy = field(default=Strategy.ONE_FOR_ONE, kw_only=True)
+    intensity: int = field(default=3, kw_only=True)
+    period: float = field(default=5.0, kw_only=True)
+    auto_shutdown: AutoShutdown = field(default=AutoShutdown.NEVER, kw_only=True)
+    restart: Restart = field(default=Restart.PERMANENT, kw_only=True)
+    shutdown: ShutdownLimit = field(default=INFINITY, kw_only=True)
+    significant: bool = field(default=False, kw_only=True)
+    backoff: Backoff | None = field(default=None, kw_only=True)
+
+    def __attrs_post_init__(self) -> None:
+        """Refuse what can never work: flags first, then children left to right (SUP-112)."""
+        _check_id("SupervisorSpec", self.id)
+        who = f"SupervisorSpec {self.id!r}"
+        check_member(who, "strategy", self.strategy, Strategy)
+        check_window(who, "intensity", self.intensity, "period", self.period)
+        check_member(who, "auto_shutdown", self.auto_shutdown, AutoShutdown)
+        check_member(who, "restart", self.restart, Restart)
+        _check_significant(who, self)
+        _check_shutdown(who, self.shutdown)
+        check_optional(who, "backoff", self.backoff, Backoff)
+        check_kind(who, "children", self.children, tuple, "a collection of child specs")
+        check_children(who, self.children, self.auto_shutdown)
+
+    @property
+    def type(self) -> ChildType:
+        """Always `SUPERVISOR`."""
+        return ChildType.SUPERVISOR
+
+    def replace(self, **changes: Any) -> SupervisorSpec:
+        """Return a copy with some fields changed, validated anew."""
+        return evolve(self, **changes)
+
+    def render(self) -> str:
+        """Return the tree as text, one line per supervisor and child, in start order."""
+        return render(self)
+
+
+@final
+@frozen
+class DynamicSpec:
+    """A supervisor whose children are started one by one at run time; see `DynamicSupervisor`.
+
+    Attributes:
+        id: Its name.
+        max_children: How many children it may hold, those that wait for a restart included, or
+            `INFINITY`.
+        intensity: Restarts allowed within `period` over all children that have no window of
+            their own.
+        period: Length of the restart window, in whole seconds.
+        restart: As somebody's child: when it is started again. Its children are not.
+        shutdown: As somebody's child: seconds it has to stop its children.
+        significant: As somebody's child: whether its end can end its supervisor.
+        backoff: As somebody's child: delay before each restart. Extension.
+    """
+
+    id: str
+    max_children: int | _Limit = field(default=INFINITY, kw_only=True)
+    intensity: int = field(default=3, kw_only=True)
+    period: float = field(default=5.0, kw_only=True)
+    restart: Restart = field(default=Restart.PERMANENT, kw_only=True)
+    shutdown: ShutdownLimit = field(default=INFINITY, kw_only=True)
+    significant: bool = field(default=False, kw_only=True)
+    backoff: Backoff | None = field(default=None, kw_only=True)
+
+    def __attrs_post_init__(self) -> None:
+        """Refuse what can never work."""
+        _check_id("DynamicSupervisor", self.id)
+        who = f"DynamicSupervisor {self.id!r}"
+        check_window(who, "intensity", self.intensity, "period", self.period)
+        n = self.max_children
+        if n is not INFINITY and (isinstance(n, bool) or not isinstance(n, int) or n < 0):
+            refuse(who, "max_children", n, "a whole number of at least 0, or INFINITY")
+        check_member(who, "restart", self.restart, Restart)
+        _check_significant(who, self)
+        _check_shutdown(who, self.shutdown)
+        check_optional(who, "backoff", self.backoff, Backoff)
+
+    @property
+    def type(self) -> ChildType:
+        """Always `SUPERVISOR`."""
+        return ChildType.SUPERVISOR
+
+    def render(self) -> str:
+        """Return it as one line of text."""
+        return render(self)
+
+
+AnySpec: TypeAlias = ChildSpec | SupervisorSpec | DynamicSpec
+
+
+def check_child(who: str, spec: object, auto: AutoShutdown) -> None:
+    """Refuse a child that cannot stand under a supervisor with this `auto_shutdown` (SUP-207)."""
+    if not isinstance(spec, AnySpec):
+        refuse(who, "child", spec, "a ChildSpec, a SupervisorSpec or DynamicSupervisor.spec(…)")
+    elif spec.significant and auto is AutoShutdown.NEVER:
+        refuse(
+            f"{who}: child {spec.id!r}", "significant", True, "False while auto_shutdown is NEVER"
+        )
+
+
+def check_children(who: str, specs: Iterable[object], auto: AutoShutdown) -> None:
+    """Refuse the first bad child, or the first id that occurs twice (SUP-213)."""
+    seen: Counter[str] = Counter()
+    for spec in specs:
+        check_child(who, spec, auto)
+        if isinstance(spec, AnySpec):
+            seen[spec.id] += 1
+            if seen[spec.id] > 1:
+                refuse(who, "child id", spec.id, "an id that no sibling has")
+
+
+def _label(spec: AnySpec) -> str:
+    match spec:
+        case ChildSpec():
+            return f"{spec.id}  {spec.restart.value}"
+        case SupervisorSpec():
+            limit = f"{spec.intensity} in {spec.period:g} s"
+            return f"{spec.id}  ({spec.strategy.value}, {limit})"
+        case DynamicSpec():
+            return f"{spec.id}  (dynamic, {spec.intensity} in {spec.period:g} s)"
+
+
+def render(spec: AnySpec) -> str:
+    """Return `spec` as a tree of text, children in start order."""
+    return "\n".join(
+        draw(spec, _label, lambda s: s.children if isinstance(s, SupervisorSpec) else ())
+    )
+
+
+def draw(
+    node: Any, label: Callable[[Any], str], below: Callable[[Any], Iterable[Any]]
+) -> Iterator[str]:
+    """Yield the lines of a tree drawing; `below` returns a node's children in order."""
+    yield label(node)
+    children = list(below(node))
+    for child in children:
+        last = child is children[-1]
+        lines = draw(child, label, below)
+        yield ("└─ " if last else "├─ ") + next(lines)
+        for line in lines:
+            yield ("   " if last else "│  ") + line

@@ -1,0 +1,234 @@
+"""The static machine: stopping, killing, and news that come too late."""
+
+from __future__ import annotations
+
+import pytest
+
+from otpy._core.backoff import Backoff
+from otpy._core.phase import Phase
+from otpy._core.protocol import (
+    ChildExited,
+    ChildIgnored,
+    ChildReady,
+    ChildStartFailed,
+    Context,
+    Event,
+    Fact,
+    Query,
+    Refusal,
+    TerminateChild,
+    TimerDue,
+)
+from otpy._core.reason import Crashed, Killed, Normal, Restart, Shutdown
+from otpy._core.spec import BRUTAL_KILL, Strategy
+from tests.core.world import BOOM, HELD, NOPE, World, child, tree
+
+ALL, REST = Strategy.ONE_FOR_ALL, Strategy.REST_FOR_ONE
+TEMPORARY = {"restart": Restart.TEMPORARY}
+TRANSIENT = {"restart": Restart.TRANSIENT}
+
+
+def words(text: str) -> list[str]:
+    """Return a trace that is written as in the rule book."""
+    return text.split(", ") if text else []
+
+
+class TestStopping:
+    def test_children_stop_in_reverse_one_at_a_time(self) -> None:
+        """Each is gone before the next is asked (SUP-708)."""
+        world = World(tree("a", "b", "c"), ends={"b": HELD}).begin()
+        world.stop(Normal())
+        assert world.trace == words("q c, z c, q b")
+        world.gone("b")
+        assert world.trace == words("q c, z c, q b, z b, q a, z a")
+        assert world.finish is not None
+        assert world.finish.reason == Normal()
+        assert world.finish.failure is None
+
+    def test_brutal_kill_does_not_ask(self) -> None:
+        """The others are asked (SUP-701)."""
+        world = World(tree("a", child("b", shutdown=BRUTAL_KILL))).begin()
+        world.stop()
+        assert world.trace == words("k b, z b, q a, z a")
+
+    def test_who_dies_during_the_stop_is_not_restarted(self) -> None:
+        """When its turn comes its real reason is judged (SUP-711)."""
+        world = World(tree("a", "b"), ends={"b": HELD}).begin()
+        world.stop()
+        world.die("a")
+        world.gone("b")
+        assert world.trace == words("q b, die a, z b")
+        assert world.contexts() == [("a", Context.SHUTDOWN_ERROR)]
+        assert world.tells[-2].reason == BOOM
+
+    def test_a_stop_during_a_restart_stops_what_runs(self) -> None:
+        """Starts that were still to come are dropped; the one in progress is hurried."""
+        world = World(tree("a", "b", "c", strategy=ALL), starts={"b": "sh"}).begin()
+        world.die("c")
+        world.stop()
+        assert world.hurried == ["b"]
+        world.settle("b", "s")
+        assert world.trace == words("die c, q b, z b, q a, z a, s a, s b, q b, z b, q a, z a")
+        assert world.finish is not None
+
+    @pytest.mark.parametrize("how", ["f", "i"])
+    def test_a_stop_during_a_start_that_fails_stops_the_others(self, how: str) -> None:
+        """A start that fails under way is nothing more to wait for."""
+        world = World(tree("a", "b", "c"), starts={"b": "h"}).begin()
+        world.stop()
+        world.settle("b", how)
+        assert world.trace == [f"{how} b", "q a", "z a"]
+        assert world.finish is not None
+        assert world.finish.failure is None
+
+    def test_a_stop_while_a_bystander_stops_asks_nobody_twice(self) -> None:
+        """The one being stopped is awaited, then the rest in reverse."""
+        world = World(tree("a", "b", "c", "d", strategy=REST), ends={"c": HELD}).begin()
+        world.die("b")
+        world.stop()
+        world.gone("c")
+        assert world.trace == words("die b, q d, z d, q c, z c, q a, z a")
+
+    def test_a_second_stop_changes_nothing(self) -> None:
+        """The first reason stands."""
+        world = World(tree("a"), ends={"a": HELD}).begin()
+        world.stop(Normal())
+        world.stop(Shutdown("again"))
+        world.gone("a")
+        assert world.finish is not None
+        assert world.finish.reason == Normal()
+
+    def test_requests_are_refused_from_the_stop_on(self) -> None:
+        """Those that wait, the one in progress and those that come later, each exactly once."""
+        world = World(tree("a", "b"), ends={"b": HELD}).begin()
+        world.send(TerminateChild("in progress", "b"), Query("waits"))
+        world.stop()
+        world.send(Query("late"))
+        world.gone("b")
+        world.send(Query("too late"))
+        assert {ref: r.refusal for ref, r in world.replies.items()} == dict.fromkeys(
+            ["in progress", "waits", "late", "too late"], Refusal.NOT_RUNNING
+        )
+
+    def test_an_ended_supervisor_is_at_rest(self) -> None:
+        """Whatever happened during the stop, nothing is left to be dealt with."""
+        world = World(tree("a", "b"), ends={"b": HELD}).begin()
+        world.stop()
+        assert not world.machine.settled
+        world.die("a")
+        world.gone("b")
+        assert world.machine.phase is Phase.ENDED
+        assert world.machine.settled
+
+
+class TestKilling:
+    def test_all_are_killed_at_once(self) -> None:
+        """Nobody waits for anybody, and it ends when the last is gone (SUP-719)."""
+        world = World(tree("a", "b", "c"), ends=dict.fromkeys("abc", HELD)).begin()
+        world.kill()
+        assert world.trace == words("k a, k b, k c")
+        for key in "bca":
+            assert world.finish is None
+            world.gone(key)
+        assert world.finish is not None
+        assert world.finish.reason == Killed()
+
+    def test_a_kill_overtakes_a_stop(self) -> None:
+        """Also the child that was asked already is killed."""
+        world = World(tree("a", "b"), ends=dict.fromkeys("ab", HELD)).begin()
+        world.stop(Normal())
+        world.kill()
+        world.gone("a")
+        world.gone("b")
+        assert world.trace == words("q b, k a, k b, z a, z b")
+        assert world.finish is not None
+        assert world.finish.reason == Killed()
+
+    def test_a_kill_takes_the_start_in_progress_too(self) -> None:
+        """Whether it becomes ready meanwhile or not."""
+        world = World(tree("a", "b"), starts={"b": "h"}, ends={"b": HELD}).begin()
+        world.kill()
+        world.settle("b", "s")
+        assert world.finish is None
+        world.gone("b", Killed())
+        assert world.trace == words("k a, z a, k b, s b, z b")
+        assert world.finish is not None
+
+    def test_a_kill_in_the_middle_of_a_restart_starts_nobody(self) -> None:
+        """A death that waits is told; nothing is restarted."""
+        world = World(tree("a", "b", "c", strategy=ALL), ends={"c": HELD}).begin()
+        world.die("a")
+        world.die("b")
+        world.kill()
+        world.gone("c")
+        assert world.trace == words("die a, q c, die b, k c, z c")
+        stopped = [("b", Fact.STOPPED), ("c", Fact.STOPPED)]
+        assert world.facts(Fact.STOPPED) == stopped
+        assert world.finish is not None
+
+    def test_a_kill_keeps_the_failure_it_interrupts(self) -> None:
+        """Why the supervisor was giving up is not lost."""
+        world = World(tree("a", "b", intensity=0), ends={"b": HELD}).begin()
+        world.die("a")
+        world.kill()
+        world.gone("b")
+        assert world.finish is not None
+        assert world.finish.reason == Killed()
+        assert world.finish.failure is not None
+        assert world.finish.failure.child_id == "a"
+
+    def test_a_second_kill_kills_nobody_twice(self) -> None:
+        """Neither does one after the end."""
+        world = World(tree("a"), ends={"a": HELD}).begin()
+        world.kill()
+        world.kill()
+        world.gone("a")
+        world.kill()
+        assert world.trace == words("k a, z a")
+
+
+class TestOldNews:
+    @pytest.mark.parametrize(
+        "event",
+        [
+            ChildReady("a", 1),
+            ChildReady("a", 2),
+            ChildStartFailed("a", 1, NOPE),
+            ChildIgnored("a", 1),
+            ChildExited("a", 1, BOOM),
+            ChildExited("a", 3, BOOM),
+            ChildExited("nobody", 1, BOOM),
+            TimerDue("a", 1),
+            TimerDue("nobody", 1),
+        ],
+        ids=str,
+    )
+    def test_news_of_another_life_are_dropped(self, event: Event) -> None:
+        """The life that runs now is the second; nothing is done, told or counted."""
+        world = World(tree("a", "b", strategy=ALL)).begin()
+        world.die("a")
+        assert world.children["a"].incarnation == 2
+        assert world.take(event) == []
+        assert world.machine.settled
+        assert world.restarts_counted() == 1
+        world.die("a")  # and the present life is heard as ever
+        assert world.children["a"].incarnation == 3
+
+    def test_a_timer_that_was_cancelled_does_nothing(self) -> None:
+        """Its token is not the one of the timer that is set."""
+        world = World(tree(child("a", backoff=Backoff.sequence(60)))).begin()
+        world.die("a")
+        _, token = world.timers["a"]
+        assert world.take(TimerDue("a", token - 1)) == []
+        assert world.take(TimerDue("a", token + 1)) == []
+        assert world.status("a") == "backing off"
+
+    def test_an_end_that_is_told_twice_counts_once(self) -> None:
+        """Also while the first telling waits to be dealt with."""
+        world = World(tree("a", "b"), starts={"b": "h"}).begin()
+        world.die("a")
+        world.send(ChildExited("a", 1, Crashed(RuntimeError("again"))))
+        world.settle("b", "s")
+        assert world.trace == words("die a, s b, s a")
+        assert world.restarts_counted() == 1
+        assert [tell.reason for tell in world.tells if tell.fact is Fact.EXITED] == [BOOM]

@@ -1,0 +1,315 @@
+"""Specs: whatever can never work is refused where it is written, in OTP's order, in plain words."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import inf, nan
+from typing import Any
+
+import pytest
+from attrs.exceptions import FrozenInstanceError
+
+from otpy._core.backoff import Backoff
+from otpy._core.reason import Restart
+from otpy._core.spec import (
+    BRUTAL_KILL,
+    INFINITY,
+    AutoShutdown,
+    ChildSpec,
+    ChildType,
+    DynamicSpec,
+    Intensity,
+    Strategy,
+    SupervisorSpec,
+    Then,
+    check_child,
+)
+from otpy.errors import InvalidSpec, OtpyError
+from tests.core.world import work
+
+PERMANENT, TRANSIENT = Restart.PERMANENT, Restart.TRANSIENT
+SPECS: list[Callable[..., Any]] = [SupervisorSpec, DynamicSpec]
+
+
+def worker(id: Any = "x", start: Any = work, **fields: Any) -> ChildSpec:
+    """Return a child, of whatever types."""
+    return ChildSpec(id, start, **fields)
+
+
+def refused(make: Callable[[], object], message: str) -> None:
+    """Check that `make` is refused, with exactly this beginning of the message."""
+    with pytest.raises(InvalidSpec) as caught:
+        make()
+    assert str(caught.value).startswith(message), caught.value
+    assert ", wanted " in str(caught.value)
+    assert isinstance(caught.value, ValueError)
+    assert isinstance(caught.value, OtpyError)
+
+
+class TestDefaults:
+    def test_a_child(self) -> None:
+        """OTP's: permanent, five seconds, not significant (SUP-205, SUP-206, SUP-209)."""
+        x = worker()
+        assert (x.restart, x.shutdown, x.significant) == (PERMANENT, 5.0, False)
+        assert (x.start_timeout, x.backoff, x.intensity) == (None, None, None)
+        assert (x.args, dict(x.kwargs), x.type) == ((), {}, ChildType.WORKER)
+
+    def test_a_supervisor(self) -> None:
+        """Elixir's: three in five seconds; as a child it is waited for without limit (ESU-02)."""
+        top = SupervisorSpec("top")
+        assert (top.strategy, top.intensity, top.period) == (Strategy.ONE_FOR_ONE, 3, 5.0)
+        assert (top.auto_shutdown, top.shutdown) == (AutoShutdown.NEVER, INFINITY)
+        assert (top.restart, top.significant, top.type) == (PERMANENT, False, ChildType.SUPERVISOR)
+
+    def test_a_dynamic_supervisor(self) -> None:
+        """Elixir's: no limit of children, three restarts in five seconds (DYN-01)."""
+        pool = DynamicSpec("pool")
+        assert (pool.max_children, pool.intensity, pool.period) == (INFINITY, 3, 5.0)
+        assert (pool.shutdown, pool.type) == (INFINITY, ChildType.SUPERVISOR)
+
+
+class TestChild:
+    @pytest.mark.parametrize("id", [None, 1, "", "a/b", b"x", []])
+    def test_an_id_is_text_without_a_slash(self, id: Any) -> None:
+        """It becomes part of a path."""
+        refused(lambda: worker(id), f"ChildSpec: id is {id!r}, ")
+
+    @pytest.mark.parametrize("start", [None, "work", 5])
+    def test_start_can_be_called(self, start: Any) -> None:
+        """Whether it works is not tried (SUP-204)."""
+        refused(lambda: worker(start=start), f"ChildSpec 'x': start is {start!r}, ")
+
+    def test_start_is_not_its_result(self) -> None:
+        """The classic mistake: a call instead of the function."""
+        coroutine = work()
+        refused(lambda: worker(start=coroutine), "ChildSpec 'x': start is <coroutine object ")
+        coroutine.close()
+
+    @pytest.mark.parametrize("restart", [None, "permanent", True])
+    def test_restart_is_one_of_three(self, restart: Any) -> None:
+        """The message lists them (SUP-205)."""
+        message = f"ChildSpec 'x': restart is {restart!r}, wanted Restart.PERMANENT or "
+        refused(lambda: worker(restart=restart), message)
+
+    @pytest.mark.parametrize("significant", [None, 1, "yes"])
+    def test_significant_is_true_or_false(self, significant: Any) -> None:
+        """Nothing else is either (SUP-206)."""
+        message = f"ChildSpec 'x': significant is {significant!r}, wanted True or False"
+        refused(lambda: worker(significant=significant), message)
+
+    @pytest.mark.parametrize("fields", [{}, {"restart": PERMANENT}])
+    def test_a_permanent_child_cannot_be_significant(self, fields: Any) -> None:
+        """Also not by default (SUP-207)."""
+        message = "ChildSpec 'x': significant is True, wanted False while restart is PERMANENT"
+        refused(lambda: worker(significant=True, **fields), message)
+
+    @pytest.mark.parametrize("shutdown", [-1, -0.1, inf, nan, None, "5", True, Then.GIVE_UP])
+    def test_shutdown_is_seconds_or_one_of_two_words(self, shutdown: Any) -> None:
+        """Never negative, and for ever has a name (SUP-209)."""
+        message = f"ChildSpec 'x': shutdown is {shutdown!r}, wanted seconds of at least 0"
+        refused(lambda: worker(shutdown=shutdown), message)
+
+    @pytest.mark.parametrize("shutdown", [0, 0.0, 1, 2.5, BRUTAL_KILL, INFINITY])
+    def test_any_other_shutdown_is_fine(self, shutdown: Any) -> None:
+        """For workers and supervisors alike (SUP-209)."""
+        assert worker(shutdown=shutdown).shutdown == shutdown
+        assert SupervisorSpec("s", shutdown=shutdown).shutdown == shutdown
+        assert DynamicSpec("d", shutdown=shutdown).shutdown == shutdown
+
+    @pytest.mark.parametrize("seconds", [0, -1, nan, "5"])
+    def test_a_start_timeout_is_seconds(self, seconds: Any) -> None:
+        """More than none."""
+        message = f"ChildSpec 'x': start_timeout is {seconds!r}, wanted seconds above 0"
+        refused(lambda: worker(start_timeout=seconds), message)
+
+    @pytest.mark.parametrize(("name", "value"), [("args", 5), ("kwargs", 5), ("kwargs", ["a"])])
+    def test_arguments_are_what_a_call_takes(self, name: str, value: Any) -> None:
+        """A sequence and a mapping (SUP-204)."""
+        refused(lambda: worker(**{name: value}), f"ChildSpec 'x': {name} is {value!r}, ")
+
+    @pytest.mark.parametrize("make", [worker, SupervisorSpec, DynamicSpec])
+    def test_a_backoff_is_a_backoff(self, make: Callable[..., object]) -> None:
+        """Of a child of whatever kind."""
+        with pytest.raises(InvalidSpec, match=r" 'x': backoff is 5, wanted Backoff, or None$"):
+            make("x", backoff=5)
+
+    def test_an_own_window_is_an_intensity(self) -> None:
+        """A number alone does not say in which time."""
+        message = "ChildSpec 'x': intensity is 3, wanted Intensity, or None"
+        refused(lambda: worker(intensity=3), message)
+
+    def test_the_first_failure_wins(self) -> None:
+        """Id, start, restart, significant, shutdown: OTP's order (SUP-212)."""
+        bad: dict[str, Any] = {"id": "", "start": None, "restart": 0}
+        bad |= {"significant": 0, "shutdown": -1, "start_timeout": 0}
+        good: dict[str, Any] = {"id": "x", "start": work, "restart": TRANSIENT}
+        good |= {"significant": True, "shutdown": 1, "start_timeout": None}
+        for name in list(bad):
+            with pytest.raises(InvalidSpec, match=f": {name} is "):
+                worker(**bad)
+            bad[name] = good[name]
+        worker(**bad)
+
+    def test_combinations_come_before_shutdown(self) -> None:
+        """Significant and permanent is found first (SUP-212)."""
+        refused(lambda: worker(significant=True, shutdown=-1), "ChildSpec 'x': significant is")
+
+    def test_it_cannot_be_changed(self) -> None:
+        """Only copied, and the copy is checked again; what came in is copied as well."""
+        kwargs = {"a": 1}
+        x = worker(args=[1, 2], kwargs=kwargs)
+        kwargs["a"] = 2
+        assert (x.args, dict(x.kwargs)) == ((1, 2), {"a": 1})
+        with pytest.raises(FrozenInstanceError):
+            x.id = "y"  # type: ignore[misc]
+        with pytest.raises(TypeError):
+            x.kwargs["a"] = 3  # type: ignore[index]
+        assert x.replace(shutdown=1).shutdown == 1
+        refused(lambda: x.replace(shutdown=-1), "ChildSpec 'x': shutdown is -1")
+        assert hash(x) == hash(x.replace())
+
+
+class TestFlags:
+    @pytest.mark.parametrize("intensity", [-1, 1.0, inf, None, "3", True])
+    @pytest.mark.parametrize("make", SPECS)
+    def test_intensity_is_a_whole_number(self, make: Callable[..., Any], intensity: Any) -> None:
+        """From none upward (SUP-105)."""
+        who = make("x").__class__.__name__.replace("DynamicSpec", "DynamicSupervisor")
+        message = f"{who} 'x': intensity is {intensity!r}, wanted a whole number of at least 0"
+        refused(lambda: make("x", intensity=intensity), message)
+
+    @pytest.mark.parametrize("period", [0, -1, 0.5, 1.5, inf, nan, None, "5", True])
+    @pytest.mark.parametrize("make", SPECS)
+    def test_period_is_whole_seconds(self, make: Callable[..., Any], period: Any) -> None:
+        """At least one, and never for ever (SUP-106)."""
+        with pytest.raises(InvalidSpec, match=r" 'x': period is .*, wanted whole seconds of at"):
+            make("x", period=period)
+
+    @pytest.mark.parametrize("period", [1, 1.0, 5.0, 3600])
+    @pytest.mark.parametrize("make", SPECS)
+    def test_whole_seconds_may_be_written_as_floats(
+        self, make: Callable[..., Any], period: float
+    ) -> None:
+        """Durations are floats everywhere in otpy."""
+        assert make("x", period=period, intensity=0).period == period
+
+    @pytest.mark.parametrize(
+        ("name", "enum"), [("strategy", Strategy), ("auto_shutdown", AutoShutdown)]
+    )
+    @pytest.mark.parametrize("got", [None, "one_for_one", "simple_one_for_one", 1])
+    def test_choices_are_members_of_their_enum(self, name: str, enum: Any, got: Any) -> None:
+        """The message lists them (SUP-104, SUP-107)."""
+        choices = " or ".join(f"{enum.__name__}.{member.name}" for member in enum)
+        message = f"SupervisorSpec 'top': {name} is {got!r}, wanted {choices}"
+        refused(lambda: SupervisorSpec("top", **{name: got}), message)
+
+    def test_the_first_failure_wins(self) -> None:
+        """Strategy, intensity, period, auto_shutdown, then the children (SUP-111, SUP-112)."""
+        bad: dict[str, Any] = {"strategy": 0, "intensity": -1, "period": 0, "auto_shutdown": 0}
+        bad |= {"restart": 0, "children": [None]}
+        good: dict[str, Any] = {"strategy": Strategy.ONE_FOR_ALL, "intensity": 1, "period": 1}
+        good |= {"auto_shutdown": AutoShutdown.NEVER, "restart": PERMANENT, "children": []}
+        for name in list(bad):
+            with pytest.raises(InvalidSpec, match=f": {name.replace('ren', '')} is "):
+                SupervisorSpec("top", **bad)
+            bad[name] = good[name]
+        SupervisorSpec("top", **bad)
+
+    @pytest.mark.parametrize("make", SPECS)
+    def test_its_role_as_a_child_is_checked_too(self, make: Callable[..., Any]) -> None:
+        """Id, restart, significance and shutdown follow the rules of any child."""
+        for fields in (
+            {"restart": "permanent"},
+            {"significant": 1},
+            {"significant": True},
+            {"shutdown": -1},
+        ):
+            with pytest.raises(InvalidSpec, match=" 'x': "):
+                make("x", **fields)
+        with pytest.raises(InvalidSpec, match=": id is "):
+            make("a/b")
+
+    @pytest.mark.parametrize("most", [-1, 1.0, None, True, "5", BRUTAL_KILL])
+    def test_max_children_is_a_whole_number(self, most: Any) -> None:
+        """Or `INFINITY`; none at all is allowed (DYN-02)."""
+        message = f"DynamicSupervisor 'x': max_children is {most!r}, wanted a whole number"
+        refused(lambda: DynamicSpec("x", max_children=most), message)
+        assert DynamicSpec("x", max_children=0).max_children == 0
+
+    @pytest.mark.parametrize(
+        ("fields", "message"),
+        [
+            ({"max_restarts": -1}, "Intensity: max_restarts is -1, wanted a whole"),
+            ({"max_restarts": 1.5}, "Intensity: max_restarts is 1.5, wanted a whole"),
+            ({"within": 0}, "Intensity: within is 0, wanted whole seconds"),
+            ({"within": 1.5}, "Intensity: within is 1.5, wanted whole seconds"),
+            ({"then": "give up"}, "Intensity: then is 'give up', wanted Then."),
+        ],
+    )
+    def test_an_own_window_follows_the_same_rules(self, fields: Any, message: str) -> None:
+        """As the supervisor's (SUP-105, SUP-106)."""
+        good: dict[str, Any] = {"max_restarts": 1, "within": 1}
+        refused(lambda: Intensity(**good | fields), message)
+
+
+class TestChildren:
+    @pytest.mark.parametrize("junk", [None, "x", work, ("x", work)])
+    def test_a_child_is_a_spec(self, junk: Any) -> None:
+        """The message names the supervisor (SUP-201)."""
+        message = f"SupervisorSpec 'top': child is {junk!r}, wanted a ChildSpec"
+        refused(lambda: SupervisorSpec("top", [junk]), message)
+
+    def test_children_are_a_collection(self) -> None:
+        """A single child, or none, is not (SUP-116)."""
+        for junk in (5, None):
+            broken: Any = junk
+            with pytest.raises(InvalidSpec, match=" 'top': children is "):
+                SupervisorSpec("top", broken)
+
+    def test_an_id_occurs_once(self) -> None:
+        """The second one is refused (SUP-213)."""
+        children = [worker("a"), worker("b"), worker("a")]
+        message = "SupervisorSpec 'top': child id is 'a', wanted an id that no sibling has"
+        refused(lambda: SupervisorSpec("top", children), message)
+
+    @pytest.mark.parametrize(
+        ("children", "message"),
+        [
+            ([None, worker("a"), worker("a")], ": child is None"),
+            ([worker("a"), worker("a"), None], ": child id is 'a'"),
+        ],
+    )
+    def test_children_are_checked_from_left_to_right(self, children: Any, message: str) -> None:
+        """Whatever is wrong first is refused (SUP-213)."""
+        refused(lambda: SupervisorSpec("top", children), f"SupervisorSpec 'top'{message}")
+
+    def test_significant_children_need_auto_shutdown(self) -> None:
+        """The message names the child; the other modes take it (SUP-207)."""
+        x = worker(significant=True, restart=TRANSIENT)
+        message = "SupervisorSpec 'top': child 'x': significant is True, wanted False while auto"
+        refused(lambda: SupervisorSpec("top", [x]), message)
+        refused(lambda: check_child("top", x, AutoShutdown.NEVER), "top: child 'x': significant")
+        for auto in (AutoShutdown.ANY_SIGNIFICANT, AutoShutdown.ALL_SIGNIFICANT):
+            assert SupervisorSpec("top", [x], auto_shutdown=auto).children == (x,)
+
+    def test_supervisors_are_children_like_any_other(self) -> None:
+        """A tree is one value, and prints as one."""
+        pool = DynamicSpec("pool", intensity=1)
+        sub = SupervisorSpec("sub", [worker("a"), pool], strategy=Strategy.REST_FOR_ONE)
+        top = SupervisorSpec("top", [sub, worker("z", restart=TRANSIENT)], period=60)
+        assert top == SupervisorSpec("top", (sub, worker("z", restart=TRANSIENT)), period=60)
+        assert hash(top) == hash(top.replace())
+        assert top.render().splitlines() == [
+            "top  (one_for_one, 3 in 60 s)",
+            "├─ sub  (rest_for_one, 3 in 5 s)",
+            "│  ├─ a  permanent",
+            "│  └─ pool  (dynamic, 1 in 5 s)",
+            "└─ z  transient",
+        ]
+        assert pool.render() == "pool  (dynamic, 1 in 5 s)"
+
+    def test_a_backoff_suits_every_kind_of_child(self) -> None:
+        """Workers and supervisors."""
+        backoff = Backoff.exponential(1)
+        kinds: list[Any] = [worker(backoff=backoff), SupervisorSpec("s", backoff=backoff)]
+        assert SupervisorSpec("top", [*kinds, DynamicSpec("d", backoff=backoff)]).children

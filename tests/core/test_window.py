@@ -1,0 +1,96 @@
+"""The restart window: OTP's arithmetic, in whole seconds."""
+
+from __future__ import annotations
+
+from math import floor
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from otpy._core.window import RestartWindow
+
+
+def allowed(intensity: int, period: float, times: list[float]) -> list[bool]:
+    """Return what a window answers to restarts at `times`."""
+    window = RestartWindow(intensity, period)
+    return [window.add(time) for time in times]
+
+
+@pytest.mark.parametrize("intensity", [1, 2, 3, 10])
+def test_one_restart_more_than_the_intensity_is_refused(intensity: int) -> None:
+    """N restarts are allowed inside the window, the next one is not (SUP-504)."""
+    assert allowed(intensity, 5, [7.0] * (intensity + 1)) == [True] * intensity + [False]
+
+
+def test_intensity_zero_allows_no_restart_ever() -> None:
+    """Not the first, and not one long after (SUP-504)."""
+    assert allowed(0, 1, [0.0, 1000.0, 2000.0]) == [False, False, False]
+
+
+@pytest.mark.parametrize(
+    ("tick", "gap", "survives"),
+    [
+        (0.02, 0.5, False),
+        (0.02, 1.5, False),
+        (0.02, 1.9, False),
+        (0.02, 2.05, True),
+        (0.9, 1.2, True),
+    ],
+)
+def test_times_are_cut_to_whole_seconds(tick: float, gap: float, survives: bool) -> None:
+    """The gaps observed on OTP with one restart per second, and what became of them (SUP-505)."""
+    for second in (0, 1, 41_000):
+        assert allowed(1, 1, [second + tick, second + tick + gap]) == [True, survives]
+
+
+def test_a_restart_exactly_one_period_ago_still_counts() -> None:
+    """The boundary belongs to the window (SUP-503)."""
+    assert allowed(1, 5, [0.0, 5.0]) == [True, False]
+    assert allowed(1, 5, [0.999, 5.0]) == [True, False]
+    assert allowed(1, 5, [0.0, 5.999]) == [True, False]
+    assert allowed(1, 5, [0.999, 6.0]) == [True, True]
+
+
+def test_the_window_slides() -> None:
+    """Two per two seconds: 0, 1, 3, 4 survive, a fifth right after does not (SUP-506)."""
+    assert allowed(2, 2, [0.0, 1.0, 3.0, 4.0, 4.0]) == [True, True, True, True, False]
+
+
+def test_a_success_resets_nothing() -> None:
+    """Restarts are forgotten one by one as they grow old, not all at once (SUP-506)."""
+    assert allowed(2, 5, [0.0, 4.0, 6.0, 8.0]) == [True, True, True, False]
+
+
+def test_a_refused_restart_is_counted_too() -> None:
+    """Whoever goes on after a refusal is refused until the window is clear again."""
+    assert allowed(1, 2, [0.0, 2.0, 4.0, 7.0]) == [True, False, False, True]
+
+
+def test_it_remembers_no_more_than_it_needs() -> None:
+    """Memory is bounded by the intensity, however many restarts there were."""
+    window = RestartWindow(3, 1)
+    assert len(window) == 0
+    for second in range(0, 1000, 2):
+        window.add(second)
+    assert len(window) == 4
+
+
+@given(
+    st.integers(0, 5),
+    st.integers(1, 6),
+    st.lists(st.floats(0, 4), max_size=40),
+    st.floats(0, 1e9),
+)
+def test_it_decides_as_the_long_way_would(
+    intensity: int, period: int, gaps: list[float], start: float
+) -> None:
+    """The rule of SUP-503 written out with a list gives the same answer to every restart."""
+    window = RestartWindow(intensity, period)
+    kept: list[int] = []
+    now = start
+    for gap in gaps:
+        now += gap
+        kept = [second for second in kept if second >= floor(now) - period]
+        kept.append(floor(now))
+        assert window.add(now) is (len(kept) <= intensity)
