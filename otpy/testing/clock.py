@@ -1,0 +1,217 @@
+"""The mock clock: asyncio in virtual time, with the wall clock in step."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import threading
+from collections.abc import Coroutine
+from contextlib import AbstractContextManager, suppress
+from datetime import UTC, datetime
+from typing import Any, TypeVar
+
+import time_machine
+
+from otpy.testing.virtual_loop import VirtualLoop
+
+_T = TypeVar("_T")
+_START = datetime(2030, 1, 1, tzinfo=UTC)
+_NANOSECONDS = 1_000_000_000
+_PATIENCE_VIRTUAL = 60.0
+_PATIENCE_REAL = 5.0
+
+
+class MockClock:
+    """A clock that jumps to the next timer as soon as nothing else can run.
+
+    Code under test sleeps, times out and backs off as usual and takes no time doing it:
+    `asyncio.sleep`, `asyncio.timeout`, `loop.call_later` and their anyio counterparts follow the
+    clock, and while the loop runs `time.time()`, `datetime.now()` and everything else that
+    time-machine moves show `start` plus `now`. `time.monotonic()` stays real.
+
+    The clock never jumps while something outside the loop is in flight: a call in a thread
+    (`asyncio.to_thread`, `run_in_executor`, `anyio.to_thread`), a child process, or the body of a
+    `hold()`. While there is such work the clock flows at real speed, so that a timeout around it
+    fires when it should. When nothing is left that could wake any task, `Deadlock` is raised.
+
+    One clock drives one loop at a time; each new loop starts again at `start`. The wall clock
+    belongs to the whole process, so only one thread at a time may run a mocked loop.
+
+    ```python
+    clock = MockClock()
+    clock.run(asyncio.sleep(86_400))
+    assert clock.now == 86_400
+    ```
+    """
+
+    def __init__(self, start: datetime = _START) -> None:
+        """Create a clock that shows `start` when its loop begins.
+
+        Args:
+            start: The date and time at `now == 0`; must know its time zone.
+
+        Raises:
+            ValueError: `start` is naive.
+        """
+        if start.utcoffset() is None:
+            raise ValueError(f"start must know its time zone, got {start!r}")
+        self.start = start
+        self._loop: _MockedLoop | None = None
+
+    @classmethod
+    def current(cls) -> MockClock:
+        """Return the clock of the running loop.
+
+        Raises:
+            RuntimeError: No loop runs, or it is not driven by a `MockClock`.
+        """
+        loop = asyncio.get_running_loop()
+        if not isinstance(loop, _MockedLoop):
+            raise RuntimeError(f"the running loop has no mock clock: {loop!r}")
+        return loop.clock
+
+    @property
+    def now(self) -> float:
+        """Seconds since the clock's latest loop began; 0.0 before there is one."""
+        return 0.0 if self._loop is None else self._loop.time()
+
+    def loop_factory(self) -> asyncio.AbstractEventLoop:
+        """Return a new event loop on this clock, at `now == 0`; the caller closes it.
+
+        For `asyncio.Runner(loop_factory=clock.loop_factory)`, for the hook
+        `pytest_asyncio_loop_factories`, and for anyio's pytest plugin and `anyio.run` as
+        `("asyncio", {"loop_factory": clock.loop_factory})`.
+        """
+        self._loop = _MockedLoop(self)
+        return self._loop
+
+    def hold(self) -> AbstractContextManager[None]:
+        """Keep the clock from jumping: inside, it flows at real speed.
+
+        For work that the clock cannot see, such as a thread that was started by hand or a peer
+        behind a socket. Use it in the thread of the loop; it may be nested.
+
+        Raises:
+            RuntimeError: The clock has no loop yet.
+        """
+        if self._loop is None:
+            raise RuntimeError("the clock drives no loop yet")
+        return self._loop.hold()
+
+    async def advance(self, seconds: float) -> None:
+        """Let `seconds` pass, and everything run that becomes due meanwhile, in order.
+
+        Returns when `now` is exactly `seconds` later and nothing more can run at that moment
+        (threads and processes may still be in flight; they are not waited for). `advance(0)` lets
+        everything run that is ready now. A task that never stops running, such as a loop around
+        `sleep(0)`, keeps the clock where it is, here as everywhere.
+
+        Cancelling leaves the clock wherever it has come to.
+
+        Args:
+            seconds: How much time passes; at least 0.
+
+        Raises:
+            ValueError: `seconds` is negative, infinite or not a number.
+            RuntimeError: Called on a loop that this clock does not drive.
+        """
+        if not 0 <= seconds < math.inf:
+            raise ValueError(f"seconds must be 0 or more, and finite, got {seconds!r}")
+        loop = asyncio.get_running_loop()
+        if not isinstance(loop, _MockedLoop) or loop.clock is not self:
+            raise RuntimeError("advance() works only inside a loop that this clock drives")
+        await asyncio.sleep(seconds)
+        await loop.until_idle()
+
+    def run(self, coro: Coroutine[Any, Any, _T]) -> _T:
+        """Run `coro` on a new loop of this clock, and close the loop; for use without pytest.
+
+        Tasks that are left over at the end are cancelled and awaited, like `asyncio.run` does, but
+        not for ever: for 60 virtual or 5 real seconds.
+
+        Args:
+            coro: What to run.
+
+        Returns:
+            What `coro` returned.
+
+        Raises:
+            Deadlock: Nothing could wake any task any more.
+            RuntimeError: A loop runs already in this thread, or tasks refused to end.
+            BaseException: Whatever `coro` raised.
+        """
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:
+            pass
+        else:
+            coro.close()
+            raise RuntimeError("run() needs a thread without a running loop")
+        loop = self.loop_factory()
+        try:
+            return loop.run_until_complete(coro)
+        finally:
+            _close(loop)
+
+
+class _MockedLoop(VirtualLoop):
+    """A virtual loop that takes the wall clock with it while it runs."""
+
+    _traveller: time_machine.Traveller
+
+    def __init__(self, clock: MockClock) -> None:
+        super().__init__()
+        self.clock = clock
+        self._shown = 0
+
+    def run_forever(self) -> None:
+        # Not for as long as the loop is open: journeys nest, and two open loops need not be closed
+        # in the reverse order. Besides, pytest may time itself between two steps.
+        with time_machine.travel(self.clock.start, tick=False) as traveller:
+            self._traveller = traveller
+            self._shown = 0
+            self.time_moved()
+            super().run_forever()
+
+    def time_moved(self) -> None:
+        seconds, nanoseconds = divmod(self.time(), 1)
+        now = int(seconds) * _NANOSECONDS + round(nanoseconds * _NANOSECONDS)
+        seconds, nanoseconds = divmod(now - self._shown, _NANOSECONDS)
+        # Two exact steps: as one float, a jump of months would be off by some nanoseconds.
+        self._traveller.shift(seconds)
+        self._traveller.shift(nanoseconds / _NANOSECONDS)
+        self._shown = now
+
+
+def _close(loop: asyncio.AbstractEventLoop) -> None:
+    try:
+        refused = _cancel_leftovers(loop)
+        loop.run_until_complete(loop.shutdown_asyncgens())
+        loop.run_until_complete(loop.shutdown_default_executor())
+    finally:
+        loop.close()
+    if refused:
+        names = ", ".join(sorted(task.get_name() for task in refused))
+        raise RuntimeError(f"{len(refused)} tasks refused to end when cancelled: {names}")
+
+
+def _cancel_leftovers(loop: asyncio.AbstractEventLoop) -> set[asyncio.Task[Any]]:
+    """Cancel every task and return those that have not ended in time."""
+    tasks = asyncio.all_tasks(loop)
+    if not tasks:
+        return tasks
+    for task in tasks:
+        task.cancel()
+    wait = loop.create_task(asyncio.wait(tasks, timeout=_PATIENCE_VIRTUAL))
+    # A task that never stops running keeps the clock, and with it the timeout, from moving.
+    alarm = threading.Timer(_PATIENCE_REAL, loop.call_soon_threadsafe, (wait.cancel,))
+    alarm.start()
+    with suppress(asyncio.CancelledError):
+        loop.run_until_complete(wait)
+    alarm.cancel()
+    alarm.join()
+    for task in tasks:
+        if task.done() and not task.cancelled() and (error := task.exception()):
+            report = {"message": "a leftover task failed when cancelled", "exception": error}
+            loop.call_exception_handler({**report, "task": task})
+    return asyncio.all_tasks(loop)

@@ -1,0 +1,338 @@
+"""An event loop whose clock moves by itself, to the next timer, when nothing else can happen.
+
+Each time the loop would block, it asks in this order:
+
+1. Is work that it knows of in flight (a thread, a child process, a `hold()`)? Then it really
+   waits, and the clock flows at real speed up to the next timer.
+2. Is a timer set? Then the clock jumps to exactly that moment. Open descriptors and threads that
+   the loop knows nothing of are given `GRACE` real seconds to speak up before that.
+3. Otherwise nobody can wake the loop any more: `Deadlock`.
+
+Private names of others that this module stands on, all of them (`tests/testing/test_clock.py` holds
+each to its meaning on every Python version):
+
+- `asyncio.BaseEventLoop._scheduled`: the heap of timers; cancelled ones never stay at its head.
+- `asyncio.BaseEventLoop._clock_resolution`: how close, in seconds, a timer must be to be due.
+- `asyncio.TimerHandle._scheduled`: whether a timer is in the heap.
+- `concurrent.futures.ThreadPoolExecutor._threads`: the threads of a pool.
+- `anyio.lowlevel._run_vars`: anyio's variables, per loop.
+- `anyio._backends._asyncio._threadpool_workers` and `._threadpool_idle_workers`: anyio's threads.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import heapq
+import itertools
+import math
+import selectors
+import sys
+import threading
+import time
+import weakref
+from collections.abc import Callable, Collection, Generator
+from contextlib import contextmanager, suppress
+from contextvars import Context
+from typing import Any, TypeVar, TypeVarTuple, Unpack
+
+from anyio._backends._asyncio import (
+    _threadpool_idle_workers,  # pyright: ignore[reportPrivateUsage] - no public way to count
+    _threadpool_workers,  # pyright: ignore[reportPrivateUsage] - no public way to count
+)
+from anyio.lowlevel import _run_vars  # pyright: ignore[reportPrivateUsage] - RunVar needs a task
+
+from otpy.errors import OtpyError
+
+GRACE = 0.002
+"""Real seconds that open descriptors and unknown threads get before each jump."""
+DEADLOCK_AFTER = 0.05
+"""Real seconds without any way on after which the loop gives up."""
+DOUBT = 10.0
+"""The same, while a descriptor is open or an unknown thread is alive."""
+_LONGEST_BLOCK = 86_400.0  # epoll cannot count the milliseconds of a month
+
+_T = TypeVar("_T")
+_Ts = TypeVarTuple("_Ts")
+_ProtocolT = TypeVar("_ProtocolT", bound=asyncio.BaseProtocol)
+_Events = list[tuple[selectors.SelectorKey, int]]
+
+
+class Deadlock(OtpyError, RuntimeError):
+    """Every task waits, and no timer, descriptor, thread or process can wake any of them.
+
+    Attributes:
+        blocked: Number of tasks that wait.
+    """
+
+    def __init__(self, loop: VirtualLoop, suspects: Collection[str] = ()) -> None:
+        """Name the tasks of `loop`; `suspects` could have woken one of them, but did not."""
+        names = sorted(task.get_name() for task in asyncio.all_tasks(loop))
+        self.blocked = len(names)
+        shown = ", ".join(names[:10]) + (", …" if self.blocked > 10 else "")  # noqa: PLR2004
+        text = f"{self.blocked} tasks blocked for ever at {loop.time()} s: {shown}"
+        if suspects:
+            text += (
+                f"; nothing came from {', '.join(suspects)} in {DOUBT} real seconds."
+                " If something still had to: wait for it inside `with clock.hold():`"
+            )
+        super().__init__(text)
+
+
+class _Timer(asyncio.TimerHandle):
+    """A timer that keeps its place among equals.
+
+    Equal deadlines are the rule in virtual time, and a heap alone returns equals in any order.
+    """
+
+    _count = itertools.count()
+    _scheduled: bool
+
+    def __init__(
+        self,
+        when: float,
+        callback: Callable[..., object],
+        args: tuple[object, ...],
+        loop: asyncio.AbstractEventLoop,
+        context: Context | None,
+    ) -> None:
+        super().__init__(when, callback, args, loop, context)
+        self._scheduled = True
+        self._rank = (when, next(self._count))
+
+    def __lt__(self, other: asyncio.TimerHandle) -> bool:
+        return self._rank < other._rank if isinstance(other, _Timer) else super().__lt__(other)
+
+
+class _AskingSelector(selectors.DefaultSelector):
+    """A selector that asks before it blocks."""
+
+    before_blocking: Callable[[], _Events]
+
+    def select(self, timeout: float | None = None) -> _Events:
+        ready = super().select(0)
+        if ready or (timeout is not None and timeout <= 0):
+            return ready
+        return self.before_blocking()
+
+    def block(self, timeout: float | None) -> _Events:
+        return super().select(timeout)
+
+
+class VirtualLoop(asyncio.SelectorEventLoop):
+    """The loop behind `MockClock`; `time()` starts at 0.0 seconds."""
+
+    _scheduled: list[asyncio.TimerHandle]
+    _clock_resolution: float
+
+    def __init__(self) -> None:
+        self._asking = _AskingSelector()
+        self._asking.before_blocking = self._before_blocking
+        super().__init__(self._asking)
+        self._own_descriptors = set(self._asking.get_map())
+        # The main thread is kept out: it may well feed a loop that runs in another thread.
+        self._bystanders = {*threading.enumerate()} - {threading.main_thread()}
+        self._holds = 0
+        self._calls_in_executors = 0
+        self._executors: weakref.WeakSet[concurrent.futures.Executor] = weakref.WeakSet()
+        self._default_pool: concurrent.futures.ThreadPoolExecutor | None = None
+        self._pools_closed = False
+        self._children: list[asyncio.SubprocessTransport] = []
+        self._idle_waiters: list[asyncio.Future[None]] = []
+        self._now = 0.0
+        self._clock_resolution = math.ulp(0.0)
+
+    # --- the clock --------------------------------------------------------------------------------
+
+    def time(self) -> float:
+        """Return the virtual time in seconds."""
+        return self._now
+
+    def time_moved(self) -> None:
+        """Do nothing; a subclass may follow the clock here. Called after each move."""
+
+    @contextmanager
+    def hold(self) -> Generator[None]:
+        """Count as work in flight: the clock flows at real speed inside."""
+        self._holds += 1
+        try:
+            yield
+        finally:
+            self._holds -= 1
+
+    async def until_idle(self) -> None:
+        """Wait until nothing can run without the clock moving on; the clock stands meanwhile."""
+        waiter: asyncio.Future[None] = self.create_future()
+        self._idle_waiters.append(waiter)
+        await waiter
+
+    def call_at(
+        self,
+        when: float,
+        callback: Callable[[Unpack[_Ts]], object],
+        *args: *_Ts,
+        context: Context | None = None,
+    ) -> asyncio.TimerHandle:
+        """Call `callback` at loop time `when` (seconds); among equals, first come, first served."""
+        if self.is_closed():
+            raise RuntimeError("Event loop is closed")
+        timer = _Timer(when, callback, args, self, context)
+        heapq.heappush(self._scheduled, timer)
+        return timer
+
+    def _move_to(self, when: float) -> None:
+        self._now = when
+        # One step of a float at this height. With asyncio's fixed nanosecond, timers would be due
+        # before their time early on, and never (an endless loop) after about a hundred days.
+        self._clock_resolution = math.ulp(when)
+        self.time_moved()
+
+    def _before_blocking(self) -> _Events:
+        known = self._in_flight()
+        suspects = () if known else self._suspects()
+        if suspects and (ready := self._asking.block(GRACE)):
+            return ready
+        if self._idle_waiters:
+            for waiter in self._idle_waiters:
+                if not waiter.done():
+                    waiter.set_result(None)
+            self._idle_waiters.clear()
+            return []
+        # Not the timeout that asyncio computed: it is rounded, and cut off at one day. An endless
+        # sleep is an infinite timer, which must never be jumped to.
+        next_timer = self._scheduled[0].when() if self._scheduled else math.inf
+        if known:
+            return self._flow(next_timer)
+        if next_timer < math.inf:
+            self._move_to(next_timer)
+            return []
+        ready = self._asking.block(DOUBT if suspects else DEADLOCK_AFTER)
+        if not ready:
+            raise Deadlock(self, suspects)
+        return ready
+
+    def _flow(self, next_timer: float) -> _Events:
+        began = time.monotonic()
+        patience = min(next_timer - self._now, _LONGEST_BLOCK)
+        ready = self._asking.block(patience)
+        self._move_to(min(self._now + time.monotonic() - began, next_timer))
+        return ready
+
+    # --- what is in flight ------------------------------------------------------------------------
+
+    def _in_flight(self) -> bool:
+        if self._holds or self._calls_in_executors:
+            return True
+        workers, idle = self._anyio_threads()
+        if len(workers) > len(idle):
+            return True
+        self._children = [child for child in self._children if child.get_returncode() is None]
+        return bool(self._children)
+
+    def _anyio_threads(self) -> tuple[Collection[threading.Thread], Collection[threading.Thread]]:
+        variables = _run_vars.get(self, {})
+        return variables.get(_threadpool_workers, ()), variables.get(_threadpool_idle_workers, ())
+
+    def _suspects(self) -> list[str]:
+        """Name the open descriptors and the threads that may wake the loop, for all it knows."""
+        known = {threading.current_thread(), *self._bystanders, *self._anyio_threads()[0]}
+        for executor in self._executors:
+            known.update(getattr(executor, "_threads", ()))
+        descriptors = set(self._asking.get_map()) - self._own_descriptors
+        return [
+            *(f"descriptor {descriptor}" for descriptor in descriptors),
+            *(f"thread {thread.name}" for thread in threading.enumerate() if thread not in known),
+        ]
+
+    def set_default_executor(  # type: ignore[override] # typeshed disagrees with itself here
+        self, executor: concurrent.futures.ThreadPoolExecutor
+    ) -> None:
+        """Use `executor` where `run_in_executor` is given none."""
+        super().set_default_executor(executor)
+        self._default_pool = executor
+
+    def run_in_executor(
+        self,
+        executor: concurrent.futures.Executor | None,
+        func: Callable[[Unpack[_Ts]], _T],
+        *args: *_Ts,
+    ) -> asyncio.Future[_T]:
+        """Call `func(*args)` in `executor`; the call is in flight until it ends, wanted or not.
+
+        Args:
+            executor: Where to call it; None is the loop's own pool of threads.
+            func: What to call.
+            *args: What to call it with.
+
+        Returns:
+            A future for the result. Cancelling it does not end a call that has begun.
+
+        Raises:
+            RuntimeError: The loop is closed, or the executor is shut down.
+        """
+        if self.is_closed():
+            raise RuntimeError("Event loop is closed")
+        if executor is None:
+            executor = self._own_pool()
+        call = executor.submit(func, *args)
+        result = asyncio.wrap_future(call, loop=self)
+        self._executors.add(executor)
+        self._calls_in_executors += 1
+        # After wrap_future: its callback runs first, so the result is on its way into the loop
+        # before the call is counted out. The other way round, the clock could jump in between.
+        call.add_done_callback(self._call_ended)
+        return result
+
+    def _own_pool(self) -> concurrent.futures.Executor:
+        if self._pools_closed:
+            raise RuntimeError("Executor shutdown has been called")
+        if self._default_pool is None:
+            pool = concurrent.futures.ThreadPoolExecutor(thread_name_prefix="asyncio")
+            self.set_default_executor(pool)
+            return pool
+        return self._default_pool
+
+    def _call_ended(self, _call: concurrent.futures.Future[Any]) -> None:
+        with suppress(RuntimeError):  # the loop was closed before the abandoned call ended
+            self.call_soon_threadsafe(self._count_out)
+
+    def _count_out(self) -> None:
+        self._calls_in_executors -= 1
+
+    async def shutdown_default_executor(self, timeout: float | None = None) -> None:
+        """Join the threads of the default executor.
+
+        Args:
+            timeout: Real seconds to wait for them; None is for ever. Python before 3.12.3 always waits.
+        """
+        self._pools_closed = True
+        with self.hold():  # the timeout is a timer on this loop, and would be jumped to
+            if sys.version_info >= (3, 12):
+                await super().shutdown_default_executor(timeout)
+            else:
+                await super().shutdown_default_executor()
+
+    async def subprocess_exec(
+        self,
+        protocol_factory: Callable[[], _ProtocolT],
+        program: Any,
+        *args: Any,
+        **kwargs: Any,
+    ) -> tuple[asyncio.SubprocessTransport, _ProtocolT]:
+        """Start a program, as asyncio does; it is in flight until it ends."""
+        with self.hold():
+            pair = await super().subprocess_exec(protocol_factory, program, *args, **kwargs)
+        self._children.append(pair[0])
+        return pair
+
+    async def subprocess_shell(
+        self,
+        protocol_factory: Callable[[], _ProtocolT],
+        cmd: bytes | str,
+        **kwargs: Any,
+    ) -> tuple[asyncio.SubprocessTransport, _ProtocolT]:
+        """Start a shell command, as asyncio does; it is in flight until it ends."""
+        with self.hold():
+            pair = await super().subprocess_shell(protocol_factory, cmd, **kwargs)
+        self._children.append(pair[0])
+        return pair

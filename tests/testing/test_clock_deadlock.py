@@ -1,0 +1,143 @@
+"""`Deadlock`: raised when nothing can wake any task any more, and only then."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import socket
+import threading
+import time
+from collections.abc import Callable, Coroutine
+
+import anyio
+import anyio.from_thread
+import anyio.to_thread
+import pytest
+
+from otpy.errors import OtpyError
+from otpy.testing import Deadlock, MockClock, virtual_loop
+from tests.testing.delays import BRIEF, blocked, slow, stranger, year_in
+
+
+async def nursery(children: int) -> None:
+    """Wait for so many children that are all blocked."""
+    async with asyncio.TaskGroup() as group:
+        for number in range(children):
+            group.create_task(blocked(), name=f"child-{number:02}")
+
+
+def test_it_is_raised_and_counts_the_blocked() -> None:
+    """A tree in which everybody waits for ever is an error that says how many wait, and when."""
+    with pytest.raises(Deadlock, match=r"12 tasks blocked for .* 0\.0 s: .*child-00") as caught:
+        MockClock().run(nursery(11))
+    assert caught.value.blocked == 12
+    assert {OtpyError, RuntimeError} < {*Deadlock.mro()}
+
+
+@pytest.mark.parametrize(("children", "cut"), [(9, False), (10, True)])
+def test_it_names_ten_tasks_at_most(children: int, cut: bool) -> None:
+    """Ten names fit into the message; of more it shows that there are more."""
+    with pytest.raises(Deadlock) as caught:
+        MockClock().run(nursery(children))
+    text = str(caught.value)
+    assert text.endswith(", …") is cut
+    assert text.count("child-") + text.count("Task-") == 10
+
+
+@pytest.mark.parametrize("forever", [anyio.sleep_forever, lambda: asyncio.sleep(math.inf)])
+def test_an_endless_sleep_is_one(forever: Callable[[], Coroutine[None, None, None]]) -> None:
+    """Nobody can be woken by a timer that is never due."""
+    with pytest.raises(Deadlock):
+        MockClock().run(forever())
+
+
+async def test_an_endless_sleep_among_others_is_none(clock: MockClock) -> None:
+    """The clock goes to the timers that are due some day, and never to the end of time."""
+    endless = asyncio.create_task(asyncio.sleep(math.inf))
+    await asyncio.sleep(3600)
+    assert clock.now == 3600
+    assert not endless.done()
+    endless.cancel()
+
+
+def test_it_breaks_out_of_a_runner() -> None:
+    """It is raised from whatever runs the loop, and says at which moment all came to a halt."""
+    with asyncio.Runner(loop_factory=MockClock().loop_factory) as runner:
+        runner.run(asyncio.sleep(5))
+        with pytest.raises(Deadlock, match=r"at 5\.0 s"):
+            runner.run(blocked())
+
+
+def test_the_blocked_may_clean_up_after_it() -> None:
+    """Every task that was stuck is cancelled, and its clean-up takes the time it needs."""
+    clock = MockClock()
+    cleaned: list[float] = []
+
+    async def main() -> None:
+        try:
+            await blocked()
+        finally:
+            await asyncio.sleep(5)
+            cleaned.append(clock.now)
+
+    with pytest.raises(Deadlock):
+        clock.run(main())
+    assert cleaned == [5]
+
+
+def test_idle_pool_threads_raise_no_doubt_about_it() -> None:
+    """Threads that wait for work cannot wake anybody, and are not suspected of it."""
+
+    async def main() -> None:
+        await asyncio.to_thread(slow, seconds=0)
+        await anyio.to_thread.run_sync(slow, 7, 0)
+        await blocked()
+
+    with pytest.raises(Deadlock, match=r"^(?!.*nothing came)"):
+        MockClock().run(main())
+
+
+async def test_what_a_known_thread_may_bring_is_none() -> None:
+    """A call in flight is waited for, however long nothing else can run."""
+    call = asyncio.to_thread(slow, 7, virtual_loop.DEADLOCK_AFTER * 1.5)
+    assert await call == 7
+
+
+async def test_what_an_unknown_thread_may_bring_is_none() -> None:
+    """A thread that the loop has not started may still wake a task."""
+    assert await stranger(virtual_loop.DEADLOCK_AFTER * 1.5) == 7
+
+
+def test_what_the_main_thread_may_bring_is_none() -> None:
+    """A loop in another thread waits for the main thread, which may well feed it."""
+    options = {"loop_factory": MockClock().loop_factory}
+    with anyio.from_thread.start_blocking_portal("asyncio", options) as portal:
+        time.sleep(virtual_loop.DEADLOCK_AFTER * 1.5)
+        assert portal.call(year_in, 86_400) == 2030
+
+
+def test_in_doubt_it_names_the_suspects(monkeypatch: pytest.MonkeyPatch) -> None:
+    """If an unknown thread could have helped but did not, the message names it and the remedy."""
+    monkeypatch.setattr(virtual_loop, "DOUBT", 0.01)
+
+    async def main() -> None:
+        threading.Thread(target=slow, args=(0, 2 * BRIEF), name="sqlite").start()
+        await blocked()
+
+    with pytest.raises(Deadlock, match=r"nothing came from thread sqlite .*clock\.hold"):
+        MockClock().run(main())
+
+
+def test_in_doubt_it_names_open_descriptors(monkeypatch: pytest.MonkeyPatch) -> None:
+    """If a peer behind a socket could have helped but did not, the message names the socket."""
+    monkeypatch.setattr(virtual_loop, "DOUBT", 0.01)
+    ours, theirs = socket.socketpair()
+
+    async def main() -> None:
+        asyncio.get_running_loop().add_reader(ours, pytest.fail)
+        await blocked()
+
+    with ours, theirs:
+        number = ours.fileno()
+        with pytest.raises(Deadlock, match=rf"nothing came from descriptor {number} .*clock\.hold"):
+            MockClock().run(main())

@@ -1,0 +1,123 @@
+"""The wall clock: it moves with the loop while the loop runs, and is left alone otherwise."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import time
+import uuid
+from contextlib import closing
+from datetime import UTC, datetime, timedelta, timezone
+
+import pytest
+
+from otpy.testing import MockClock, VirtualLoop
+from tests.testing.delays import YEAR, year_in
+
+UUID_EPOCH = datetime(1582, 10, 15, tzinfo=UTC)  # RFC 9562, section 5.1
+
+
+def stamp(identifier: uuid.UUID) -> datetime:
+    """Return when a time-based id says it was made."""
+    return UUID_EPOCH + timedelta(microseconds=identifier.time // 10)
+
+
+async def test_it_begins_at_the_start_of_the_clock(clock: MockClock) -> None:
+    """Before any time has passed, the calendar shows the clock's `start`."""
+    assert datetime.now(UTC) == clock.start
+    assert time.time() == clock.start.timestamp()
+
+
+async def test_it_keeps_in_step(clock: MockClock) -> None:
+    """Many small steps add up to the nanosecond."""
+    start_ns = round(clock.start.timestamp()) * 10**9
+    for _ in range(1000):
+        await asyncio.sleep(0.1)
+        assert time.time_ns() - start_ns == round(clock.now * 1e9)
+    assert datetime.now(UTC) - clock.start == timedelta(seconds=100)
+
+
+async def test_it_keeps_in_step_over_years(clock: MockClock) -> None:
+    """One jump over years is exact to the nanosecond."""
+    start_ns = time.time_ns()
+    await asyncio.sleep(10 * YEAR + 0.1)
+    whole, part = divmod(clock.now, 1)
+    assert time.time_ns() - start_ns == int(whole) * 10**9 + round(part * 1e9)
+    assert datetime.now(UTC) - clock.start == timedelta(days=3650, seconds=0.1)
+
+
+async def test_time_based_ids_follow_it(clock: MockClock, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`uuid1()` carries the date that the clock shows, and ids of one moment still differ."""
+    monkeypatch.setattr(uuid, "_last_timestamp", None)  # it never goes back, not even between tests
+    first, second = uuid.uuid1(), uuid.uuid1()
+    assert first != second
+    assert stamp(first) == clock.start
+    await asyncio.sleep(YEAR)
+    assert stamp(uuid.uuid1()) == clock.start + timedelta(days=365)
+
+
+async def test_the_monotonic_clock_stays_real() -> None:
+    """`time.monotonic()` and `time.perf_counter()` measure what a test really takes."""
+    began = time.monotonic(), time.perf_counter()
+    await asyncio.sleep(YEAR)
+    assert 0 <= time.monotonic() - began[0] < 1
+    assert 0 <= time.perf_counter() - began[1] < 1
+
+
+def test_it_is_real_outside_the_loop() -> None:
+    """The mocked date ends with each step of the loop, and goes on with the next."""
+    before = time.time()
+    clock = MockClock(datetime(1999, 12, 31, 23, 59, 59, tzinfo=UTC))
+    with asyncio.Runner(loop_factory=clock.loop_factory) as runner:
+        assert runner.run(year_in(1)) == 2000
+        assert runner.run(year_in(YEAR)) == 2000  # a leap year: one day is missing
+        assert before <= time.time() < before + 60
+        assert runner.run(year_in(86_400)) == 2001
+    assert time.time() >= before
+
+
+def test_it_is_real_after_a_loop_that_failed() -> None:
+    """An exception that breaks out of the loop does not leave the mocked date behind."""
+    before = time.time()
+    loop = MockClock(datetime(1999, 1, 1, tzinfo=UTC)).loop_factory()
+    with closing(loop):
+        loop.call_later(1, sys.exit, 3)
+        with pytest.raises(SystemExit):
+            loop.run_forever()
+        assert before <= time.time() < before + 60
+
+
+def test_each_of_several_clocks_shows_its_own_date() -> None:
+    """Loops that take turns do not disturb each other, in whichever order they are closed."""
+    before = time.time()
+    first = asyncio.Runner(loop_factory=MockClock(datetime(2001, 1, 1, tzinfo=UTC)).loop_factory)
+    second = asyncio.Runner(loop_factory=MockClock(datetime(2005, 1, 1, tzinfo=UTC)).loop_factory)
+    assert first.run(year_in(0)) == 2001
+    assert second.run(year_in(YEAR)) == 2006
+    assert first.run(year_in(YEAR)) == 2002
+    first.close()
+    assert second.run(year_in(YEAR)) == 2007
+    second.close()
+    assert before <= time.time() < before + 60
+
+
+def test_a_bare_virtual_loop_leaves_it_alone() -> None:
+    """Without a `MockClock`, virtual time passes and the date stays real."""
+    before = time.time()
+    with asyncio.Runner(loop_factory=VirtualLoop) as runner:
+        runner.run(asyncio.sleep(YEAR))
+        assert runner.get_loop().time() == YEAR
+        assert before <= time.time() < before + 60
+
+
+def test_the_start_may_be_in_any_zone() -> None:
+    """`start` is a moment, whichever zone it is written in."""
+    east = datetime(2031, 1, 1, 1, tzinfo=timezone(timedelta(hours=2)))
+    assert MockClock(east).run(year_in(3599)) == 2030
+    assert MockClock(east).run(year_in(3600)) == 2031
+
+
+def test_the_start_must_have_a_zone() -> None:
+    """A naive `start` is refused: it would mean another moment on each machine."""
+    with pytest.raises(ValueError, match="time zone"):
+        MockClock(datetime(2030, 1, 1))  # noqa: DTZ001 - this is what's refused
