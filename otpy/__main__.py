@@ -1,0 +1,7 @@
+"""`python -m otpy` is the command `otpy`."""
+
+from __future__ import annotations
+
+from otpy.cli import main
+
+main()

@@ -1,0 +1,100 @@
+"""Why a supervisor gave up, down to the child that crashed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, final
+
+from attrs import frozen
+
+from otpy._core.reason import Crashed, FailedToStart, Shutdown
+from otpy.errors import SupervisorFailed, TreeStartFailed
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from otpy._core.protocol import Failure
+    from otpy._core.reason import ExitReason
+
+
+@final
+@frozen
+class RestartRecord:
+    """One entry of the restart history of a `SupervisorFailed`.
+
+    Attributes:
+        path: Path of the child.
+        incarnation: Which of its lives ended.
+        after: Seconds from the start of its supervisor to that end.
+        reason: Why it ended.
+    """
+
+    path: str
+    incarnation: int
+    after: float
+    reason: ExitReason
+
+    def __str__(self) -> str:
+        """Return one line."""
+        life = f"incarnation {self.incarnation}"
+        return f"{self.path} {life} ended after {self.after:.3f} s: {self.reason}"
+
+
+@final
+@frozen(eq=False)
+class Blame:
+    """The failure of one supervisor, and that of the supervisor below it which caused it.
+
+    Attributes:
+        path: Path of the supervisor.
+        failure: What its machine said.
+        began: When the supervisor was started, in monotonic seconds.
+        below: The same for the child that failed, if that is a supervisor.
+    """
+
+    path: str
+    failure: Failure
+    began: float
+    below: Blame | None
+
+    def _history(self) -> Iterator[RestartRecord]:
+        for entry in self.failure.history:
+            path, after = f"{self.path}/{entry.child_id}", entry.time - self.began
+            yield RestartRecord(path, entry.incarnation, after, entry.reason)
+        if self.below is not None:
+            yield from self.below._history()
+
+    def deepest(self) -> Blame:
+        """Return the failure at the bottom, where the trouble began."""
+        return self if self.below is None else self.below.deepest()
+
+    def error(self, abandoned: Iterable[str]) -> SupervisorFailed:
+        """Return the exception for the host, with the last crash as its cause."""
+        root = self.failure
+        cause = self.deepest()
+        reasons = [entry.reason for entry in cause.failure.history] or [cause.failure.reason]
+        kind = SupervisorFailed if root.limit else TreeStartFailed
+        if root.limit:
+            what = f"gave up: {root.limit}"
+        else:
+            what = f"did not start: {root.child_id}: {root.reason}"
+        if self.path != cause.path:
+            what += f"; {cause.path} {cause.failure.limit}" if cause.failure.limit else ""
+        path = f"{cause.path}/{cause.failure.child_id}"
+        error = kind(
+            path,
+            f"{self.path} {what}",
+            reasons=reasons,
+            history=list(self._history()),
+            abandoned=list(abandoned),
+        )
+        error.__cause__ = crash_in(cause.failure.reason)
+        return error
+
+
+def crash_in(reason: ExitReason) -> BaseException | None:
+    """Return the exception that `reason` stands for, also inside a failed start."""
+    if isinstance(reason, Crashed):
+        return reason.error
+    if isinstance(reason, Shutdown) and isinstance(reason.detail, FailedToStart):
+        return crash_in(reason.detail.reason)
+    return None

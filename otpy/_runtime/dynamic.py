@@ -1,0 +1,104 @@
+"""`DynamicSupervisor`: children that come and go."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, final
+
+from otpy._core.protocol import AddChild, TerminateChild
+from otpy._core.reason import Restart
+from otpy._core.spec import INFINITY, AutoShutdown, DynamicSpec, check_child
+from otpy._runtime.handle import SupervisorHandle
+from otpy._runtime.process import Process
+from otpy.errors import NotFound
+
+if TYPE_CHECKING:
+    from otpy._core.backoff import Backoff
+    from otpy._core.dynamic import DynamicMachine
+    from otpy._core.spec import AnySpec, ShutdownLimit
+
+
+@final
+class DynamicSupervisor(SupervisorHandle):
+    """Starts, watches and restarts children that are handed to it one by one.
+
+    Elixir's `DynamicSupervisor`. Its children have no order and do not know of each other: each
+    is restarted for itself, and all are stopped at the same time. It differs in that a slow start
+    delays no sibling (there, starts queue), and in that children are named: by the id of their
+    spec, with `#2`, `#3` … added where a sibling has the same.
+    """
+
+    _machine: DynamicMachine
+
+    @staticmethod
+    def spec(
+        id: str,
+        *,
+        max_children: int | None = None,
+        intensity: int = 3,
+        period: float = 5.0,
+        restart: Restart = Restart.PERMANENT,
+        shutdown: ShutdownLimit = INFINITY,
+        significant: bool = False,
+        backoff: Backoff | None = None,
+    ) -> DynamicSpec:
+        """Return a spec, to be listed as a child or started as the root.
+
+        Args:
+            id: Its name.
+            max_children: How many children it may hold; None is no limit.
+            intensity: Restarts allowed within `period` over all children without a window of
+                their own.
+            period: Length of the restart window, in whole seconds.
+            restart: As somebody's child: when it is started again. Its children are not.
+            shutdown: As somebody's child: seconds it has to stop its children.
+            significant: As somebody's child: whether its end can end its supervisor.
+            backoff: As somebody's child: delay before each restart.
+
+        Raises:
+            InvalidSpec: If it can never work.
+        """
+        return DynamicSpec(
+            id,
+            max_children=INFINITY if max_children is None else max_children,
+            intensity=intensity,
+            period=period,
+            restart=restart,
+            shutdown=shutdown,
+            significant=significant,
+            backoff=backoff,
+        )
+
+    async def start_child(self, spec: AnySpec) -> Process | None:
+        """Start one more child (DYN-03, DYN-08).
+
+        Cancelling the caller does not stop the child.
+
+        Returns:
+            Its process, when it is ready; None if it declined to run (`Ignore`).
+
+        Raises:
+            InvalidSpec: If `spec` is none, or is significant.
+            MaxChildren: If there are as many children as there may be.
+            StartFailed: If it did not start; nothing is kept of it, nothing is counted.
+            NotRunning: If the supervisor is ending.
+        """
+        check_child(self.path, spec, AutoShutdown.NEVER)
+        _, process = await self._request(lambda ref: AddChild(ref, spec), spec.id)
+        return process
+
+    async def terminate_child(self, child: str | Process) -> None:
+        """Stop a child and return when it is gone; nothing is kept of it (DYN-13).
+
+        Args:
+            child: Its id, or its process. A process that has ended names nobody.
+
+        Raises:
+            NotFound: If there is no such child.
+            NotRunning: If the supervisor is ending.
+        """
+        if isinstance(child, Process):
+            if not child.alive or child.parent is not self:
+                raise NotFound(child.path)
+            child = child.id
+        key = child
+        await self._request(lambda ref: TerminateChild(ref, key), key)

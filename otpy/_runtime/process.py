@@ -1,0 +1,301 @@
+"""One incarnation of one child, and how it is brought to an end."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any, cast, final
+
+from otpy._core.protocol import ChildExited, ChildIgnored, ChildReady, ChildStartFailed
+from otpy._core.reason import Abandoned, Crashed, Exit, Ignore, Killed, Normal, Shutdown
+from otpy._runtime.stop import Ending
+from otpy._runtime.waiters import release, wait_among
+from otpy.errors import ChildNotReady, StartTimeout
+
+if TYPE_CHECKING:
+    from otpy._core.child import Child
+    from otpy._core.reason import ExitReason
+    from otpy._core.spec import AnySpec
+    from otpy._runtime.shell import Shell
+    from otpy._runtime.tree import AnySupervisor
+
+
+@final
+class Process:
+    """One life of one child: a handle to watch it and to end it. What OTP calls a pid.
+
+    A restarted child has a new process; this one stays dead. Inside a child `otpy.current()` is
+    its own.
+
+    Attributes:
+        id: Id of the child among its siblings.
+        path: Ids from the root down to the child, joined by "/".
+        spec: The spec it was started by.
+        incarnation: Number of this life, from 1.
+        restarts: How often the child was restarted before this life.
+        last_exit: Why the life before this one ended, or did not start; None in the first. A
+            child reads here that, and why, it was restarted.
+        value: What the child handed to `task_status.started(value)`, or what its context manager
+            returned on entry; None before, and for other children.
+        parent: The supervisor it stands under (a `Supervisor` or `DynamicSupervisor`).
+        supervisor: The supervisor that this process *is*; None if it is a worker.
+    """
+
+    __slots__ = (
+        "__weakref__",
+        "_asked",
+        "_ending",
+        "_exit",
+        "_key",
+        "_ready",
+        "_requested",
+        "_start_timer",
+        "_task",
+        "_waiters",
+        "incarnation",
+        "last_exit",
+        "parent",
+        "path",
+        "restarts",
+        "spec",
+        "supervisor",
+        "value",
+    )
+
+    def __init__(self, parent: Shell, child: Child) -> None:
+        """Make the process of the incarnation that `child` is about to begin."""
+        self.parent = parent
+        self.spec: AnySpec = child.spec
+        self.path: str = f"{parent.path}/{child.key}"
+        self.incarnation = child.incarnation
+        self.restarts = child.restarts
+        self.last_exit = child.last_exit
+        self.value: object = None
+        self.supervisor: AnySupervisor | None = None
+        self._key = child.key
+        self._task: asyncio.Task[Any] | None = None
+        self._ready = False
+        self._exit: ExitReason | None = None
+        self._requested: ExitReason | None = None  # what a cancellation by us stands for
+        self._asked: asyncio.Future[None] | None = None
+        self._ending: Ending | None = None
+        self._start_timer: asyncio.TimerHandle | None = None
+        self._waiters: list[asyncio.Future[ExitReason]] | None = None
+
+    def __repr__(self) -> str:
+        """Return path, incarnation and state."""
+        state = "alive" if self._exit is None else str(self._exit)
+        return f"<Process {self.path!r} incarnation={self.incarnation} {state}>"
+
+    @property
+    def id(self) -> str:
+        """Id of the child among its siblings."""
+        return self._key
+
+    @property
+    def root(self) -> AnySupervisor:
+        """The supervisor at the top of its tree."""
+        root = self.parent.tree.root
+        assert root is not None  # noqa: S101 - it was made before any process
+        return root
+
+    @property
+    def alive(self) -> bool:
+        """Whether it has been started and has not ended; an abandoned process is not alive."""
+        return self._exit is None
+
+    @property
+    def runs(self) -> bool:
+        """Whether it is alive and its task is not done, of which nobody may know yet."""
+        return self._exit is None and (self._task is None or not self._task.done())
+
+    @property
+    def ready(self) -> bool:
+        """Whether it is, or was, ready."""
+        return self._ready
+
+    async def wait(self) -> ExitReason:
+        """Wait until it has ended and return why.
+
+        Returns at once, and always the same reason, if it has ended already. Cancelling the wait
+        does not disturb the process.
+        """
+        if self._exit is not None:
+            return self._exit
+        if self._waiters is None:
+            self._waiters = []
+        return await wait_among(self._waiters, self.parent.tree.loop)
+
+    async def stop_requested(self) -> None:
+        """Wait until this child is asked to stop, so that it can end in its own time.
+
+        For the child itself. A child that has called this is asked before it is cancelled: it
+        then has `shutdown` seconds to return, and its exit reason is the one requested. A child
+        that never calls it is cancelled at once and has `shutdown` seconds for its clean-up.
+        """
+        if self._asked is None:
+            self._asked = self.parent.tree.loop.create_future()
+            if self._ending is not None:
+                self._asked.set_result(None)
+        await asyncio.shield(self._asked)
+
+    def exit(self, reason: ExitReason | None = None) -> None:
+        """Ask it to end with `reason`, `Shutdown()` if none is given; do not wait for it.
+
+        Its supervisor sees an exit by itself with exactly that reason, and restarts it or not by
+        its restart type. A process that ignores the request is cancelled again after its shutdown
+        limit, then given up. Without effect on a process that has ended or is ending.
+        """
+        self.stop(kill=False, reason=reason)
+
+    def kill(self) -> None:
+        """End it without asking; its supervisor sees `Killed`. Does not wait for it."""
+        self.stop(kill=True)
+
+    # --- for the runtime -------------------------------------------------------------------------
+
+    def stop(self, *, kill: bool, reason: ExitReason | None = None) -> None:
+        """Begin to end it: ask, cancel, cancel again, give up; see `Ending`.
+
+        A kill overtakes a stop that was begun before.
+        """
+        if self._exit is not None:
+            return
+        if self._ending is not None:
+            if not kill or self._ending.kills:
+                return
+            self._ending.cancel()
+        if self._task is None or not self._task.done():  # else it had a reason of its own
+            self._requested = Killed() if kill else reason or Shutdown()
+        before, self._ending = self._ending, Ending(self, kill=kill)
+        if before is not None and before.lingers:
+            self._ending.linger()
+        else:
+            self._ending.advance()
+
+    def hurry(self, seconds: float | None) -> None:
+        """End it if it is not ready within `seconds`; None does not limit it."""
+        if self.supervisor is not None:
+            self.supervisor.shut_down(Shutdown())
+        elif seconds is not None and not self._ready:
+            self._cancel_start_timer()
+            self._start_timer = self.parent.tree.call_later(seconds, self.kill)
+
+    def limit_start(self, seconds: float) -> None:
+        """End it, with `StartTimeout`, if it is not ready within `seconds`."""
+
+        def expired() -> None:
+            if self._ending is not None:
+                return  # it is being ended already, by its own deadlines
+            self._requested = Crashed(StartTimeout(self.path, f"start_timeout={seconds:g} s"))
+            self._ending = Ending(self, kill=True)
+            self._ending.advance()
+
+        self._start_timer = self.parent.tree.call_later(seconds, expired)
+
+    def run(self, task: asyncio.Task[Any]) -> None:
+        """Take the task that this process lives in."""
+        self._task = task
+
+    @property
+    def task(self) -> asyncio.Task[Any] | None:
+        """The task it lives in; None for a supervisor, which has none."""
+        return self._task
+
+    @property
+    def requested(self) -> ExitReason:
+        """The reason it was told to end with."""
+        return self._requested or Shutdown()
+
+    @property
+    def asked(self) -> asyncio.Future[None] | None:
+        """Resolved when it is asked to stop; None if nobody ever looked."""
+        return self._asked
+
+    def cut(self) -> None:
+        """From now on a cancellation of it means that its time was over."""
+        if not isinstance(self._requested, Crashed):
+            self._requested = Killed()
+
+    def announce(self, value: object = None) -> None:
+        """Note that the child is ready, and tell its supervisor."""
+        if self._ready:
+            msg = f"{self.path}: task_status.started() was called twice"
+            raise RuntimeError(msg)
+        self.now_ready()
+        self.value = value
+        # Not at once: the supervisor would start the next sibling inside this child's own step.
+        tree = self.parent.tree
+        tree.loop.call_soon(self._tell_ready, context=tree.context)
+
+    def _tell_ready(self) -> None:
+        if self._exit is None:  # else it was given up in this very turn, and its id may be reused
+            self.parent.post(ChildReady(self._key, self.incarnation))
+
+    def now_ready(self) -> None:
+        """Note that the child is ready; its time limit for starting is over."""
+        self._ready = True
+        self._cancel_start_timer()
+
+    def _cancel_start_timer(self) -> None:
+        if self._start_timer is not None:
+            self._start_timer.cancel()
+            self._start_timer = None
+
+    def task_done(self, task: asyncio.Task[Any]) -> None:
+        """Take the end of its task; wait for threads it has left behind if it was told to end."""
+        reason = self._reason_of(task)
+        if self._exit is not None:  # it was abandoned, and has ended at last
+            self.parent.tree.abandoned.pop(self, None)
+        elif self._ending is None or not self._ending.waits_for_threads(reason):
+            self.end(reason)
+
+    def _reason_of(self, task: asyncio.Task[Any]) -> ExitReason:
+        if task.cancelled():
+            return self._requested or Killed()  # AIO-08: a stranger's cancellation has no reason
+        error = task.exception()
+        if error is None:
+            complied = self._asked is not None and self._asked.done()
+            return (self._requested if complied else None) or Normal()
+        error = _sole(error)
+        if isinstance(error, Exit):
+            return error.reason
+        return Crashed(error)
+
+    def end(self, reason: ExitReason) -> None:
+        """It has ended, or was given up: tell its supervisor and whoever waits."""
+        if self._ending is not None:
+            self._ending.cancel()
+        self._cancel_start_timer()
+        key, incarnation = self._key, self.incarnation
+        event: ChildExited | ChildIgnored | ChildStartFailed
+        if self._ready:
+            event = ChildExited(key, incarnation, reason)
+        elif isinstance(reason, Crashed) and isinstance(reason.error, Ignore):
+            reason = Normal()
+            event = ChildIgnored(key, incarnation)
+        else:
+            if isinstance(reason, Normal):
+                reason = Crashed(ChildNotReady(self.path))
+            event = ChildStartFailed(key, incarnation, reason)
+        self._exit = reason
+        if not self._ready:  # else it is listed until its supervisor has dealt with its end
+            self.parent.forget(self)
+        if self._waiters is not None:
+            release(self._waiters, reason)
+        self.parent.post(event)
+
+    def abandon(self, what: str, stack: tuple[str, ...]) -> None:
+        """Give it up: it refused to end."""
+        self.parent.tree.gave_up_on(self, what, stack)
+        self.end(Abandoned(stack))
+
+
+def _sole(error: BaseException) -> BaseException:
+    """Return the `Exit` or `Ignore` that `error` wraps, as a task group does; else `error`."""
+    inner = error
+    while isinstance(inner, BaseExceptionGroup):
+        group = cast("BaseExceptionGroup[BaseException]", inner)
+        inner, *others = group.exceptions
+        if others:
+            return error
+    return inner if isinstance(inner, Exit | Ignore) else error

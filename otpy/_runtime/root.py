@@ -1,0 +1,174 @@
+"""The top of a tree: `start`, to embed a tree in an async program."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from typing import TYPE_CHECKING, final, overload
+
+import anyio
+
+from otpy._core.dynamic import DynamicMachine
+from otpy._core.machine import SupervisorMachine
+from otpy._core.protocol import Begin
+from otpy._core.reason import Normal
+from otpy._core.spec import DynamicSpec, SupervisorSpec
+from otpy._runtime.dynamic import DynamicSupervisor
+from otpy._runtime.log import log_reports
+from otpy._runtime.supervisor import Supervisor
+from otpy._runtime.tree import Tree
+from otpy.errors import InvalidSpec
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from contextlib import AbstractAsyncContextManager
+    from types import TracebackType
+
+    from otpy._runtime.process import Process
+    from otpy._runtime.tree import AnySupervisor
+    from otpy.reports import ReportHook
+
+
+def make_supervisor(
+    spec: SupervisorSpec | DynamicSpec, tree: Tree, process: Process | None = None
+) -> AnySupervisor:
+    """Return the supervisor that `spec` describes; it has started nothing yet."""
+    if isinstance(spec, DynamicSpec):
+        return DynamicSupervisor(DynamicMachine(spec, tree.random), tree, process)
+    return Supervisor(SupervisorMachine(spec, tree.random), tree, process)
+
+
+@overload
+def start(
+    spec: SupervisorSpec, *, hooks: Iterable[ReportHook] | None = None
+) -> AbstractAsyncContextManager[Supervisor]: ...
+@overload
+def start(
+    spec: DynamicSpec, *, hooks: Iterable[ReportHook] | None = None
+) -> AbstractAsyncContextManager[DynamicSupervisor]: ...
+def start(
+    spec: SupervisorSpec | DynamicSpec, *, hooks: Iterable[ReportHook] | None = None
+) -> AbstractAsyncContextManager[AnySupervisor]:
+    """Run a tree for as long as an `async with` block lasts.
+
+    Entering returns the root supervisor when every child is ready. Leaving, in whatever way, stops
+    the children in reverse order and returns when none of them runs: no task outlives the block,
+    but for those that refused to end, which are reported as `ChildAbandoned`.
+
+    When the root gives up, the body of the block is cancelled and `SupervisorFailed` is raised out
+    of it. When the tree ends by itself in good order (`auto_shutdown`, `stop()`), the body goes
+    on: `await root.wait()` is how it can wait for that.
+
+    Cancelling the task that runs the block, in the middle of starting or stopping too, stops the
+    tree in reverse order first and then goes on cancelling. Works inside anyio's task groups and
+    cancel scopes.
+
+    Args:
+        spec: The tree.
+        hooks: Who gets the reports, in order; the default logs them through structlog, `()` is
+            nobody. `Supervisor.subscribe` adds more.
+
+    Raises:
+        InvalidSpec: If `spec` is no supervisor's.
+        SupervisorFailed: On leaving, if the root gave up.
+        TreeStartFailed: On entering, if a child did not start; what had been started was stopped
+            in reverse (SUP-306). It is a `SupervisorFailed` too.
+    """
+    return RunningTree(spec, hooks)
+
+
+@final
+class RunningTree:
+    """The `async with` block around a tree.
+
+    Attributes:
+        root: The root supervisor; None before the block is entered.
+    """
+
+    def __init__(
+        self, spec: SupervisorSpec | DynamicSpec, hooks: Iterable[ReportHook] | None
+    ) -> None:
+        """Describe the block; nothing is started yet."""
+        if not isinstance(spec, SupervisorSpec | DynamicSpec):  # pyright: ignore[reportUnnecessaryIsInstance]
+            msg = f"start: spec is {spec!r}, wanted a SupervisorSpec or DynamicSupervisor.spec(…)"
+            raise InvalidSpec(msg)
+        self.root: AnySupervisor | None = None
+        self._spec = spec
+        self._hooks = [log_reports()] if hooks is None else list(hooks)
+
+    async def __aenter__(self) -> AnySupervisor:
+        """Start the tree and return its root when every child is ready."""
+        host = asyncio.current_task()
+        if host is None or self.root is not None:
+            msg = "otpy.start(): enter it once, in an asyncio task"
+            raise RuntimeError(msg)
+        self._host: asyncio.Task[object] = host
+        self._cancelled_host = False
+        self._cancelling = host.cancelling()
+        loop = asyncio.get_running_loop()
+        tree = Tree(loop, self._hooks, make_supervisor)
+        self.root = tree.root = root = make_supervisor(self._spec, tree)
+        root.post(Begin())
+        try:
+            await root.wait_ready()
+        except asyncio.CancelledError:
+            await self._stop(root)
+            raise
+        if not root.running:
+            await _undisturbed(root)
+        failure = root.failure()
+        if failure is not None:
+            raise failure
+        root.on_end = self._ended
+        return root
+
+    def _ended(self) -> None:
+        """The tree has ended while the body of the block runs."""
+        if self.root is not None and self.root.failure() is not None:
+            self._cancelled_host = True
+            self._host.cancel()
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Stop the tree; raise `SupervisorFailed` if it had failed."""
+        root = self.root
+        assert root is not None  # noqa: S101 - the block was entered
+        root.on_end = None
+        await self._stop(root)
+        failure = root.failure()
+        if failure is None:
+            return
+        by_others = isinstance(error, asyncio.CancelledError)
+        if self._cancelled_host:
+            by_others = self._host.uncancel() > self._cancelling
+            if error is None:  # the body ended before our cancellation reached it: take it back
+                with contextlib.suppress(asyncio.CancelledError):
+                    await asyncio.sleep(0)
+        if not by_others:
+            raise failure
+
+    @staticmethod
+    async def _stop(root: AnySupervisor) -> None:
+        root.shut_down(Normal())
+        await _undisturbed(root)
+
+
+async def _undisturbed(root: AnySupervisor) -> None:
+    """Wait until `root` has ended, then let a cancellation that came meanwhile go on.
+
+    The shield keeps a cancelled anyio scope around the host from interrupting every single wait,
+    which would keep the loop busy until the last child has stopped.
+    """
+    cancelled: asyncio.CancelledError | None = None
+    with anyio.CancelScope(shield=True):
+        while not root.ended:
+            try:
+                await root.wait()
+            except asyncio.CancelledError as error:
+                cancelled = error
+    if cancelled is not None:
+        raise cancelled

@@ -1,0 +1,229 @@
+"""`run`: a tree as a whole program."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+import threading
+import traceback
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractAsyncContextManager, contextmanager, suppress
+from typing import TYPE_CHECKING, Final, TypeAlias, final
+
+from otpy._core.reason import Shutdown
+from otpy._runtime.root import RunningTree
+from otpy._runtime.stack import stack_of, stack_of_thread
+from otpy._runtime.stop import KILL_GRACE
+from otpy.errors import SupervisorFailed
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Iterable
+    from types import FrameType
+
+    from otpy._core.spec import DynamicSpec, SupervisorSpec
+    from otpy._runtime.tree import AnySupervisor
+    from otpy.reports import ReportHook
+
+Program: TypeAlias = "Callable[[], AbstractAsyncContextManager[AnySupervisor]]"
+"""Returns an async context manager that yields the root of a tree it has started."""
+
+_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
+
+
+def run(
+    tree: SupervisorSpec | DynamicSpec | Program, *, hooks: Iterable[ReportHook] | None = None
+) -> None:
+    """Run a tree as a program: return when it has ended, or leave with an exit status.
+
+    The first SIGINT or SIGTERM stops the tree in reverse order, the second kills it, the third
+    leaves the process on the spot, even if a child blocks the event loop. Why it ended is printed
+    on stderr. The process ends in bounded time also when a child refuses to end, in its task or in
+    a thread: its stack is printed, and the process left without waiting for it.
+
+    Call it from the main thread, where no event loop runs.
+
+    Args:
+        tree: The tree. Or, where something must be open around it, a function that returns an
+            async context manager: it is entered, and must yield the root supervisor of a tree that
+            it has started with `otpy.start`; it is left when the tree has ended.
+        hooks: Who gets the reports of a tree given as a spec; the default logs them through
+            structlog.
+
+    Raises:
+        InvalidSpec: If `tree` is a spec, but no supervisor's.
+        SystemExit: With 1 if the root gave up or could not start, 130 after SIGINT, 143 after
+            SIGTERM. A tree that ended by itself in good order just returns.
+    """
+    status, clean = run_status(tree, hooks)
+    if not clean:  # a thread that does not end would be waited for at exit, for ever
+        _leave(status)
+    if status:
+        raise SystemExit(status)
+
+
+def run_status(
+    tree: SupervisorSpec | DynamicSpec | Program, hooks: Iterable[ReportHook] | None
+) -> tuple[int, bool]:
+    """Run a tree and return the exit status, and whether nothing is left running.
+
+    Not by `asyncio.Runner`, which waits without limit for tasks and threads that refuse to end.
+    """
+    if callable(tree):
+        program = _Program(tree)
+    else:
+        running = RunningTree(tree, hooks)
+        program = _Program(lambda: running, running)
+    loop, before = program.loop, set(threading.enumerate())
+    executor = ThreadPoolExecutor(thread_name_prefix="otpy")
+    loop.set_default_executor(executor)
+    asyncio.set_event_loop(loop)
+    try:
+        with program.handling_signals():
+            status = program.run()
+            left = loop.run_until_complete(_cancel_the_rest())
+            closing = loop.create_task(loop.shutdown_asyncgens(), name="closing async generators")
+            left |= loop.run_until_complete(_cancel_the_rest(KILL_GRACE))
+            closing.cancel()
+    finally:
+        executor.shutdown(wait=False, cancel_futures=True)
+        asyncio.set_event_loop(None)
+        loop.close()
+    return status, not left and _threads_end(before)
+
+
+@final
+class _Program:
+    """A tree, the loop it runs in and the signals that reached it."""
+
+    def __init__(self, enter: Program, running: RunningTree | None = None) -> None:
+        self.loop = asyncio.new_event_loop()
+        self._enter = enter
+        self._running = running
+        self._root: AnySupervisor | None = None
+        self._main_task: asyncio.Task[int] | None = None
+        self._caught: list[signal.Signals] = []
+
+    @contextmanager
+    def handling_signals(self) -> Generator[None]:
+        """Handle SIGINT and SIGTERM, and put the handlers back that were there before."""
+        before = {number: signal.getsignal(number) for number in _SIGNALS}
+        for number in _SIGNALS:
+            # asyncio's own handler for its wake-up descriptor: a signal then wakes an idle loop,
+            # wherever it strikes. Ours instead of it, for a loop that never becomes idle.
+            self.loop.add_signal_handler(number, int)
+            signal.signal(number, self._on_signal)
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                self.loop.remove_signal_handler(number)
+                signal.signal(number, handler)
+
+    def _on_signal(self, number: int, frame: FrameType | None) -> None:
+        """Note a signal; called between two bytecodes, also while a child blocks the loop."""
+        self._caught.append(signal.Signals(number))
+        if len(self._caught) > 2:  # noqa: PLR2004 - neither stopping nor killing helped
+            what = f"{self._caught[-1].name} for the third time: leaving at once, from"
+            _say(what, traceback.format_stack(frame))
+            _leave(128 + number)
+        self.loop.call_soon_threadsafe(self._act)
+
+    def _act(self) -> None:
+        root, number = self._root, self._caught[-1]
+        if root is None and self._running is not None:
+            root = self._running.root  # still starting
+        if root is None:
+            if self._main_task is not None:  # still starting, or at work after the tree has ended
+                self._main_task.cancel()
+        elif root.ended:
+            pass
+        elif len(self._caught) == 1:
+            _say(f"{number.name}: stopping {root.path}; send it again to kill")
+            root.shut_down(Shutdown(number.name))
+        else:
+            _say(f"{number.name}: killing {root.path}")
+            root.kill()
+
+    def run(self) -> int:
+        """Run the tree to its end and return the exit status."""
+        self._main_task = main = self.loop.create_task(self._main(), name="otpy.run")
+        while True:
+            try:
+                return self.loop.run_until_complete(main)
+            except KeyboardInterrupt:  # raised inside a child: it is meant for us
+                self._caught.append(signal.SIGINT)
+                self._act()
+            except asyncio.CancelledError:
+                return 128 + self._caught[0] if self._caught else 1
+
+    async def _main(self) -> int:
+        try:
+            async with self._enter() as root:
+                self._root = root
+                reason = await root.wait()
+        except SupervisorFailed as failure:
+            if not self._caught:
+                _write("".join(traceback.format_exception(failure)))
+                return 1
+        else:
+            if self._running is not None:
+                _say(f"{root.path} ended: {reason}")
+        return 128 + self._caught[0] if self._caught else 0
+
+
+async def _cancel_the_rest(patience: float = 0.0) -> bool:
+    """Cancel every task that is left, say which refuse to end, and return whether any does."""
+    tasks = asyncio.all_tasks() - {asyncio.current_task()}
+    if tasks and patience:
+        _, tasks = await asyncio.wait(tasks, timeout=patience)
+    for task in tasks:
+        task.cancel()
+    if not tasks:
+        return False
+    _, refusing = await asyncio.wait(tasks, timeout=KILL_GRACE)
+    for task in refusing:
+        _say(f"task {task.get_name()} refuses to end", stack_of(task))
+    return bool(refusing)
+
+
+def _threads_end(before: set[threading.Thread]) -> bool:
+    """Give threads a moment to end, say which do not, and return whether all did."""
+    others = set(threading.enumerate()) - before  # not those that the program had already
+    refusing = [thread for thread in others if not thread.daemon and not _joined(thread)]
+    for thread in refusing:
+        _say(f"thread {thread.name} does not end", stack_of_thread(thread))
+    return not refusing
+
+
+def _joined(thread: threading.Thread) -> bool:
+    thread.join(KILL_GRACE)
+    return not thread.is_alive()
+
+
+def _say(what: str, stack: Iterable[str] = ()) -> None:
+    """Write a line, and below it where something is, outermost call first."""
+    lines = [f"otpy: {what}", *(f"  {line.strip()}" for line in stack)]
+    _write("\n".join(lines) + "\n")
+
+
+def _write(text: str) -> None:
+    try:
+        sys.stderr.write(text)
+        sys.stderr.flush()
+    except OSError:
+        # Nobody listens any more: no reason not to stop. What is stuck in the buffer goes nowhere,
+        # or the interpreter would try again at exit and end with a status of its own.
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, 2)
+        os.close(nowhere)
+
+
+def _leave(status: int) -> None:
+    """End the process without waiting for anything."""
+    with suppress(OSError):
+        sys.stdout.flush()
+    _write("")
+    os._exit(status)

@@ -1,0 +1,288 @@
+"""What static and dynamic supervisors share: performing the effects of their machine."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any, assert_never, cast
+
+from otpy._core.protocol import (
+    Begin,
+    CancelTimer,
+    ChildReady,
+    Finish,
+    Hurry,
+    KillAsked,
+    Query,
+    Ready,
+    Refusal,
+    Reply,
+    SetTimer,
+    ShutdownAsked,
+    Start,
+    Stop,
+    Tell,
+    TimerDue,
+)
+from otpy._core.reason import Crashed
+from otpy._core.spec import BRUTAL_KILL, INFINITY, ChildSpec
+from otpy._runtime.blame import Blame
+from otpy._runtime.current import CURRENT
+from otpy._runtime.life import life_of
+from otpy._runtime.narrate import report_of
+from otpy._runtime.process import Process
+from otpy._runtime.snapshot import row_of
+from otpy._runtime.waiters import release
+from otpy.errors import (
+    AlreadyPresent,
+    AlreadyStarted,
+    ChildRestarting,
+    ChildRunning,
+    MaxChildren,
+    NotFound,
+    NotRunning,
+    StartFailed,
+    StartTimeout,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from otpy._core.child import Child
+    from otpy._core.dynamic import DynamicMachine
+    from otpy._core.machine import SupervisorMachine
+    from otpy._core.protocol import Effect, Event, Request
+    from otpy._core.reason import ExitReason
+    from otpy._runtime.snapshot import Row
+    from otpy._runtime.tree import Tree
+    from otpy.errors import ChildError
+
+
+class Shell:
+    """A supervisor at work. It has no task: events are handed to its machine by callbacks.
+
+    Attributes:
+        path: Its path; the root's is its id.
+        tree: What it shares with the other supervisors of its tree.
+        process: Itself as a child; None for the root.
+        on_end: Called when it has ended.
+    """
+
+    def __init__(
+        self,
+        machine: SupervisorMachine | DynamicMachine,
+        tree: Tree,
+        process: Process | None = None,
+    ) -> None:
+        """Make a supervisor that has started nothing; for `Tree.make`."""
+        self._machine = machine
+        self.tree = tree
+        self.process = process
+        self.path = machine.spec.id if process is None else process.path
+        self._began = tree.loop.time()
+        self._processes: dict[str, Process] = {}
+        self._timers: dict[str, asyncio.Handle] = {}
+        self._exit: ExitReason | None = None
+        self._blame: Blame | None = None
+        self._blames: dict[str, Blame] = {}  # why supervisors below failed, by key
+        self._waiters: list[asyncio.Future[None]] = []  # for the next change of any child
+        self._end_waiters: list[asyncio.Future[ExitReason]] = []
+        self.on_end: Callable[[], None] | None = None
+
+    def __repr__(self) -> str:
+        """Return path, phase and number of children."""
+        name, phase = type(self).__name__, self._machine.phase.value
+        return f"<{name} {self.path!r} {phase} children={len(self._machine.children)}>"
+
+    # --- events in, effects out ------------------------------------------------------------------
+
+    def post(self, event: Event) -> None:
+        """Hand `event` to the machine, after what is queued already."""
+        self.tree.post(self, event)
+
+    def take(self, event: Event) -> None:
+        """Let the machine decide, and perform what it decided."""
+        for effect in self._machine.handle(event, self.tree.loop.time()):
+            self._perform(effect)
+        if self._waiters:
+            release(self._waiters, None)
+
+    def _perform(self, effect: Effect) -> None:
+        match effect:
+            case Tell():
+                self._tell(effect)
+            case Start():
+                self._start(effect.child)
+            case Stop():
+                # One that has ended already is gone from here; the news of it is on the way.
+                process = self._processes.get(effect.child.key)
+                if process is not None:
+                    process.stop(kill=effect.kill)
+            case Reply():
+                self._reply(effect)
+            case SetTimer():
+                self._set_timer(effect)
+            case CancelTimer():
+                timer = self._timers.pop(effect.child.key, None)
+                if timer is not None:
+                    timer.cancel()
+            case Hurry():
+                self._hurry(effect.child)
+            case Ready():
+                self._now_ready()
+            case Finish():
+                self._finish(effect)
+            case _:
+                assert_never(effect)
+
+    def _tell(self, tell: Tell) -> None:
+        if tell.child is not None:
+            process = self._processes.get(tell.child.key)
+            if process is not None and not process.alive:
+                self.forget(process)
+        if self.tree.hooks:
+            self.tree.report(report_of(tell, self.path, self.tree.loop.time()))
+
+    def _start(self, child: Child) -> None:
+        process = self._processes[child.key] = Process(self, child)
+        tree, spec = self.tree, child.spec
+        if not isinstance(spec, ChildSpec):
+            process.supervisor = tree.make(spec, tree, process)
+            process.supervisor.post(Begin())
+            return
+        context = tree.context.copy()
+        context.run(CURRENT.set, process)
+        life, at_once = life_of(process, spec)
+        task = tree.loop.create_task(life, name=process.path, context=context)
+        process.run(task)
+        tree.adopt(task, process)
+        if at_once:
+            process.now_ready()
+            self.post(ChildReady(child.key, child.incarnation))
+        elif spec.start_timeout is not None:
+            process.limit_start(spec.start_timeout)
+
+    def _set_timer(self, effect: SetTimer) -> None:
+        child, tree = effect.child, self.tree
+        due = TimerDue(child.key, effect.token)
+        timer: asyncio.Handle
+        if effect.delay > 0:
+            timer = tree.call_later(effect.delay, self._timer_due, due)
+        else:  # the end of the loop's queue is the end of OTP's mailbox (SUP-612)
+            timer = tree.loop.call_soon(self._timer_due, due, context=tree.context)
+        self._timers[child.key] = timer
+
+    def _timer_due(self, due: TimerDue) -> None:
+        self._timers.pop(due.key, None)
+        self.post(due)
+
+    def _hurry(self, child: Child) -> None:
+        limit = child.spec.shutdown
+        seconds = None if limit is INFINITY else 0.0 if limit is BRUTAL_KILL else float(limit)
+        process = self._processes.get(child.key)
+        if process is not None:
+            process.hurry(seconds)
+
+    def _now_ready(self) -> None:
+        if self.process is not None:
+            self.process.now_ready()
+            self.process.parent.post(ChildReady(self.process.id, self.process.incarnation))
+
+    def _finish(self, finish: Finish) -> None:
+        self._exit = finish.reason
+        if finish.failure is not None:
+            below = self._blames.get(finish.failure.child_id)
+            self._blame = Blame(self.path, finish.failure, self._began, below)
+        for timer in self._timers.values():
+            timer.cancel()
+        self._timers.clear()
+        release(self._end_waiters, finish.reason)
+        if self.process is not None:
+            parent, key = self.process.parent, self.process.id
+            parent.note(key, self._blame)
+            self.process.end(finish.reason)
+        if self.on_end is not None:
+            self.on_end()
+
+    def note(self, key: str, blame: Blame | None) -> None:
+        """Remember why the supervisor `key` below this one ended."""
+        if blame is None:
+            self._blames.pop(key, None)
+        else:
+            self._blames[key] = blame
+
+    def forget(self, process: Process) -> None:
+        """`process` has ended, and that is dealt with."""
+        if self._processes.get(process.id) is process:
+            del self._processes[process.id]
+
+    def shut_down(self, reason: ExitReason) -> None:
+        """Begin to stop, to end with `reason`; do not wait."""
+        self.post(ShutdownAsked(reason))
+
+    def kill(self) -> None:
+        """Begin to kill everything below, without asking; do not wait."""
+        self.post(KillAsked())
+
+    # --- requests --------------------------------------------------------------------------------
+
+    def _reply(self, reply: Reply) -> None:
+        future = cast("asyncio.Future[Any]", reply.ref)
+        if future.done():  # its caller was cancelled; the request was executed (AIO-22)
+            return
+        if reply.rows is not None:  # seen now: later the caller would find a later table
+            future.set_result([row_of(c, s, self._processes.get(c.key)) for c, s in reply.rows])
+        else:
+            process = self._processes.get(reply.child.key) if reply.child is not None else None
+            future.set_result((reply, process))
+
+    async def _table(self) -> list[Row]:
+        """Return the child table, as it is when everything asked before has been dealt with."""
+        query: asyncio.Future[Any] = self.tree.loop.create_future()
+        self.post(Query(query))
+        answer: list[Row] | tuple[Reply, None] = await query
+        if isinstance(answer, tuple):
+            raise self._error(*answer, "")
+        return answer
+
+    async def _request(
+        self, make: Callable[[object], Request], key: str
+    ) -> tuple[Reply, Process | None]:
+        """Send a request about the child `key` and wait for the reply.
+
+        Cancelling the caller does not take the request back (AIO-22).
+        """
+        future: asyncio.Future[tuple[Reply, Process | None]] = self.tree.loop.create_future()
+        self.post(make(future))
+        reply, process = await future
+        if reply.refusal is not None:
+            raise self._error(reply, process, key)
+        return reply, process
+
+    def _error(self, reply: Reply, process: Process | None, key: str) -> ChildError:
+        path = f"{self.path}/{key}"
+        match reply.refusal:
+            case Refusal.ALREADY_STARTED:
+                return AlreadyStarted(path, process)
+            case Refusal.ALREADY_PRESENT:
+                return AlreadyPresent(path)
+            case Refusal.NOT_FOUND:
+                return NotFound(path)
+            case Refusal.RUNNING:
+                return ChildRunning(path)
+            case Refusal.RESTARTING:
+                return ChildRestarting(path)
+            case Refusal.MAX_CHILDREN:
+                return MaxChildren(self.path)
+            case Refusal.START_FAILED:
+                return _start_failed(path, reply.reason)
+            case _:
+                return NotRunning(self.path if reply.child is None else path)
+
+
+def _start_failed(path: str, reason: ExitReason | None) -> StartFailed:
+    cause: Any = reason.error if isinstance(reason, Crashed) else None
+    if isinstance(cause, StartTimeout):
+        return cause
+    error = StartFailed(path, str(reason))
+    error.__cause__ = cause
+    return error

@@ -1,0 +1,92 @@
+"""Where a task, or a thread that it left behind, is right now."""
+
+from __future__ import annotations
+
+import gc
+import sys
+import threading
+import traceback
+from contextvars import Context
+from inspect import isasyncgen
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import asyncio
+    from collections.abc import Iterator
+    from contextvars import ContextVar
+    from types import FrameType
+
+
+def _line(frame: FrameType) -> str:
+    code = frame.f_code
+    return f"{code.co_qualname} ({code.co_filename}:{frame.f_lineno})"
+
+
+def stack_of(task: asyncio.Task[Any]) -> tuple[str, ...]:
+    """Return one line per frame in which `task` is suspended, outermost call first.
+
+    `Task.get_stack` stops at the first coroutine; this follows what each coroutine awaits.
+    """
+    lines: list[str] = []
+    awaited: Any = task.get_coro()
+    while awaited is not None:
+        frame = _first(awaited, "cr_frame", "gi_frame", "ag_frame")
+        if frame is not None:
+            lines.append(_line(frame))
+        deeper = _first(awaited, "cr_await", "gi_yieldfrom", "ag_await")
+        if deeper is None and frame is None:  # the step of an async generator hides its generator
+            deeper = next((o for o in gc.get_referents(awaited) if isasyncgen(o)), None)
+        awaited = deeper
+    return tuple(lines)
+
+
+def _first(thing: object, *names: str) -> Any:
+    return next((found for name in names if (found := getattr(thing, name, None))), None)
+
+
+def threads_of(variable: ContextVar[Any], value: object) -> list[tuple[str, ...]]:
+    """Return the stack of each other thread that runs in a context where `variable` is `value`.
+
+    `asyncio.to_thread` and anyio's `to_thread.run_sync` hand the caller's context to the thread
+    that does the work, and so the thread can be found although its task is gone (AIO-13). A bare
+    `run_in_executor` hands over no context: such a thread is not seen.
+    """
+    if threading.active_count() < 2:  # noqa: PLR2004 - this thread and no other
+        return []
+    here = threading.get_ident()
+    return [
+        _lines(top)
+        for ident, top in _frames().items()
+        if ident != here and any(c.get(variable) is value for c in _contexts(top))
+    ]
+
+
+def stack_of_thread(thread: threading.Thread) -> tuple[str, ...]:
+    """Return one line per frame that `thread` is in, outermost call first."""
+    top = _frames().get(thread.ident or 0)
+    return () if top is None else _lines(top)
+
+
+def _frames() -> dict[int, FrameType]:
+    return sys._current_frames()  # pyright: ignore[reportPrivateUsage] - documented, for debuggers
+
+
+def _lines(top: FrameType) -> tuple[str, ...]:
+    return tuple(_line(frame) for frame, _ in reversed(list(traceback.walk_stack(top))))
+
+
+def _contexts(top: FrameType) -> Iterator[Context]:
+    """Yield the contexts that the frames below `top` run something in.
+
+    They are found where the two libraries keep them: anyio in a local variable of its worker's
+    loop, asyncio in the partial of `Context.run` that its executor's work item calls.
+    """
+    for frame, _ in traceback.walk_stack(top):
+        if frame.f_code.co_name != "run":
+            continue
+        held = frame.f_locals
+        if isinstance(context := held.get("context"), Context):
+            yield context
+        work = getattr(getattr(held.get("self"), "fn", None), "func", None)
+        if isinstance(context := getattr(work, "__self__", None), Context):
+            yield context

@@ -1,0 +1,112 @@
+"""`Supervisor`: a fixed list of children, started in order and stopped in reverse."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, final
+
+from otpy._core.protocol import AddChild, DeleteChild, RestartChild, TerminateChild
+from otpy._core.spec import check_child
+from otpy._runtime.current import CURRENT
+from otpy._runtime.handle import SupervisorHandle
+from otpy.errors import CallingSelf, NotFound
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from otpy._core.machine import SupervisorMachine
+    from otpy._core.protocol import Reply, Request
+    from otpy._core.spec import AnySpec
+    from otpy._runtime.process import Process
+
+
+@final
+class Supervisor(SupervisorHandle):
+    """Starts, watches and restarts the children of a `SupervisorSpec`.
+
+    It is made by `otpy.start`, or by the supervisor above it, which is where you get it:
+    `process.supervisor`. Every operation waits its turn, behind a restart in progress for one, as
+    in an Erlang mailbox; only `snapshot`, `child` and `whereis` answer at once.
+    """
+
+    _machine: SupervisorMachine
+
+    async def start_child(self, spec: AnySpec) -> Process | None:
+        """Add a child at the end of the start order and start it (SUP-802).
+
+        Returns:
+            Its process, when it is ready; None if it declined to run (`Ignore`).
+
+        Raises:
+            InvalidSpec: If `spec` cannot stand under this supervisor.
+            AlreadyStarted: If its id is taken by a running child.
+            AlreadyPresent: If its id is taken by a child that does not run.
+            StartFailed: If it did not start; nothing is kept of it, nothing is counted (SUP-803).
+            CallingSelf: If the caller is a child that this supervisor is just starting.
+            NotRunning: If the supervisor is ending.
+        """
+        check_child(self.path, spec, self._machine.spec.auto_shutdown)
+        _, process = await self._request(lambda ref: AddChild(ref, spec), spec.id)
+        return process
+
+    async def terminate_child(self, id: str) -> None:
+        """Stop child `id` and return when it is gone; it stays down (SUP-806 to SUP-809).
+
+        A permanent or transient child is kept in the table, to be started by `restart_child` or by
+        a group restart; a temporary one is forgotten. A child that waits for a restart waits no
+        longer; one that does not run is left as it is.
+
+        Raises:
+            NotFound: If there is no such child.
+            NotRunning: If the supervisor is ending.
+        """
+        await self._request(lambda ref: TerminateChild(ref, id), id)
+
+    async def restart_child(self, id: str) -> Process | None:
+        """Start child `id`, which is known and does not run (SUP-805).
+
+        Returns:
+            Its process, when it is ready; None if it declined to run.
+
+        Raises:
+            NotFound: If there is no such child.
+            ChildRunning: If it runs.
+            ChildRestarting: If it waits for a restart; see `retry_now`.
+            StartFailed: If it did not start; it stays down, nothing is counted.
+            NotRunning: If the supervisor is ending.
+        """
+        _, process = await self._request(lambda ref: RestartChild(ref, id), id)
+        return process
+
+    async def delete_child(self, id: str) -> None:
+        """Forget child `id`, which is known and does not run.
+
+        Raises:
+            NotFound: If there is no such child.
+            ChildRunning: If it runs.
+            ChildRestarting: If it waits for a restart.
+            NotRunning: If the supervisor is ending.
+        """
+        await self._request(lambda ref: DeleteChild(ref, id), id)
+
+    async def get_childspec(self, id: str) -> AnySpec:
+        """Return the spec of child `id`, in whatever state it is.
+
+        Raises:
+            NotFound: If there is no such child.
+            NotRunning: If the supervisor is ending.
+        """
+        for row in await self._table():
+            if row.child.key == id:
+                return row.child.spec
+        raise NotFound(f"{self.path}/{id}")
+
+    async def _request(
+        self, make: Callable[[object], Request], key: str
+    ) -> tuple[Reply, Process | None]:
+        """Refuse a call that would wait for its own caller, else send it (SUP-318, AIO-17)."""
+        process = CURRENT.get(None)
+        while process is not None:
+            if process.parent is self and not process.ready:
+                raise CallingSelf(self.path)
+            process = process.parent.process
+        return await super()._request(make, key)

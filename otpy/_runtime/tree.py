@@ -1,0 +1,130 @@
+"""What all supervisors of one tree share."""
+
+from __future__ import annotations
+
+import random
+from collections import deque
+from contextvars import copy_context
+from typing import TYPE_CHECKING, Any, TypeAlias, final
+
+from otpy.reports import ChildAbandoned, HookFailed, Report
+
+if TYPE_CHECKING:
+    import asyncio
+    from collections.abc import Callable, Iterable
+
+    from otpy._core.protocol import Event
+    from otpy._core.spec import DynamicSpec, SupervisorSpec
+    from otpy._runtime.dynamic import DynamicSupervisor
+    from otpy._runtime.process import Process
+    from otpy._runtime.shell import Shell
+    from otpy._runtime.supervisor import Supervisor
+    from otpy.reports import ReportHook
+
+    AnySupervisor: TypeAlias = Supervisor | DynamicSupervisor
+    MakeSupervisor: TypeAlias = Callable[
+        [SupervisorSpec | DynamicSpec, "Tree", Process | None], AnySupervisor
+    ]
+
+
+@final
+class Tree:
+    """The event queue, the children's tasks and the report stream of one tree.
+
+    Attributes:
+        loop: The event loop; its clock is the tree's only one.
+        context: The context variables of the host when it started the tree. Every child begins
+            with a copy of them, whatever an earlier incarnation set.
+        root: The supervisor at the top, as soon as there is one.
+        make: Makes the supervisors of the tree from their specs.
+        hooks: Who gets the reports, in order of subscription.
+        abandoned: Children that refused to end, with what was left of each: "task" or "thread".
+    """
+
+    __slots__ = (
+        "_draining",
+        "_processes",
+        "_queue",
+        "abandoned",
+        "context",
+        "hooks",
+        "loop",
+        "make",
+        "random",
+        "root",
+    )
+
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, hooks: Iterable[ReportHook], make: MakeSupervisor
+    ) -> None:
+        """Make a tree that holds nothing yet."""
+        self.loop = loop
+        self.make = make
+        self.root: AnySupervisor | None = None
+        self.context = copy_context()
+        self.hooks = list(hooks)
+        self.abandoned: dict[Process, str] = {}
+        self.random: Callable[[], float] = random.random  # jitter, not cryptography
+        self._queue: deque[tuple[Shell, Event]] = deque()
+        self._draining = False
+        self._processes: dict[asyncio.Task[Any], Process] = {}
+
+    def post(self, shell: Shell, event: Event) -> None:
+        """Hand `event` to the machine of `shell`, and go on until no event is left.
+
+        One queue for the whole tree and one loop over it: a failure that climbs a hundred levels
+        takes a hundred turns of this loop and no recursion.
+        """
+        self._queue.append((shell, event))
+        if self._draining:
+            return
+        self._draining = True
+        try:
+            while self._queue:
+                shell, event = self._queue.popleft()
+                shell.take(event)
+        finally:
+            self._draining = False
+
+    def call_later(
+        self, seconds: float, callback: Callable[..., object], *args: object
+    ) -> asyncio.TimerHandle:
+        """Call `callback` after `seconds`, outside of any child's context."""
+        return self.loop.call_later(seconds, callback, *args, context=self.context)
+
+    def adopt(self, task: asyncio.Task[Any], process: Process) -> None:
+        """Hear of the end of `task`, which is the life of `process`."""
+        self._processes[task] = process
+        task.add_done_callback(self._task_done, context=self.context)
+
+    def _task_done(self, task: asyncio.Task[Any]) -> None:
+        self._processes.pop(task).task_done(task)
+
+    def gave_up_on(self, process: Process, what: str, stack: tuple[str, ...]) -> None:
+        """Note that `process` refused to end."""
+        self.abandoned[process] = what
+        self.report(
+            ChildAbandoned(
+                path=process.path,
+                time=self.loop.time(),
+                incarnation=process.incarnation,
+                restarts=process.restarts,
+                what=what,
+                stack=stack,
+            )
+        )
+
+    def report(self, report: Report) -> None:
+        """Give `report` to every hook; one that raises is taken off the stream."""
+        failed: list[Report] = []
+        for hook in tuple(self.hooks):
+            try:
+                hook(report)
+            except Exception as error:  # noqa: BLE001 - a hook must not disturb the tree
+                if hook in self.hooks:
+                    self.hooks.remove(hook)
+                failed.append(
+                    HookFailed(path=report.path, time=report.time, hook=repr(hook), error=error)
+                )
+        for failure in failed:  # after the report itself, so that all hooks get one order
+            self.report(failure)

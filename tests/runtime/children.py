@@ -1,0 +1,105 @@
+"""Children for the tests of the runtime, and a hook that remembers what it is told."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from typing import TypeVar
+
+from otpy import ChildSpec, SupervisorSpec
+from otpy.reports import Report
+
+_R = TypeVar("_R", bound=Report)
+
+
+class Boom(Exception):
+    """What a child raises when a test wants it to crash."""
+
+
+class Recorder:
+    """A report hook that keeps everything, in order."""
+
+    def __init__(self) -> None:
+        self.reports: list[Report] = []
+
+    def __call__(self, report: Report) -> None:
+        self.reports.append(report)
+
+    def of(self, kind: type[_R], path: str | None = None) -> list[_R]:
+        """Return the reports of one kind, about one path if it is given."""
+        return [r for r in self.reports if isinstance(r, kind) and path in (None, r.path)]
+
+    def one(self, kind: type[_R], path: str | None = None) -> _R:
+        """Return the only report of its kind."""
+        (report,) = self.of(kind, path)
+        return report
+
+    @property
+    def lines(self) -> list[str]:
+        """Event and path of each report."""
+        return [f"{report.event} {report.path}" for report in self.reports]
+
+
+class Journal:
+    """Children write down here when they begin and when they end."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        self.crash: dict[str, asyncio.Event] = {}
+
+    async def child(self, name: str, seconds: float = 0.0) -> None:
+        """Live until cancelled, or told to crash; take `seconds` for the clean-up."""
+        self.lines.append(f"+{name}")
+        self.crash[name] = asyncio.Event()
+        try:
+            await self.crash[name].wait()
+        except asyncio.CancelledError:
+            if seconds:
+                await asyncio.sleep(seconds)
+            raise
+        finally:
+            self.lines.append(f"-{name}")
+        raise Boom(name)
+
+    def spec(self, name: str, seconds: float = 0.0) -> ChildSpec:
+        """Return the spec of one such child."""
+        return ChildSpec(name, self.child, (name, seconds))
+
+    def tree(self, *names: str) -> SupervisorSpec:
+        """Return a tree of such children."""
+        return SupervisorSpec("app", [self.spec(name) for name in names])
+
+    @asynccontextmanager
+    async def service(self, name: str) -> AsyncGenerator[str]:
+        """Live as a context manager."""
+        self.lines.append(f"+{name}")
+        try:
+            yield name
+        finally:
+            self.lines.append(f"-{name}")
+
+
+async def forever() -> None:
+    """Run until cancelled."""
+    await asyncio.get_running_loop().create_future()
+
+
+async def crash() -> None:
+    """Crash at once."""
+    raise Boom("crash")
+
+
+async def stubborn(release: asyncio.Event) -> None:
+    """Swallow every cancellation until `release` is set."""
+    while not release.is_set():
+        try:
+            await release.wait()
+        except asyncio.CancelledError:
+            continue
+
+
+async def turns(count: int) -> None:
+    """Let the loop turn some times, without time passing."""
+    for _ in range(count):
+        await asyncio.sleep(0)

@@ -1,0 +1,41 @@
+"""What the tests of the runtime share."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Iterator, MutableMapping
+from typing import Any
+
+import pytest
+from structlog.testing import capture_logs
+
+from tests.runtime.children import Journal, Recorder
+
+
+@pytest.fixture(autouse=True)
+def logs() -> Iterator[list[MutableMapping[str, Any]]]:
+    """What was logged, instead of a drawing of each traceback on the terminal."""
+    with capture_logs() as entries:
+        yield entries
+
+
+@pytest.fixture
+def reports() -> Recorder:
+    """A report hook that remembers."""
+    return Recorder()
+
+
+@pytest.fixture
+def journal() -> Journal:
+    """Where children write down when they begin and end."""
+    return Journal()
+
+
+@pytest.fixture
+async def release() -> AsyncGenerator[asyncio.Event]:
+    """Lets stubborn children go; set at the end, so that none is left over."""
+    event = asyncio.Event()
+    yield event
+    event.set()
+    for _ in range(5):
+        await asyncio.sleep(0)

@@ -1,0 +1,342 @@
+"""The report stream: what happened, in order, to whoever listens."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, MutableMapping
+from typing import Any
+
+import attrs
+import pytest
+import structlog
+from anyio.abc import TaskStatus
+
+import otpy
+from otpy import (
+    GIVE_UP,
+    Abandoned,
+    Backoff,
+    ChildSpec,
+    Crashed,
+    Intensity,
+    Normal,
+    Restart,
+    Shutdown,
+    SupervisorFailed,
+    SupervisorSpec,
+    log_reports,
+)
+from otpy.errors import StartFailed
+from otpy.reports import (
+    ChildAbandoned,
+    ChildExited,
+    ChildGaveUp,
+    ChildRestarting,
+    ChildStarted,
+    ChildStartFailed,
+    ChildStopped,
+    ErrorContext,
+    HookFailed,
+    Report,
+    SupervisorGaveUp,
+    SupervisorStopped,
+)
+from otpy.testing import MockClock
+from tests.runtime.children import Boom, Recorder, crash, forever, stubborn, turns
+
+Logs = list[MutableMapping[str, Any]]
+
+
+async def crash_once() -> None:
+    if otpy.current().incarnation > 1:
+        await forever()
+    await asyncio.sleep(1)
+    raise Boom
+
+
+async def test_one_stream_in_the_order_of_events(clock: MockClock, reports: Recorder) -> None:
+    """Starts in order, a crash and its restart, stops in reverse, the root last."""
+    inner = SupervisorSpec("in", [ChildSpec("x", crash_once)])
+    tree = SupervisorSpec("app", [ChildSpec("a", forever), inner])
+    async with otpy.start(tree, hooks=[reports]):
+        await asyncio.sleep(2)
+    assert reports.lines == [
+        "child.started app/a",
+        "child.started app/in/x",
+        "child.started app/in",
+        "child.exited app/in/x",
+        "child.restarting app/in/x",
+        "child.started app/in/x",
+        "child.stopped app/in/x",
+        "supervisor.stopped app/in",
+        "child.stopped app/in",
+        "child.stopped app/a",
+        "supervisor.stopped app",
+    ]
+    assert [r.time for r in reports.reports] == [0, 0, 0, 1, 1, 1, 2, 2, 2, 2, 2]
+    exited = reports.one(ChildExited)
+    assert (exited.id, exited.supervisor) == ("x", "app/in")
+    assert exited.context is ErrorContext.CHILD_TERMINATED
+    assert reports.reports[-1].supervisor == ""
+
+
+async def test_reports_are_frozen_values(reports: Recorder) -> None:
+    """A hook cannot change what others get."""
+    async with otpy.start(SupervisorSpec("app", [ChildSpec("a", forever)]), hooks=[reports]):
+        pass
+    for report in reports.reports:
+        with pytest.raises(attrs.exceptions.FrozenInstanceError):
+            setattr(report, "path", "changed")  # noqa: B010 - a type checker would see it
+        assert hash(report) == hash(attrs.evolve(report))
+
+
+async def test_a_hook_that_raises_is_dropped_and_the_others_are_told(
+    clock: MockClock,
+) -> None:
+    """Each hook that is left gets the same reports in the same order."""
+    before, after = Recorder(), Recorder()
+    error = Boom("hook")
+    calls = 0
+
+    def bad(report: Report) -> None:
+        nonlocal calls
+        calls += 1
+        if isinstance(report, ChildExited):
+            raise error
+
+    tree = SupervisorSpec("app", [ChildSpec("c", crash_once)])
+    async with otpy.start(tree, hooks=[before, bad, after]) as app:
+        await asyncio.sleep(2)
+        assert app.child("c").incarnation == 2
+    assert calls == 2
+    failed = after.one(HookFailed)
+    assert failed.error is error
+    assert "bad" in failed.hook
+    assert failed.time == 1
+    assert before.lines.count("hook.failed app/c") == 1
+    assert before.lines == after.lines
+
+
+async def test_when_every_hook_raises_nothing_is_disturbed(clock: MockClock) -> None:
+    """The tree runs on with nobody listening."""
+
+    def bad(report: Report) -> None:
+        raise Boom
+
+    def worse(report: Report) -> None:
+        raise Boom
+
+    spec = SupervisorSpec("app", [ChildSpec("c", crash_once)])
+    async with otpy.start(spec, hooks=[bad, worse]) as app:
+        await app.wait_for_restart("c", after=1)
+
+
+async def test_hooks_come_and_go(clock: MockClock, reports: Recorder) -> None:
+    """`subscribe` gives what follows, to any supervisor's subscriber the whole tree's."""
+    inner = SupervisorSpec("in", [ChildSpec("x", forever)])
+    async with otpy.start(SupervisorSpec("app", [inner]), hooks=()) as app:
+        below = app.child("in").supervisor
+        assert below is not None
+        unsubscribe = below.subscribe(reports)
+        await app.start_child(ChildSpec("a", forever))
+        assert reports.lines == ["child.started app/a"]
+        unsubscribe()
+        unsubscribe()
+        await app.start_child(ChildSpec("b", forever))
+    assert reports.lines == ["child.started app/a"]
+
+
+async def test_a_hook_may_take_itself_off(reports: Recorder) -> None:
+    """Unsubscribing while being called disturbs neither this report nor the others."""
+    once = Recorder()
+    async with otpy.start(SupervisorSpec("app"), hooks=()) as app:
+        leave: list[Callable[[], None]] = []
+
+        def hook(report: Report) -> None:
+            once(report)
+            leave.pop()()
+
+        leave.append(app.subscribe(hook))
+        app.subscribe(reports)
+        await app.start_child(ChildSpec("a", forever))
+        await app.start_child(ChildSpec("b", forever))
+    assert once.lines == ["child.started app/a"]
+    assert reports.lines[:2] == ["child.started app/a", "child.started app/b"]
+
+
+async def test_a_hook_may_leave_and_raise(reports: Recorder) -> None:
+    """It is off the stream once, and its error is told all the same."""
+    async with otpy.start(SupervisorSpec("app"), hooks=()) as app:
+        leave: list[Callable[[], None]] = []
+
+        def hook(report: Report) -> None:
+            leave[0]()
+            raise Boom
+
+        leave.append(app.subscribe(hook))
+        app.subscribe(reports)
+        await app.start_child(ChildSpec("a", forever))
+        await app.start_child(ChildSpec("b", forever))
+    assert sorted(reports.lines[:2]) == ["child.started app/a", "hook.failed app/a"]
+    assert reports.lines[2] == "child.started app/b"
+
+
+async def test_a_hook_may_act_on_the_tree(clock: MockClock) -> None:
+    """What it asks for is done after what is in progress."""
+    reports = Recorder()
+
+    async with otpy.start(SupervisorSpec("app", [ChildSpec("c", crash_once)])) as app:
+
+        def stop(report: Report) -> None:
+            if isinstance(report, ChildRestarting):
+                assert app.snapshot().state == "running"
+                app.shut_down(Shutdown("seen enough"))
+
+        app.subscribe(stop)
+        app.subscribe(reports)
+        assert await app.wait() == Shutdown("seen enough")
+    assert reports.lines == [
+        "child.exited app/c",
+        "child.restarting app/c",
+        "child.started app/c",
+        "child.stopped app/c",
+        "supervisor.stopped app",
+    ]
+
+
+async def test_contexts_are_those_of_otp(clock: MockClock, reports: Recorder) -> None:
+    """What OTP would have written an error report for has a context, the rest has none."""
+
+    async def broken(*, task_status: TaskStatus[None]) -> None:
+        raise Boom
+
+    async def returns() -> None:
+        return
+
+    children = [
+        ChildSpec("permanent", forever),
+        ChildSpec("transient", returns, restart=Restart.TRANSIENT),
+        ChildSpec("temporary", crash, restart=Restart.TEMPORARY),
+    ]
+    async with otpy.start(SupervisorSpec("app", children), hooks=[reports]) as app:
+        with pytest.raises(StartFailed):
+            await app.start_child(ChildSpec("asked", broken))
+        await turns(5)
+    assert reports.one(ChildExited, "app/transient").context is None
+    assert reports.one(ChildExited, "app/temporary").context is ErrorContext.CHILD_TERMINATED
+    assert reports.one(ChildStartFailed).context is None
+    assert reports.one(ChildStopped).context is None
+    with pytest.raises(SupervisorFailed):
+        async with otpy.start(SupervisorSpec("app", [ChildSpec("b", broken)]), hooks=[reports]):
+            pass
+    assert reports.of(ChildStartFailed)[-1].context is ErrorContext.START_ERROR
+
+
+def fields(entry: MutableMapping[str, Any]) -> tuple[object, ...]:
+    return entry["log_level"], entry["event"], entry.get("child", entry.get("supervisor"))
+
+
+async def test_structlog_gets_each_report_as_one_event(clock: MockClock, logs: Logs) -> None:
+    """Errors with their traceback, restarts as warnings, the rest for debugging."""
+    spec = ChildSpec("c", crash_once, backoff=Backoff.sequence(5))
+    async with otpy.start(SupervisorSpec("app", [spec]), hooks=[log_reports()]):
+        await asyncio.sleep(10)
+    assert [fields(entry) for entry in logs] == [
+        ("debug", "child.started", "app/c"),
+        ("error", "child.exited", "app/c"),
+        ("warning", "child.restarting", "app/c"),
+        ("debug", "child.started", "app/c"),
+        ("debug", "child.stopped", "app/c"),
+        ("debug", "supervisor.stopped", "app"),
+    ]
+    assert isinstance(logs[1]["exc_info"], Boom)
+    assert logs[1]["context"] == "child_terminated"
+    assert logs[1]["reason"] == "crashed: Boom"
+    assert logs[2]["delay"] == 5
+    assert (logs[3]["incarnation"], logs[3]["restarts"]) == (2, 1)
+    assert "context" not in logs[0]
+    assert logs[-1]["reason"] == "normal"
+
+
+async def test_structlog_gets_what_went_wrong(
+    clock: MockClock, logs: Logs, release: asyncio.Event
+) -> None:
+    """Giving up, abandoning and failing hooks are errors, with what there is to know."""
+
+    def bad(report: Report) -> None:
+        raise Boom("hook")
+
+    logger = structlog.get_logger("mine")
+    children = [
+        ChildSpec("stubborn", stubborn, (release,), shutdown=1),
+        ChildSpec("own", crash, intensity=Intensity(0, 5, GIVE_UP)),
+        ChildSpec("bad", crash),
+    ]
+    with pytest.raises(SupervisorFailed):
+        async with otpy.start(
+            SupervisorSpec("app", children, intensity=0), hooks=[log_reports(logger), bad]
+        ):
+            await forever()
+    by_event = {entry["event"]: entry for entry in logs}
+    gave_up = by_event["supervisor.gave_up"]
+    assert (gave_up["log_level"], gave_up["child"]) == ("error", "app/bad")
+    abandoned = by_event["child.abandoned"]
+    assert (abandoned["log_level"], abandoned["what"]) == ("error", "task")
+    assert any("stubborn" in line for line in abandoned["stack"])
+    hook = by_event["hook.failed"]
+    assert (hook["log_level"], str(hook["exc_info"])) == ("error", "hook")
+    assert by_event["child.gave_up"]["child"] == "app/own"
+
+
+def test_every_report_has_a_name_of_its_own() -> None:
+    """Event names are stable and unique."""
+    names: dict[type[Report], str] = {
+        ChildStarted: "child.started",
+        ChildStartFailed: "child.start_failed",
+        ChildExited: "child.exited",
+        ChildRestarting: "child.restarting",
+        ChildStopped: "child.stopped",
+        ChildAbandoned: "child.abandoned",
+        ChildGaveUp: "child.gave_up",
+        SupervisorGaveUp: "supervisor.gave_up",
+        SupervisorStopped: "supervisor.stopped",
+        HookFailed: "hook.failed",
+    }
+    assert {kind: kind.event for kind in names} == names
+    assert set(Report.__subclasses__()) == set(names)
+
+
+@pytest.mark.parametrize(
+    ("reason", "text"),
+    [
+        (Normal(), "normal"),
+        (Shutdown(), "shutdown"),
+        (Shutdown("why"), "shutdown: why"),
+        (otpy.Killed(), "killed"),
+        (Crashed(Boom("two\nlines")), "crashed: Boom: two"),
+        (Crashed(Boom()), "crashed: Boom"),
+        (Abandoned(), "abandoned: refused to end"),
+        (Abandoned(("outer", "inner (file:1)")), "abandoned: refused to end in inner (file:1)"),
+    ],
+)
+def test_reasons_read_as_one_line(reason: otpy.ExitReason, text: str) -> None:
+    """In logs and messages a reason is one line of text."""
+    assert str(reason) == text
+
+
+def test_the_logger_for_terminals_is_one_line_an_event(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without a configured structlog, errors and warnings go to stderr, starts only if asked."""
+    monkeypatch.setattr(structlog, "is_configured", lambda: False)
+    hook = log_reports()
+    hook(ChildStarted(path="app/c", time=0))
+    crashed = Crashed(Boom("paper"))
+    hook(ChildExited(path="app/c", time=0, reason=crashed, context=ErrorContext.CHILD_TERMINATED))
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert "child.started" not in err
+    assert "child.exited" in err
+    assert "Boom: paper" in err
+    log_reports(otpy.console_logger(verbose=True))(ChildStarted(path="app/c", time=0))
+    assert "child.started" in capsys.readouterr().err

@@ -1,0 +1,335 @@
+"""`otpy.run` in this very process: how it treats loops, signals and threads."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+import otpy
+from otpy import AutoShutdown, ChildSpec, DynamicSupervisor, InvalidSpec, Restart, SupervisorSpec
+from otpy._runtime import run as run_module
+from tests.runtime.children import Journal, Recorder, crash, forever
+
+pytestmark = pytest.mark.real_time
+LEAVE = run_module._leave
+
+
+@pytest.fixture(autouse=True)
+def left(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The status with which the process would have been left on the spot; it is not."""
+    left: list[int] = []
+    monkeypatch.setattr(run_module, "_leave", left.append)
+    return left
+
+
+async def work() -> None:
+    """Return at once."""
+
+
+def ending(*children: ChildSpec, start: Any = work) -> SupervisorSpec:
+    job = ChildSpec("job", start, restart=Restart.TEMPORARY, significant=True)
+    return SupervisorSpec("app", [*children, job], auto_shutdown=AutoShutdown.ANY_SIGNIFICANT)
+
+
+def unheard(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """Take what a closed loop has to say about a task that never ended."""
+
+
+def raise_signal(*numbers: signal.Signals) -> None:
+    for number in numbers:
+        signal.raise_signal(number)
+
+
+def test_it_returns_when_the_tree_has_ended(
+    reports: Recorder, capsys: pytest.CaptureFixture[str], left: list[int]
+) -> None:
+    """And leaves signals, loop and threads as they were."""
+    before = signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)
+    otpy.run(ending(ChildSpec("a", forever)), hooks=[reports])
+    assert (signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)) == before
+    assert reports.lines[-1] == "supervisor.stopped app"
+    assert capsys.readouterr().err == "otpy: app ended: shutdown\n"
+    assert left == []
+
+
+def test_threads_of_the_program_itself_are_not_waited_for(left: list[int]) -> None:
+    """One that ran before the tree did is its owner's affair: `run` just returns."""
+    free = threading.Event()
+    own = threading.Thread(target=free.wait, args=(5,))
+    own.start()
+    try:
+        otpy.run(ending(), hooks=())
+        assert left == []
+        assert own.is_alive()
+    finally:
+        free.set()
+        own.join()
+
+
+def test_a_failing_root_is_status_1(capsys: pytest.CaptureFixture[str]) -> None:
+    """`SystemExit` with 1, also when the tree could not be started."""
+    with pytest.raises(SystemExit) as caught:
+        otpy.run(SupervisorSpec("app", [ChildSpec("bad", crash)]), hooks=())
+    assert caught.value.code == 1
+    assert "gave up" in capsys.readouterr().err
+    with pytest.raises(SystemExit) as caught:
+        otpy.run(SupervisorSpec("app", [ChildSpec("bad", lambda: None)]), hooks=())
+    assert caught.value.code == 1
+    assert "did not start" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("numbers", "status", "said"),
+    [
+        ([signal.SIGINT], 130, "stopping"),
+        ([signal.SIGTERM], 143, "stopping"),
+        ([signal.SIGTERM, signal.SIGINT], 143, "killing"),
+    ],
+)
+def test_signals_are_the_status(
+    journal: Journal,
+    capsys: pytest.CaptureFixture[str],
+    numbers: list[signal.Signals],
+    status: int,
+    said: str,
+) -> None:
+    """The first decides the status, the second kills."""
+
+    async def child() -> None:
+        asyncio.get_running_loop().call_soon(raise_signal, *numbers)
+        await journal.child("c")
+
+    with pytest.raises(SystemExit) as caught:
+        otpy.run(SupervisorSpec("app", [ChildSpec("c", child)]), hooks=())
+    assert caught.value.code == status
+    assert said in capsys.readouterr().err
+    assert journal.lines == ["+c", "-c"]
+
+
+def test_a_signal_before_the_tree_exists_is_not_lost(
+    monkeypatch: pytest.MonkeyPatch, journal: Journal
+) -> None:
+    """It ends the program as soon as it has begun."""
+    original = run_module._Program.run
+
+    def run(self: Any) -> int:
+        signal.raise_signal(signal.SIGTERM)
+        return original(self)
+
+    def late() -> None:
+        pytest.fail("the signal was lost")
+
+    async def alarm() -> None:
+        await asyncio.sleep(0.5)
+        late()
+
+    monkeypatch.setattr(run_module._Program, "run", run)
+    job = ChildSpec("job", alarm, restart=Restart.TEMPORARY, significant=True)
+    spec = SupervisorSpec("app", [job], auto_shutdown=AutoShutdown.ANY_SIGNIFICANT)
+    with pytest.raises(SystemExit) as caught:
+        otpy.run(spec, hooks=())
+    assert caught.value.code == 143
+
+
+@pytest.mark.parametrize("numbers", [1, 2])
+def test_signals_while_the_tree_starts(
+    numbers: int, capsys: pytest.CaptureFixture[str], journal: Journal
+) -> None:
+    """The first ends the start in order, the second kills also then."""
+
+    async def starts_for_ever(*, task_status: object) -> None:
+        loop = asyncio.get_running_loop()
+        loop.call_soon(raise_signal, *[signal.SIGTERM] * numbers)
+        try:
+            await asyncio.sleep(1 if numbers == 2 else 60)
+        finally:
+            journal.lines.append("-c" if asyncio.current_task() is not None else "")
+
+    limit = 0.05 if numbers == 1 else 60
+    children = [
+        journal.spec("a"),
+        ChildSpec("c", starts_for_ever, shutdown=limit, restart=Restart.TEMPORARY),
+    ]
+    begun = time.monotonic()
+    with pytest.raises(SystemExit) as caught:
+        otpy.run(SupervisorSpec("app", children), hooks=())
+    assert caught.value.code == 143
+    assert time.monotonic() - begun < 0.7
+    assert sorted(journal.lines) == ["+a", "-a", "-c"]
+    assert "Traceback" not in capsys.readouterr().err
+
+
+def test_a_signal_after_the_end_changes_nothing() -> None:
+    """The tree has ended already: there is nothing to stop."""
+
+    async def child() -> None:
+        root = otpy.current().parent
+        assert isinstance(root, otpy.Supervisor)
+        root.on_end = lambda: signal.raise_signal(signal.SIGTERM)
+
+    with pytest.raises(SystemExit) as caught:
+        otpy.run(ending(start=child), hooks=())
+    assert caught.value.code == 143
+
+
+def test_a_signal_while_the_root_gives_up_is_the_status(journal: Journal) -> None:
+    """Somebody wanted the end: the status is that of the signal."""
+
+    async def child() -> None:
+        loop = asyncio.get_running_loop()
+        loop.call_later(0.02, signal.raise_signal, signal.SIGTERM)
+        raise ValueError
+
+    children = [journal.spec("a", 0.05), ChildSpec("c", child)]
+    with pytest.raises(SystemExit) as caught:
+        otpy.run(SupervisorSpec("app", children, intensity=0), hooks=())
+    assert caught.value.code == 143
+
+
+def test_keyboard_interrupt_in_a_child_is_a_signal(journal: Journal) -> None:
+    """It reaches the runner, which stops the tree in order."""
+
+    async def child() -> None:
+        raise KeyboardInterrupt
+
+    tree = SupervisorSpec("app", [journal.spec("a"), ChildSpec("c", child)])
+    with pytest.raises(SystemExit) as caught:
+        otpy.run(tree, hooks=())
+    assert caught.value.code == 130
+    assert journal.lines == ["+a", "-a"]
+
+
+def test_left_over_tasks_are_cancelled() -> None:
+    """A task that a child left behind does not outlive the program."""
+    seen: list[str] = []
+
+    async def helper() -> None:
+        try:
+            await forever()
+        finally:
+            seen.append("helper")
+
+    async def child() -> None:
+        tasks.append(asyncio.create_task(helper()))
+        await asyncio.sleep(0)
+
+    tasks: list[asyncio.Task[None]] = []
+    otpy.run(ending(start=child), hooks=())
+    assert seen == ["helper"]
+    assert tasks[0].cancelled()
+
+
+@pytest.mark.parametrize("kind", ["task", "thread"])
+def test_what_refuses_to_end_is_named_and_left(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    left: list[int],
+    kind: str,
+) -> None:
+    """Helper tasks and threads that do not end: the process is left without them."""
+    free = threading.Event()
+    monkeypatch.setattr(run_module, "KILL_GRACE", 0.02)
+    threads: list[threading.Thread] = []
+
+    async def refuses() -> None:
+        while True:
+            try:
+                await forever()
+            except asyncio.CancelledError:
+                if free.is_set():
+                    raise
+
+    async def child() -> None:
+        if kind == "task":
+            tasks.append(asyncio.create_task(refuses(), name="refuser"))
+        else:
+            thread = threading.Thread(target=free.wait, args=(5,), name="refuser")
+            thread.start()
+            threads.append(thread)
+        await asyncio.sleep(0)
+
+    tasks: list[asyncio.Task[None]] = []
+    otpy.run(ending(start=child), hooks=())
+    free.set()
+    for thread in threads:
+        thread.join(5)
+    assert left == [0]
+    err = capsys.readouterr().err
+    if kind == "task":
+        assert "otpy: task refuser refuses to end" in err
+        assert "refuses (" in err
+        tasks[0].get_loop().set_exception_handler(unheard)
+    else:
+        assert "otpy: thread refuser does not end" in err
+        assert "Condition.wait (" in err
+
+
+def test_a_third_signal_leaves_at_once(capsys: pytest.CaptureFixture[str], left: list[int]) -> None:
+    """From wherever the program is; the stack is printed first."""
+
+    async def child() -> None:
+        raise_signal(signal.SIGINT, signal.SIGINT, signal.SIGTERM)
+        await forever()
+
+    with pytest.raises(SystemExit):
+        otpy.run(SupervisorSpec("app", [ChildSpec("c", child)]), hooks=())
+    assert left == [143]
+    err = capsys.readouterr().err
+    assert "SIGTERM for the third time" in err
+    assert "raise_signal(signal.SIGINT, signal.SIGINT, signal.SIGTERM)" in err
+
+
+def test_leaving_flushes_what_was_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Output that is still in a buffer is not lost."""
+    calls: list[object] = []
+    monkeypatch.setattr(os, "_exit", calls.append)
+    monkeypatch.setattr(sys.stdout, "flush", lambda: calls.append("stdout"))
+    monkeypatch.setattr(sys.stderr, "flush", lambda: calls.append("stderr"))
+    LEAVE(3)
+    assert calls == ["stdout", "stderr", 3]
+
+
+def test_a_bad_spec_is_refused_before_anything_happens() -> None:
+    """No loop, no signal handler: just `InvalidSpec`."""
+    with pytest.raises(InvalidSpec):
+        otpy.run("junk", hooks=())  # type: ignore[arg-type] # pyright: ignore[reportArgumentType]
+
+
+def test_an_idle_program_hears_a_signal_at_once() -> None:
+    """Also one that came while the loop was about to sleep, or to another thread."""
+
+    async def wake() -> None:
+        timer = threading.Timer(0.02, signal.raise_signal, [signal.SIGTERM])
+        timer.start()
+        await asyncio.sleep(1)  # the loop would notice here at the latest
+        timer.join()
+
+    begun = time.monotonic()
+    with pytest.raises(SystemExit) as caught:
+        otpy.run(SupervisorSpec("app", [ChildSpec("wake", wake)]), hooks=())
+    assert caught.value.code == 143
+    assert time.monotonic() - begun < 0.7
+
+
+def test_a_pool_may_be_a_program(reports: Recorder) -> None:
+    """Any supervisor may be the root."""
+
+    async def child() -> None:
+        otpy.current().parent.shut_down(otpy.Normal())
+
+    async def fill() -> AsyncGenerator[otpy.DynamicSupervisor]:
+        async with otpy.start(DynamicSupervisor.spec("pool"), hooks=[reports]) as pool:
+            await pool.start_child(ChildSpec("c", child))
+            yield pool
+
+    otpy.run(asynccontextmanager(fill))
+    assert reports.lines[-1] == "supervisor.stopped pool"

@@ -1,0 +1,148 @@
+"""A child that waits for a worker thread: its thread is waited for, then given up and named."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import AsyncGenerator, Awaitable, Callable
+
+import anyio.to_thread
+import pytest
+
+import otpy
+from otpy import Abandoned, ChildSpec, Killed, Shutdown, SupervisorSpec
+from otpy._runtime import stop
+from otpy.reports import ChildAbandoned, ChildStopped
+from tests.runtime.children import Recorder
+
+pytestmark = pytest.mark.real_time
+
+
+class Block:
+    """A call that blocks its thread until a test lets it go."""
+
+    def __init__(self) -> None:
+        self.entered = threading.Event()
+        self.free = threading.Event()
+        self.left = threading.Event()
+
+    def hold_on(self) -> None:
+        self.entered.set()
+        self.free.wait(3)  # a defect fails the test, and does not hang it
+        self.left.set()
+
+
+@pytest.fixture
+async def block() -> AsyncGenerator[Block]:
+    """A blocking call; it is let go at the end, so that no thread is left over."""
+    block = Block()
+    yield block
+    block.free.set()
+    if block.entered.is_set():
+        while not block.left.is_set():  # noqa: ASYNC110 - a thread cannot set an asyncio event
+            await asyncio.sleep(0.001)
+
+
+async def by_asyncio(block: Block) -> None:
+    await asyncio.to_thread(block.hold_on)
+
+
+async def by_anyio(block: Block) -> None:
+    await anyio.to_thread.run_sync(block.hold_on, abandon_on_cancel=True)
+
+
+async def by_patient_anyio(block: Block) -> None:
+    await anyio.to_thread.run_sync(block.hold_on)
+
+
+async def entered(block: Block) -> None:
+    """Wait until the thread has begun."""
+    while not block.entered.is_set():  # noqa: ASYNC110 - a thread cannot set an asyncio event
+        await asyncio.sleep(0.001)
+
+
+@pytest.mark.parametrize("child", [by_asyncio, by_anyio, by_patient_anyio])
+@pytest.mark.parametrize("limit", [0, 0.05])
+async def test_a_thread_that_does_not_end_is_given_up(
+    reports: Recorder,
+    block: Block,
+    monkeypatch: pytest.MonkeyPatch,
+    child: Callable[[Block], Awaitable[None]],
+    limit: float,
+) -> None:
+    """Its task is gone, its thread is not: the report says so, with the thread's stack."""
+    monkeypatch.setattr(stop, "KILL_GRACE", 0.05)
+    spec = ChildSpec("c", child, (block,), shutdown=limit)
+    async with otpy.start(SupervisorSpec("app", [spec]), hooks=[reports]):
+        await entered(block)
+    report = reports.one(ChildAbandoned)
+    assert report.what == "thread"
+    assert any("hold_on" in line for line in report.stack)
+    assert reports.one(ChildStopped).reason == Abandoned(report.stack)
+
+
+@pytest.mark.parametrize("child", [by_asyncio, by_anyio, by_patient_anyio])
+async def test_a_thread_that_ends_in_time_is_a_good_end(
+    reports: Recorder, block: Block, child: Callable[[Block], Awaitable[None]]
+) -> None:
+    """Waited for within the limit, the thread ends: `Shutdown`, and nothing is abandoned."""
+    spec = ChildSpec("c", child, (block,), shutdown=20)
+    async with otpy.start(SupervisorSpec("app", [spec]), hooks=[reports]):
+        await entered(block)
+        asyncio.get_running_loop().call_later(0.02, block.free.set)
+    assert reports.one(ChildStopped).reason == Shutdown()
+    assert block.left.is_set()
+    assert reports.of(ChildAbandoned) == []
+
+
+async def test_a_kill_while_a_thread_is_waited_for_is_bounded_too(
+    reports: Recorder, block: Block, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A kill that overtakes the wait for a thread has its own deadline."""
+    monkeypatch.setattr(stop, "KILL_GRACE", 0.05)
+    spec = ChildSpec("c", by_asyncio, (block,), shutdown=60, restart=otpy.Restart.TEMPORARY)
+    async with otpy.start(SupervisorSpec("app", [spec]), hooks=[reports]) as app:
+        await entered(block)
+        process = app.child("c")
+        process.exit()
+        await asyncio.sleep(0.01)
+        process.kill()
+        reason = await asyncio.wait_for(process.wait(), 2)
+        assert isinstance(reason, Abandoned)
+        assert reports.one(ChildAbandoned).what == "thread"
+
+
+async def test_a_kill_while_a_thread_is_waited_for_takes_its_end(
+    reports: Recorder, block: Block
+) -> None:
+    """A thread that ends after the kill ends the process, once."""
+    spec = ChildSpec("c", by_asyncio, (block,), shutdown=60, restart=otpy.Restart.TEMPORARY)
+    async with otpy.start(SupervisorSpec("app", [spec]), hooks=[reports]) as app:
+        await entered(block)
+        process = app.child("c")
+        process.exit()
+        await asyncio.sleep(0.01)
+        process.kill()
+        block.free.set()
+        reason = await asyncio.wait_for(process.wait(), 2)
+        assert reason in (Killed(), Shutdown())
+        assert reports.of(ChildAbandoned) == []
+
+
+async def test_threads_of_other_children_are_not_waited_for(
+    reports: Recorder, block: Block
+) -> None:
+    """Only a thread that runs in the child's own context is its own."""
+    other = Block()
+    children = [
+        ChildSpec("mine", by_asyncio, (block,), shutdown=20),
+        ChildSpec("other", by_asyncio, (other,), shutdown=20),
+    ]
+    async with otpy.start(SupervisorSpec("app", children), hooks=[reports]) as app:
+        await entered(block)
+        await entered(other)
+        other.free.set()
+        await asyncio.wait_for(app.terminate_child("other"), 5)
+        assert not block.left.is_set()
+        block.free.set()
+    assert reports.of(ChildAbandoned) == []

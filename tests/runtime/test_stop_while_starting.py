@@ -1,0 +1,251 @@
+"""Children that are stopped, killed or timed out before they are ready."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from anyio.abc import TaskStatus
+
+import otpy
+from otpy import (
+    BRUTAL_KILL,
+    INFINITY,
+    Abandoned,
+    ChildSpec,
+    DynamicSupervisor,
+    Killed,
+    Shutdown,
+    SupervisorSpec,
+)
+from otpy._core.spec import ShutdownLimit
+from otpy.errors import NotRunning, StartFailed, StartTimeout, SupervisorFailed
+from otpy.reports import ChildAbandoned, ChildStarted, ChildStartFailed, ChildStopped
+from otpy.testing import MockClock
+from tests.runtime.children import Recorder, forever, stubborn, turns
+
+
+async def slow(seconds: float, *, task_status: TaskStatus[None]) -> None:
+    await asyncio.sleep(seconds)
+    task_status.started()
+    await forever()
+
+
+async def refusing(release: asyncio.Event, *, task_status: TaskStatus[None]) -> None:
+    await stubborn(release)
+
+
+async def slow_to_leave(seconds: float, *, task_status: TaskStatus[None]) -> None:
+    try:
+        await forever()
+    finally:
+        await asyncio.sleep(seconds)
+
+
+async def test_ready_within_start_timeout_is_ready(clock: MockClock) -> None:
+    """A child that is ready in time starts, and its limit is over then."""
+    spec = ChildSpec("c", slow, (2,), start_timeout=3)
+    async with otpy.start(SupervisorSpec("app", [spec])) as app:
+        assert clock.now == 2
+        await asyncio.sleep(100)
+        assert app.child("c").incarnation == 1
+
+
+async def test_not_ready_within_start_timeout_is_a_start_failure(
+    clock: MockClock, reports: Recorder
+) -> None:
+    """It is cancelled at the limit, and the error is a `StartTimeout` that names it."""
+    spec = ChildSpec("c", slow, (10,), start_timeout=3)
+    with pytest.raises(SupervisorFailed) as caught:
+        async with otpy.start(SupervisorSpec("app", [spec]), hooks=[reports]):
+            pass
+    assert clock.now == 3
+    assert isinstance(caught.value.__cause__, StartTimeout)
+    assert caught.value.__cause__.path == "app/c"
+    assert reports.one(ChildStartFailed).time == 3
+
+
+async def test_start_child_raises_the_timeout(clock: MockClock) -> None:
+    """Who asked for the start gets `StartTimeout`, which is a `TimeoutError` too."""
+    async with otpy.start(SupervisorSpec("app")) as app:
+        with pytest.raises(StartTimeout, match=r"app/c: .*start_timeout=3 s") as caught:
+            await app.start_child(ChildSpec("c", slow, (10,), start_timeout=3))
+        assert isinstance(caught.value, TimeoutError)
+        assert await app.which_children() == []
+
+
+async def test_a_start_that_refuses_to_end_is_abandoned(
+    clock: MockClock, reports: Recorder, release: asyncio.Event
+) -> None:
+    """Timed out, cancelled twice, given up two seconds later, and reported once."""
+    spec = ChildSpec("c", refusing, (release,), start_timeout=3)
+    async with otpy.start(SupervisorSpec("app"), hooks=[reports]) as app:
+        with pytest.raises(StartFailed, match="abandoned"):
+            await app.start_child(spec)
+        assert clock.now == 5
+        await asyncio.sleep(100)
+    assert reports.one(ChildAbandoned).path == "app/c"
+
+
+async def test_ready_after_the_timeout_does_not_count(clock: MockClock, reports: Recorder) -> None:
+    """A child that swallows the timeout and says that it is ready is ended all the same."""
+
+    async def late(*, task_status: TaskStatus[None]) -> None:
+        try:
+            await forever()
+        except asyncio.CancelledError:
+            task_status.started()
+        await forever()
+
+    spec = ChildSpec("c", late, start_timeout=3, restart=otpy.Restart.TEMPORARY)
+    async with otpy.start(SupervisorSpec("app", [spec]), hooks=[reports]) as app:
+        process = app.child("c")
+        reason = await process.wait()
+        assert isinstance(reason, otpy.Crashed)
+        assert isinstance(reason.error, StartTimeout)
+        assert clock.now == 4
+
+
+@pytest.mark.parametrize(
+    ("limit", "seconds"), [(5.0, 5), (0, 0), (BRUTAL_KILL, 0), (INFINITY, 100)]
+)
+async def test_a_stop_hurries_the_start_in_progress(
+    clock: MockClock, reports: Recorder, limit: ShutdownLimit, seconds: float
+) -> None:
+    """A child that is starting has its shutdown limit to get ready, then it is killed."""
+    children = [
+        ChildSpec("a", forever),
+        ChildSpec("b", slow, (101,), shutdown=limit),
+        ChildSpec("never", forever),
+    ]
+
+    async def host() -> None:
+        async with otpy.start(SupervisorSpec("app", children), hooks=[reports]):
+            pass
+
+    task = asyncio.create_task(host())
+    await asyncio.sleep(1)
+    task.cancel()
+    await asyncio.wait([task])
+    assert task.cancelled()
+    assert clock.now == 1 + seconds
+    assert "child.started app/never" not in reports.lines
+    assert reports.lines[-2:] == ["child.stopped app/a", "supervisor.stopped app"]
+
+
+async def test_a_stop_waits_for_a_start_that_is_ready_in_time(
+    clock: MockClock, reports: Recorder
+) -> None:
+    """Ready within its limit, it is stopped in its turn, like everybody."""
+    children = [ChildSpec("a", forever), ChildSpec("b", slow, (3,)), ChildSpec("c", forever)]
+
+    async def host() -> None:
+        async with otpy.start(SupervisorSpec("app", children), hooks=[reports]):
+            pass
+
+    task = asyncio.create_task(host())
+    await asyncio.sleep(1)
+    task.cancel()
+    await asyncio.wait([task])
+    assert clock.now == 3
+    assert [(r.id, r.reason) for r in reports.of(ChildStopped)] == [
+        ("b", Shutdown()),
+        ("a", Shutdown()),
+    ]
+
+
+async def test_a_hurried_start_that_refuses_is_abandoned(
+    clock: MockClock, reports: Recorder, release: asyncio.Event
+) -> None:
+    """Its limit, then two cancellations a second apart, then it is given up."""
+
+    async def host() -> None:
+        spec = ChildSpec("c", refusing, (release,), shutdown=4, start_timeout=60)
+        async with otpy.start(SupervisorSpec("app", [spec]), hooks=[reports]):
+            pass
+
+    task = asyncio.create_task(host())
+    await asyncio.sleep(1)
+    task.cancel()
+    await asyncio.wait([task])
+    assert clock.now == 7
+    await asyncio.sleep(100)
+    assert reports.one(ChildAbandoned).path == "app/c"
+
+
+async def test_a_stop_during_a_nested_start_goes_down(clock: MockClock, reports: Recorder) -> None:
+    """The start of a nested supervisor is cut short below, in order."""
+    inner = SupervisorSpec(
+        "in", [ChildSpec("a", forever), ChildSpec("b", slow, (100,), shutdown=2)]
+    )
+
+    async def host() -> None:
+        async with otpy.start(SupervisorSpec("app", [inner]), hooks=[reports]):
+            pass
+
+    task = asyncio.create_task(host())
+    await asyncio.sleep(1)
+    task.cancel()
+    await asyncio.wait([task])
+    assert clock.now == 3
+    assert task.cancelled()
+    assert reports.one(ChildStopped, "app/in/a").reason == Shutdown()
+
+
+@pytest.mark.parametrize("shutdown", [60.0, 12.0, 10.0])
+async def test_a_start_timeout_does_not_disturb_a_stop_in_progress(
+    clock: MockClock, reports: Recorder, release: asyncio.Event, shutdown: ShutdownLimit
+) -> None:
+    """A child stopped while it starts ends once, whichever of its two limits comes first."""
+    spec = ChildSpec("c", refusing, (release,), start_timeout=10, shutdown=shutdown)
+    async with otpy.start(DynamicSupervisor.spec("pool"), hooks=[reports]) as pool:
+        starting = asyncio.create_task(pool.start_child(spec))
+        await asyncio.sleep(1)
+        stopping = asyncio.create_task(pool.terminate_child("c"))
+        await asyncio.wait([starting, stopping])
+        await asyncio.sleep(200)
+    assert starting.exception() is not None
+    assert len(reports.of(ChildAbandoned)) == 1
+    assert isinstance(reports.one(ChildStopped).reason, Abandoned)
+
+
+async def test_a_dynamic_start_can_be_terminated(clock: MockClock, reports: Recorder) -> None:
+    """The child ends, both callers are answered, and the pool runs on."""
+    async with otpy.start(DynamicSupervisor.spec("pool"), hooks=[reports]) as pool:
+        starting = asyncio.create_task(pool.start_child(ChildSpec("c", slow, (10,))))
+        await asyncio.sleep(1)
+        await pool.terminate_child("c")
+        with pytest.raises((StartFailed, NotRunning)) as caught:
+            await starting
+        assert caught.value.path == "pool/c"
+        assert pool.running
+    assert reports.of(ChildStarted) == []
+
+
+async def test_a_start_timeout_after_a_kill_changes_nothing(
+    clock: MockClock, reports: Recorder, release: asyncio.Event
+) -> None:
+    """A process that is killed while it starts was killed: its timeout comes too late."""
+    spec = ChildSpec("c", refusing, (release,), start_timeout=1.5)
+    async with otpy.start(SupervisorSpec("app"), hooks=[reports]) as app:
+        starting = asyncio.create_task(app.start_child(spec))
+        await asyncio.sleep(1)
+        app.child("c").kill()
+        with pytest.raises(StartFailed):
+            await starting
+        assert clock.now == 3
+        await asyncio.sleep(100)
+    assert reports.one(ChildAbandoned).time == 3
+
+
+async def test_a_kill_of_a_starting_tree_ends_it(clock: MockClock, reports: Recorder) -> None:
+    """`kill()` does not wait for starts."""
+    async with otpy.start(SupervisorSpec("app"), hooks=[reports]) as app:
+        starting = asyncio.create_task(app.start_child(ChildSpec("c", slow, (100,))))
+        await asyncio.sleep(1)
+        app.kill()
+        with pytest.raises(NotRunning):
+            await starting
+        assert await app.wait() == Killed()
+        await turns(1)
+        assert clock.now == 1
