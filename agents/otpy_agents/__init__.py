@@ -1,0 +1,60 @@
+"""AI coding agents, and any other workers, on a supervision tree.
+
+| module | what it is for |
+|---|---|
+| `otpy_agents.tree` | the work list, and the tree that works on it |
+| `otpy_agents.run` | workers as processes: start, output, end, orphans |
+| `otpy_agents.store` | what was done, kept across runs |
+| `otpy_agents.cli` | the command line and what it shows |
+| `otpy_agents.errors` | every error raised on purpose |
+"""
+
+from __future__ import annotations
+
+from otpy_agents.errors import AgentsError as AgentsError
+from otpy_agents.errors import AlreadyRunning as AlreadyRunning
+from otpy_agents.errors import DeadlinePassed as DeadlinePassed
+from otpy_agents.errors import InvalidWorkList as InvalidWorkList
+from otpy_agents.errors import JakeGaveUp as JakeGaveUp
+from otpy_agents.errors import LedgerClosed as LedgerClosed
+from otpy_agents.errors import LedgerCorrupt as LedgerCorrupt
+from otpy_agents.errors import LedgerError as LedgerError
+from otpy_agents.errors import LedgerTooNew as LedgerTooNew
+from otpy_agents.errors import LedgerUnwritable as LedgerUnwritable
+from otpy_agents.errors import PreflightFailed as PreflightFailed
+from otpy_agents.errors import SpawnFailed as SpawnFailed
+from otpy_agents.errors import WorkerFailed as WorkerFailed
+from otpy_agents.errors import WorkerStalled as WorkerStalled
+from otpy_agents.run.process import ExitStatus as ExitStatus
+from otpy_agents.run.process import WorkerProcess as WorkerProcess
+from otpy_agents.run.process import spawn as spawn
+from otpy_agents.store.ledger import Ledger as Ledger
+from otpy_agents.store.records import State as State
+from otpy_agents.tree.assignment import Assignment as Assignment
+from otpy_agents.tree.assignment import WorkList as WorkList
+from otpy_agents.tree.worklist import read as read_work_list
+
+__all__ = [
+    "AgentsError",
+    "AlreadyRunning",
+    "Assignment",
+    "DeadlinePassed",
+    "ExitStatus",
+    "InvalidWorkList",
+    "JakeGaveUp",
+    "Ledger",
+    "LedgerClosed",
+    "LedgerCorrupt",
+    "LedgerError",
+    "LedgerTooNew",
+    "LedgerUnwritable",
+    "PreflightFailed",
+    "SpawnFailed",
+    "State",
+    "WorkList",
+    "WorkerFailed",
+    "WorkerProcess",
+    "WorkerStalled",
+    "read_work_list",
+    "spawn",
+]

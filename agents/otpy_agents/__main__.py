@@ -1,0 +1,7 @@
+"""`python -m otpy_agents` is the command `otpy-agents`."""
+
+from __future__ import annotations
+
+from otpy_agents.cli import main
+
+main()

@@ -1,0 +1,16 @@
+"""What a person types and sees: the command `otpy-agents`."""
+
+from __future__ import annotations
+
+import click
+
+from otpy_agents.cli.up import up
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="otpy-tree", prog_name="otpy-agents")
+def main() -> None:
+    """Keep workers, and AI coding agents, alive, within budget and under control."""
+
+
+main.add_command(up)

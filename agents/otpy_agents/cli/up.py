@@ -1,0 +1,138 @@
+"""`otpy-agents up`: work a list off."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import shutil
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, NoReturn
+
+import anyio.to_thread
+import click
+
+import otpy
+from otpy_agents.cli.reporter import Reporter, outcomes_of
+from otpy_agents.cli.steady import SteadyView
+from otpy_agents.cli.view import Outcome, View, open_view
+from otpy_agents.errors import AgentsError, InvalidWorkList
+from otpy_agents.run.marker import list_marker
+from otpy_agents.run.orphans import Recorded, end
+from otpy_agents.store.ledger import Ledger
+from otpy_agents.tree.app import app_supervisor
+from otpy_agents.tree.project import Project
+from otpy_agents.tree.worklist import read
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator
+
+    from otpy import Supervisor
+    from otpy_agents.tree.assignment import WorkList
+
+_FRAME: Final = 0.2  # seconds between two drawings of the tree
+_ORPHAN_GRACE: Final = 2.0
+
+_EPILOG = """\b
+Exit status:
+  0    every assignment ended as the list expects
+  1    some did not, or the list could not be worked on
+  2    the list, or the command line, is wrong
+  130  stopped by Ctrl-C;  143  stopped by SIGTERM
+
+\b
+Examples:
+  otpy-agents up examples/workshop.toml
+  otpy-agents up examples/workshop.toml --fresh --chaos 2
+  otpy-agents up examples/workshop.toml --json | jq -c 'select(.event == "summary")'
+"""
+
+
+@click.command(epilog=_EPILOG)
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option("--fresh", is_flag=True, help="Start over: forget what is done, empty its folders.")
+@click.option(
+    "--chaos",
+    type=click.FloatRange(min=0),
+    metavar="RATE",
+    default=0.0,
+    help="Kill random workers with SIGKILL, RATE a second on average.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Write one JSON object per event.")
+def up(file: Path, *, fresh: bool, chaos: float, as_json: bool) -> None:
+    """Work off the list in FILE, a TOML file.
+
+    Every assignment is run as a process of its own. One that fails is started again, within the
+    limits of its policy; one that uses them up is reaped, with the reason. What is finished is kept
+    in an SQLite file beside FILE: run the command again after a crash, and it goes on where it
+    stopped. Ctrl-C stops everything in order; once more kills.
+    """
+    try:
+        work = read(file)
+    except InvalidWorkList as error:
+        _fail(error, 2)
+    view = SteadyView(open_view(sys.stdout, as_json=as_json))
+    outcomes: list[Outcome] = []
+    try:
+        otpy.run(lambda: _working(work, view, outcomes, fresh=fresh, chaos=chaos))
+    except AgentsError as error:
+        _fail(error, 1)
+    finally:
+        view.close(outcomes)
+    if not outcomes or not all(outcome.as_expected for outcome in outcomes):
+        raise SystemExit(1)
+
+
+@contextlib.asynccontextmanager
+async def _working(
+    work: WorkList, view: View, outcomes: list[Outcome], *, fresh: bool, chaos: float
+) -> AsyncGenerator[Supervisor]:
+    """Yield the root of the tree at work; fill `outcomes` when it has ended."""
+    clock = asyncio.get_running_loop().time
+    async with Ledger(work.state, clock=clock) as ledger:
+        reporter = Reporter(work, view, clock)
+        await _clear_up(work, ledger, reporter, fresh=fresh)
+        records = await ledger.summary()
+        reporter.already(await ledger.finished_ids())
+        project = Project(work, ledger, records, reporter.on_event)
+        hooks = [project.pool.on_report, reporter.on_report]
+        try:
+            async with otpy.start(app_supervisor(project, chaos=chaos), hooks=hooks) as root:
+                drawing = asyncio.create_task(_draw(root, reporter))
+                try:
+                    yield root
+                finally:
+                    drawing.cancel()
+        finally:
+            await project.write_endings()  # Jake may have been away when the last ones came
+            await ledger.close_interrupted("interrupted: the run was stopped")
+            outcomes += outcomes_of(work, await ledger.summary())
+
+
+async def _clear_up(work: WorkList, ledger: Ledger, reporter: Reporter, *, fresh: bool) -> None:
+    """End what a killed host has left behind, before anything is begun (G-03)."""
+    recorded = [
+        Recorded(attempt.pid, attempt.create_time)
+        for attempt in await ledger.live_attempts()
+        if attempt.pid is not None and attempt.create_time is not None
+    ]
+    for orphan in await end(list_marker(ledger.list_id), _ORPHAN_GRACE, recorded=recorded):
+        detail = {"process": str(orphan)}
+        reporter.on_event("orphan.ended", orphan.assignment or work.name, detail)
+    await ledger.close_interrupted()
+    if fresh:
+        await ledger.forget_all()
+        folder = work.state.with_suffix(".work")
+        await anyio.to_thread.run_sync(lambda: shutil.rmtree(folder, ignore_errors=True))
+    await ledger.declare({assignment.id: assignment.digest for assignment in work.assignments})
+
+
+async def _draw(root: Supervisor, reporter: Reporter) -> None:
+    while True:
+        reporter.draw(root.snapshot())
+        await asyncio.sleep(_FRAME)
+
+
+def _fail(error: AgentsError, status: int) -> NoReturn:
+    print(f"otpy-agents: {error}", file=sys.stderr)
+    raise SystemExit(status)

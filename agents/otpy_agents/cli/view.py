@@ -1,0 +1,347 @@
+"""What a person or a program sees of a run: a live tree, plain lines, or JSON; then a summary.
+
+The functions that render are pure; the three views only carry their results to a stream.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from io import TextIOWrapper
+from typing import Final, Protocol, TextIO, final
+
+from attrs import field, frozen
+from rich.console import Console, Group
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+__all__ = [
+    "Event",
+    "Header",
+    "JsonView",
+    "LiveView",
+    "Outcome",
+    "PlainView",
+    "Row",
+    "View",
+    "json_line",
+    "json_outcome",
+    "open_view",
+    "plain_line",
+    "printable",
+    "restart_mark",
+    "summary",
+    "tree",
+]
+
+_NARROW: Final = 60
+_STYLES: Final = {
+    "working": "cyan",
+    "running": "green",
+    "done": "green",
+    "reaped": "red",
+    "failed": "red",
+    "paused": "yellow",
+    "waiting": "yellow",
+}
+
+
+@frozen(kw_only=True)
+class Header:
+    """The line above the tree.
+
+    Attributes:
+        name: Of the work list.
+        seconds: Since the run began.
+        finished: Assignments that have come to an end, those of earlier runs included.
+        total: Assignments in all.
+        restarts: Restarts in all.
+    """
+
+    name: str
+    seconds: float
+    finished: int
+    total: int
+    restarts: int
+
+
+@frozen(kw_only=True)
+class Row:
+    """One line of the tree: a supervisor, Jake, a mortal, a drone or a daemon.
+
+    Attributes:
+        id: Its id under its supervisor.
+        role: `supervisor`, `jake`, `mortal`, `drone` or `monitor`.
+        state: One word, for example `working`.
+        restarts: How often it was restarted.
+        seconds: How long it has been at it; None if there is nothing to tell.
+        last_line: Last line of output, as it came; redaction is the writer's duty.
+        depth: Levels below the root.
+    """
+
+    id: str
+    role: str
+    state: str
+    restarts: int = 0
+    seconds: float | None = None
+    last_line: str = ""
+    depth: int = 0
+
+
+@frozen(kw_only=True)
+class Event:
+    """Something that happened.
+
+    Attributes:
+        name: For example `mortal.restarting`.
+        id: Whom it happened to.
+        seconds: Since the run began.
+        detail: More about it, in the order to be shown.
+    """
+
+    name: str
+    id: str
+    seconds: float
+    detail: Mapping[str, str | float | bool | None] = field(
+        factory=dict[str, str | float | bool | None]
+    )
+
+
+@frozen(kw_only=True)
+class Outcome:
+    """One line of the summary.
+
+    Attributes:
+        id: The assignment.
+        expected: How it was to end.
+        ended: How it ended.
+        reason: Why; may be empty.
+        restarts: How often it was restarted.
+        seconds: Working time.
+    """
+
+    id: str
+    expected: str
+    ended: str
+    reason: str
+    restarts: int
+    seconds: float
+
+    @property
+    def as_expected(self) -> bool:
+        """Whether it ended the way it was expected to."""
+        return self.ended == self.expected
+
+
+class View(Protocol):
+    """Where a run is shown. No method awaits; none raises because of what a worker wrote."""
+
+    def show(self, header: Header, rows: Sequence[Row]) -> None:
+        """Show the whole tree as it is now; rows in start order, parents before children."""
+
+    def tell(self, event: Event) -> None:
+        """Tell one event."""
+
+    def close(self, outcomes: Sequence[Outcome]) -> None:
+        """Stop the live part, give the terminal back and show the summary; call it once."""
+
+
+def printable(text: str) -> str:
+    r"""Return `text` with everything that could move the cursor or hide something written out.
+
+    Example:
+        >>> printable("\x1b[31mred")
+        '\\x1b[31mred'
+    """
+    return "".join(
+        sign if sign.isprintable() else sign.encode("unicode_escape").decode("ascii")
+        for sign in text
+    )
+
+
+def restart_mark(row: Row) -> str:
+    """Return how its restarts are shown (TREE-50).
+
+    Mortals by a small sign once there are any, drones only when they have been given up, Jake
+    always, supervisors and monitors like mortals.
+    """
+    shown = {"jake": True, "drone": row.state == "reaped"}.get(row.role, row.restarts > 0)
+    return f"↻{row.restarts}" if shown else ""
+
+
+def tree(header: Header, rows: Sequence[Row], width: int) -> Group:
+    """Render the tree for a terminal of `width` columns; narrow ones get no output column."""
+    title = Text(
+        f"{printable(header.name)}  {header.finished}/{header.total}"
+        f"  {header.seconds:.1f} s  ↻{header.restarts}",
+        style="bold",
+        no_wrap=True,
+        overflow="ellipsis",
+    )
+    table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 1, 0, 0))
+    table.add_column(no_wrap=True, overflow="ellipsis", ratio=2)
+    table.add_column(no_wrap=True, overflow="ellipsis", min_width=7)
+    table.add_column(no_wrap=True, min_width=2)
+    table.add_column(no_wrap=True, justify="right", min_width=7)
+    wide = width >= _NARROW
+    table.expand = True
+    if wide:
+        table.add_column(no_wrap=True, overflow="ellipsis", ratio=3)
+    for row in rows:
+        cells = [
+            Text("  " * row.depth + printable(row.id)),
+            Text(printable(row.state), style=_STYLES.get(row.state, "")),
+            Text(restart_mark(row)),
+            Text("" if row.seconds is None else f"{row.seconds:.1f} s"),
+        ]
+        if wide:
+            cells.append(Text(printable(row.last_line), style="dim"))
+        table.add_row(*cells)
+    return Group(title, table)
+
+
+def summary(outcomes: Sequence[Outcome], width: int) -> Table:
+    """Render the table at the end for `width` columns: one line for each assignment, in order.
+
+    On a narrow terminal the way it ended, the restarts and the reason share two columns.
+    """
+    wide = width >= _NARROW
+    table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0), header_style="bold")
+    table.add_column("assignment", no_wrap=True, overflow="ellipsis", max_width=width // 3)
+    for name in ("expected", "ended as") if wide else ("ended",):
+        table.add_column(name, no_wrap=True)
+    table.add_column("reason", overflow="fold")
+    for name in ("restarts", "seconds") if wide else ():
+        table.add_column(name, justify="right", no_wrap=True)
+    for outcome in outcomes:
+        style = "green" if outcome.as_expected else "bold red"
+        title, reason = Text(printable(outcome.id)), Text(printable(outcome.reason))
+        ended = Text(printable(outcome.ended), style=style)
+        if wide:
+            numbers = (Text(str(outcome.restarts)), Text(f"{outcome.seconds:.1f}"))
+            table.add_row(title, Text(outcome.expected), ended, reason, *numbers)
+        else:
+            table.add_row(title, ended.append(f" ↻{outcome.restarts}"), reason)
+    return table
+
+
+def plain_line(event: Event) -> str:
+    """Render an event as one line: time, name, id and its details as `key=value`."""
+    details = [f"{key}={_plain_value(value)}" for key, value in event.detail.items()]
+    words = [f"{event.seconds:7.2f}", event.name, printable(event.id), *details]
+    return " ".join(words)
+
+
+def json_line(event: Event) -> str:
+    """Render an event as one JSON object without line breaks; details are keys of their own."""
+    return json.dumps(
+        {
+            **event.detail,
+            "event": event.name,
+            "id": event.id,
+            "seconds": round(event.seconds, 3),
+        }
+    )
+
+
+def json_outcome(outcome: Outcome) -> str:
+    """Render a line of the summary as one JSON object, with the event name `summary`."""
+    return json.dumps(
+        {
+            "event": "summary",
+            "id": outcome.id,
+            "expected": outcome.expected,
+            "ended": outcome.ended,
+            "as_expected": outcome.as_expected,
+            "reason": outcome.reason,
+            "restarts": outcome.restarts,
+            "seconds": round(outcome.seconds, 3),
+        }
+    )
+
+
+def _plain_value(value: object) -> str:
+    if isinstance(value, float):
+        return f"{value:.2f}"
+    text = printable(str(value))
+    quoted = text.replace('"', '\\"')
+    return f'"{quoted}"' if " " in text or not text else text
+
+
+@final
+class LiveView:
+    """Draws the tree in place on a terminal; events need no line of their own there."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        # Drawn from the event loop by `show`, not from a thread of rich.
+        # It vanishes at the end: its last frame is older than the summary, and would contradict it.
+        self._live = Live(
+            console=console, auto_refresh=False, vertical_overflow="ellipsis", transient=True
+        )
+        self._live.start()
+
+    def show(self, header: Header, rows: Sequence[Row]) -> None:
+        """Draw the tree over the previous one; a few times a second is enough."""
+        self._live.update(tree(header, rows, self._console.width), refresh=True)
+
+    def tell(self, event: Event) -> None:
+        """Do nothing: the next `show` has it."""
+
+    def close(self, outcomes: Sequence[Outcome]) -> None:
+        """Print the summary in place of the tree."""
+        self._live.stop()
+        if outcomes:
+            self._console.print(summary(outcomes, self._console.width))
+
+
+@final
+class PlainView:
+    """Writes one line for each event, for logs and pipes."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+
+    def show(self, header: Header, rows: Sequence[Row]) -> None:
+        """Do nothing: the events tell the story."""
+
+    def tell(self, event: Event) -> None:
+        """Write the line."""
+        self._console.out(plain_line(event), highlight=False)
+
+    def close(self, outcomes: Sequence[Outcome]) -> None:
+        """Print the summary."""
+        if outcomes:
+            self._console.print(summary(outcomes, self._console.width))
+
+
+@final
+class JsonView:
+    """Writes one JSON object a line, for machines; flushed at once."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def show(self, header: Header, rows: Sequence[Row]) -> None:
+        """Do nothing: the events tell the story."""
+
+    def tell(self, event: Event) -> None:
+        """Write the object."""
+        print(json_line(event), file=self._stream, flush=True)
+
+    def close(self, outcomes: Sequence[Outcome]) -> None:
+        """Write one object for each assignment."""
+        for outcome in outcomes:
+            print(json_outcome(outcome), file=self._stream, flush=True)
+
+
+def open_view(stream: TextIO, *, as_json: bool = False) -> View:
+    """Return the view that suits the stream: JSON if asked for, live on a terminal, else plain."""
+    if as_json:
+        return JsonView(stream)
+    console = Console(file=stream)
+    if isinstance(stream, TextIOWrapper):
+        # A terminal that knows only ASCII must not end the run because of one strange letter.
+        stream.reconfigure(errors="backslashreplace")
+    return LiveView(console) if console.is_terminal else PlainView(console)

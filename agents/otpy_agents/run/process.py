@@ -1,0 +1,403 @@
+"""One worker: a real process in a session of its own, its output, and its certain end.
+
+`async with spawn(...)` is the whole contract: when the block has been left, however it was left,
+nothing the worker started is alive any more (G-02), within `grace` and a bounded rest.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import subprocess
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Final, final
+
+import anyio
+import anyio.abc
+import anyio.to_thread
+import psutil
+from attrs import frozen
+
+from otpy_agents.completion import to_completion
+from otpy_agents.errors import SpawnFailed
+from otpy_agents.run.orphans import Orphan, end_found, find, same_start
+
+__all__ = ["LINE_LIMIT", "ExitStatus", "LineBuffer", "WorkerProcess", "spawn"]
+
+LINE_LIMIT: Final = 8192
+"""Bytes of a line that are kept; what is cut off is marked."""
+
+_CUT: Final = " …[cut]"
+_READ: Final = 65536
+_DRAIN_READS: Final = 32
+_ROUNDS: Final = 5
+_MARKER: Final = ("OTPY_LIST", "OTPY_ASSIGNMENT", "OTPY_INCARNATION")
+
+
+@frozen
+class ExitStatus:
+    """How a worker ended: exactly one of the two is set.
+
+    Attributes:
+        code: Exit code.
+        signal: Name of the signal that ended it, for example `SIGKILL`.
+    """
+
+    code: int | None = None
+    signal: str | None = None
+
+    @classmethod
+    def of(cls, returncode: int) -> ExitStatus:
+        """Return the status that the standard library writes as `returncode` (negative: signal)."""
+        if returncode >= 0:
+            return cls(code=returncode)
+        try:
+            return cls(signal=signal.Signals(-returncode).name)
+        except ValueError:
+            return cls(signal=f"signal {-returncode}")
+
+    @property
+    def succeeded(self) -> bool:
+        """Whether the exit code is 0."""
+        return self.code == 0
+
+    def __str__(self) -> str:
+        return f"exit code {self.code}" if self.signal is None else self.signal
+
+
+@final
+class LineBuffer:
+    """Turns chunks of bytes into lines; holds at most `LINE_LIMIT` bytes of an unfinished one."""
+
+    def __init__(self) -> None:
+        self._partial = bytearray()
+        self._overlong = False
+
+    def feed(self, data: bytes) -> list[str]:
+        """Return the lines that `data` completes, oldest first, without their line ends.
+
+        Bytes that are not UTF-8 become the replacement character. A line over `LINE_LIMIT` bytes
+        is returned as soon as it is too long, cut and marked; the rest of it is dropped.
+        """
+        lines: list[str] = []
+        *complete, rest = data.split(b"\n")
+        for piece in complete:
+            self._extend(piece, lines)
+            if not self._overlong:
+                lines.append(self._take())
+            self._overlong = False
+        self._extend(rest, lines)
+        return lines
+
+    def flush(self) -> list[str]:
+        """Return the last line if the output did not end with a line end."""
+        return [self._take()] if self._partial else []
+
+    def _extend(self, piece: bytes, lines: list[str]) -> None:
+        if self._overlong:
+            return
+        room = LINE_LIMIT - len(self._partial)
+        self._partial += piece[:room]
+        if len(piece) > room:
+            lines.append(self._take() + _CUT)
+            self._overlong = True
+
+    def _take(self) -> str:
+        text = self._partial.decode("utf-8", "replace").removesuffix("\r")
+        self._partial.clear()
+        return text
+
+
+@final
+class WorkerProcess:
+    """A worker and everything it starts; made by `spawn`, used as an async context manager.
+
+    The worker leads its own session and process group and has no standard input. Its two output
+    streams share one pipe, so that their lines keep their order.
+
+    Entering starts it and raises `SpawnFailed` if the system refuses. Leaving ends whatever is
+    still alive. Cancellation, at any point and any number of times, does the same before it goes
+    on; a cancellation that arrives while the worker is being ended cuts the grace.
+
+    Attributes:
+        pid: Its process id, equal to its process group and session. 0 before the start.
+        create_time: Its start in Unix seconds, by psutil. 0.0, which no process matches, if it
+            ended before it could be asked.
+        status: How it ended; None while it runs.
+        output_bytes: Bytes of output so far.
+        last_output: Time of the loop, in seconds, when it last wrote something, was started or was
+            let go on.
+        last_line: Its newest complete line.
+        paused: Whether `pause` was called last.
+        left_over: What it had started and left running when it ended by itself; ended since. Filled
+            when the block is left, oldest first.
+        survivors: What even SIGKILL did not end in time; normally empty.
+    """
+
+    def __init__(
+        self,
+        argv: Sequence[str],
+        *,
+        cwd: Path,
+        env: Mapping[str, str],
+        grace: float,
+        on_line: Callable[[str], object] | None,
+    ) -> None:
+        self.argv, self.cwd, self.grace = tuple(argv), cwd, grace
+        self.pid = 0
+        self.create_time = 0.0
+        self.status: ExitStatus | None = None
+        self.output_bytes = 0
+        self.last_output = 0.0
+        self.last_line = ""
+        self.paused = False
+        self._frozen = False
+        self.left_over: tuple[Orphan, ...] = ()
+        self.survivors: tuple[Orphan, ...] = ()
+        self._env = dict(env)
+        self._marker = {name: env[name] for name in _MARKER if name in env}
+        self._on_line = on_line
+        self._lines = LineBuffer()
+        self._process: anyio.abc.Process | None = None
+        self._pipe: int | None = None
+        self._hurry: asyncio.Future[None] | None = None
+
+    @property
+    def pgid(self) -> int:
+        """Process group of the worker, which it leads."""
+        return self.pid
+
+    def __repr__(self) -> str:
+        state = self.status or ("paused" if self.paused else "running")
+        return f"<WorkerProcess {self.argv[0]!r} pid={self.pid} {state}>"
+
+    async def __aenter__(self) -> WorkerProcess:
+        try:
+            await to_completion(self._start())
+        except BaseException:
+            # Cancelled while starting: the process may exist, and nobody else knows of it.
+            await self._leave()
+            raise
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self._leave()
+
+    async def wait(self) -> ExitStatus:
+        """Wait until the worker itself has ended and return how.
+
+        All it wrote has been handed to `on_line` by then, except an unfinished last line while
+        something it left behind still holds the pipe. Cancellation only stops the waiting.
+        """
+        process = self._running()
+        self.status = ExitStatus.of(await process.wait())
+        # Whatever the worker wrote is in the pipe now. Waiting for the end of file instead would
+        # hang for as long as a grandchild keeps the other end open.
+        self._drain()
+        return self.status
+
+    async def terminate_group(self) -> None:
+        """End the worker and everything it started, and wait until that is done.
+
+        SIGTERM to the group, at most `grace` seconds, SIGKILL, then whatever still carries the
+        marker of this attempt, until nothing is found. Takes at most `grace` and a few seconds.
+        Cancellation does not stop it; it cuts the grace and is delivered at the end.
+        """
+        self._running()
+        await to_completion(self._end(), on_cancel=self._cut_grace)
+
+    @property
+    def quiet(self) -> float:
+        """Seconds since it last wrote something or was started; 0 while it is paused."""
+        if self.paused and not self._woken():
+            return 0.0
+        return asyncio.get_running_loop().time() - self.last_output
+
+    def kill_group(self) -> None:
+        """Kill the whole group on the spot (SIGKILL); nothing happens if the worker has ended."""
+        self._signal_group(signal.SIGKILL)
+
+    def pause(self) -> None:
+        """Freeze the whole group (SIGSTOP); nothing happens if the worker has ended."""
+        self._signal_group(signal.SIGSTOP)
+        self.paused = True
+
+    def resume(self) -> None:
+        """Let a frozen group go on (SIGCONT)."""
+        self._signal_group(signal.SIGCONT)
+        self.paused = self._frozen = False
+        self.last_output = asyncio.get_running_loop().time()  # silence while frozen is no stall
+
+    def _woken(self) -> bool:
+        """Take note if somebody outside has let the frozen worker go on (`kill -CONT`)."""
+        try:
+            stopped = psutil.Process(self.pid).status() == psutil.STATUS_STOPPED
+        except psutil.Error:
+            return False
+        if stopped or not self._frozen:  # SIGSTOP takes a moment to arrive
+            self._frozen = stopped
+            return False
+        self.resume()
+        return True
+
+    async def _start(self) -> None:
+        loop = asyncio.get_running_loop()
+        self._hurry = loop.create_future()
+        self._pipe, write_end = os.pipe()
+        os.set_blocking(self._pipe, False)
+        try:
+            # A pipe of our own, because whether asyncio's `wait` also waits for the end of its
+            # pipes depends on the version of Python.
+            self._process = await anyio.open_process(
+                list(self.argv),
+                stdin=subprocess.DEVNULL,
+                stdout=write_end,
+                stderr=subprocess.STDOUT,
+                cwd=self.cwd,
+                env=self._env,
+                start_new_session=True,
+            )
+        except (OSError, ValueError) as error:
+            raise SpawnFailed(self.argv[0], str(error)) from error
+        finally:
+            os.close(write_end)
+        self.pid = self._process.pid
+        self.last_output = loop.time()
+        loop.add_reader(self._pipe, self._read)
+        with contextlib.suppress(psutil.Error):
+            self.create_time = psutil.Process(self.pid).create_time()
+
+    async def _leave(self) -> None:
+        """End everything and give the pipe back."""
+        try:
+            if self._process is not None:
+                await to_completion(self._end(), on_cancel=self._cut_grace)
+        finally:
+            self._drain()
+            for line in self._lines.flush():
+                self._tell(line)
+            self._close_pipe()
+
+    async def _end(self) -> None:
+        """End the group and every straggler; see `terminate_group`."""
+        process = self._running()
+        by_itself = process.returncode is not None
+        grace = self.grace
+        for _ in range(_ROUNDS):
+            found = await anyio.to_thread.run_sync(self._find)
+            if by_itself and not self.left_over:
+                self.left_over = tuple(found)
+            self.survivors = ()
+            if not found:
+                break
+            self.survivors = await end_found(found, grace, group=self.pid, hurry=self._hurry)
+            # Only the first round is polite: later ones meet what was forked by the dying.
+            grace = 0.0
+        if not any(orphan.pid == self.pid for orphan in self.survivors):
+            await self.wait()
+
+    def _find(self) -> list[Orphan]:
+        """Return what of this attempt is alive, the worker included."""
+        # The number of the session is ours for certain: the worker holds it while it runs, and its
+        # stragglers do from then on.
+        return find(self._marker, sessions=() if self._stranger() else (self.pid,))
+
+    def _stranger(self) -> bool:
+        """Tell whether the pid of the ended worker has already been given to somebody else."""
+        with contextlib.suppress(psutil.Error):
+            return not same_start(psutil.Process(self.pid).create_time(), self.create_time)
+        return False
+
+    def _signal_group(self, number: signal.Signals) -> None:
+        """Signal the group, but only while its leader has not been reaped and holds the number."""
+        if self._process is not None and self._process.returncode is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self.pid, number)
+
+    def _cut_grace(self) -> None:
+        if self._hurry is not None and not self._hurry.done():
+            self._hurry.set_result(None)
+
+    def _running(self) -> anyio.abc.Process:
+        if self._process is None:
+            message = f"{self!r}: got a worker that was not started, wanted `async with`"
+            raise RuntimeError(message)
+        return self._process
+
+    def _read(self) -> bool:
+        """Take one chunk from the pipe; False if there is nothing to take now."""
+        if self._pipe is None:
+            return False
+        try:
+            data = os.read(self._pipe, _READ)
+        except BlockingIOError:
+            return False
+        if not data:
+            self._close_pipe()
+            return False
+        self.output_bytes += len(data)
+        self.last_output = asyncio.get_running_loop().time()
+        for line in self._lines.feed(data):
+            self._tell(line)
+        return True
+
+    def _drain(self) -> None:
+        """Take what is in the pipe now; bounded, because a straggler may go on writing."""
+        for _ in range(_DRAIN_READS):
+            if not self._read():
+                break
+
+    def _tell(self, line: str) -> None:
+        self.last_line = line
+        if self._on_line is None:
+            return
+        try:
+            self._on_line(line)
+        except Exception as error:  # noqa: BLE001 - a listener must never stop the reading
+            asyncio.get_running_loop().call_exception_handler(
+                {"message": f"on_line of {self!r} raised", "exception": error}
+            )
+
+    def _close_pipe(self) -> None:
+        if self._pipe is not None:
+            asyncio.get_running_loop().remove_reader(self._pipe)
+            os.close(self._pipe)
+            self._pipe = None
+
+
+def spawn(
+    argv: Sequence[str],
+    *,
+    cwd: Path,
+    env: Mapping[str, str],
+    grace: float = 5.0,
+    on_line: Callable[[str], object] | None = None,
+) -> WorkerProcess:
+    """Return a worker to be started by `async with`.
+
+    Args:
+        argv: Program and arguments; no shell is involved.
+        cwd: Its working directory.
+        env: Its complete environment, from `worker_environment`; the marker in it is what its
+            stragglers are found by.
+        grace: Seconds between SIGTERM and SIGKILL; 0 means SIGKILL at once.
+        on_line: Called with each line of output, in order. If it raises, the loop's exception
+            handler is told and reading goes on.
+
+    Example:
+        ```python
+        async with spawn(argv, cwd=work, env=environment, grace=5.0, on_line=print) as process:
+            status = await process.wait()
+        # here the whole group is gone
+        ```
+    """
+    return WorkerProcess(argv, cwd=cwd, env=env, grace=grace, on_line=on_line)

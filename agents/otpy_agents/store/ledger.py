@@ -1,0 +1,336 @@
+"""What has been done, by whom and how it ended: one SQLite file beside the work list.
+
+Rules of this file: every change is one transaction that begins with `BEGIN IMMEDIATE` and is on the
+disk when its call returns; one host at a time, guarded by `HostLock`; a row for a worker is written
+before the worker exists, so that no process can be ours without the ledger knowing of it.
+
+**Cancellation.** A call that is cancelled completes its transaction and raises `CancelledError`
+afterwards. The change was made, exactly once; only its answer is lost. A worker begun that way is
+closed by the next `begin_attempt` or `finish` of its assignment, or by the next host.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import final
+
+import aiosqlite
+import psutil
+
+from otpy_agents.completion import to_completion
+from otpy_agents.errors import LedgerError
+from otpy_agents.store.file import LedgerFile, inserted
+from otpy_agents.store.records import AssignmentRecord, AttemptRecord, State
+from otpy_agents.store.schema import now
+
+__all__ = ["Ledger"]
+
+
+@final
+class Ledger:
+    """The memory of a work list across runs; an async context manager.
+
+    Entering takes the lock, opens or makes the file and writes down this host. Leaving closes all
+    three; whatever happens, also under cancellation.
+
+    Args:
+        path: The SQLite file.
+        clock: Monotonic seconds, usually `loop.time`; durations are measured by it.
+
+    Raises:
+        AlreadyRunning: On entering, if another host works on the file.
+        LedgerCorrupt: On entering, if it is damaged or not a ledger.
+        LedgerTooNew: On entering, if a newer version wrote it.
+        LedgerUnwritable: On entering or from any operation, if the disk does not take it.
+        LedgerClosed: From any operation outside the block.
+
+    Attributes:
+        path: The file.
+        list_id: Identity of the work list, kept in the file for ever: the environment marker by
+            which its processes are found.
+        host: Number of this run of the host, greater than that of every earlier one.
+    """
+
+    def __init__(self, path: Path, *, clock: Callable[[], float]) -> None:
+        self.path = path
+        self.list_id = ""
+        self.host = 0
+        self._clock = clock
+        self._file = LedgerFile(path)
+        self._begun: dict[int, float] = {}
+
+    async def __aenter__(self) -> Ledger:
+        try:
+            await to_completion(self._open())
+        except BaseException:
+            await to_completion(self._close())
+            raise
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await to_completion(self._close())
+
+    async def declare(self, digests: Mapping[str, str]) -> None:
+        """Tell the ledger what the work list holds now; call it before any other operation.
+
+        New assignments become pending. One whose digest has changed is forgotten and pending again.
+        One that is no longer listed is kept, but not shown.
+
+        Args:
+            digests: Fingerprint of each assignment by its id, in the order of the list.
+        """
+
+        async def work(database: aiosqlite.Connection) -> None:
+            await database.execute("UPDATE assignment SET position = NULL")
+            await database.executemany(
+                "DELETE FROM assignment WHERE id = ? AND digest != ?", digests.items()
+            )
+            await database.executemany(
+                "INSERT INTO assignment (position, id, digest) VALUES (?, ?, ?)"
+                " ON CONFLICT (id) DO UPDATE SET position = excluded.position",
+                [(position, *entry) for position, entry in enumerate(digests.items())],
+            )
+
+        await self._file.change(work)
+
+    async def begin_attempt(self, assignment: str, incarnation: int) -> int:
+        """Write down that a worker is about to be started, and return the number of the attempt.
+
+        Args:
+            assignment: A declared id.
+            incarnation: From 1; anything above counts as a restart.
+
+        Raises:
+            LookupError: If the assignment was not declared.
+        """
+
+        async def work(database: aiosqlite.Connection) -> int:
+            await self._close_attempts(database, assignment, f"superseded by {incarnation}")
+            changed = await database.execute(
+                "UPDATE assignment SET state = ?, reason = '', finished = NULL,"
+                " attempts = attempts + 1, restarts = restarts + ?,"
+                " first_started = coalesce(first_started, ?) WHERE id = ? AND position NOT NULL",
+                (State.WORKING, int(incarnation > 1), now(), assignment),
+            )
+            if changed.rowcount != 1:
+                message = f"got assignment {assignment!r}, wanted one that was declared"
+                raise LookupError(message)
+            return await inserted(
+                database,
+                "INSERT INTO attempt (host, assignment, incarnation, started) VALUES (?, ?, ?, ?)",
+                (self.host, assignment, incarnation, now()),
+            )
+
+        begun = self._clock()
+        attempt = await self._file.change(work)
+        self._begun[attempt] = begun
+        return attempt
+
+    async def record_spawn(self, attempt: int, pid: int, pgid: int, create_time: float) -> None:
+        """Write down which process an attempt is, so that the next host can find it (G-03)."""
+
+        async def work(database: aiosqlite.Connection) -> None:
+            await database.execute(
+                "UPDATE attempt SET pid = ?, pgid = ?, create_time = ? WHERE id = ?",
+                (pid, pgid, create_time, attempt),
+            )
+
+        await self._file.change(work)
+
+    async def end_attempt(
+        self,
+        attempt: int,
+        reason: str,
+        *,
+        exit_code: int | None = None,
+        last_line: str = "",
+        output_bytes: int = 0,
+    ) -> None:
+        """Write down that a worker and its group are gone.
+
+        An attempt that has ended already is left as it is.
+
+        Args:
+            attempt: From `begin_attempt`.
+            reason: How it ended, for example `exit code 1`.
+            exit_code: None if a signal ended it.
+            last_line: Its last line of output; pass it through `Redaction` first.
+            output_bytes: How much it wrote.
+        """
+        seconds = self._worked(attempt)
+
+        async def work(database: aiosqlite.Connection) -> None:
+            ended = await database.execute(
+                "UPDATE attempt SET ended = ?, seconds = ?, reason = ?"
+                " WHERE id = ? AND ended IS NULL",
+                (now(), seconds, reason, attempt),
+            )
+            if ended.rowcount == 1:
+                await database.execute(
+                    "UPDATE assignment SET seconds = seconds + ?, output_bytes = output_bytes + ?,"
+                    " exit_code = ?, last_line = ?"
+                    " WHERE id = (SELECT assignment FROM attempt WHERE id = ?)",
+                    (seconds, output_bytes, exit_code, last_line, attempt),
+                )
+
+        await self._file.change(work)
+
+    async def finish(self, assignment: str, state: State, reason: str = "") -> None:
+        """Write down how an assignment came out.
+
+        Args:
+            assignment: A declared id.
+            state: Its last state; `PENDING` gives it back to the next run.
+            reason: Why; required reading for `REAPED` (TREE-49).
+        """
+
+        async def work(database: aiosqlite.Connection) -> None:
+            await self._close_attempts(database, assignment, reason or state)
+            finished = None if state in {State.PENDING, State.WORKING} else now()
+            await database.execute(
+                "UPDATE assignment SET state = ?, reason = ?, finished = ? WHERE id = ?",
+                (state, reason, finished, assignment),
+            )
+
+        await self._file.change(work)
+
+    async def close_interrupted(self, reason: str = "interrupted: its host ended") -> int:
+        """End the attempts of earlier hosts and make their assignments pending again.
+
+        Call it at boot, after the processes in `live_attempts` have been ended, and at the end of
+        a run, for assignments that were cut.
+
+        Returns:
+            How many attempts there were.
+        """
+
+        async def work(database: aiosqlite.Connection) -> int:
+            ended = await database.execute(
+                "UPDATE attempt SET ended = ?, reason = ? WHERE ended IS NULL AND host < ?",
+                (now(), reason, self.host),
+            )
+            await database.execute(
+                "UPDATE host SET ended = ? WHERE ended IS NULL AND id < ?", (now(), self.host)
+            )
+            await database.execute(
+                "UPDATE assignment SET state = ?, reason = ? WHERE state = ? AND id NOT IN"
+                " (SELECT assignment FROM attempt WHERE ended IS NULL)",
+                (State.PENDING, reason, State.WORKING),
+            )
+            return ended.rowcount
+
+        return await self._file.change(work)
+
+    async def live_attempts(self) -> tuple[AttemptRecord, ...]:
+        """Return the attempts without a recorded end, of dead hosts too, oldest first."""
+        rows = await self._file.rows(
+            "SELECT id, host, assignment, incarnation, pid, pgid, create_time, started"
+            " FROM attempt WHERE ended IS NULL ORDER BY id"
+        )
+        return tuple(AttemptRecord(**row) for row in rows)
+
+    async def finished_ids(self) -> frozenset[str]:
+        """Return the listed assignments that need no work any more: done or reaped."""
+        return frozenset(row.id for row in await self.summary() if row.state.final)
+
+    async def summary(self) -> tuple[AssignmentRecord, ...]:
+        """Return what is known of each listed assignment, in the order of the list."""
+        rows = await self._file.rows(
+            "SELECT id, digest, state, reason, restarts, attempts, first_started, finished,"
+            " seconds, output_bytes, exit_code, last_line FROM assignment WHERE position NOT NULL"
+            " ORDER BY position"
+        )
+        return tuple(AssignmentRecord(**row) for row in rows)
+
+    async def forget_all(self) -> None:
+        """Make every assignment pending as if nothing had been done; the identity stays.
+
+        End the processes in `live_attempts` first: their rows go too.
+        """
+
+        async def work(database: aiosqlite.Connection) -> None:
+            await database.execute("DELETE FROM attempt")
+            await database.execute("DELETE FROM assignment WHERE position IS NULL")
+            await database.execute(
+                "UPDATE assignment SET state = 'pending', reason = '', restarts = 0, attempts = 0,"
+                " first_started = NULL, finished = NULL, seconds = 0, output_bytes = 0,"
+                " exit_code = NULL, last_line = ''"
+            )
+
+        await self._file.change(work)
+
+    async def purge(self, older_than: float) -> int:
+        """Delete what is of no use any more; safe to be cut and run again (TREE-46).
+
+        These are attempts that ended, hosts without attempts that ended, and finished assignments
+        that are no longer listed, each if it happened more than `older_than` seconds ago by the
+        wall clock. What is known of listed assignments stays.
+
+        Returns:
+            How many rows were deleted.
+        """
+        limit = now(older_than)
+
+        async def work(database: aiosqlite.Connection) -> int:
+            deleted = 0
+            for statement in (
+                "DELETE FROM attempt WHERE ended < ?",
+                "DELETE FROM host WHERE ended < ? AND id NOT IN (SELECT host FROM attempt)",
+                "DELETE FROM assignment WHERE position IS NULL AND finished < ?",
+            ):
+                deleted += (await database.execute(statement, (limit,))).rowcount
+            return deleted
+
+        return await self._file.change(work)
+
+    async def _open(self) -> None:
+        await self._file.open()
+
+        async def work(database: aiosqlite.Connection) -> int:
+            return await inserted(
+                database,
+                "INSERT INTO host (pid, create_time, started) VALUES (?, ?, ?)",
+                (os.getpid(), psutil.Process().create_time(), now()),
+            )
+
+        self.host = await self._file.change(work)
+        (identity,) = await self._file.rows("SELECT list_id FROM identity")
+        self.list_id = str(identity["list_id"])
+
+    async def _close(self) -> None:
+        """Sign off and close."""
+
+        async def work(database: aiosqlite.Connection) -> None:
+            await database.execute("UPDATE host SET ended = ? WHERE id = ?", (now(), self.host))
+
+        try:
+            # Without this row the next host takes us for killed, which it copes with; an error here
+            # would hide the one that ended the run.
+            with contextlib.suppress(LedgerError):
+                await self._file.change(work)
+        finally:
+            await self._file.close()
+
+    async def _close_attempts(
+        self, database: aiosqlite.Connection, assignment: str, reason: str
+    ) -> None:
+        """End attempts whose caller was cancelled before it learnt of them."""
+        await database.execute(
+            "UPDATE attempt SET ended = ?, reason = ?"
+            " WHERE assignment = ? AND host = ? AND ended IS NULL",
+            (now(), reason, assignment, self.host),
+        )
+
+    def _worked(self, attempt: int) -> float:
+        """Return the seconds since the attempt was begun by this host; 0 if it was not."""
+        begun = self._begun.pop(attempt, None)
+        return 0.0 if begun is None else self._clock() - begun

@@ -1,0 +1,103 @@
+"""The values a work list is turned into: frozen, complete, with every default filled in."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+from pathlib import Path
+from types import MappingProxyType
+
+from attrs import field, frozen
+
+from otpy_monitors import Rule
+
+__all__ = ["Assignment", "Expectation", "Role", "WorkList"]
+
+
+class Role(StrEnum):
+    """Which kind of agent takes an assignment, and with it the default policy."""
+
+    MORTAL = "mortal"
+    """Retried patiently: 3 restarts in 300 s, with a growing delay (TREE-17)."""
+    DRONE = "drone"
+    """For a single simple task: 1 restart in 60 s, without delay (TREE-18)."""
+
+
+class Expectation(StrEnum):
+    """How an assignment is expected to end; anything else makes the run fail."""
+
+    DONE = "done"
+    """Its worker exits with code 0, after any number of restarts within its limit."""
+    REAPED = "reaped"
+    """It is given up, with a reason, because its limit is used up or a monitor reported it."""
+
+
+def _sealed(mapping: Mapping[str, str]) -> Mapping[str, str]:
+    return MappingProxyType(dict(mapping))
+
+
+@frozen(kw_only=True)
+class Assignment:
+    """One piece of work: what to run, and how far to go for it. All durations are seconds.
+
+    Attributes:
+        id: Unique in the list; letters, digits, `.`, `_` and `-`.
+        digest: Fingerprint of the definition as written; when it changes, the work is done again.
+        argv: Program and arguments, placeholders replaced; never empty.
+        role: Mortal or drone.
+        cwd: Working directory; None for a fresh private one.
+        env: Variables added to the environment.
+        deadline: Longest time one attempt may take; None for no limit.
+        stall: Longest time without output; None for no limit.
+        grace: Between SIGTERM and SIGKILL.
+        expect: How it should end.
+        wall_seconds: Budget of time over all attempts; None for no limit.
+        output_bytes: Budget of output over all attempts; None for no limit.
+        restarts: Most restarts within `within`.
+        within: Length of the window in which restarts are counted; whole seconds.
+        backoff: Delays before the first, second, … restart, the last one repeated; empty for none;
+            None for the exponential delay of its role.
+    """
+
+    id: str
+    digest: str
+    argv: tuple[str, ...]
+    role: Role
+    cwd: Path | None
+    env: Mapping[str, str] = field(converter=_sealed)
+    deadline: float | None
+    stall: float | None
+    grace: float
+    expect: Expectation
+    wall_seconds: float | None
+    output_bytes: int | None
+    restarts: int
+    within: float
+    backoff: tuple[float, ...] | None
+
+
+@frozen(kw_only=True)
+class WorkList:
+    """A whole work list.
+
+    Attributes:
+        file: Where it was read from, as named by the caller.
+        here: The folder of the file, absolute.
+        name: What it is called in views.
+        parallel: How many assignments are worked on at once.
+        wall_seconds: Budget of working time of all assignments together, in seconds; None for none.
+        output_bytes: Budget of output of all assignments together; None for none.
+        state: The SQLite file that remembers what is done, absolute.
+        assignments: In the order of the file; at least one.
+        rules: In the order of the file.
+    """
+
+    file: Path
+    here: Path
+    name: str
+    parallel: int
+    wall_seconds: float | None
+    output_bytes: int | None
+    state: Path
+    assignments: tuple[Assignment, ...]
+    rules: tuple[Rule, ...]

@@ -1,0 +1,132 @@
+"""Jake: eternal, one per project. Hands out the assignments and hears of their ends."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import otpy
+from otpy import Backoff, ChildSpec, DynamicSupervisor, Shutdown, SupervisorSpec
+from otpy.errors import MaxChildren, NotRunning, StartFailed
+from otpy_agents.errors import JakeGaveUp
+from otpy_agents.store.records import State
+from otpy_agents.tree.pool import POOL, Ending, mortal_spec
+
+if TYPE_CHECKING:
+    from anyio.abc import TaskStatus
+
+    from otpy_agents.tree.assignment import Assignment
+    from otpy_agents.tree.project import Project
+
+INTENSITY: Final = 10
+PERIOD: Final = 3600.0
+
+
+def jake_supervisor(project: Project) -> SupervisorSpec:
+    """Return the spec of `JakeSupervisor`: 10 restarts in an hour, then it escalates (TREE-16).
+
+    `AppSupervisor` would start it again, with a new hour: a Jake who always crashes would be one
+    for ever, and nobody would hear of it. Hence a Jake whose supervisor has given up refuses to
+    start. That cannot be mended by starting him again, so the whole tree fails, and its host is
+    told what Jake died of (C-13).
+    """
+    return SupervisorSpec(
+        "JakeSupervisor",
+        [
+            ChildSpec(
+                "Jake",
+                jake,
+                (project,),
+                backoff=Backoff.exponential(5.0, max=300.0, reset_after=PERIOD),
+            )
+        ],
+        intensity=INTENSITY,
+        period=PERIOD,
+    )
+
+
+async def jake(project: Project, *, task_status: TaskStatus[None]) -> None:
+    """Work the list off, then ask the tree to end.
+
+    What is done is in the ledger, what runs is in the pool, what ended is known to the pool: Jake
+    keeps nothing of his own. Killed at any moment, the next Jake goes on where he was, and no
+    assignment is lost or begun twice.
+
+    Raises:
+        JakeGaveUp: Before he is ready, if his supervisor has given up before.
+    """
+    me = otpy.current()
+    above = me.parent.process
+    gave_up = above is not None and isinstance(above.last_exit, Shutdown)
+    if gave_up and project.jake_error is not None:
+        raise JakeGaveUp("Jake crashed more often than he may") from project.jake_error
+    task_status.started()
+    try:
+        await _run(project)
+    except Exception as error:
+        project.jake_error = error
+        raise
+
+
+async def _run(project: Project) -> None:
+    """Hand the list out to one pool after the other."""
+    me = otpy.current()
+    if me.last_exit is not None:
+        project.tell("jake.restarted", "Jake", reason=str(me.last_exit), restarts=me.restarts)
+    root, seen = me.root, 0
+    while True:
+        process = await root.wait_for_restart(POOL, after=seen)
+        seen = process.incarnation
+        pool = process.supervisor
+        assert isinstance(pool, DynamicSupervisor)  # noqa: S101 - its spec says so
+        project.pool.serve(pool)
+        try:
+            await _work_off(project, pool)
+        except NotRunning:
+            continue  # the pool is being restarted: its mortals were stopped, and are begun again
+        break
+    project.tell("list.finished", project.work.name)
+    await root.stop()
+
+
+async def _work_off(project: Project, pool: DynamicSupervisor) -> None:
+    """Begin assignments as there is room, until each has come out one way or the other."""
+    while True:
+        version = project.pool.version
+        await project.pool.end_doomed()
+        present = {child.id for child in await pool.which_children()}
+        todo = await _todo(project, present)
+        if not todo and not present:
+            return
+        if not todo or not await _begin(project, pool, todo[0]):
+            await project.pool.change(version)
+
+
+async def _todo(project: Project, present: set[str]) -> list[Assignment]:
+    """Write down what has come out, and return what has yet to be begun, in the order of the list.
+
+    A mortal only leaves the pool for good with an ending: what is neither final, nor present, nor
+    has ended is to be begun.
+    """
+    final = await project.ledger.finished_ids()
+    todo: list[Assignment] = []
+    for assignment in project.work.assignments:
+        name = assignment.id
+        if name in present or name in final or name in project.pool.endings:
+            continue
+        if project.pool.closed:
+            project.pool.ended(name, Ending(State.REAPED, project.pool.closed))
+        else:
+            todo.append(assignment)
+    await project.write_endings()
+    return todo
+
+
+async def _begin(project: Project, pool: DynamicSupervisor, assignment: Assignment) -> bool:
+    """Start the mortal for `assignment`; return False if there is no room for one more."""
+    try:
+        await pool.start_child(mortal_spec(project, assignment))
+    except MaxChildren:
+        return False
+    except StartFailed as error:
+        project.pool.ended(assignment.id, Ending(State.FAILED, str(error.__cause__ or error)))
+    return True

@@ -1,0 +1,126 @@
+"""A mortal: one assignment, run as an operating system process."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+from typing import TYPE_CHECKING
+
+import otpy
+from otpy_agents.errors import DeadlinePassed, WorkerFailed
+from otpy_agents.run.marker import worker_environment
+from otpy_agents.run.process import WorkerProcess, spawn
+from otpy_agents.store.records import State
+from otpy_agents.store.redaction import Redaction
+from otpy_agents.tree import preflight
+from otpy_monitors import Vitals
+
+if TYPE_CHECKING:
+    from anyio.abc import TaskStatus
+
+    from otpy_agents.tree.assignment import Assignment
+    from otpy_agents.tree.project import Project
+
+
+async def mortal(
+    project: Project, assignment: Assignment, *, task_status: TaskStatus[WorkerProcess]
+) -> None:
+    """Live one life of the mortal, or drone, that takes `assignment`.
+
+    Checks what can be checked before, starts the worker in a session of its own, is ready when it
+    runs, streams its output, and returns when it has succeeded and that is written down. However
+    this ends, cancelled several times over too, nothing the worker started is alive afterwards.
+
+    A restarted worker learns from its environment that it was, and why (TREE-36, TREE-37).
+
+    Raises:
+        PreflightFailed: Before it is ready, if the worker cannot be started (TREE-40).
+        SpawnFailed: Before it is ready, if the system refused to start it.
+        WorkerFailed: If the worker ended otherwise than with exit code 0.
+        DeadlinePassed: If it took longer than its deadline.
+        LedgerError: If something could not be written down.
+    """
+    me = otpy.current()
+    work = project.work_directory(assignment.id)
+    environment = worker_environment(
+        os.environ,
+        assignment.env,
+        list_id=project.ledger.list_id,
+        assignment=assignment.id,
+        incarnation=me.incarnation,
+        restarts=me.restarts,
+        work=work,
+        notes=project.notes(assignment.id),
+        last_exit=project.last_exit(assignment.id, me.last_exit),
+    )
+    cwd = assignment.cwd or work
+    preflight.check(assignment, cwd, environment)
+    redacted = Redaction(environment)
+
+    def on_line(line: str) -> None:
+        project.tell("mortal.output", assignment.id, line=redacted(line))
+
+    attempt = await project.ledger.begin_attempt(assignment.id, me.incarnation)
+    worker = spawn(
+        assignment.argv, cwd=cwd, env=environment, grace=assignment.grace, on_line=on_line
+    )
+    reason = ""
+    try:
+        with project.running(assignment.id, worker) as spent:
+
+            def look() -> Vitals:
+                total = spent()
+                return Vitals(
+                    path=me.path,
+                    incarnation=me.incarnation,
+                    pid=worker.pid,
+                    argv=assignment.argv,
+                    cwd=str(cwd),
+                    seconds=total.seconds,
+                    output_bytes=total.output_bytes,
+                    quiet=worker.quiet,
+                    stall=assignment.stall,
+                    max_seconds=assignment.wall_seconds,
+                    max_output_bytes=assignment.output_bytes,
+                )
+
+            async with worker:
+                await project.ledger.record_spawn(
+                    attempt, worker.pid, worker.pgid, worker.create_time
+                )
+                with project.board.showing(look):
+                    task_status.started(worker)
+                    await _succeed(worker, assignment, redacted)
+        reason = "exit code 0"
+    except asyncio.CancelledError:
+        reason = str(me.requested)
+        raise
+    except Exception as error:
+        reason = str(error)
+        raise
+    finally:
+        project.life_ended(assignment.id, reason)
+        await project.ledger.end_attempt(
+            attempt,
+            reason,
+            exit_code=worker.status.code if worker.status is not None else None,
+            last_line=redacted(worker.last_line),
+            output_bytes=worker.output_bytes,
+        )
+        for orphan in worker.left_over:
+            project.tell("mortal.left_over", assignment.id, ended=str(orphan))
+    # Once it is written down it is done, even if somebody ends us at this very moment.
+    with contextlib.suppress(asyncio.CancelledError):
+        await project.ledger.finish(assignment.id, State.DONE)
+
+
+async def _succeed(worker: WorkerProcess, assignment: Assignment, redacted: Redaction) -> None:
+    """Wait for the worker to end well."""
+    try:
+        async with asyncio.timeout(assignment.deadline):
+            status = await worker.wait()
+    except TimeoutError:
+        raise DeadlinePassed(assignment.id, assignment.deadline or 0.0) from None
+    if not status.succeeded:
+        raise WorkerFailed(assignment.id, str(status), redacted(worker.last_line))

@@ -1,0 +1,242 @@
+"""Reading a work list: TOML in, frozen values out, or one line that says what to mend."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import sys
+import tomllib
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+
+from otpy_agents.errors import InvalidWorkList
+from otpy_agents.run.marker import RESERVED
+from otpy_agents.tree.assignment import Assignment, Expectation, Role, WorkList
+from otpy_agents.tree.diagnosis import Problem, earliest, explain, not_toml
+from otpy_monitors import Action, Rule, Subject
+
+__all__ = ["parse", "read"]
+
+_ID: Final = re.compile(r"(?!\.+\Z)[A-Za-z0-9._-]+")
+_RESTARTS: Final = {Role.MORTAL: 3, Role.DRONE: 1}
+_WITHIN: Final = {Role.MORTAL: 300.0, Role.DRONE: 60.0}
+
+
+def _name(text: str) -> str:
+    if _ID.fullmatch(text) is None:
+        raise ValueError
+    return text
+
+
+def _plain(text: str) -> str:
+    # The kernel ends strings at a NUL, so starting such a worker could only fail.
+    if "\0" in text:
+        raise ValueError
+    return text
+
+
+def _variable(text: str) -> str:
+    if not text or "=" in text or text.startswith(RESERVED):
+        raise ValueError
+    return _plain(text)
+
+
+def _regex(text: str) -> str:
+    try:
+        re.compile(text)
+    except (re.error, OverflowError) as error:
+        raise ValueError from error
+    return text
+
+
+_SECONDS: Final = "seconds as a number above 0"
+_DELAY: Final = "seconds as a number from 0"
+_BYTES: Final = "bytes as a whole number above 0"
+_NAME: Final = "letters, digits, '.', '_' or '-', and not dots alone"
+
+_Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+_Delay = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+_Bytes = Annotated[int, Field(gt=0)]
+_Id = Annotated[str, AfterValidator(_name)]
+_Text = Annotated[str, AfterValidator(_plain)]
+_Path = Annotated[str, Field(min_length=1), AfterValidator(_plain)]
+_Variable = Annotated[str, AfterValidator(_variable)]
+
+
+class _Table(BaseModel):
+    """A table of the file. The description of a field is what its error message says is wanted."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+
+class _ListTable(_Table):
+    name: _Text | None = Field(None, description="text")
+    parallel: int = Field(4, ge=1, description="a whole number from 1")
+    wall_seconds: _Seconds | None = Field(None, description=_SECONDS)
+    output_bytes: _Bytes | None = Field(None, description=_BYTES)
+    state: _Path | None = Field(None, description="the path of a file")
+
+
+class _AssignmentTable(_Table):
+    id: _Id = Field(description=_NAME)
+    argv: list[_Text] = Field(min_length=1, description="a list of texts, the program first")
+    role: Role = Field(Role.MORTAL, strict=False, description='"mortal" or "drone"')
+    cwd: _Path | None = Field(None, description="the path of a folder")
+    env: dict[_Variable, _Text] = Field(
+        default_factory=dict,
+        description=f"a table of texts under names that do not begin with {RESERVED}",
+    )
+    deadline: _Seconds | None = Field(None, description=_SECONDS)
+    stall: _Seconds | None = Field(None, description=_SECONDS)
+    grace: _Delay = Field(5.0, description=_DELAY)
+    expect: Expectation = Field(Expectation.DONE, strict=False, description='"done" or "reaped"')
+    wall_seconds: _Seconds | None = Field(None, description=_SECONDS)
+    output_bytes: _Bytes | None = Field(None, description=_BYTES)
+    restarts: int | None = Field(None, ge=0, description="a whole number from 0")
+    within: float | None = Field(
+        None, ge=1, multiple_of=1, allow_inf_nan=False, description="whole seconds from 1"
+    )
+    backoff: list[_Delay] | None = Field(None, description="a list of seconds, numbers from 0")
+
+
+class _RuleTable(_Table):
+    name: _Id = Field(description=_NAME)
+    pattern: Annotated[str, AfterValidator(_regex)] = Field(
+        description="a regular expression of Python"
+    )
+    on: Subject = Field(strict=False, description='"command" or "path"')
+    action: Action = Field(strict=False, description='"log", "notify", "pause", "warn" or "reap"')
+
+
+class _Document(_Table):
+    whole: _ListTable = Field(
+        default_factory=lambda: _ListTable.model_validate({}),
+        alias="list",
+        description="one [list] table",
+    )
+    assignment: list[_AssignmentTable] = Field(
+        min_length=1, description="at least one [[assignment]] table"
+    )
+    rule: list[_RuleTable] = Field(default_factory=list[_RuleTable], description="[[rule]] tables")
+
+
+_TABLES: Final[dict[str, type[BaseModel]]] = {
+    "": _Document,
+    "list": _ListTable,
+    "assignment": _AssignmentTable,
+    "rule": _RuleTable,
+}
+
+
+def read(file: Path) -> WorkList:
+    """Read and check a work list.
+
+    Args:
+        file: The TOML file; its path is used in messages as it is given here.
+
+    Raises:
+        InvalidWorkList: If it is missing, cannot be read, is not TOML, or says something it must
+            not; the first such place in the file is named.
+    """
+    try:
+        text = file.read_bytes().decode("utf-8")
+    except UnicodeDecodeError as error:
+        line = error.object.count(b"\n", 0, error.start) + 1
+        raise InvalidWorkList(file, line, "", "bytes that are not UTF-8", "a text") from error
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise InvalidWorkList(file, None, "", reason, "a work list in TOML") from error
+    return parse(text, file)
+
+
+def parse(text: str, file: Path) -> WorkList:
+    """Check the text of a work list and turn it into values.
+
+    Touches no file; `file` only names the list and says what relative paths start from.
+
+    Raises:
+        InvalidWorkList: As `read`.
+    """
+    try:
+        raw = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise not_toml(error, text, file) from error
+    try:
+        document = _Document.model_validate(raw)
+    except ValidationError as error:
+        problems = [explain(details, _TABLES) for details in error.errors(include_url=False)]
+        raise earliest(problems, text, raw, file) from error
+    repeated = _repeated(document)
+    if repeated:
+        raise earliest(repeated, text, raw, file)
+    return _values(document, raw, file)
+
+
+def _repeated(document: _Document) -> list[Problem]:
+    """Return the assignments and rules whose name was taken by an earlier one."""
+    problems: list[Problem] = []
+    for table, key, names in (
+        ("assignment", "id", [entry.id for entry in document.assignment]),
+        ("rule", "name", [entry.name for entry in document.rule]),
+    ):
+        for number, name in enumerate(names):
+            if name in names[:number]:
+                path = (table, number, key)
+                problems.append(Problem(path, f'"{name}" for the second time', "a unique name"))
+    return problems
+
+
+def _values(document: _Document, raw: dict[str, Any], file: Path) -> WorkList:
+    """Fill in every default and resolve every path."""
+    here = file.absolute().parent
+    whole = document.whole
+    return WorkList(
+        file=file,
+        here=here,
+        name=whole.name or file.stem,
+        parallel=whole.parallel,
+        wall_seconds=whole.wall_seconds,
+        output_bytes=whole.output_bytes,
+        state=here / (whole.state or f"{file.stem}.sqlite"),
+        assignments=tuple(
+            _assignment(table, written, here)
+            for table, written in zip(document.assignment, raw["assignment"], strict=True)
+        ),
+        rules=tuple(
+            Rule(table.name, re.compile(table.pattern), table.on, table.action)
+            for table in document.rule
+        ),
+    )
+
+
+def _assignment(table: _AssignmentTable, written: dict[str, Any], here: Path) -> Assignment:
+    drone_backoff = () if table.role is Role.DRONE else None
+    return Assignment(
+        id=table.id,
+        digest=_digest(written),
+        argv=tuple(
+            item.replace("{python}", sys.executable).replace("{here}", str(here))
+            for item in table.argv
+        ),
+        role=table.role,
+        cwd=here / table.cwd if table.cwd is not None else None,
+        env=table.env,
+        deadline=table.deadline,
+        stall=table.stall,
+        grace=table.grace,
+        expect=table.expect,
+        wall_seconds=table.wall_seconds,
+        output_bytes=table.output_bytes,
+        restarts=_RESTARTS[table.role] if table.restarts is None else table.restarts,
+        within=_WITHIN[table.role] if table.within is None else table.within,
+        backoff=drone_backoff if table.backoff is None else tuple(table.backoff),
+    )
+
+
+def _digest(written: dict[str, Any]) -> str:
+    """Fingerprint a definition as it is written, so that moving the checkout redoes nothing."""
+    canonical = json.dumps(written, sort_keys=True, default=str)
+    return hashlib.sha256(canonical.encode()).hexdigest()[:16]

@@ -1,0 +1,222 @@
+"""What follows from the findings of monitors: the pool decides, and the ledger knows the reason."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from otpy_agents.store.records import State
+from otpy_agents.tree.pool import Ending
+from tests.agents.tree_world import Life, World, assignment, dynamic, path_of, work
+
+CHATTERS = Life(seconds=9, prints=tuple((second / 2, "x" * 99) for second in range(1, 18)))
+SILENT = Life(seconds=99)
+
+
+def rule(action: str) -> str:
+    """Return a rule that every worker breaks."""
+    return f'[[rule]]\nname = "r"\npattern = "true"\non = "command"\naction = "{action}"\n'
+
+
+async def test_a_stalled_worker_is_restarted_and_in_the_end_reaped(world: World) -> None:
+    """Each life may be silent so long; the note and the last reason say that it stalled."""
+    world.script["a"] = [SILENT]
+    known = await world.run(work(assignment("a", stall=10, restarts=1, backoff=[1])))
+    assert world.began("a") == [0, 11]
+    record = known["a"]
+    assert (record.state, record.restarts) == (State.REAPED, 1)
+    assert record.reason.startswith("restarts used up (1): crashed: WorkerStalled: stalled: no")
+    assert "WorkerStalled" in world.of("a")[1].env["OTPY_LAST_EXIT"]
+    assert world.names("a", "monitor.") == ["monitor.stalled"] * 2
+
+
+async def test_a_worker_that_speaks_does_not_stall(world: World) -> None:
+    """Nine seconds of work with a word every half second, and a limit of two."""
+    world.script["a"] = [CHATTERS]
+    known = await world.run(work(assignment("a", stall=2)))
+    assert (known["a"].state, known["a"].restarts) == (State.DONE, 0)
+
+
+async def test_a_worker_over_budget_is_warned_of_and_then_reaped(world: World) -> None:
+    """It is not started again, and its sibling works on."""
+    world.script = {"a": [CHATTERS], "b": [Life(seconds=20)]}
+    known = await world.run(work(assignment("a", output_bytes=1000), assignment("b")))
+    record = known["a"]
+    assert (record.state, record.restarts) == (State.REAPED, 0)
+    assert record.reason == "budget used up: 1100 of 1000 output bytes"
+    assert world.names("a", "monitor.") == ["monitor.budget_warning", "monitor.over_budget"]
+    assert len(world.of("a")) == 1
+    assert known["b"].state is State.DONE
+
+
+async def test_a_budget_counts_over_all_lives(world: World) -> None:
+    """A crash gives nothing back: the third life is the one that goes over it."""
+    world.script["a"] = [*([Life(seconds=4, code=1)] * 4), Life()]
+    known = await world.run(work(assignment("a", wall_seconds=10, backoff=[100])))
+    assert (known["a"].state, known["a"].restarts) == (State.REAPED, 2)
+    assert known["a"].reason.startswith("budget used up: 10.")
+    assert 10 < known["a"].seconds < 10.5
+
+
+async def test_a_budget_counts_over_hosts_too(world: World) -> None:
+    """What the last host has used is used."""
+    world.script["a"] = [SILENT]
+    text = work(assignment("a", wall_seconds=10))
+    async with world.running(text):
+        await asyncio.sleep(8)
+    known = await world.run(text)
+    assert known["a"].state is State.REAPED
+    assert 10 < known["a"].seconds < 10.5
+
+
+async def test_the_budget_of_the_list_ends_it(world: World) -> None:
+    """Who runs, who waits for a restart, who starts and who was never begun: all are reaped."""
+    world.script = {"runs": [SILENT], "waits": [Life(code=1)]}
+    text = work(
+        assignment("runs"),
+        assignment("waits", backoff=[50]),
+        assignment("never"),
+        parallel=2,
+        wall_seconds=10,
+    )
+    known = await world.run(text)
+    reasons = {record.reason for record in known.values()}
+    assert {record.state for record in known.values()} == {State.REAPED}
+    (reason,) = reasons
+    assert reason.startswith("budget of the whole list used up: 10.")
+    assert world.times() == {"runs": 1, "waits": 1}
+    for name in known:
+        assert world.names(name)[-1] == "mortal.reaped"
+
+
+async def test_a_mortal_that_is_reaped_while_it_waits_is_not_started_again(world: World) -> None:
+    """Its restart is cancelled, and the reason is the one it was reaped for."""
+    world.script["a"] = [Life(code=1)]
+    async with world.running(work(assignment("a", backoff=[50]))) as root:
+        await asyncio.sleep(10)
+        world.project.pool.reap("a", "enough")
+        await root.wait()
+    assert (world.known["a"].state, world.known["a"].reason) == (State.REAPED, "enough")
+    assert world.times() == {"a": 1}
+    assert world.lives[0].ended == 1
+
+
+async def test_it_is_not_started_again_while_jake_is_away_either(world: World) -> None:
+    """Without Jake its restart comes due: the new worker is ended at once, for the same reason."""
+    world.script["a"] = [Life(code=1), SILENT]
+    async with world.running(work(assignment("a", backoff=[3]))) as root:
+        await asyncio.sleep(2)
+        path_of(root, "JakeSupervisor", "Jake").kill()
+        await asyncio.sleep(0.1)
+        world.project.pool.reap("a", "enough")
+        await root.wait()
+    assert (world.known["a"].state, world.known["a"].reason) == (State.REAPED, "enough")
+    assert [(one.began, one.ended) for one in world.lives] == [(0, 1), (4, 4)]
+
+
+async def test_a_mortal_that_is_reaped_while_it_starts_is_reaped(world: World) -> None:
+    """It did not start, but that is not why it came to nothing."""
+    world.script["b"] = [SILENT]
+    async with world.running(work(assignment("b"), assignment("a"))) as root:
+        for _ in range(99):
+            if any(child.id == "a" for child in await dynamic(root).which_children()):
+                break
+            await asyncio.sleep(0)
+        for name in "ab":
+            world.project.pool.reap(name, "enough")
+        await root.wait()
+    assert {(one.state, one.reason) for one in world.records} == {(State.REAPED, "enough")}
+
+
+async def test_a_crash_does_not_hide_why_a_mortal_was_reaped(world: World) -> None:
+    """It crashes at the very moment and uses up its restarts: the first reason stands."""
+    world.script["a"] = [Life(code=1)]
+    async with world.running(work(assignment("a", restarts=0))) as root:
+        await asyncio.sleep(1)
+        world.project.pool.doomed["a"] = ending = Ending(State.REAPED, "enough")
+        await root.wait()
+    assert world.known["a"].reason == ending.reason
+
+
+async def test_violation_log(world: World, capsys: pytest.CaptureFixture[str]) -> None:
+    """`log` writes to the log, which is not on standard output, and touches nothing."""
+    known = await world.run(work(assignment("a"), rule=rule("log")))
+    written = capsys.readouterr()
+    assert "violation of 'r': command holds 'true'" in written.err
+    assert written.out == ""
+    assert (known["a"].state, known["a"].restarts) == (State.DONE, 0)
+
+
+async def test_violation_notify(world: World) -> None:
+    """`notify` tells the operator."""
+    known = await world.run(work(assignment("a"), rule=rule("notify")))
+    assert world.names("a", "operator.") == ["operator.notified"]
+    assert known["a"].state is State.DONE
+
+
+async def test_violation_warn(world: World) -> None:
+    """`warn` puts a line where the worker was told to look for messages."""
+    await world.run(work(assignment("a"), rule=rule("warn")))
+    notes = world.of("a")[0].env["OTPY_NOTES"]
+    with open(notes, encoding="utf-8") as file:  # noqa: ASYNC230, PTH123 - nothing else runs
+        assert file.read() == "violation of 'r': command holds 'true'\n"
+    assert "mortal.warned" in world.names("a")
+
+
+async def test_a_worker_cannot_break_a_monitor_by_its_notes(world: World) -> None:
+    """A warning that cannot be delivered is told; the monitors and the tree go on."""
+    (world.folder / "w.work" / "a" / "NOTES").mkdir(parents=True)
+    known = await world.run(work(assignment("a"), rule=rule("warn")))
+    assert "mortal.warning_failed" in world.names("a")
+    assert [one for one in world.reports if one.event == "child.exited" and one.id != "a"] == []
+    assert known["a"].state is State.DONE
+
+
+async def test_violation_pause(world: World) -> None:
+    """`pause` freezes the worker and says how to let it go on; frozen is not stalled."""
+    world.script["a"] = [SILENT]
+    text = work(assignment("a", stall=2), rule=rule("pause"))
+    async with world.running(text):
+        await asyncio.sleep(10)
+        assert [one.paused for one in world.lives] == [True]
+    assert world.event("mortal.paused").detail["resume"] == "kill -CONT -- -100001"
+    assert world.names("a", "monitor.") == ["monitor.violated"]
+
+
+async def test_violation_reap(world: World) -> None:
+    """`reap` ends the worker, and the ledger says which rule it broke (TREE-49, acceptance 17)."""
+    world.script["a"] = [SILENT]
+    known = await world.run(work(assignment("a"), rule=rule("reap")))
+    assert known["a"].state is State.REAPED
+    assert known["a"].reason == "violation of 'r': command holds 'true'"
+    assert known["a"].seconds < 1
+
+
+@pytest.mark.parametrize("monitor", ["HealthMonitor", "BudgetMonitor", "ViolationMonitor"])
+async def test_a_killed_monitor_is_not_noticed_by_workers(world: World, monitor: str) -> None:
+    """It comes back and still does its job; the workers are the same (acceptance 18)."""
+    world.script = {"a": [SILENT], "b": [Life(seconds=20)]}
+    limits = {"stall": 10} if monitor == "HealthMonitor" else {"wall_seconds": 10}
+    text = work(assignment("a", restarts=0, **limits), assignment("b"))
+    async with world.running(text) as root:
+        for _ in range(2):
+            await asyncio.sleep(2.9)
+            path_of(root, "MonitorSupervisor", monitor).kill()
+        await root.wait()
+    assert (world.known["a"].state, world.known["b"].state) == (State.REAPED, State.DONE)
+    assert world.times() == {"a": 1, "b": 1}
+
+
+async def test_chaos_kills_and_every_assignment_is_accounted_for(world: World) -> None:
+    """Workers die all the time; each is begun again until it is done or used up."""
+    names = [f"n{number}" for number in range(6)]
+    text = work(*(assignment(name, restarts=99, backoff=[0]) for name in names))
+    async with world.running(text, chaos=3.0) as root:
+        await root.wait()
+    assert {record.state for record in world.records} == {State.DONE}
+    killed = [told for told in world.told if told.name == "chaos.killed"]
+    assert len(world.lives) == len(names) + sum(
+        one.status is not None and one.status.signal == "SIGKILL" for one in world.lives
+    )
+    assert len(killed) >= len(world.lives) - len(names)

@@ -1,0 +1,145 @@
+"""`otpy-agents up`: signals, `kill -9`, and what the next host finds."""
+
+from __future__ import annotations
+
+import random
+import signal
+import time
+from collections import Counter
+
+import pytest
+
+from tests.agents.host import Site, python, shell, survivors
+
+pytestmark = pytest.mark.real_time
+
+STUBBORN = "trap '' TERM; echo up; while :; do sleep 0.1; done"
+LEAVES_ITS_SESSION = (
+    "import subprocess, sys, time\n"
+    "subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(99)'],"
+    " start_new_session=True)\n"
+    "print('up')\n"
+    "time.sleep(99)"
+)
+
+
+@pytest.mark.parametrize(
+    ("number", "status"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)], ids=["TERM", "INT"]
+)
+def test_a_signal_stops_everything_in_order(
+    site: Site, number: signal.Signals, status: int
+) -> None:
+    """All are asked at once; no process survives, and it takes less than the sum of the graces."""
+    site.write(
+        shell(
+            "polite", "trap 'echo bye; exit' TERM; echo up; while :; do sleep 0.01; done", grace=0.8
+        ),
+        shell("stubborn", STUBBORN, grace=0.8),
+        shell("hard", STUBBORN, grace=0.8),
+        python("leaves", LEAVES_ITS_SESSION, grace=0.8),
+    )
+    host = site.up()
+    for name in ("polite", "stubborn", "hard", "leaves"):
+        host.events.clear()
+        while host.output(name) != ["up"]:
+            next(iter(host))
+    assert len(survivors(site.file)) >= 5
+    began = time.monotonic()
+    host.signal(number)
+    assert host.end() == status
+    assert time.monotonic() - began < 4 * 0.8
+    assert "bye" in host.output("polite")
+    assert survivors(site.file) == []
+    assert f"{number.name}: stopping AppSupervisor" in host.stderr
+    assert set(host.summary().values()) == {"pending"}
+
+
+def test_a_second_signal_kills(site: Site) -> None:
+    """Nobody has to wait for a long grace; nothing survives that either."""
+    site.write(shell("a", STUBBORN, grace=60))
+    host = site.up()
+    host.until("mortal.output", "a", line="up")
+    host.signal(signal.SIGTERM)
+    host.said("stopping")
+    host.signal(signal.SIGTERM)
+    assert host.end() == 143
+    assert survivors(site.file) == []
+
+
+def test_after_a_signal_the_next_host_goes_on(site: Site) -> None:
+    """What was stopped is begun again and told so; what was done is not."""
+    go = "echo ${OTPY_LAST_EXIT-first}; [ -e {here}/go ] || sleep 99"
+    site.write(shell("a", "echo a >> $DID"), shell("b", go, grace=0.5), parallel=1)
+    host = site.up()
+    host.until("mortal.output", "b", line="first")
+    host.signal(signal.SIGTERM)
+    assert host.end() == 143
+    (site.folder / "go").touch()
+    status, again = site.run()
+    assert status == 0
+    assert again.output("b") == ["you were restarted because interrupted: the run was stopped"]
+    assert site.did_what() == ["a"]
+
+
+def test_orphans_are_ended_before_anything_is_started(site: Site) -> None:
+    """`kill -9` of the host: its workers live on, until the next host, which goes on (G-03)."""
+    looks = (
+        "import os, pathlib, subprocess, sys, time\n"
+        "pids = pathlib.Path(os.environ['OTPY_WORK'], 'pids')\n"
+        "for pid in pids.read_text().split() if pids.exists() else ():\n"
+        "    stat = pathlib.Path('/proc', pid, 'stat')\n"
+        "    state = stat.read_text().rpartition(')')[2].split()[0] if stat.exists() else ''\n"
+        "    print('gone' if state in ('', 'Z') else 'alive')\n"
+        "print(os.environ.get('OTPY_LAST_EXIT', 'first'))\n"
+        "if pids.exists(): sys.exit()\n"
+        "own = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(99)'],"
+        " start_new_session=True)\n"
+        "pids.write_text(f'{os.getpid()} {own.pid}')\n"
+        "print('up')\n"
+        "time.sleep(99)"
+    )
+    site.write(shell("before", "echo before >> $DID"), python("a", looks, grace=0.5), parallel=1)
+    host = site.up()
+    host.until("mortal.output", "a", line="up")
+    host.kill()
+    assert len(survivors(site.file)) == 2
+    status, again = site.run()
+    assert status == 0
+    note = "you were restarted because interrupted: its host ended"
+    assert again.output("a") == ["gone", "gone", note]
+    assert again.told("orphan.ended") == ["a", "a"]
+    order = [one["event"] for one in again.events]
+    assert order.index("mortal.started") > max(
+        number for number, name in enumerate(order) if name == "orphan.ended"
+    )
+    assert site.did_what() == ["before"]
+    assert survivors(site.file) == []
+
+
+def test_killed_again_and_again_it_gets_everything_done(site: Site) -> None:
+    """Whatever a host had finished stays finished, and in the end all of it is done."""
+    names = [f"n{number}" for number in range(8)]
+    work = "sleep 0.05; echo $OTPY_ASSIGNMENT >> $DID; echo said; sleep 0.05"
+    site.write(*(shell(name, work, grace=0.2) for name in names), parallel=2)
+    chance = random.Random(20240229)
+    finished: Counter[str] = Counter()
+    done_by_then: Counter[str] = Counter()
+    for _ in range(5):
+        host = site.up()
+        lines = iter(host)
+        for _ in range(chance.randrange(1, 9)):
+            next(lines, None)
+        host.kill()
+        finished.update(host.told("mortal.done"))
+        done_by_then = Counter(site.did_what())
+        assert all(done_by_then[name] for name in finished)
+    counts = {name: done_by_then[name] for name in finished}
+    status, last = site.run()
+    assert status == 0
+    assert last.summary() == dict.fromkeys(names, "done")
+    assert set(finished.values()) == {1}
+    assert not set(finished) & set(last.told("mortal.started"))
+    did = Counter(site.did_what())
+    assert {name: did[name] for name in finished} == counts
+    assert set(did) == set(names)
+    assert survivors(site.file) == []
