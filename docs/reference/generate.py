@@ -1,0 +1,145 @@
+"""Write `api.md`: every public name of the packages, with its signature and what it is for.
+
+Run it from anywhere: `python docs/reference/generate.py`.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+from collections.abc import Iterator
+from enum import Enum
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+TARGET = Path(__file__).with_name("api.md")
+PACKAGES = ("otpy", "otpy.testing", "otpy_monitors", "otpy_agents")
+HEAD = """\
+# Public names
+
+Everything that may be imported, by package.
+Reports are in [reports.md](reports.md), exceptions in [errors.md](errors.md).
+
+This page is written by `python docs/reference/generate.py` from the docstrings.
+A test fails when it is out of date.
+All durations are seconds.
+"""
+# Made by the runtime and handed out, never called: their signature is nobody's business.
+HANDED_OUT = {"Supervisor", "DynamicSupervisor", "Process", "TreeSnapshot", "ChildInfo", "Counts"}
+# Public only because the runtime's own modules call them.
+INTERNAL = {
+    "Process": {
+        *("abandon", "announce", "asked", "cut", "end", "hurry", "limit_start", "now_ready"),
+        *("run", "stop", "task", "task_done"),
+    },
+    "SupervisorHandle": {"process_of", "snapshot_as"},
+}
+# Names of values and type aliases have no docstring of their own at run time.
+VALUES = {
+    "BRUTAL_KILL": "As `shutdown`: do not ask, cancel at once.",
+    "INFINITY": "As `shutdown`: wait for ever; as `max_children`: no limit.",
+    "ESCALATE": "As `Intensity.then`: the supervisor gives up, as if its own limit were reached.",
+    "GIVE_UP": "As `Intensity.then`: only that child is removed, and reported.",
+    "RESTARTING": "As `ChildInfo.process`: the child waits for its restart.",
+    "ExitReason": "`Normal`, `Shutdown`, `Killed`, `Crashed` or `Abandoned`.",
+    "Chore": "An async function without arguments that cleans up and returns what, one line each.",
+    "Finding": "`Stalled`, `LoopLag`, `OverBudget`, `Violated` or `Swept`.",
+    "FindingHook": "Takes one finding; must not block.",
+}
+
+
+def page() -> str:
+    """Return the text of the whole page."""
+    return HEAD + "".join(_package(importlib.import_module(name)) for name in PACKAGES)
+
+
+def _package(module: ModuleType) -> str:
+    parts = [f"\n## {module.__name__}\n\n{_summary(module)}\n"]
+    parts += [_entry(name, getattr(module, name)) for name in sorted(module.__all__, key=str.lower)]
+    return "".join(parts)
+
+
+def _entry(name: str, value: object) -> str:
+    if name in VALUES:
+        return f"\n### {name}\n\n{VALUES[name]}\n"
+    lines = [f"\n### {name}\n"]
+    if not (inspect.isclass(value) and issubclass(value, Enum)) and name not in HANDED_OUT:
+        lines.append(f"\n```text\n{_signature(name, value)}\n```\n")
+    lines.append(f"\n{_summary(value)}\n")
+    members = list(_members(value))
+    if members:
+        lines += ["\n", *(f"- {member}\n" for member in members)]
+    return "".join(lines)
+
+
+def _members(value: object) -> Iterator[str]:
+    """Yield one line per member of an enum, or per public method and property of a class."""
+    if not inspect.isclass(value):
+        return
+    if issubclass(value, Enum):
+        yield from (f"`{member.name}`" for member in value)
+        return
+    for name in sorted({name for base in value.__mro__[:-1] for name in vars(base)}):
+        raw: Any = inspect.getattr_static(value, name)
+        called: Any = getattr(raw, "__func__", raw)
+        if name.startswith("_") or not _is_ours(value, name) or not inspect.getdoc(called):
+            continue
+        if isinstance(called, property):
+            yield f"`{name}`: {_summary(called)}"
+        elif inspect.isfunction(called):
+            mark = "await " if inspect.iscoroutinefunction(called) else ""
+            method = getattr(value, name)
+            yield f"`{mark}{_signature(name, method)}`: {_summary(called)}"
+
+
+def _is_ours(value: type, name: str) -> bool:
+    owner = next(base for base in value.__mro__ if name in vars(base))
+    hidden = owner.__name__ == "Shell" or name in INTERNAL.get(owner.__name__, ())
+    return owner.__module__.startswith("otpy") and not hidden
+
+
+def _signature(name: str, value: object) -> str:
+    """Return the call as one writes it; types as they stand in the source."""
+    try:
+        signature = inspect.signature(value)  # type: ignore[arg-type]
+    except (TypeError, ValueError):  # an exception without a constructor of its own
+        return f"{name}(*args)"
+    parts: list[str] = []
+    star = False
+    for parameter in signature.parameters.values():
+        if parameter.name == "self":
+            continue
+        if parameter.kind is parameter.KEYWORD_ONLY and not star:
+            parts.append("*")
+        star = star or parameter.kind in {parameter.KEYWORD_ONLY, parameter.VAR_POSITIONAL}
+        parts.append(_parameter(parameter))
+    back = signature.return_annotation
+    plain = inspect.isclass(value) or back in {signature.empty, "None", None}
+    returns = "" if plain else f" -> {back}".replace("'", "")
+    return f"{name}({', '.join(parts)}){returns}"
+
+
+def _parameter(parameter: inspect.Parameter) -> str:
+    stars = "*" if parameter.kind is parameter.VAR_POSITIONAL else ""
+    stars = "**" if parameter.kind is parameter.VAR_KEYWORD else stars
+    typed = "" if parameter.annotation is parameter.empty else f": {parameter.annotation}"
+    default = "" if parameter.default is parameter.empty else f" = {_default(parameter.default)}"
+    return f"{stars}{parameter.name}{typed}{default}".replace("'", "")
+
+
+def _default(value: object) -> str:
+    if isinstance(value, Enum):
+        named = repr(value)
+        return named if not named.startswith("<") else str(value)
+    return "{}" if repr(value) == "mappingproxy({})" else repr(value)
+
+
+def _summary(value: object) -> str:
+    """Return the first paragraph of the docstring, as one line."""
+    paragraph = (inspect.getdoc(value) or "").partition("\n\n")[0]
+    return " ".join(paragraph.split())
+
+
+if __name__ == "__main__":
+    TARGET.write_text(page(), encoding="utf-8")

@@ -1,0 +1,122 @@
+from __future__ import annotations
+
+import importlib.util
+import inspect
+import re
+from itertools import dropwhile, takewhile
+from pathlib import Path
+
+from pydantic import BaseModel
+
+from otpy import Abandoned, Crashed, ExitReason, Killed, Normal, Restart, Shutdown, errors, reports
+from otpy._core.reason import Verdict, is_expected, is_reported, verdict
+from otpy.errors import OtpyError
+from otpy.reports import Report
+from otpy_agents import errors as agents_errors
+from otpy_agents.tree import worklist
+from tests.docs.snippets import ROOT
+
+REFERENCE = ROOT / "docs" / "reference"
+RULE = re.compile(r"(AIO|DYN|ESU|GEN|PAR|REG|REP|SIG|SUP|TSK|APP)-\d+")
+SHAPE = re.compile(r"(SUP-[1-9]\d\d|(AIO|DYN|ESU|GEN|PAR|REG|REP|SIG|TSK|APP)-\d\d)")
+REASONS: dict[str, ExitReason] = {
+    "`Normal()`": Normal(),
+    "`Shutdown()`": Shutdown(),
+    "`Shutdown(detail)`": Shutdown("detail"),
+    "`Killed()`": Killed(),
+    "`Crashed(error)`": Crashed(ValueError()),
+    "`Abandoned(stack)`": Abandoned(),
+}
+VERDICTS = {
+    Verdict.RESTART: "restart, counted",
+    Verdict.KEEP: "kept, not running",
+    Verdict.FORGET: "forgotten",
+}
+
+
+def _read(name: str) -> str:
+    return (REFERENCE / name).read_text(encoding="utf-8")
+
+
+def _table(text: str, heading: str) -> list[list[str]]:
+    """Return the cells of the first table below `heading`, without its two head lines."""
+    section = text.split(f"## {heading}\n", 1)[1].split("\n## ", 1)[0]
+    lines = dropwhile(lambda line: not line.startswith("|"), section.splitlines())
+    rows = list(takewhile(lambda line: line.startswith("|"), lines))
+    return [[cell.strip() for cell in row.strip("|").split("|")] for row in rows[2:]]
+
+
+def test_the_public_names_are_up_to_date() -> None:
+    """`api.md` is what `docs/reference/generate.py` would write now."""
+    spec = importlib.util.spec_from_file_location("generate", REFERENCE / "generate.py")
+    assert spec is not None
+    assert spec.loader is not None
+    generate = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(generate)
+    wanted: str = generate.page()
+    assert _read("api.md") == wanted, "run: python docs/reference/generate.py"
+
+
+def test_the_work_list_page_names_every_key_and_no_other() -> None:
+    """The tables of `worklist.md` list the keys of the models, in their order."""
+    text = _read("worklist.md")
+    models: dict[str, type[BaseModel]] = {
+        "[list]": worklist._ListTable,
+        "[[assignment]]": worklist._AssignmentTable,
+        "[[rule]]": worklist._RuleTable,
+    }
+    for heading, model in models.items():
+        keys = [row[0].strip("`") for row in _table(text, heading)]
+        assert keys == [field.alias or name for name, field in model.model_fields.items()], heading
+
+
+def test_the_report_page_names_every_event() -> None:
+    """The table of `reports.md` lists each report with its event name."""
+    rows = _table(_read("reports.md"), "Events")
+    kinds = [
+        value
+        for value in vars(reports).values()
+        if inspect.isclass(value) and issubclass(value, Report) and value is not Report
+    ]
+    assert {(row[0], row[1]) for row in rows} == {
+        (f"`{kind.event}`", f"`{kind.__name__}`") for kind in kinds
+    }
+
+
+def test_the_error_page_names_every_error() -> None:
+    """`errors.md` mentions each exception of otpy and of otpy_agents."""
+    text = _read("errors.md")
+    names = [
+        name
+        for module in (errors, agents_errors)
+        for name, value in vars(module).items()
+        if inspect.isclass(value) and issubclass(value, OtpyError) and name != "ChildError"
+    ]
+    assert [name for name in names if not re.search(rf"\b{name}\b", text)] == []
+
+
+def test_the_exit_matrix_is_what_the_core_does() -> None:
+    """Both tables of `exit-matrix.md` hold, cell by cell."""
+    text = _read("exit-matrix.md")
+    types = (Restart.PERMANENT, Restart.TRANSIENT, Restart.TEMPORARY)
+    by_itself = {row[0]: row[1:] for row in _table(text, "A child that ends by itself")}
+    told = {row[0]: row[1:] for row in _table(text, "A child that is told to end")}
+    for word, reason in REASONS.items():
+        assert by_itself[word] == [
+            ("error, " if is_reported(kind, reason) else "") + VERDICTS[verdict(kind, reason)]
+            for kind in types
+        ]
+        assert told[word] == [
+            "expected" if is_expected(kind, reason, brutal=brutal) else "error"
+            for brutal in (False, True)
+            for kind in (Restart.PERMANENT, Restart.TRANSIENT)
+        ]
+    assert len(by_itself) == len(told) == len(REASONS)
+
+
+def test_every_rule_in_the_list_of_differences_is_well_formed() -> None:
+    """Rule numbers have one shape, and each of the 28 limits of asyncio is dealt with."""
+    text = Path(ROOT / "docs/explanation/otp-differences.md").read_text(encoding="utf-8")
+    rules = [match.group() for match in RULE.finditer(text)]
+    assert [rule for rule in rules if not SHAPE.fullmatch(rule)] == []
+    assert {f"AIO-{number:02}" for number in range(1, 29)} <= set(rules)
