@@ -303,7 +303,8 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         """Join the threads of the default executor.
 
         Args:
-            timeout: Real seconds to wait for them; None is for ever. Python before 3.12.3 always waits.
+            timeout: Real seconds to wait for them; None is for ever. Python before 3.12.3 waits
+                for ever, whatever it is told.
         """
         self._pools_closed = True
         with self.hold():  # the timeout is a timer on this loop, and would be jumped to
