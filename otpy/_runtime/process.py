@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import traceback
 from typing import TYPE_CHECKING, Any, cast, final
 
 from otpy._core.protocol import ChildExited, ChildIgnored, ChildReady, ChildStartFailed
@@ -134,7 +135,7 @@ class Process:
         """
         if self._asked is None:
             self._asked = self.parent.tree.loop.create_future()
-            if self._ending is not None:
+            if self._ending is not None or self._exit is not None:
                 self._asked.set_result(None)
         await asyncio.shield(self._asked)
 
@@ -175,7 +176,7 @@ class Process:
     def hurry(self, seconds: float | None) -> None:
         """End it if it is not ready within `seconds`; None does not limit it."""
         if self.supervisor is not None:
-            self.supervisor.shut_down(Shutdown())
+            self.stop(kill=False)  # with its own deadline, as a supervisor that is ready
         elif seconds is not None and not self._ready:
             self._cancel_start_timer()
             self._start_timer = self.parent.tree.call_later(seconds, self.kill)
@@ -278,6 +279,9 @@ class Process:
                 reason = Crashed(ChildNotReady(self.path))
             event = ChildStartFailed(key, incarnation, reason)
         self._exit = reason
+        self._task = self._ending = None  # both lead back here: nothing for the collector to find
+        if isinstance(self.last_exit, Crashed):
+            _let_go(self.last_exit.error)
         if not self._ready:  # else it is listed until its supervisor has dealt with its end
             self.parent.forget(self)
         if self._waiters is not None:
@@ -299,3 +303,22 @@ def _sole(error: BaseException) -> BaseException:
         if others:
             return error
     return inner if isinstance(inner, Exit | Ignore) else error
+
+
+def _let_go(error: BaseException | None) -> None:
+    """Clear the variables of the frames that `error` keeps alive; its traceback still prints.
+
+    A child that holds its process, or why it was restarted, in a variable would else keep the
+    crash before this one alive by its own crash, and that the one before, for ever.
+    """
+    seen: set[int] = set()
+    errors = [error]
+    while errors:
+        error = errors.pop()
+        if error is None or id(error) in seen:
+            continue
+        seen.add(id(error))
+        traceback.clear_frames(error.__traceback__)
+        errors += [error.__cause__, error.__context__]
+        if isinstance(error, BaseExceptionGroup):
+            errors += cast("BaseExceptionGroup[BaseException]", error).exceptions

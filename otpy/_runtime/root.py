@@ -144,7 +144,7 @@ class RunningTree:
             return
         by_others = isinstance(error, asyncio.CancelledError)
         if self._cancelled_host:
-            by_others = self._host.uncancel() > self._cancelling
+            by_others = self._host.uncancel() > self._cancelling and by_others
             if error is None:  # the body ended before our cancellation reached it: take it back
                 with contextlib.suppress(asyncio.CancelledError):
                     await asyncio.sleep(0)

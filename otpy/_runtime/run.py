@@ -71,6 +71,12 @@ def run_status(
 
     Not by `asyncio.Runner`, which waits without limit for tasks and threads that refuse to end.
     """
+    if threading.current_thread() is not threading.main_thread():
+        msg = "otpy.run() handles signals, and so belongs in the main thread; use otpy.start()"
+        raise RuntimeError(msg)
+    if _in_a_loop():
+        msg = "otpy.run() brings its own event loop; in a running one, use otpy.start()"
+        raise RuntimeError(msg)
     if callable(tree):
         program = _Program(tree)
     else:
@@ -92,6 +98,14 @@ def run_status(
         asyncio.set_event_loop(None)
         loop.close()
     return status, not left and _threads_end(before)
+
+
+def _in_a_loop() -> bool:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
 
 
 @final
@@ -156,6 +170,10 @@ class _Program:
             except KeyboardInterrupt:  # raised inside a child: it is meant for us
                 self._caught.append(signal.SIGINT)
                 self._act()
+            except (
+                SystemExit
+            ):  # raised in a task that a child made: it is that task's end, not ours
+                continue
             except asyncio.CancelledError:
                 return 128 + self._caught[0] if self._caught else 1
 

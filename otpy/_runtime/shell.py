@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any, assert_never, cast
 
+from otpy._core.phase import Phase
 from otpy._core.protocol import (
     Begin,
     CancelTimer,
@@ -103,6 +104,10 @@ class Shell:
         """Let the machine decide, and perform what it decided."""
         for effect in self._machine.handle(event, self.tree.loop.time()):
             self._perform(effect)
+        if self._blames and self._machine.phase is Phase.RUNNING:
+            # Children that were forgotten. Once it is ending, one of them may be to blame for that.
+            for key in [key for key in self._blames if key not in self._machine.children]:
+                del self._blames[key]
         if self._waiters:
             release(self._waiters, None)
 
@@ -144,6 +149,7 @@ class Shell:
 
     def _start(self, child: Child) -> None:
         process = self._processes[child.key] = Process(self, child)
+        self._blames.pop(child.key, None)  # of an earlier life, or of another child of this id
         tree, spec = self.tree, child.spec
         if not isinstance(spec, ChildSpec):
             process.supervisor = tree.make(spec, tree, process)
@@ -152,7 +158,8 @@ class Shell:
         context = tree.context.copy()
         context.run(CURRENT.set, process)
         life, at_once = life_of(process, spec)
-        task = tree.loop.create_task(life, name=process.path, context=context)
+        # Not by the loop's task factory: an eager one would run the child inside its supervisor.
+        task = asyncio.Task(life, loop=tree.loop, name=process.path, context=context)
         process.run(task)
         tree.adopt(task, process)
         if at_once:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import inspect
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -38,7 +39,15 @@ def load(target: str) -> SupervisorSpec | DynamicSpec:
     except AttributeError:
         msg = f"{target}: {where} has no {name!r}"
         raise BadTarget(msg) from None
-    spec = found() if callable(found) else found
+    try:
+        spec = found() if callable(found) else found
+    except TypeError as error:
+        if error.__traceback__ is not None and error.__traceback__.tb_next is not None:
+            raise  # it was called, and something in it went wrong
+        msg = f"{target}: cannot be called without arguments: {error}"
+        raise BadTarget(msg) from error
+    if inspect.iscoroutine(spec):
+        spec.close()
     if not isinstance(spec, SupervisorSpec | DynamicSpec):
         msg = f"{target}: is {spec!r}, wanted a SupervisorSpec, or a function that returns one"
         raise BadTarget(msg)

@@ -333,3 +333,26 @@ def test_a_pool_may_be_a_program(reports: Recorder) -> None:
 
     otpy.run(asynccontextmanager(fill))
     assert reports.lines[-1] == "supervisor.stopped pool"
+
+
+async def test_it_refuses_a_loop_that_runs() -> None:
+    """It says what to use instead, and leaves nothing behind."""
+    with pytest.raises(RuntimeError, match=r"use otpy\.start\(\)"):
+        otpy.run(SupervisorSpec("app"))
+
+
+def test_it_refuses_another_thread() -> None:
+    """Signals reach the main thread only."""
+    caught: list[str] = []
+
+    def elsewhere() -> None:
+        try:
+            otpy.run(SupervisorSpec("app"))
+        except RuntimeError as error:
+            caught.append(str(error))
+
+    thread = threading.Thread(target=elsewhere)
+    thread.start()
+    thread.join()
+    (message,) = caught
+    assert message.endswith("belongs in the main thread; use otpy.start()")

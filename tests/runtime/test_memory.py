@@ -1,0 +1,130 @@
+"""What is left of lives that are over: nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import sys
+
+import pytest
+
+import otpy
+from otpy import ChildSpec, DynamicSupervisor, Process, Restart, SupervisorFailed, SupervisorSpec
+
+
+def count(kind: type) -> int:
+    """Return how many objects of exactly this class the collector knows of."""
+    gc.collect()
+    return sum(type(thing) is kind for thing in gc.get_objects())
+
+
+async def test_a_life_does_not_keep_the_one_before_alive() -> None:
+    """Not even if the child has its process, and why it was restarted, in variables."""
+    lives = 0
+    rest = asyncio.Event()
+
+    async def child() -> None:
+        nonlocal lives
+        lives += 1
+        me = otpy.current()
+        last = me.last_exit
+        if lives < 200:
+            raise ValueError(last)
+        rest.set()
+        await asyncio.get_running_loop().create_future()
+
+    before = count(Process)
+    spec = SupervisorSpec("app", [ChildSpec("c", child)], intensity=1000)
+    async with otpy.start(spec, hooks=()):
+        await rest.wait()
+        assert count(Process) - before <= 3
+
+
+async def test_restarts_leave_no_cycles_for_the_collector() -> None:
+    """What a life was made of goes when the life goes."""
+    lives = 0
+    rest = asyncio.Event()
+
+    async def child() -> None:
+        nonlocal lives
+        lives += 1
+        if lives < 100:
+            raise ValueError
+        rest.set()
+        await asyncio.get_running_loop().create_future()
+
+    async with otpy.start(SupervisorSpec("app", [ChildSpec("c", child)], intensity=1000), hooks=()):
+        gc.collect()
+        gc.disable()
+        try:
+            await rest.wait()
+            assert gc.collect() < 100
+        finally:
+            gc.enable()
+
+
+async def test_a_namesake_is_not_blamed_for_an_earlier_child() -> None:
+    """The path and the cause are those of the child that failed last."""
+
+    async def inner() -> None:
+        raise RuntimeError("inner trouble")
+
+    async def outer() -> None:
+        raise ValueError("outer trouble")
+
+    with pytest.raises(SupervisorFailed) as caught:
+        async with otpy.start(DynamicSupervisor.spec("pool", intensity=0), hooks=()) as pool:
+            failing = SupervisorSpec(
+                "x", [ChildSpec("deep", inner)], intensity=0, restart=Restart.TEMPORARY
+            )
+            process = await pool.start_child(failing)
+            assert process is not None
+            await process.wait()
+            await pool.start_child(ChildSpec("x", outer))
+            await pool.wait()
+    assert caught.value.path == "pool/x"
+    assert isinstance(caught.value.__cause__, ValueError)
+
+
+async def test_a_nested_supervisor_that_starts_is_stopped_by_its_own_deadline() -> None:
+    """A child below it that is never ready, and may take for ever, does not hold the stop up."""
+
+    async def never(*, task_status: object) -> None:
+        del task_status
+        await asyncio.get_running_loop().create_future()
+
+    deep = ChildSpec("deep", never, shutdown=otpy.INFINITY)
+    spec = SupervisorSpec("app", [SupervisorSpec("sub", [deep], shutdown=0.5)])
+    clock = asyncio.get_running_loop().time
+
+    async def host() -> None:
+        async with otpy.start(spec, hooks=()):
+            pass
+
+    task = asyncio.create_task(host())
+    await asyncio.sleep(1)
+    task.cancel()
+    await asyncio.wait([task], timeout=60)
+    assert task.cancelled()
+    assert clock() <= 1 + 0.5 + 2
+
+
+@pytest.mark.skipif(sys.version_info < (3, 12), reason="eager tasks came with Python 3.12")
+async def test_an_eager_task_factory_does_not_run_children_in_their_supervisor() -> None:
+    """A child may call its supervisor from its first line on."""
+    loop = asyncio.get_running_loop()
+    loop.set_task_factory(getattr(asyncio, "eager_task_factory", None))
+    started: list[int] = []
+
+    async def parent() -> None:
+        pool = otpy.current().parent
+        assert isinstance(pool, otpy.Supervisor)
+        started.append((await pool.count_children()).specs)
+        await asyncio.get_running_loop().create_future()
+
+    try:
+        async with otpy.start(SupervisorSpec("app", [ChildSpec("c", parent)]), hooks=()):
+            await asyncio.sleep(1)
+    finally:
+        loop.set_task_factory(None)
+    assert started == [1]
