@@ -34,7 +34,7 @@ class SteadyView:
     def close(self, outcomes: Sequence[Outcome]) -> None:
         """Give the terminal back and show the summary."""
         self._try(lambda view: view.close(outcomes))
-        self._try(lambda _: sys.stdout.flush())
+        self._try(lambda _: sys.stdout.flush() if sys.stdout is not None else None)
 
     def _try(self, show: Callable[[View], None]) -> None:
         if self._view is None:

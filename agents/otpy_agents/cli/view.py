@@ -308,7 +308,7 @@ class PlainView:
 
     def tell(self, event: Event) -> None:
         """Write the line."""
-        self._console.out(plain_line(event), highlight=False)
+        print(plain_line(event), file=self._console.file)
 
     def close(self, outcomes: Sequence[Outcome]) -> None:
         """Print the summary."""

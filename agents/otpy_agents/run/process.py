@@ -32,7 +32,7 @@ LINE_LIMIT: Final = 8192
 """Bytes of a line that are kept; what is cut off is marked."""
 
 _CUT: Final = " …[cut]"
-_READ: Final = 65536
+_READ: Final = 8192
 _DRAIN_READS: Final = 32
 _ROUNDS: Final = 5
 _MARKER: Final = ("OTPY_LIST", "OTPY_ASSIGNMENT", "OTPY_INCARNATION")

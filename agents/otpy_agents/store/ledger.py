@@ -240,7 +240,10 @@ class Ledger:
 
     async def finished_ids(self) -> frozenset[str]:
         """Return the listed assignments that need no work any more: done or reaped."""
-        return frozenset(row.id for row in await self.summary() if row.state.final)
+        rows = await self._file.rows(
+            "SELECT id FROM assignment WHERE position NOT NULL AND state IN ('done', 'reaped')"
+        )
+        return frozenset(str(row["id"]) for row in rows)
 
     async def summary(self) -> tuple[AssignmentRecord, ...]:
         """Return what is known of each listed assignment, in the order of the list."""

@@ -8,7 +8,7 @@ import os
 from typing import TYPE_CHECKING
 
 import otpy
-from otpy_agents.errors import DeadlinePassed, WorkerFailed
+from otpy_agents.errors import DeadlinePassed, LedgerError, WorkerFailed
 from otpy_agents.run.marker import worker_environment
 from otpy_agents.run.process import WorkerProcess, spawn
 from otpy_agents.store.records import State
@@ -101,17 +101,19 @@ async def mortal(
         raise
     finally:
         project.life_ended(assignment.id, reason)
-        await project.ledger.end_attempt(
-            attempt,
-            reason,
-            exit_code=worker.status.code if worker.status is not None else None,
-            last_line=redacted(worker.last_line),
-            output_bytes=worker.output_bytes,
-        )
+        # A ledger that takes no writes must not undo good work, nor hide how bad work ended.
+        with contextlib.suppress(LedgerError):
+            await project.ledger.end_attempt(
+                attempt,
+                reason,
+                exit_code=worker.status.code if worker.status is not None else None,
+                last_line=redacted(worker.last_line),
+                output_bytes=worker.output_bytes,
+            )
         for orphan in worker.left_over:
             project.tell("mortal.left_over", assignment.id, ended=str(orphan))
     # Once it is written down it is done, even if somebody ends us at this very moment.
-    with contextlib.suppress(asyncio.CancelledError):
+    with contextlib.suppress(asyncio.CancelledError, LedgerError):  # else Jake writes it down
         await project.ledger.finish(assignment.id, State.DONE)
 
 

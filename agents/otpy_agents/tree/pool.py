@@ -29,7 +29,7 @@ from otpy import (
 )
 from otpy.errors import NotFound
 from otpy.reports import ChildExited, ChildGaveUp, ChildStarted, ChildStartFailed, Report
-from otpy_agents.errors import PreflightFailed, WorkerStalled
+from otpy_agents.errors import LedgerError, PreflightFailed, WorkerStalled
 from otpy_agents.run.process import WorkerProcess
 from otpy_agents.store.records import State
 from otpy_agents.tree.assignment import Assignment, Role
@@ -161,6 +161,8 @@ class MortalPool:
                 self.ended(report.id, Ending(State.DONE))
             case ChildExited(reason=Shutdown(detail=Reaped() as reaped)):
                 self.ended(report.id, Ending(State.REAPED, str(reaped)))
+            case ChildGaveUp(reason=Crashed(error=LedgerError() as error)):  # not its own fault
+                self.ended(report.id, Ending(State.FAILED, str(error)))
             case ChildGaveUp():
                 why = f"restarts used up ({report.restarts}): {report.reason}"
                 self.ended(report.id, Ending(State.REAPED, why))
