@@ -31,6 +31,7 @@ from otpy._core.protocol import (
     KillAsked,
     Query,
     Ready,
+    Reconfigure,
     Refusal,
     Reply,
     RestartChild,
@@ -128,7 +129,8 @@ class DynamicMachine:
                     self._out.refuse(event.ref, Refusal.NOT_FOUND)
                 else:
                     self._by_hand(child, event)
-            case RestartChild() | DeleteChild():  # DYN-16: a child that ended is forgotten
+            case RestartChild() | DeleteChild() | Reconfigure():
+                # DYN-16: a child that ended is forgotten. And there is no list to change.
                 self._out.refuse(event.ref, Refusal.NOT_FOUND)
             case _:
                 assert_never(event)

@@ -27,6 +27,13 @@ class RestartLimits:
         self._window = RestartWindow(intensity, period)
         self._history: deque[Restarted] = deque(maxlen=intensity + 1)
 
+    def change(self, intensity: int, period: float) -> None:
+        """Allow `intensity` restarts within any `period` seconds from now on (SUP-122)."""
+        self._intensity = intensity
+        self._period = period
+        self._window.change(intensity, period)
+        self._history = deque(self._history, maxlen=intensity + 1)
+
     def count(self, child: Child, now: float) -> Failure | Then | None:
         """Count one restart of `child`, decided at `now` (SUP-501).
 

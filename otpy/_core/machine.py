@@ -14,12 +14,11 @@ Rules of this file, and of `dynamic.py` beside it:
 from __future__ import annotations
 
 from collections import deque
-from enum import Enum, auto
 from typing import TYPE_CHECKING, assert_never, final
 
 from otpy._core.child import Child, Status
 from otpy._core.outbox import Outbox
-from otpy._core.phase import Phase
+from otpy._core.phase import Operation, Phase
 from otpy._core.protocol import (
     AddChild,
     Begin,
@@ -39,6 +38,7 @@ from otpy._core.protocol import (
     KillAsked,
     Query,
     Ready,
+    Reconfigure,
     Refusal,
     Reply,
     Request,
@@ -63,29 +63,18 @@ from otpy._core.reason import (
     is_reported,
     verdict,
 )
+from otpy._core.reconfigure import rearranged
 from otpy._core.spec import BRUTAL_KILL, AutoShutdown, Strategy, SupervisorSpec
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 
-class _Operation(Enum):
-    """What the agenda in progress is for."""
-
-    INIT = auto()
-    RESTART = auto()
-    ADD = auto()
-    START_BY_HAND = auto()
-    TERMINATE = auto()
-    SHUTDOWN = auto()
-    KILL = auto()
-
-
 # A start that somebody asked for is no error: he is told (SUP-803, SUP-805).
-_START_CONTEXTS: dict[_Operation | None, Context] = {
-    _Operation.INIT: Context.START_ERROR,
-    _Operation.RESTART: Context.START_ERROR,
-    _Operation.SHUTDOWN: Context.SHUTDOWN_ERROR,
+_START_CONTEXTS: dict[Operation | None, Context] = {
+    Operation.INIT: Context.START_ERROR,
+    Operation.RESTART: Context.START_ERROR,
+    Operation.SHUTDOWN: Context.SHUTDOWN_ERROR,
 }
 
 
@@ -120,7 +109,7 @@ class SupervisorMachine:
         self.children = {child.id: Child(child, child.id) for child in spec.children}
         self._out = Outbox(spec.intensity, spec.period, random)
         self._inbox: deque[ChildExited | TimerDue | Request] = deque()
-        self._operation: _Operation | None = None
+        self._operation: Operation | None = None
         self._ref: object = None  # of the request in progress
         self._agenda: deque[tuple[Callable[[Child], None], Child]] = deque()
         self._awaited: Child | None = None  # its start or its stop is in progress
@@ -145,7 +134,7 @@ class SupervisorMachine:
             case KillAsked():
                 self._kill()
             case Begin():
-                self._operation = _Operation.INIT
+                self._operation = Operation.INIT
                 self._agenda.extend((self._start, child) for child in self.children.values())
             case TimerDue():
                 self._inbox.append(event)
@@ -174,20 +163,20 @@ class SupervisorMachine:
             else:
                 return
 
-    def _complete(self, operation: _Operation) -> None:
+    def _complete(self, operation: Operation) -> None:
         self._operation = None
         match operation:
-            case _Operation.INIT:
+            case Operation.INIT:
                 self.phase = Phase.RUNNING
                 self._out.add(Ready())
-            case _Operation.TERMINATE:
+            case Operation.TERMINATE:
                 self._out.add(Reply(self._ref))
-            case _Operation.SHUTDOWN | _Operation.KILL:
+            case Operation.SHUTDOWN | Operation.KILL:
                 self.phase = Phase.ENDED
                 self._inbox.clear()
                 self._out.add(Tell(Fact.ENDED, reason=self._ending.reason))
                 self._out.add(self._ending)
-            case _Operation.RESTART | _Operation.ADD | _Operation.START_BY_HAND:
+            case Operation.RESTART | Operation.ADD | Operation.START_BY_HAND:
                 pass
 
     def _hear(
@@ -204,7 +193,7 @@ class SupervisorMachine:
                 self._inbox.append(event)
         elif child.status is Status.STARTING:
             self._awaited = None
-            hurried = self._operation is _Operation.SHUTDOWN
+            hurried = self._operation is Operation.SHUTDOWN
             match event:
                 case ChildReady():
                     self._started(child)
@@ -218,7 +207,7 @@ class SupervisorMachine:
     # --- starting --------------------------------------------------------------------------------
 
     def _start(self, child: Child) -> None:
-        if self._operation is _Operation.RESTART and child.incarnation:
+        if self._operation is Operation.RESTART and child.incarnation:
             child.restarts += 1
         child.incarnation += 1
         child.status = Status.STARTING
@@ -229,7 +218,7 @@ class SupervisorMachine:
         child.status = Status.RUNNING
         child.started_at = self._out.now
         self._out.tell(Fact.STARTED, child)
-        if self._operation is _Operation.ADD or self._operation is _Operation.START_BY_HAND:
+        if self._operation is Operation.ADD or self._operation is Operation.START_BY_HAND:
             self._out.add(Reply(self._ref, child))
 
     def _ignored(self, child: Child) -> None:
@@ -237,7 +226,7 @@ class SupervisorMachine:
         child.status = Status.UNDEFINED
         if child.spec.restart is Restart.TEMPORARY:
             del self.children[child.key]
-        if self._operation is _Operation.ADD or self._operation is _Operation.START_BY_HAND:
+        if self._operation is Operation.ADD or self._operation is Operation.START_BY_HAND:
             self._out.add(Reply(self._ref))
 
     def _start_failed(self, child: Child, reason: ExitReason) -> None:
@@ -246,16 +235,16 @@ class SupervisorMachine:
         context = _START_CONTEXTS.get(self._operation)
         self._out.tell(Fact.START_FAILED, child, reason, context)
         match self._operation:
-            case _Operation.INIT:  # SUP-306, SUP-309: final at once
+            case Operation.INIT:  # SUP-306, SUP-309: final at once
                 failure = Failure(child.key, reason)
                 self._shut_down(Shutdown(FailedToStart(child.key, reason)), failure)
-            case _Operation.RESTART:  # SUP-612: later siblings stay down, a retry is posted
+            case Operation.RESTART:  # SUP-612: later siblings stay down, a retry is posted
                 self._agenda.clear()
                 self._out.set_timer(child, Status.RESTARTING, self._out.next_delay(child))
-            case _Operation.ADD:  # SUP-803: the spec is discarded
+            case Operation.ADD:  # SUP-803: the spec is discarded
                 del self.children[child.key]
                 self._out.refuse(self._ref, Refusal.START_FAILED, child, reason)
-            case _Operation.START_BY_HAND:  # SUP-805
+            case Operation.START_BY_HAND:  # SUP-805
                 self._out.refuse(self._ref, Refusal.START_FAILED, child, reason)
             case _:
                 pass
@@ -297,7 +286,7 @@ class SupervisorMachine:
         if self.phase is Phase.STOPPING or self.phase is Phase.ENDED:
             return
         self._close(Finish(reason, failure))
-        self._operation = _Operation.SHUTDOWN
+        self._operation = Operation.SHUTDOWN
         if self._awaited is None:
             self._plan_stops()
         elif self._awaited.status is Status.STARTING:
@@ -307,10 +296,10 @@ class SupervisorMachine:
 
     def _kill(self) -> None:
         """Kill everything at once; whoever refuses is given up by the runtime (SUP-719)."""
-        if self.phase is Phase.ENDED or self._operation is _Operation.KILL:
+        if self.phase is Phase.ENDED or self._operation is Operation.KILL:
             return
         self._close(Finish(Killed(), self._ending.failure))
-        self._operation = _Operation.KILL
+        self._operation = Operation.KILL
         self._awaited = None
         for child in list(self.children.values()):
             if child.pending is not None:
@@ -324,7 +313,7 @@ class SupervisorMachine:
         """Take no more requests, and answer those that wait."""
         self.phase = Phase.STOPPING
         self._ending = ending
-        if self._operation in (_Operation.ADD, _Operation.START_BY_HAND, _Operation.TERMINATE):
+        if self._operation in (Operation.ADD, Operation.START_BY_HAND, Operation.TERMINATE):
             self._out.refuse(self._ref, Refusal.NOT_RUNNING)
         for event in self._inbox:
             if not isinstance(event, ChildExited | TimerDue):
@@ -353,6 +342,10 @@ class SupervisorMachine:
                     self._retry(child)
             case AddChild():
                 self._add(event)
+            case Reconfigure():
+                self.spec, old = event.spec, self.children
+                self.children = rearranged(old, self.spec, self._out)
+                self._out.add(Reply(event.ref))
             case Query():
                 self._out.show(event.ref, self.children)
             case TerminateChild() | RestartChild() | DeleteChild() | RetryNow():
@@ -384,12 +377,13 @@ class SupervisorMachine:
     def _lost_significant(self) -> None:
         """SUP-901 to SUP-904: the supervisor may end with it."""
         auto_shutdown = self.spec.auto_shutdown
-        if auto_shutdown is AutoShutdown.ALL_SIGNIFICANT and any(
-            child.spec.significant and child.status is not Status.UNDEFINED
-            for child in self.children.values()
+        others = [child for child in self.children.values() if child.spec.significant]
+        alone = all(child.status is Status.UNDEFINED for child in others)
+        # NEVER: it was significant under a spec that has been replaced since.
+        if auto_shutdown is AutoShutdown.ANY_SIGNIFICANT or (
+            auto_shutdown is AutoShutdown.ALL_SIGNIFICANT and alone
         ):
-            return
-        self._shut_down(Shutdown())
+            self._shut_down(Shutdown())
 
     # --- restarting ------------------------------------------------------------------------------
 
@@ -416,7 +410,7 @@ class SupervisorMachine:
             child.status = Status.UNDEFINED
             self._plan_restart(child, group, start=True)
         elif self.phase is Phase.RUNNING:  # it was given up; its group is brought up without it
-            self._operation = _Operation.RESTART
+            self._operation = Operation.RESTART
             for member in group:
                 if member is not child and member.status is Status.UNDEFINED:
                     self._agenda.append((self._start, member))
@@ -448,7 +442,7 @@ class SupervisorMachine:
 
     def _plan_restart(self, failed: Child, group: list[Child], *, start: bool) -> None:
         """Stop the group in reverse (SUP-605), then start every member (SUP-607)."""
-        self._operation = _Operation.RESTART
+        self._operation = Operation.RESTART
         for child in reversed(group):
             if child is not failed and (child.live or child.waits):
                 self._agenda.append((self._stop, child))
@@ -468,7 +462,7 @@ class SupervisorMachine:
             self._out.refuse(event.ref, refusal, present)
             return
         child = self.children[key] = Child(event.spec, key)
-        self._begin(_Operation.ADD, event.ref, self._start, child)
+        self._begin(Operation.ADD, event.ref, self._start, child)
 
     def _by_hand(
         self, child: Child, event: TerminateChild | RestartChild | DeleteChild | RetryNow
@@ -476,7 +470,7 @@ class SupervisorMachine:
         """The table of section 8. `ok` for a child that does not run is a reply without one."""
         match event:
             case TerminateChild():
-                self._begin(_Operation.TERMINATE, event.ref, self._stop, child)
+                self._begin(Operation.TERMINATE, event.ref, self._stop, child)
             case RetryNow():
                 self._out.add(Reply(event.ref, child if child.waits else None))
                 if child.waits:
@@ -487,13 +481,13 @@ class SupervisorMachine:
             case _ if child.waits:
                 self._out.refuse(event.ref, Refusal.RESTARTING, child)
             case RestartChild():
-                self._begin(_Operation.START_BY_HAND, event.ref, self._start, child)
+                self._begin(Operation.START_BY_HAND, event.ref, self._start, child)
             case DeleteChild():
                 del self.children[child.key]
                 self._out.add(Reply(event.ref))
 
     def _begin(
-        self, operation: _Operation, ref: object, step: Callable[[Child], None], child: Child
+        self, operation: Operation, ref: object, step: Callable[[Child], None], child: Child
     ) -> None:
         self._operation = operation
         self._ref = ref

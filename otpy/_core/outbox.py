@@ -44,6 +44,10 @@ class Outbox:
         self.effects: list[Effect] = []
         self.now = 0.0
 
+    def limit(self, intensity: int, period: float) -> None:
+        """Allow `intensity` restarts in `period` seconds from now on; the past counts too."""
+        self._limits.change(intensity, period)
+
     def begin(self, now: float) -> list[Effect]:
         """Start a new list of effects, and return it."""
         self.now = now

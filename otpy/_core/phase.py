@@ -1,8 +1,8 @@
-"""Where a supervisor is in its life."""
+"""Where a supervisor is in its life, and what it is busy with."""
 
 from __future__ import annotations
 
-from enum import Enum
+from enum import Enum, auto
 
 
 class Phase(Enum):
@@ -16,3 +16,15 @@ class Phase(Enum):
     """Everything is being stopped; nothing will be started any more."""
     ENDED = "ended"
     """Nothing runs; `Finish` has been emitted."""
+
+
+class Operation(Enum):
+    """What the agenda in progress is for."""
+
+    INIT = auto()
+    RESTART = auto()
+    ADD = auto()
+    START_BY_HAND = auto()
+    TERMINATE = auto()
+    SHUTDOWN = auto()
+    KILL = auto()

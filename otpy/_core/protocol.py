@@ -14,7 +14,7 @@ from attrs import define, field, frozen
 if TYPE_CHECKING:
     from otpy._core.child import Child, Status
     from otpy._core.reason import ExitReason
-    from otpy._core.spec import AnySpec
+    from otpy._core.spec import AnySpec, SupervisorSpec
 
 # --- events -------------------------------------------------------------------------------------
 
@@ -133,13 +133,24 @@ class RetryNow:
 
 @final
 @define
+class Reconfigure:
+    """Request `ref`: go by another spec from now on."""
+
+    ref: object
+    spec: SupervisorSpec
+
+
+@final
+@define
 class Query:
     """Request `ref`: answer with the child table when everything before it is dealt with."""
 
     ref: object
 
 
-Request: TypeAlias = AddChild | TerminateChild | RestartChild | DeleteChild | RetryNow | Query
+Request: TypeAlias = (
+    AddChild | TerminateChild | RestartChild | DeleteChild | RetryNow | Reconfigure | Query
+)
 Event: TypeAlias = (
     Begin
     | ChildReady
@@ -179,6 +190,14 @@ class Stop:
 
     child: Child
     kill: bool
+
+
+@final
+@define
+class Respec:
+    """This child has another spec: its present life ends by that one's limits."""
+
+    child: Child
 
 
 @final
@@ -339,4 +358,6 @@ class Finish:
     failure: Failure | None = None
 
 
-Effect: TypeAlias = Start | Hurry | Stop | SetTimer | CancelTimer | Reply | Tell | Ready | Finish
+Effect: TypeAlias = (
+    Start | Hurry | Stop | Respec | SetTimer | CancelTimer | Reply | Tell | Ready | Finish
+)

@@ -34,6 +34,17 @@ class RestartWindow:
         times.append(second)
         return len(times) <= self._limit or times[0] < second - self._period
 
+    def change(self, intensity: int, period: float) -> None:
+        """Allow `intensity` restarts within any `period` seconds from now on.
+
+        What lay in the old window at the last restart still counts; OTP forgets the rest too.
+        """
+        times = self._times
+        kept = [second for second in times if second >= times[-1] - self._period]
+        self._limit = intensity
+        self._period = period
+        self._times = deque(kept, maxlen=intensity + 1)
+
     def __len__(self) -> int:
         """Return how many restarts are remembered; the oldest may lie outside the window."""
         return len(self._times)

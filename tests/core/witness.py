@@ -6,8 +6,8 @@ from collections import Counter
 from math import floor
 from typing import TYPE_CHECKING, Any, cast
 
-from otpy._core.machine import SupervisorMachine, _Operation
-from otpy._core.phase import Phase
+from otpy._core.machine import SupervisorMachine
+from otpy._core.phase import Operation, Phase
 from otpy._core.protocol import (
     ChildIgnored,
     ChildReady,
@@ -181,15 +181,15 @@ class Witness(World):
         """In one operation, starts go in start order and stops in reverse."""
         alone = machine.spec.strategy is Strategy.ONE_FOR_ONE
         match machine._operation:
-            case _Operation.INIT | _Operation.ADD | _Operation.SHUTDOWN:
+            case Operation.INIT | Operation.ADD | Operation.SHUTDOWN:
                 pass
-            case _Operation.RESTART if not alone:
+            case Operation.RESTART if not alone:
                 pass
             case _:
                 return
         if isinstance(effect, Start) and machine.spec.strategy is Strategy.ONE_FOR_ALL:
             waiting = [key for key, child in self.children.items() if child.waits]
-            restart = machine._operation is _Operation.RESTART
+            restart = machine._operation is Operation.RESTART
             assert not (restart and waiting), f"{waiting} wait, and still the group starts"
         keys = list(machine.children)
         later = keys[keys.index(effect.child.key) + 1 :]

@@ -31,6 +31,7 @@ from otpy._core.protocol import (
     Ready,
     Refusal,
     Reply,
+    Respec,
     SetTimer,
     ShutdownAsked,
     Start,
@@ -259,6 +260,8 @@ class World:
                 self.hurried.append(effect.child.key)
             case Tell():
                 self.tells.append(effect)
+            case Respec():
+                assert self.children[effect.child.key] is effect.child
             case Reply():
                 assert effect.ref not in self.replies, f"{effect.ref} was answered twice"
                 self.replies[effect.ref] = effect

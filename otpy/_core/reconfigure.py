@@ -1,0 +1,38 @@
+"""Changing the spec of a supervisor that runs (SUP-122)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from otpy._core.child import Child
+from otpy._core.protocol import Respec
+from otpy._core.spec import ChildSpec
+
+if TYPE_CHECKING:
+    from otpy._core.outbox import Outbox
+    from otpy._core.spec import AnySpec, SupervisorSpec
+
+
+def rearranged(children: dict[str, Child], spec: SupervisorSpec, out: Outbox) -> dict[str, Child]:
+    """Return the child table of a supervisor whose spec is `spec` from now on.
+
+    Known ids get their new spec and keep their life, unknown ones are added and not started, ids
+    that vanished are kept. The order is that of the new list, then the vanished ones.
+    """
+    table: dict[str, Child] = {}
+    for new in spec.children:
+        child = children.get(new.id)
+        if child is None:
+            child = Child(new, new.id)
+        else:
+            if _intensity(child.spec) != _intensity(new):
+                child.window = None  # another limit, another count
+            child.spec = new
+            out.add(Respec(child))
+        table[new.id] = child
+    out.limit(spec.intensity, spec.period)
+    return table | {key: child for key, child in children.items() if key not in table}
+
+
+def _intensity(spec: AnySpec) -> object:
+    return spec.intensity if isinstance(spec, ChildSpec) else None
