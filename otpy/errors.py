@@ -14,9 +14,20 @@ OtpyError
 ├── ChildRunning        (RuntimeError)  the operation needs a child that is stopped
 ├── ChildRestarting     (RuntimeError)  the operation must wait for a restart, or end it first
 ├── MaxChildren         (RuntimeError)  a dynamic supervisor is full
-├── CallingSelf         (RuntimeError)  a starting child calls the supervisor that waits for it
+├── CallingSelf         (RuntimeError)  a call would wait for its own caller
 ├── NotRunning          (RuntimeError)  the supervisor has ended, is ending, or was never started
-└── NotSupervised       (LookupError)   the code runs in no child of any tree
+├── CallFailed          (RuntimeError)  a server ended, or was not there, before it replied
+├── CallTimeout         (TimeoutError)  a server did not reply in time
+├── BadReturn           (TypeError)     a server's callback returned what it must not
+├── Demonitored         (RuntimeError)  an awaited monitor was taken back
+├── NotSupervised       (LookupError)   the code runs in no child of any tree
+├── TaskTimeout         (TimeoutError)  a task took longer than its caller waited
+├── NotOwner            (RuntimeError)  a task is awaited by another than who started it
+├── TaskFailed          (otpy.Exit)     a task ended without a result; `otpy.TaskFailed`
+├── AlreadyRegistered   (ValueError)    a key of a registry is taken by a live process
+├── NotRegistered       (LookupError)   no process holds this key
+├── KeysNotUnique       (TypeError)     the operation needs a registry with unique keys
+└── PartitionError      (ValueError)    no partition can be found for this key, or made
 ```
 
 Two classes are raised *by children* and are no errors of otpy: `Exit` and `Ignore`, in
@@ -131,13 +142,14 @@ class MaxChildren(ChildError, RuntimeError):
 
 @final
 class CallingSelf(ChildError, RuntimeError):
-    """A child called, while it was starting, the supervisor that waits for it to start (SUP-318).
+    """A call would wait for its own caller, for ever.
 
-    The call would wait for the child, and the child for the call. Call after
-    `task_status.started()`.
+    A child that is starting calls a supervisor that waits for it to start (SUP-318): call after
+    `task_status.started()`. Or a server calls itself in a callback (GEN-15): do what the call
+    would have done, or `cast`.
     """
 
-    problem = "waits for the caller to start; call it after task_status.started()"
+    problem = "waits for the caller"
 
 
 @final
@@ -148,8 +160,98 @@ class NotRunning(ChildError, RuntimeError):
 
 
 @final
+class CallFailed(ChildError, RuntimeError):
+    """A server ended before it replied, or was not there (GEN-11, GEN-15).
+
+    Whether the request was carried out is not known. `__cause__` is what the server raised, or why
+    it was not found.
+
+    Attributes:
+        reason: Why the server has ended, or is ending, an `ExitReason`; None if there was none:
+            nothing of that name runs, or what runs is no server.
+    """
+
+    problem = "the call failed"
+
+    def __init__(self, path: str, reason: object, detail: str = "") -> None:
+        """Name the server at `path` and say why it gives no reply."""
+        super().__init__(path, detail or ("no such process" if reason is None else str(reason)))
+        self.reason = reason
+
+
+@final
+class CallTimeout(ChildError, TimeoutError):
+    """A server did not reply in time (GEN-14).
+
+    The request is not taken back: it will be, or was, carried out, and the reply is dropped.
+    """
+
+    problem = "did not reply in time"
+
+
+@final
+class BadReturn(ChildError, TypeError):
+    """A callback of a server returned what it must not; the server crashes with this (GEN-12)."""
+
+    problem = "a callback returned"
+
+
+@final
+class Demonitored(ChildError, RuntimeError):
+    """Somebody awaited a monitor that was taken back by `demonitor()`."""
+
+    problem = "is not monitored any more"
+
+
+@final
 class NotSupervised(OtpyError, LookupError):
     """`otpy.current()` was called by code that no supervisor started."""
+
+
+@final
+class TaskTimeout(OtpyError, TimeoutError):
+    """A task took longer than its caller waited, or than it was allowed (TSK-07, TSK-11)."""
+
+
+@final
+class NotOwner(OtpyError, RuntimeError):
+    """A task was awaited by another process than the one that started it (TSK-07)."""
+
+
+@final
+class AlreadyRegistered(OtpyError, ValueError):
+    """The key is taken, in a registry with unique keys (REG-02).
+
+    Attributes:
+        key: The key.
+        process: The live process that holds it; it may be the caller's own.
+    """
+
+    def __init__(self, path: str, key: object, process: object) -> None:
+        """Name the registry at `path`, the `key`, and the `process` that holds it."""
+        super().__init__(f"{path}: {key!r} is taken by {process!r}")
+        self.key = key
+        self.process = process
+
+
+@final
+class NotRegistered(OtpyError, LookupError):
+    """No live process holds this key, or another one than the caller's (REG-08, REG-10)."""
+
+    def __init__(self, path: str, key: object) -> None:
+        """Name the registry at `path` and the `key`."""
+        super().__init__(f"{path}: {key!r} is not registered")
+        self.key = key
+
+
+@final
+class KeysNotUnique(OtpyError, TypeError):
+    """The operation makes no sense where several processes may hold a key (REG-08, REG-10)."""
+
+
+@final
+class PartitionError(OtpyError, ValueError):
+    """No partition can be found for a key, or a number of partitions cannot be had (PAR-06)."""
 
 
 class SupervisorFailed(OtpyError, RuntimeError):

@@ -154,6 +154,20 @@ class ChildGaveUp(Report):
 
 @final
 @frozen(kw_only=True)
+class MessageUnhandled(Report):
+    """A server got a message that it has no `handle_info` for, and dropped it (GEN-24).
+
+    Attributes:
+        message: The message, as text.
+    """
+
+    event: ClassVar[str] = "child.message_unhandled"
+
+    message: str
+
+
+@final
+@frozen(kw_only=True)
 class SupervisorGaveUp(Report):
     """A supervisor reached its restart limit, stops its children and ends (SUP-509).
 
@@ -185,10 +199,10 @@ class SupervisorStopped(Report):
 @final
 @frozen(kw_only=True)
 class HookFailed(Report):
-    """A report hook raised and was taken off the stream.
+    """A report hook raised and was taken off the stream, or a callback of a process raised.
 
     Attributes:
-        hook: The hook, as text.
+        hook: The hook or callback, as text.
         error: What it raised.
     """
 

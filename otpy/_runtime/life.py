@@ -6,6 +6,11 @@
 | … with a `task_status` keyword | when it calls `task_status.started(value)` | same |
 | any other callable that returns an awaitable | when it has returned it | same |
 | a factory of an async context manager | when it has been entered | left when asked to stop |
+| a class that lives by itself (`GenServer`) | when it calls `Process.announce()` | as it says |
+
+A class of the last kind has a class method `__otpy_life__(process)`. It is called before the task
+exists, may attach a `Behaviour` to the process, and returns the function whose coroutine, called
+with the spec's arguments, is the life. This module needs to know no more of it.
 
 Children's code runs in their own task and nowhere else.
 """
@@ -54,6 +59,9 @@ def takes_status(start: Callable[..., Any]) -> bool:
 def life_of(process: Process, spec: ChildSpec) -> tuple[Coroutine[Any, Any, None], bool]:
     """Return one life of the child, not yet begun, and whether it is ready as soon as it exists."""
     start = spec.start
+    hook = getattr(start, "__otpy_life__", None)
+    if hook is not None:
+        return _guarded(hook(process), spec.args, spec.kwargs), False
     if takes_status(start):
         kwargs = {**spec.kwargs, "task_status": _TaskStatus(process)}
         return _guarded(start, spec.args, kwargs), False

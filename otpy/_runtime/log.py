@@ -14,6 +14,7 @@ from otpy.reports import (
     ChildGaveUp,
     ChildRestarting,
     HookFailed,
+    MessageUnhandled,
     SupervisorGaveUp,
 )
 
@@ -29,7 +30,7 @@ def log_reports(logger: Any = None) -> Callable[[Report], None]:
     Event names are those of the reports (`child.started`, `supervisor.gave_up` …), the keys are
     `child` or `supervisor` (a path), `incarnation`, `restarts`, `reason`, and `context` where OTP
     would have written an error report. What went wrong is logged at error level, with the
-    traceback if there is one; restarts as warnings; the rest at debug level.
+    traceback if there is one; restarts and unhandled messages as warnings; the rest at debug level.
 
     Args:
         logger: A structlog logger. The default is the one that the program has configured, or, if
@@ -78,7 +79,7 @@ def _level(report: Report) -> str:
     bad = SupervisorGaveUp | ChildGaveUp | ChildAbandoned | HookFailed
     if isinstance(report, bad) or getattr(report, "context", None) is not None:
         return "error"
-    return "warning" if isinstance(report, ChildRestarting) else "debug"
+    return "warning" if isinstance(report, ChildRestarting | MessageUnhandled) else "debug"
 
 
 def _extra(report: Report, reason: object) -> dict[str, Any]:
@@ -95,6 +96,8 @@ def _extra(report: Report, reason: object) -> dict[str, Any]:
             extra["delay"] = round(report.delay, 3)
         case ChildAbandoned():
             extra |= {"what": report.what, "stack": report.stack}
+        case MessageUnhandled():
+            extra["message"] = report.message
         case HookFailed():
             extra |= {"hook": report.hook, "exc_info": report.error}
         case _:

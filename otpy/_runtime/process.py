@@ -4,19 +4,27 @@ from __future__ import annotations
 
 import asyncio
 import traceback
+from functools import partial
 from typing import TYPE_CHECKING, Any, cast, final
 
 from otpy._core.protocol import ChildExited, ChildIgnored, ChildReady, ChildStartFailed
 from otpy._core.reason import Abandoned, Crashed, Exit, Ignore, Killed, Normal, Shutdown
+from otpy._runtime import signals
+from otpy._runtime.behaviour import Behaviour
+from otpy._runtime.current import CURRENT, current
 from otpy._runtime.stop import Ending
 from otpy._runtime.waiters import release, wait_among
 from otpy.errors import ChildNotReady, StartTimeout
+from otpy.reports import HookFailed
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from otpy._core.child import Child
     from otpy._core.reason import ExitReason
     from otpy._core.spec import AnySpec
     from otpy._runtime.shell import Shell
+    from otpy._runtime.signals import Monitor, Signals
     from otpy._runtime.tree import AnySupervisor
 
 
@@ -30,7 +38,7 @@ class Process:
     Attributes:
         id: Id of the child among its siblings.
         path: Ids from the root down to the child, joined by "/".
-        spec: The spec it was started by.
+        spec: The spec it was started by, or the one that has replaced it since (`reconfigure`).
         incarnation: Number of this life, from 1.
         restarts: How often the child was restarted before this life.
         last_exit: Why the life before this one ended, or did not start; None in the first. A
@@ -39,6 +47,8 @@ class Process:
             returned on entry; None before, and for other children.
         parent: The supervisor it stands under (a `Supervisor` or `DynamicSupervisor`).
         supervisor: The supervisor that this process *is*; None if it is a worker.
+        behaviour: What takes messages for it; None if it is no `GenServer` or the like.
+        signals: Its monitors and links; None if it never had any.
     """
 
     __slots__ = (
@@ -47,16 +57,19 @@ class Process:
         "_ending",
         "_exit",
         "_key",
+        "_on_exit",
         "_ready",
         "_requested",
         "_start_timer",
         "_task",
         "_waiters",
+        "behaviour",
         "incarnation",
         "last_exit",
         "parent",
         "path",
         "restarts",
+        "signals",
         "spec",
         "supervisor",
         "value",
@@ -72,6 +85,8 @@ class Process:
         self.last_exit = child.last_exit
         self.value: object = None
         self.supervisor: AnySupervisor | None = None
+        self.behaviour: Behaviour | None = None
+        self.signals: Signals | None = None
         self._key = child.key
         self._task: asyncio.Task[Any] | None = None
         self._ready = False
@@ -81,6 +96,7 @@ class Process:
         self._ending: Ending | None = None
         self._start_timer: asyncio.TimerHandle | None = None
         self._waiters: list[asyncio.Future[ExitReason]] | None = None
+        self._on_exit: dict[object, Callable[[Process, ExitReason], object]] | None = None
 
     def __repr__(self) -> str:
         """Return path, incarnation and state."""
@@ -110,6 +126,11 @@ class Process:
         return self._exit is None and (self._task is None or not self._task.done())
 
     @property
+    def exit_reason(self) -> ExitReason | None:
+        """Why it has ended; None while it is alive."""
+        return self._exit
+
+    @property
     def ready(self) -> bool:
         """Whether it is, or was, ready."""
         return self._ready
@@ -125,6 +146,35 @@ class Process:
         if self._waiters is None:
             self._waiters = []
         return await wait_among(self._waiters, self.parent.tree.loop)
+
+    def on_exit(self, callback: Callable[[Process, ExitReason], object]) -> Callable[[], object]:
+        """Call `callback(process, reason)` once, in the very moment it ends.
+
+        Before its supervisor hears of it, so that what others keep about this process is gone
+        when its replacement begins. Called at once if it has ended already. The callback must not
+        block; one that raises disturbs nobody, and is reported as `HookFailed`.
+
+        Returns:
+            A function that takes the callback back; calling it twice does no harm.
+        """
+        if self._exit is not None:
+            self._notify(callback, self._exit)
+            return lambda: None
+        if self._on_exit is None:
+            self._on_exit = {}
+        token = object()
+        self._on_exit[token] = callback
+        return partial(self._on_exit.pop, token, None)
+
+    def _notify(
+        self, callback: Callable[[Process, ExitReason], object], reason: ExitReason
+    ) -> None:
+        try:
+            callback(self, reason)
+        except Exception as error:  # noqa: BLE001 - its supervisor must hear of the end all the same
+            tree = self.parent.tree
+            now = tree.loop.time()
+            tree.report(HookFailed(path=self.path, time=now, hook=repr(callback), error=error))
 
     async def stop_requested(self) -> None:
         """Wait until this child is asked to stop, so that it can end in its own time.
@@ -145,12 +195,66 @@ class Process:
         Its supervisor sees an exit by itself with exactly that reason, and restarts it or not by
         its restart type. A process that ignores the request is cancelled again after its shutdown
         limit, then given up. Without effect on a process that has ended or is ending.
+
+        A process that traps exits (`otpy.trap_exit`) is not ended: it gets the reason as an
+        `ExitSignal`.
+
+        Source:
+            OTP `exit/2`, SIG-02. Differs: `Normal()` ends a process that does not trap too.
         """
-        self.stop(kill=False, reason=reason)
+        if not signals.trapped(self, CURRENT.get(None), reason or Shutdown()):
+            self.stop(kill=False, reason=reason)
 
     def kill(self) -> None:
-        """End it without asking; its supervisor sees `Killed`. Does not wait for it."""
+        """End it without asking; its supervisor sees `Killed`. Does not wait for it.
+
+        Cannot be trapped (SIG-02).
+        """
         self.stop(kill=True)
+
+    def monitor(self) -> Monitor:
+        """Watch it: awaiting the result gives a `Down` when it has ended (SIG-04).
+
+        Delivers exactly once; at once if it has ended already. Unlike `wait()` it watches from now
+        on, whenever it is awaited, and can be taken back with `demonitor()`.
+        """
+        return signals.Monitor(self)
+
+    def link(self, other: Process | None = None) -> None:
+        """Tie its end to that of `other`, both ways (SIG-01).
+
+        When one of them ends, the other is asked to end with the same reason, as by `exit`; unless
+        the reason is `Normal()`, or the other traps exits and gets an `ExitSignal`, or the other is
+        a supervisor, which ignores it. Of a process that has ended already, the other hears at
+        once. A stop by their own supervisor is no signal: it cannot be trapped, and reaches the
+        partner only by the end it leads to. A link holds for these two lives, and is gone when
+        either has ended.
+
+        Args:
+            other: The other side; the process of the running child if none is given.
+
+        Raises:
+            NotSupervised: If none is given and the code that is running belongs to no child.
+
+        Source:
+            OTP `link/1`, SIG-01, SIG-03. Differs: a partner is not dead at once but asked, and has
+            its shutdown limit for its clean-up (AIO-05); what is linked late sees the real reason
+            instead of `noproc`.
+        """
+        signals.link(self, other or current())
+
+    def unlink(self, other: Process | None = None) -> None:
+        """Take a link back; nothing of the other side's end is delivered any more (SIG-07).
+
+        A stop that the other side's end has begun already is not taken back.
+
+        Args:
+            other: The other side; the process of the running child if none is given.
+
+        Raises:
+            NotSupervised: If none is given and the code that is running belongs to no child.
+        """
+        signals.unlink(self, other or current())
 
     # --- for the runtime -------------------------------------------------------------------------
 
@@ -257,10 +361,7 @@ class Process:
         if error is None:
             complied = self._asked is not None and self._asked.done()
             return (self._requested if complied else None) or Normal()
-        error = _sole(error)
-        if isinstance(error, Exit):
-            return error.reason
-        return Crashed(error)
+        return reason_for(error)
 
     def end(self, reason: ExitReason) -> None:
         """It has ended, or was given up: tell its supervisor and whoever waits."""
@@ -286,12 +387,26 @@ class Process:
             self.parent.forget(self)
         if self._waiters is not None:
             release(self._waiters, reason)
+        if self.behaviour is not None:
+            self.behaviour.ended(reason)
+        signals.ended(self, reason)
+        callbacks = self._on_exit or {}
+        for token in tuple(callbacks):
+            callback = callbacks.pop(token, None)  # one before it may have taken it back
+            if callback is not None:
+                self._notify(callback, reason)
         self.parent.post(event)
 
     def abandon(self, what: str, stack: tuple[str, ...]) -> None:
         """Give it up: it refused to end."""
         self.parent.tree.gave_up_on(self, what, stack)
         self.end(Abandoned(stack))
+
+
+def reason_for(error: BaseException) -> ExitReason:
+    """Return the exit reason of a child out of which `error` came."""
+    error = _sole(error)
+    return error.reason if isinstance(error, Exit) else Crashed(error)
 
 
 def _sole(error: BaseException) -> BaseException:

@@ -17,6 +17,7 @@ from otpy._core.protocol import (
     Ready,
     Refusal,
     Reply,
+    Respec,
     SetTimer,
     ShutdownAsked,
     Start,
@@ -66,6 +67,7 @@ class Shell:
         tree: What it shares with the other supervisors of its tree.
         process: Itself as a child; None for the root.
         on_end: Called when it has ended.
+        behaviour: What a behaviour that is built on it keeps with it; None until one does.
     """
 
     def __init__(
@@ -88,6 +90,7 @@ class Shell:
         self._waiters: list[asyncio.Future[None]] = []  # for the next change of any child
         self._end_waiters: list[asyncio.Future[ExitReason]] = []
         self.on_end: Callable[[], None] | None = None
+        self.behaviour: object = None
 
     def __repr__(self) -> str:
         """Return path, phase and number of children."""
@@ -132,6 +135,10 @@ class Shell:
                     timer.cancel()
             case Hurry():
                 self._hurry(effect.child)
+            case Respec():
+                process = self._processes.get(effect.child.key)
+                if process is not None:
+                    process.spec = effect.child.spec
             case Ready():
                 self._now_ready()
             case Finish():

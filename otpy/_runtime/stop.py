@@ -2,7 +2,7 @@
 
 | step | what happens | deadline |
 |---|---|---|
-| ask | a child that called `stop_requested()` is told | its `shutdown` |
+| ask | a child that called `stop_requested()`, or has a behaviour, is told | its `shutdown` |
 | cancel | its task is cancelled | its `shutdown` if it was not asked before, else `KILL_GRACE` |
 | cancel again | it is cancelled once more, for good measure | `KILL_GRACE` |
 | abandon | it is given up and reported, with its stack | – |
@@ -55,7 +55,7 @@ class Ending:
             steps: list[tuple[Callable[[], None], float | None]] = [(self._kill, KILL_GRACE)]
         elif process.supervisor is not None:
             steps = [(self._ask, limit), (self._kill, None)]
-        elif process.asked is not None:
+        elif process.asked is not None or process.behaviour is not None:
             steps = [(self._ask, limit), (self._cut, KILL_GRACE)]
         else:
             steps = [(self._cancel, limit)]
@@ -118,6 +118,8 @@ class Ending:
         process = self._process
         if process.supervisor is not None:
             process.supervisor.shut_down(process.requested)
+        elif process.behaviour is not None:
+            process.behaviour.stop(process.requested)
         elif process.asked is not None and not process.asked.done():
             process.asked.set_result(None)
 

@@ -7,6 +7,7 @@ from collections.abc import AsyncGenerator, Iterator, MutableMapping
 from typing import Any
 
 import pytest
+import structlog
 from structlog.testing import capture_logs
 
 from tests.runtime.children import Journal, Recorder
@@ -17,6 +18,7 @@ def logs() -> Iterator[list[MutableMapping[str, Any]]]:
     """What was logged, instead of a drawing of each traceback on the terminal."""
     with capture_logs() as entries:
         yield entries
+    structlog.reset_defaults()  # else it stays configured, and later tests print their logs
 
 
 @pytest.fixture

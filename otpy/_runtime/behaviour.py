@@ -1,0 +1,24 @@
+"""What the runtime knows of a behaviour, such as `GenServer`: it is told two things."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from otpy._core.reason import ExitReason
+
+
+class Behaviour(Protocol):
+    """Takes messages for a process, and is told of its stop and of its end."""
+
+    def stop(self, reason: ExitReason) -> None:
+        """Be asked to end with `reason`; the shutdown limit runs from now on.
+
+        The behaviour is asked by this instead of by cancelling its task, so that it can finish
+        what it is doing. When the limit is over its task is cancelled all the same.
+        """
+        ...
+
+    def ended(self, reason: ExitReason) -> None:
+        """The process has ended, or was given up: whoever waits for an answer gets none."""
+        ...

@@ -1,0 +1,336 @@
+"""What processes tell each other about their ends: monitors, links and exit signals.
+
+| rule | what happens |
+|---|---|
+| SIG-01 | a link works both ways; the end of one side is a signal to the other |
+| SIG-02 | `Process.exit(reason)` is a signal to a process that traps exits, else it ends it |
+| SIG-04 | a monitor works one way, and delivers exactly once, also about what is dead already |
+| SIG-05 | notices come in the order of the ends; about one, monitors before links |
+| SIG-07 | after `demonitor` and `unlink` nothing is delivered, what lay unread is taken back |
+
+A process carries a `Signals` only once somebody monitors it, links it or traps. Every notice is
+given in `Process.end`, before the supervisor hears of the end: who watches a child learns of its
+end before its next life begins. No notice runs anybody's code: it resolves a future, fills a queue
+or begins a stop.
+
+A supervisor that stops its child sends no signal (AIO-09): trapping exits does not keep a child
+from being told to stop, and the limits of `stop.py` hold for it as for every other.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING, Protocol, TypeAlias, final
+
+from attrs import frozen
+
+from otpy._core.reason import Abandoned, Killed, Normal
+from otpy._runtime.current import CURRENT, current
+from otpy._runtime.waiters import release, wait_among
+from otpy.errors import Demonitored
+
+if TYPE_CHECKING:
+    import asyncio
+    from collections.abc import Callable, Generator
+
+    from otpy._core.reason import ExitReason
+    from otpy._runtime.process import Process
+
+
+@final
+@frozen
+class Down:
+    """A monitored process has ended.
+
+    Attributes:
+        process: Which.
+        reason: Why. The real reason also if it was dead before it was monitored, where OTP can
+            only say `noproc` (SIG-04).
+    """
+
+    process: Process
+    reason: ExitReason
+
+
+@final
+@frozen
+class ExitSignal:
+    """What a process that traps exits gets instead of being ended.
+
+    Attributes:
+        process: Who sent it: the linked process that ended, or the one whose code called
+            `Process.exit`; None if that was code outside of any tree.
+        reason: Why the linked process ended, or the reason it was asked to end with.
+    """
+
+    process: Process | None
+    reason: ExitReason
+
+
+Notice: TypeAlias = Down | ExitSignal
+
+
+class Inbox(Protocol):
+    """Where notices go: the mailbox of a behaviour, or `ExitSignals`."""
+
+    def deliver(self, notice: Notice) -> None:
+        """Take `notice`; it must not run anybody's code."""
+        ...
+
+    def discard(self, unwanted: Callable[[object], bool]) -> None:
+        """Take back every notice that lies unread and is `unwanted`."""
+        ...
+
+
+@final
+class Signals:
+    """Who wants to hear of the end of one process, and what it does with exit signals itself.
+
+    Attributes:
+        monitors: Its monitors, oldest first.
+        links: The processes it is linked to, oldest first.
+        watching: The monitors that its own code made, as far as they wait.
+        inbox: Where exit signals go; None if they end it.
+    """
+
+    __slots__ = ("inbox", "links", "monitors", "watching")
+
+    def __init__(self) -> None:
+        """Want nothing yet."""
+        self.monitors: dict[Monitor, None] = {}
+        self.links: dict[Process, None] = {}
+        self.watching: dict[Monitor, None] = {}
+        self.inbox: Inbox | None = None
+
+
+@final
+class Monitor:
+    """A one-way watch over one process: `down = await process.monitor()`.
+
+    Awaiting it gives the `Down` as soon as the process has ended; it may be awaited by many and
+    again, and always gives the same one. Cancelling the wait leaves the monitor as it is. It
+    belongs to the child whose code made it, and is taken back when that ends.
+
+    Attributes:
+        process: The process it watches.
+    """
+
+    __slots__ = ("_down", "_inbox", "_owner", "_removed", "_waiters", "process")
+
+    def __init__(self, process: Process, inbox: Inbox | None = None) -> None:
+        """Watch `process`; hand the notice to `inbox` if there is one, else keep it."""
+        self.process = process
+        self._owner = CURRENT.get(None)
+        self._inbox = inbox
+        self._down: Down | None = None
+        self._removed = False
+        self._waiters: list[asyncio.Future[Down | None]] | None = None
+        reason = process.exit_reason
+        if reason is None:
+            signals_of(process).monitors[self] = None
+            if self._owner is not None and self._owner.alive:
+                signals_of(self._owner).watching[self] = None
+        else:
+            self.notify(reason)
+
+    def __repr__(self) -> str:
+        """Return the path and whether the notice has been given."""
+        state = "removed" if self._removed else "waiting" if self._down is None else "down"
+        return f"<Monitor {self.process.path!r} {state}>"
+
+    def __await__(self) -> Generator[object, None, Down]:
+        """Wait for the end of the process.
+
+        Raises:
+            Demonitored: If the monitor was removed, before or meanwhile.
+        """
+        return self._wait().__await__()
+
+    async def _wait(self) -> Down:
+        if self._down is None and not self._removed:
+            if self._waiters is None:
+                self._waiters = []
+            await wait_among(self._waiters, self.process.parent.tree.loop)
+        if self._down is None:
+            raise Demonitored(self.process.path)
+        return self._down
+
+    def demonitor(self) -> None:
+        """Take the watch back: from now on nothing is delivered (SIG-07).
+
+        A notice that lies unread in the mailbox of a behaviour is taken back too, and whoever
+        awaits this gets `Demonitored`. Calling it again does no harm.
+        """
+        self._removed = True
+        if self.process.signals is not None:
+            self.process.signals.monitors.pop(self, None)
+        self._let_go()
+        if self._inbox is not None and self._down is not None:
+            mine = self._down
+            self._inbox.discard(lambda notice: notice is mine)
+        self._down = None
+        if self._waiters is not None:
+            release(self._waiters, None)
+
+    def notify(self, reason: ExitReason) -> None:
+        """The process has ended, for the one and only time."""
+        self._down = Down(self.process, reason)
+        self._let_go()
+        if self._inbox is not None:
+            self._inbox.deliver(self._down)
+        if self._waiters is not None:
+            release(self._waiters, self._down)
+
+    def _let_go(self) -> None:
+        if self._owner is not None and self._owner.signals is not None:
+            self._owner.signals.watching.pop(self, None)
+
+
+@final
+class ExitSignals:
+    """The exit signals of a process that traps them: `async for signal in otpy.trap_exit()`.
+
+    Never ends by itself. One reader at a time gets each signal; several share them.
+    """
+
+    __slots__ = ("_loop", "_unread", "_waiters")
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Hold nothing yet; waiting happens in `loop`."""
+        self._loop = loop
+        self._unread: deque[ExitSignal] = deque()
+        self._waiters: list[asyncio.Future[None]] = []
+
+    def __aiter__(self) -> ExitSignals:
+        """Iterate over the signals, oldest first."""
+        return self
+
+    async def __anext__(self) -> ExitSignal:
+        """Return the next signal."""
+        return await self.get()
+
+    async def get(self) -> ExitSignal:
+        """Wait for the next signal; cancelling the wait loses none."""
+        while not self._unread:
+            await wait_among(self._waiters, self._loop)
+        return self._unread.popleft()
+
+    def deliver(self, notice: Notice) -> None:
+        """Keep `notice` for the reader; for the runtime."""
+        if isinstance(notice, ExitSignal):
+            self._unread.append(notice)
+            release(self._waiters, None)
+
+    def discard(self, unwanted: Callable[[object], bool]) -> None:
+        """Take back what is `unwanted`; for the runtime."""
+        kept = [notice for notice in self._unread if not unwanted(notice)]
+        self._unread.clear()
+        self._unread.extend(kept)
+
+
+def trap_exit() -> ExitSignals:
+    """Let the running child take exit signals as values instead of being ended by them.
+
+    From now on, the end of a linked process, whatever its reason, and `exit()` of this child's
+    process by anybody arrive as `ExitSignal`. Its supervisor stops it all the same, and `kill()`
+    and cancellation cannot be trapped (SIG-01, SIG-02). There is no way back within a life, and
+    each life begins without. Call it in the child, before it links; a second call returns the
+    same object. A `GenServer` uses `self.trap_exit()` instead.
+
+    Raises:
+        NotSupervised: If no supervisor started the code that is running.
+        RuntimeError: If the signals of this process go to `handle_info` already, or should.
+
+    Source:
+        OTP `process_flag(trap_exit, true)`. Differs: only a supervisor's request to stop ends a
+        trapping process in OTP too, but there it arrives as a message.
+    """
+    process = current()
+    if process.behaviour is not None:
+        msg = f"{process.path}: a GenServer traps exits by self.trap_exit()"
+        raise RuntimeError(msg)
+    signals = signals_of(process)
+    if signals.inbox is None:
+        signals.inbox = ExitSignals(process.parent.tree.loop)
+    assert isinstance(signals.inbox, ExitSignals)  # noqa: S101 - behaviours were refused above
+    return signals.inbox
+
+
+def signals_of(process: Process) -> Signals:
+    """Return the signals of `process`, made on first use."""
+    if process.signals is None:
+        process.signals = Signals()
+    return process.signals
+
+
+def link(one: Process, other: Process) -> None:
+    """Let each hear of the other's end; of one that is dead, now (SIG-01, SIG-04)."""
+    if one is other:
+        return
+    ends = one.exit_reason, other.exit_reason
+    if ends == (None, None):
+        signals_of(one).links[other] = None
+        signals_of(other).links[one] = None
+    elif ends[0] is not None:
+        _send(other, one, ends[0])
+    elif ends[1] is not None:
+        _send(one, other, ends[1])
+
+
+def unlink(one: Process, other: Process) -> None:
+    """Let neither hear of the other's end; take back what lies unread (SIG-07)."""
+    for mine, partner in ((one, other), (other, one)):
+        signals, end = mine.signals, partner.exit_reason
+        if signals is None:
+            continue
+        signals.links.pop(partner, None)
+        if signals.inbox is not None and end is not None:
+            signals.inbox.discard(_is_signal_of(partner, end))
+
+
+def _is_signal_of(partner: Process, end: ExitReason) -> Callable[[object], bool]:
+    def matches(notice: object) -> bool:
+        # By identity: an `exit(reason)` that the partner sent before it died is another object.
+        if not isinstance(notice, ExitSignal):
+            return False
+        return notice.process is partner and notice.reason is end
+
+    return matches
+
+
+def trapped(process: Process, sender: Process | None, reason: ExitReason) -> bool:
+    """Give `process` an exit signal as a value, if it traps them; say whether it does."""
+    signals = process.signals
+    if signals is None or signals.inbox is None or not process.alive:
+        return False
+    signals.inbox.deliver(ExitSignal(sender, reason))
+    return True
+
+
+def ended(process: Process, reason: ExitReason) -> None:
+    """`process` has ended: give every notice that is due."""
+    signals = process.signals
+    if signals is None:
+        return
+    monitors, links = list(signals.monitors), list(signals.links)
+    signals.monitors.clear()
+    signals.links.clear()
+    for monitor in list(signals.watching):
+        monitor.demonitor()
+    for monitor in monitors:
+        monitor.notify(reason)
+    for partner in links:
+        if partner.signals is not None:
+            partner.signals.links.pop(process, None)
+        _send(partner, process, reason)
+
+
+def _send(to: Process, partner: Process, reason: ExitReason) -> None:
+    """Send the link signal of a partner that ended (SIG-01, SIG-03).
+
+    A supervisor takes no notice, as in OTP, where it traps exits and ignores those of strangers
+    (SUP-406). `Abandoned` ends a partner with `Killed`: the partner itself did not refuse.
+    """
+    if trapped(to, partner, reason) or to.supervisor is not None or isinstance(reason, Normal):
+        return
+    to.stop(kill=False, reason=Killed() if isinstance(reason, Abandoned) else reason)

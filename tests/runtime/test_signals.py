@@ -1,0 +1,450 @@
+"""Monitors, links and exit signals between processes."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+
+import pytest
+
+import otpy
+from otpy import (
+    ChildSpec,
+    Crashed,
+    Down,
+    ExitReason,
+    ExitSignal,
+    ExitSignals,
+    Killed,
+    Monitor,
+    Normal,
+    Process,
+    Restart,
+    Shutdown,
+    Supervisor,
+    SupervisorSpec,
+)
+from otpy.errors import Demonitored, NotSupervised
+from otpy.reports import ChildStopped
+from otpy.testing import MockClock
+from tests.runtime.children import Boom, Journal, Recorder, forever, stubborn, turns
+
+CRASH = Crashed(Boom("linked"))
+REASONS = [Normal(), Shutdown(), Shutdown("why"), Killed(), CRASH]
+
+
+def tree(*ids: str) -> SupervisorSpec:
+    """Return a tree of children that run for ever and are not restarted."""
+    return SupervisorSpec("app", [mortal(name) for name in ids])
+
+
+def mortal(id: str) -> ChildSpec:
+    return ChildSpec(id, forever, restart=Restart.TEMPORARY)
+
+
+class Trapper:
+    """A child that traps exits and keeps what it gets."""
+
+    def __init__(self) -> None:
+        self.got: list[ExitSignal] = []
+        self.signals: ExitSignals | None = None
+
+    async def run(self) -> None:
+        self.signals = otpy.trap_exit()
+        assert otpy.trap_exit() is self.signals
+        async for signal in self.signals:
+            self.got.append(signal)
+
+    def spec(self, id: str = "trapper") -> ChildSpec:
+        return ChildSpec(id, self.run, restart=Restart.TEMPORARY)
+
+
+class TestMonitors:
+    @pytest.mark.parametrize("reason", REASONS, ids=str)
+    async def test_the_end_is_told_once_with_its_reason(self, reason: ExitReason) -> None:
+        """SIG-04: every monitor gets one `Down`, always the same, whatever the reason."""
+        async with otpy.start(tree("a"), hooks=()) as app:
+            process = app.child("a")
+            first, second = process.monitor(), process.monitor()
+            waiting = asyncio.ensure_future(_value(first))
+            await turns(2)
+            assert not waiting.done()
+            process.exit(reason)
+            assert await waiting == Down(process, reason)
+            assert await second is await second
+            assert "down" in repr(second)
+
+    async def test_what_is_dead_already_is_told_at_once(self) -> None:
+        """SIG-04: a late monitor delivers at once, with the real reason instead of `noproc`."""
+        async with otpy.start(tree("a"), hooks=()) as app:
+            process = app.child("a")
+            process.exit(CRASH)
+            await process.wait()
+            assert process.exit_reason == CRASH
+            assert await process.monitor() == Down(process, CRASH)
+            assert process.signals is None
+
+    async def test_a_monitor_taken_back_delivers_nothing(self) -> None:
+        """SIG-07: not later, and not what had been delivered; who waits is told."""
+        async with otpy.start(tree("a"), hooks=()) as app:
+            process = app.child("a")
+            monitor, kept = process.monitor(), process.monitor()
+            waiting = asyncio.ensure_future(_value(monitor))
+            await turns(1)
+            monitor.demonitor()
+            monitor.demonitor()
+            with pytest.raises(Demonitored, match="app/a"):
+                await waiting
+            process.kill()
+            assert (await kept).reason == Killed()
+            kept.demonitor()
+            for gone in (monitor, kept):
+                assert "removed" in repr(gone)
+                with pytest.raises(Demonitored):
+                    await gone
+
+    async def test_a_cancelled_wait_leaves_the_monitor_as_it_is(self, clock: MockClock) -> None:
+        """It can be awaited again."""
+        async with otpy.start(tree("a"), hooks=()) as app:
+            monitor = app.child("a").monitor()
+            assert "waiting" in repr(monitor)
+            with pytest.raises(TimeoutError):
+                async with asyncio.timeout(1):
+                    await monitor
+            app.child("a").exit(Shutdown("x"))
+            assert (await monitor).reason == Shutdown("x")
+
+    async def test_a_supervisor_can_be_monitored(self) -> None:
+        """It is a process too."""
+        inner = SupervisorSpec("in", [mortal("a")], restart=Restart.TEMPORARY)
+        async with otpy.start(SupervisorSpec("app", [inner]), hooks=()) as app:
+            monitor = app.child("in").monitor()
+            app.child("in").exit(Shutdown("enough"))
+            assert (await monitor).reason == Shutdown("enough")
+
+    async def test_an_abandoned_process_is_told_of_once(
+        self, clock: MockClock, release: asyncio.Event
+    ) -> None:
+        """It counts as down when it is given up, and its real end later is no news."""
+        spec = ChildSpec("s", stubborn, (release,), restart=Restart.TEMPORARY, shutdown=1)
+        async with otpy.start(SupervisorSpec("app", [spec]), hooks=()) as app:
+            monitor = app.child("s").monitor()
+            await turns(2)
+            app.child("s").exit()
+            down = await monitor
+            assert isinstance(down.reason, otpy.Abandoned)
+            release.set()
+            await turns(5)
+            assert await monitor is down
+
+    async def test_notices_come_in_the_order_of_the_ends(self) -> None:
+        """SIG-05: of several processes in order of their ends, of one in order of monitoring."""
+        order: list[str] = []
+
+        async def note(monitor: Monitor, name: str) -> None:
+            await monitor
+            order.append(name)
+
+        async with otpy.start(tree("a", "b", "c"), hooks=()) as app:
+            tasks = [
+                asyncio.ensure_future(note(app.child(name).monitor(), f"{name}{n}"))
+                for name in "abc"
+                for n in (1, 2)
+            ]
+            await turns(2)
+            for name in "cab":
+                app.child(name).exit()
+            await asyncio.gather(*tasks)
+        assert order == ["c1", "c2", "a1", "a2", "b1", "b2"]
+
+    async def test_the_end_is_told_before_the_next_life_begins(self, reports: Recorder) -> None:
+        """Who watches a child never sees its next life first."""
+        async with otpy.start(SupervisorSpec("app", [ChildSpec("a", forever)]), hooks=()) as app:
+            process = app.child("a")
+            monitor = process.monitor()
+            seen: list[object] = []
+            app.subscribe(lambda report: seen.append((report.event, repr(monitor))))
+            process.kill()
+            await app.wait_for_restart("a", after=1)
+            assert seen[0] == ("child.exited", "<Monitor 'app/a' down>")
+
+
+class TestLinks:
+    @pytest.mark.parametrize("reason", REASONS, ids=str)
+    @pytest.mark.parametrize("who", ["a", "b"])
+    async def test_an_end_takes_the_partner_with_it_unless_it_is_normal(
+        self, reason: ExitReason, who: str
+    ) -> None:
+        """SIG-01: both ways and with the same reason; `Normal` alone is ignored."""
+        async with otpy.start(tree("a", "b"), hooks=()) as app:
+            partner = app.child("b" if who == "a" else "a")
+            app.child("a").link(app.child("b"))
+            await turns(1)
+            app.child(who).exit(reason)
+            await turns(5)
+            assert partner.exit_reason == (None if reason == Normal() else reason)
+
+    async def test_the_other_side_is_the_running_child(self) -> None:
+        """`process.link()` ties the caller, and `process.unlink()` unties it."""
+
+        async def child() -> None:
+            parent = otpy.current().parent
+            assert isinstance(parent, Supervisor)
+            parent.child("a").link()
+            parent.child("b").link()
+            parent.child("b").unlink()
+            await forever()
+
+        spec = ChildSpec("c", child, restart=Restart.TEMPORARY)
+        async with otpy.start(SupervisorSpec("app", [mortal("a"), mortal("b"), spec])) as app:
+            process = app.child("c")
+            await turns(2)
+            app.child("b").kill()
+            await turns(3)
+            assert process.alive
+            app.child("a").kill()
+            assert await process.wait() == Killed()
+            with pytest.raises(NotSupervised):
+                process.link()
+            with pytest.raises(NotSupervised):
+                process.unlink()
+
+    @pytest.mark.parametrize("dead_first", [True, False])
+    async def test_linking_to_the_dead_delivers_at_once(self, dead_first: bool) -> None:
+        """SIG-04: with its real reason, whichever side is dead."""
+        async with otpy.start(tree("a", "b"), hooks=()) as app:
+            dead, alive = app.child("a"), app.child("b")
+            await turns(1)
+            dead.exit(CRASH)
+            await dead.wait()
+            if dead_first:
+                dead.link(alive)
+            else:
+                alive.link(dead)
+            assert await alive.wait() == CRASH
+            alive.link(dead)  # both dead: nothing to tell
+
+    async def test_a_process_is_never_linked_to_itself(self) -> None:
+        """It is no partner of its own."""
+        async with otpy.start(tree("a"), hooks=()) as app:
+            app.child("a").link(app.child("a"))
+            assert app.child("a").signals is None
+
+    async def test_links_form_chains_and_cycles(self) -> None:
+        """One crash ends everyone who is tied to it, over any number of steps, once."""
+        names = [f"p{n}" for n in range(50)]
+        async with otpy.start(tree(*names), hooks=()) as app:
+            processes = [app.child(name) for name in names]
+            for one, other in zip(processes, processes[1:] + processes[:1], strict=True):
+                one.link(other)
+            await turns(1)
+            processes[7].exit(CRASH)
+            assert {await process.wait() for process in processes} == {CRASH}
+            assert all(not process.signals.links for process in processes if process.signals)
+
+    async def test_a_link_taken_back_delivers_nothing(self) -> None:
+        """SIG-07: nor does unlinking strangers do harm."""
+        async with otpy.start(tree("a", "b"), hooks=()) as app:
+            a, b = app.child("a"), app.child("b")
+            b.unlink(a)
+            a.link(b)
+            b.unlink(a)
+            a.kill()
+            await turns(5)
+            assert b.alive
+
+    async def test_a_partner_gets_its_time_to_clean_up(self, clock: MockClock) -> None:
+        """AIO-05: the signal asks, and the shutdown limit bounds the clean-up."""
+
+        async def slow() -> None:
+            try:
+                await forever()
+            finally:
+                await asyncio.sleep(3)
+
+        spec = ChildSpec("slow", slow, restart=Restart.TEMPORARY)
+        async with otpy.start(SupervisorSpec("app", [mortal("a"), spec]), hooks=()) as app:
+            process = app.child("slow")
+            process.link(app.child("a"))
+            await turns(1)
+            app.child("a").exit(CRASH)
+            assert await process.wait() == CRASH
+            assert clock.now == 3
+
+    async def test_supervisors_ignore_the_end_of_what_they_are_linked_to(self) -> None:
+        """SUP-406: but their own end takes the partner with it."""
+        inner = SupervisorSpec("in", [mortal("x")], restart=Restart.TEMPORARY)
+        spec = SupervisorSpec("app", [mortal("a"), mortal("b"), inner])
+        async with otpy.start(spec, hooks=()) as app:
+            sup, a, b = app.child("in"), app.child("a"), app.child("b")
+            sup.link(a)
+            sup.link(b)
+            a.exit(CRASH)
+            await turns(5)
+            assert sup.alive
+            sup.exit(Shutdown("over"))
+            assert await b.wait() == Shutdown("over")
+
+    async def test_the_partner_of_the_abandoned_is_killed(
+        self, clock: MockClock, release: asyncio.Event
+    ) -> None:
+        """It did not refuse itself, and so its reason does not say so."""
+        spec = ChildSpec("s", stubborn, (release,), restart=Restart.TEMPORARY, shutdown=1)
+        async with otpy.start(SupervisorSpec("app", [spec, mortal("a")]), hooks=()) as app:
+            partner = app.child("a")
+            app.child("s").link(partner)
+            await turns(2)
+            app.child("s").exit()
+            assert await partner.wait() == Killed()
+
+    async def test_a_linked_sibling_is_restarted_by_its_type(self) -> None:
+        """The supervisor sees two ends by themselves, and restarts both."""
+        spec = SupervisorSpec("app", [ChildSpec("a", forever), ChildSpec("b", forever)])
+        async with otpy.start(spec, hooks=()) as app:
+            app.child("a").link(app.child("b"))
+            app.child("a").exit(CRASH)
+            b = await app.wait_for_restart("b", after=1)
+            assert b.last_exit == CRASH
+            assert b.signals is None
+
+    async def test_a_stop_by_the_supervisor_ends_linked_children_in_order(
+        self, journal: Journal, reports: Recorder
+    ) -> None:
+        """A link changes who ends when, not that everything ends in good order."""
+        async with otpy.start(journal.tree("a", "b", "c"), hooks=[reports]) as app:
+            app.child("a").link(app.child("c"))
+            await turns(1)
+        assert journal.lines[:3] == ["+a", "+b", "+c"]
+        assert sorted(journal.lines[3:]) == ["-a", "-b", "-c"]
+        assert {r.context for r in reports.of(ChildStopped)} == {None}
+
+
+class TestTrapping:
+    @pytest.mark.parametrize("reason", REASONS, ids=str)
+    async def test_the_end_of_a_partner_is_a_value(self, reason: ExitReason) -> None:
+        """SIG-01, SIG-03: whatever the reason, `Normal` and `Killed` too; nobody ends."""
+        trapper = Trapper()
+        async with otpy.start(SupervisorSpec("app", [mortal("a"), trapper.spec()])) as app:
+            await turns(1)
+            partner = app.child("a")
+            partner.link(app.child("trapper"))
+            partner.exit(reason)
+            await partner.wait()
+            await turns(1)
+            assert trapper.got == [ExitSignal(partner, reason)]
+            assert app.child("trapper").alive
+
+    async def test_linking_to_the_dead_is_a_value_at_once(self) -> None:
+        """SIG-04: with the real reason."""
+        trapper = Trapper()
+        async with otpy.start(SupervisorSpec("app", [mortal("a"), trapper.spec()])) as app:
+            dead = app.child("a")
+            dead.kill()
+            await dead.wait()
+            app.child("trapper").link(dead)
+            await turns(2)
+            assert trapper.got == [ExitSignal(dead, Killed())]
+
+    async def test_an_exit_request_is_a_value_with_its_sender(self) -> None:
+        """SIG-02: from another child, from outside of the tree, and from itself."""
+        trapper = Trapper()
+
+        async def sender() -> None:
+            app = otpy.current().parent
+            assert isinstance(app, Supervisor)
+            app.child("trapper").exit(Shutdown("please"))
+            await forever()
+
+        spec = SupervisorSpec("app", [trapper.spec(), ChildSpec("s", sender)])
+        async with otpy.start(spec, hooks=()) as app:
+            await turns(3)
+            app.child("trapper").exit()
+            await turns(2)
+            assert trapper.got == [
+                ExitSignal(app.child("s"), Shutdown("please")),
+                ExitSignal(None, Shutdown()),
+            ]
+
+    async def test_kill_cannot_be_trapped(self) -> None:
+        """SIG-02: it ends the process."""
+        trapper = Trapper()
+        async with otpy.start(SupervisorSpec("app", [trapper.spec()]), hooks=()) as app:
+            await turns(2)
+            process = app.child("trapper")
+            process.kill()
+            assert await process.wait() == Killed()
+            process.exit()
+            assert trapper.got == []
+
+    async def test_the_supervisor_stops_a_trapping_child_all_the_same(
+        self, reports: Recorder
+    ) -> None:
+        """AIO-09: its own stop is no signal."""
+        trapper = Trapper()
+        async with otpy.start(SupervisorSpec("app", [trapper.spec()]), hooks=[reports]) as app:
+            await turns(2)
+            await app.terminate_child("trapper")
+            assert reports.one(ChildStopped).reason == Shutdown()
+        assert trapper.got == []
+
+    async def test_unlinking_takes_back_what_lies_unread(self) -> None:
+        """SIG-07: of that partner and of that link only."""
+        ready: list[ExitSignals] = []
+
+        async def child() -> None:
+            ready.append(otpy.trap_exit())
+            await forever()
+
+        specs = [mortal("a"), mortal("b"), ChildSpec("c", child)]
+        async with otpy.start(SupervisorSpec("app", specs), hooks=()) as app:
+            await turns(1)
+            a, b, c = (app.child(name) for name in "abc")
+            c.link(a)
+            c.link(b)
+            for process in (a, b):
+                process.exit(Shutdown("same"))
+                await process.wait()
+            c.exit(Shutdown("same"))
+            c.unlink(a)
+            got = [await ready[0].get(), await ready[0].get()]
+            assert got == [ExitSignal(b, Shutdown("same")), ExitSignal(None, Shutdown("same"))]
+            with pytest.raises(TimeoutError):
+                async with asyncio.timeout(1):
+                    await ready[0].get()
+
+    async def test_only_children_trap(self) -> None:
+        """Code outside of a tree has no process."""
+        with pytest.raises(NotSupervised):
+            otpy.trap_exit()
+
+    async def test_each_life_begins_without(self) -> None:
+        """A restarted child traps only if it says so again."""
+        lives: list[Process] = []
+
+        async def child() -> None:
+            lives.append(otpy.current())
+            if len(lives) == 1:
+                otpy.trap_exit()
+                raise Boom
+            await forever()
+
+        async with otpy.start(SupervisorSpec("app", [ChildSpec("c", child)]), hooks=()) as app:
+            second = await app.wait_for_restart("c", after=1)
+            await turns(1)
+            second.exit(Shutdown("x"))
+            assert await second.wait() == Shutdown("x")
+
+
+async def test_nothing_is_made_until_it_is_used() -> None:
+    """A process that nobody watches carries no signals."""
+    async with otpy.start(tree("a"), hooks=()) as app:
+        process = app.child("a")
+        process.unlink(app.child("a"))
+        process.exit()
+        with suppress(asyncio.CancelledError):
+            await process.wait()
+        assert process.signals is None
+
+
+async def _value(monitor: Monitor) -> Down:
+    return await monitor
