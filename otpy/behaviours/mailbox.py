@@ -1,0 +1,215 @@
+"""Messages to a server, and the queue in which they wait."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar, final
+
+from otpy._runtime.current import CURRENT
+from otpy.behaviours.results import TIMEOUT
+
+if TYPE_CHECKING:
+    import asyncio
+    from collections.abc import Callable
+
+    from otpy._core.reason import ExitReason
+    from otpy._runtime.process import Process
+    from otpy._runtime.signals import Notice
+    from otpy.errors import ChildError
+
+ReplyT = TypeVar("ReplyT")
+
+
+class Question:
+    """Somebody waits for an answer; it comes once, and later ones are dropped (GEN-14)."""
+
+    __slots__ = ("error", "future")
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Wait in `loop`."""
+        self.future: asyncio.Future[Any] = loop.create_future()
+        self.error: ChildError | None = None
+
+    def answer(self, value: object) -> None:
+        """Answer, unless there was an answer before or nobody waits any more."""
+        if not self.future.done():
+            self.future.set_result(value)
+
+    def fail(self, error: ChildError) -> None:
+        """Answer that there will be no answer."""
+        if not self.future.done():
+            self.error = error  # not the future's exception: that complains if nobody looks
+            self.future.set_result(None)
+
+
+@final
+class Caller(Question, Generic[ReplyT]):
+    """Who called a server, so that it can reply later than its callback returns (GEN-17).
+
+    Attributes:
+        process: The process whose code called; None if it was called from outside of any tree.
+        request: What was asked.
+    """
+
+    __slots__ = ("process", "request")
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, request: object) -> None:
+        """Wait in `loop` for the reply to `request`; for `ServerRef.call`."""
+        super().__init__(loop)
+        self.process: Process | None = CURRENT.get(None)
+        self.request = request
+
+    def __repr__(self) -> str:
+        """Return who asks."""
+        who = "outside" if self.process is None else repr(self.process.path)
+        return f"<Caller {who}{' answered' if self.future.done() else ''}>"
+
+    def reply(self, value: ReplyT) -> None:
+        """Give the caller its reply, from any task, before or after `handle_call` has returned.
+
+        The first reply counts; one to a caller that timed out or was cancelled is dropped.
+        """
+        self.answer(value)
+
+
+@final
+class Control(Question):
+    """A system message: something to do with the server itself, also while it is suspended."""
+
+    __slots__ = ("action",)
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, action: Callable[[], object]) -> None:
+        """Wait in `loop` until the server has performed `action` between two messages."""
+        super().__init__(loop)
+        self.action = action
+
+
+@final
+class Continue:
+    """What a callback wants to go on with; never waits in the mailbox, comes before all of it."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: object) -> None:
+        """Carry `value`."""
+        self.value = value
+
+
+@final
+class Cast:
+    """A request without a reply."""
+
+    __slots__ = ("request",)
+
+    def __init__(self, request: object) -> None:
+        """Carry `request`."""
+        self.request = request
+
+
+@final
+class Info:
+    """Any other message."""
+
+    __slots__ = ("message",)
+
+    def __init__(self, message: object) -> None:
+        """Carry `message`."""
+        self.message = message
+
+
+@final
+class StopAsked:
+    """The server is to end with `reason`."""
+
+    __slots__ = ("reason",)
+
+    def __init__(self, reason: ExitReason) -> None:
+        """Carry `reason`."""
+        self.reason = reason
+
+
+Message: TypeAlias = Caller[Any] | Control | Cast | Info | StopAsked
+
+
+@final
+class Mailbox:
+    """The messages of one server, in order of arrival (GEN-08). One reader.
+
+    The queue is made for the first message: a server that nobody talks to has none.
+    """
+
+    __slots__ = ("_held", "_loop", "_queue", "_waiter")
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Hold nothing yet; the reader waits in `loop`."""
+        self._loop = loop
+        self._queue: deque[Message] | None = None
+        self._held: deque[Message] | None = None  # what came while suspended; None if it is not
+        self._waiter: asyncio.Future[None] | None = None
+
+    def put(self, message: Message) -> None:
+        """Add `message`, and wake the reader."""
+        if self._queue is None:
+            self._queue = deque()
+        self._queue.append(message)
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+    async def take(self, timeout: float | None) -> Message:
+        """Return the next message; `Info(TIMEOUT)` if none comes for `timeout` seconds.
+
+        While suspended only system messages and the request to stop are handed out; the others
+        keep their place, and no time runs.
+        """
+        while True:
+            message = self._next()
+            if message is not None:
+                return message
+            await self._wait(timeout if self._held is None else None)
+
+    def _next(self) -> Message | None:
+        queue = self._queue
+        while queue:
+            message = queue.popleft()
+            if self._held is None or isinstance(message, Control | StopAsked):
+                return message
+            self._held.append(message)
+        return None
+
+    async def _wait(self, timeout: float | None) -> None:
+        waiter = self._waiter = self._loop.create_future()
+        timer = None if timeout is None else self._loop.call_later(timeout, self._idle, waiter)
+        try:
+            await waiter
+        finally:
+            self._waiter = None
+            if timer is not None:
+                timer.cancel()
+
+    def _idle(self, waiter: asyncio.Future[None]) -> None:
+        if not waiter.done():  # else a message came in this very turn, and cancels the timeout
+            self.put(Info(TIMEOUT))
+
+    def suspend(self) -> None:
+        """Hold back everything but system messages and the request to stop."""
+        if self._held is None:
+            self._held = deque()
+
+    def resume(self) -> None:
+        """Hand out what was held back, before what came later."""
+        held, self._held = self._held, None
+        if held:
+            assert self._queue is not None  # noqa: S101 - what is held came through it
+            self._queue.extendleft(reversed(held))
+
+    def deliver(self, notice: Notice) -> None:
+        """Take a notice of the runtime, for `handle_info`."""
+        self.put(Info(notice))
+
+    def discard(self, unwanted: Callable[[object], bool]) -> None:
+        """Take back the notices that lie unread and are `unwanted` (SIG-07)."""
+        for queue in (self._queue, self._held):
+            if queue:
+                kept = [m for m in queue if not (isinstance(m, Info) and unwanted(m.message))]
+                queue.clear()
+                queue.extend(kept)

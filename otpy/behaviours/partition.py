@@ -1,0 +1,237 @@
+"""`PartitionSupervisor`: several children of one kind, and a stable choice among them."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import zlib
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, TypeAlias, cast, final
+
+from attrs import evolve, field, frozen
+
+from otpy._core.checks import check_kind, refuse
+from otpy._core.reason import Restart
+from otpy._core.spec import INFINITY, AnySpec, ChildSpec, Strategy, SupervisorSpec
+from otpy._runtime.process import Process
+from otpy._runtime.supervisor import Supervisor
+from otpy.errors import ChildRestarting, ChildRunning, NotRunning, PartitionError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from otpy._core.backoff import Backoff
+    from otpy._core.spec import ShutdownLimit
+    from otpy._runtime.tree import AnySupervisor
+
+RoutingKey: TypeAlias = "int | str | bytes | float | tuple[RoutingKey, ...] | None"
+"""What has the same hash everywhere."""
+
+
+@final
+class _Table:
+    """How many partitions there are, and how many are in use; one for each life.
+
+    It is kept with the supervisor, so that all handles see one number.
+    """
+
+    __slots__ = ("bound", "lock", "total")
+
+    def __init__(self, total: int) -> None:
+        self.total = self.bound = total
+        self.lock = asyncio.Lock()
+
+
+def _table_of(supervisor: Supervisor) -> _Table | None:
+    """Return the table of `supervisor`, made on first use; None if something else keeps there."""
+    if supervisor.behaviour is None:
+        ids = {child.id for child in supervisor.snapshot().children}
+        total = 0
+        while str(total) in ids:
+            total += 1
+        supervisor.behaviour = _Table(total)
+    return supervisor.behaviour if isinstance(supervisor.behaviour, _Table) else None
+
+
+def _partitioned(supervisor: Process | AnySupervisor) -> Supervisor:
+    found = supervisor.supervisor if isinstance(supervisor, Process) else supervisor
+    table = _table_of(found) if isinstance(found, Supervisor) else None
+    if table is None or not table.total:
+        msg = f"PartitionSupervisor: {supervisor!r} was not made by PartitionSupervisor.spec()"
+        raise TypeError(msg)
+    return cast("Supervisor", found)
+
+
+@final
+@frozen
+class PartitionSupervisor:
+    """Runs several children of one kind; Elixir's `PartitionSupervisor`.
+
+    A thin handle around the `Supervisor` that `PartitionSupervisor.spec` describes, whose children
+    have the ids "0" to "n-1" (PAR-02). It costs little to make, and stands for one life of that
+    supervisor: after a restart, make another.
+
+    Attributes:
+        supervisor: The supervisor it stands for; it may be given as its process. A `TypeError` if
+            it has no partitions.
+    """
+
+    supervisor: Supervisor = field(converter=_partitioned)
+
+    @staticmethod
+    def spec(
+        id: str,
+        child: AnySpec,
+        *,
+        partitions: int | None = None,
+        with_arguments: Callable[[tuple[Any, ...], int], Iterable[Any]] | None = None,
+        strategy: Strategy = Strategy.ONE_FOR_ONE,
+        intensity: int = 3,
+        period: float = 5.0,
+        restart: Restart = Restart.PERMANENT,
+        shutdown: ShutdownLimit = INFINITY,
+        significant: bool = False,
+        backoff: Backoff | None = None,
+    ) -> SupervisorSpec:
+        """Return a spec, to be listed as a child or started as the root (PAR-01, PAR-02).
+
+        Args:
+            id: Its name.
+            child: What each partition is; its id is replaced by its number.
+            partitions: How many there are; None is the number of cores.
+            with_arguments: Called with the arguments of `child` and a partition's number; returns
+                the arguments of that partition.
+            strategy: Who is restarted when a partition fails.
+            intensity: Restarts allowed within `period` over all partitions.
+            period: Length of the restart window, in whole seconds.
+            restart: As somebody's child: when it is started again.
+            shutdown: As somebody's child: seconds it has to stop its children.
+            significant: As somebody's child: whether its end can end its supervisor.
+            backoff: As somebody's child: delay before each restart.
+
+        Raises:
+            InvalidSpec: If it can never work. A temporary child cannot: it would be forgotten
+                when it ends, and its keys would lead nowhere for good.
+        """
+        who, n = f"PartitionSupervisor {id!r}", partitions
+        if n is None:
+            n = os.cpu_count() or 1
+        if isinstance(n, bool) or not isinstance(n, int) or n < 1:  # pyright: ignore[reportUnnecessaryIsInstance]
+            refuse(who, "partitions", n, "a whole number of at least 1, or None")
+        wanted = "a ChildSpec, a SupervisorSpec or DynamicSupervisor.spec(…)"
+        check_kind(who, "child", child, cast("type", AnySpec), wanted)
+        if child.restart is Restart.TEMPORARY:
+            refuse(who, "restart of the child", child.restart, "PERMANENT or TRANSIENT")
+        if with_arguments is not None:
+            if not callable(with_arguments):
+                refuse(who, "with_arguments", with_arguments, "a function, or None")
+            check_kind(who, "child", child, ChildSpec, "a ChildSpec, to be given arguments")
+        return SupervisorSpec(
+            id,
+            [_partition(child, index, with_arguments) for index in range(n)],
+            strategy=strategy,
+            intensity=intensity,
+            period=period,
+            restart=restart,
+            shutdown=shutdown,
+            significant=significant,
+            backoff=backoff,
+        )
+
+    @property
+    def partitions(self) -> int:
+        """How many partitions are in use.
+
+        Raises:
+            NotRunning: If the supervisor has ended (PAR-07).
+        """
+        if self.supervisor.ended:
+            raise NotRunning(self.supervisor.path)
+        return self._table.bound
+
+    @property
+    def _table(self) -> _Table:
+        return cast("_Table", self.supervisor.behaviour)
+
+    def route(self, key: RoutingKey) -> Process:
+        """Return the process of the partition that `key` belongs to (PAR-03, PAR-04).
+
+        An `int` leads to the partition of its absolute value modulo their number. Text, bytes,
+        floats, booleans, None and tuples of such are hashed, in every program alike, which
+        Python's own `hash` is not.
+
+        Raises:
+            NotRunning: If that partition is between two lives, or the supervisor has ended.
+            PartitionError: If there is no partition (PAR-06), or `key` is of another type.
+        """
+        bound = self.partitions
+        path = self.supervisor.path
+        if not bound:
+            raise PartitionError(f"{path}: there are no partitions")
+        if isinstance(key, int) and not isinstance(key, bool):
+            index = abs(key) % bound
+        else:
+            index = zlib.crc32(_bytes_of(path, key)) % bound
+        process = self.supervisor.child(str(index))
+        if not process.ready:
+            raise NotRunning(process.path)
+        return process
+
+    def whereis(self, key: RoutingKey, /) -> Process:
+        """Do as `route`: `Via(partitions, key)` asks this (PAR-05)."""
+        return self.route(key)
+
+    async def resize(self, partitions: int) -> int:
+        """Use another number of partitions, from 0 to as many as there were at first (PAR-06).
+
+        When there are to be fewer, no key leads to the surplus any more before it is stopped; when
+        there are to be more, they are started before keys lead to them. Calls wait for each other.
+        A cancelled call, or one that raises, leaves the routing right, and partitions running that
+        nobody uses, until the next call.
+
+        Returns:
+            How many were in use before.
+
+        Raises:
+            PartitionError: If there can be no such number.
+            StartFailed: If a partition did not start.
+            NotRunning: If the supervisor is ending.
+        """
+        table, supervisor, n = self._table, self.supervisor, partitions
+        if isinstance(n, bool) or not isinstance(n, int) or not 0 <= n <= table.total:  # pyright: ignore[reportUnnecessaryIsInstance]
+            wanted = f"a whole number from 0 to {table.total}"
+            raise PartitionError(f"{supervisor.path}: partitions is {n!r}, wanted {wanted}")
+        async with table.lock:
+            before = self.partitions
+            table.bound = min(before, n)
+            for index in reversed(range(n, table.total)):
+                await supervisor.terminate_child(str(index))
+            for index in range(before, n):
+                with suppress(ChildRunning, ChildRestarting):  # left by a call that was cut off
+                    await supervisor.restart_child(str(index))
+            table.bound = n
+        return before
+
+
+def _partition(
+    child: AnySpec,
+    index: int,
+    with_arguments: Callable[[tuple[Any, ...], int], Iterable[Any]] | None,
+) -> AnySpec:
+    if with_arguments is None or not isinstance(child, ChildSpec):
+        return evolve(child, id=str(index))
+    return evolve(child, id=str(index), args=with_arguments(child.args, index))
+
+
+def _bytes_of(path: str, key: object) -> bytes:
+    """Return something to be hashed; two keys that differ may share it."""
+    if isinstance(key, str):
+        return b"s" + key.encode("utf-8", "surrogatepass")
+    if isinstance(key, bytes):
+        return b"b" + key
+    if isinstance(key, tuple):
+        items = cast("tuple[object, ...]", key)
+        return b"(" + b",".join(_bytes_of(path, item) for item in items)
+    if key is None or isinstance(key, int | float):
+        return repr(key).encode()
+    raise PartitionError(f"{path}: {key!r} has no stable hash; give text or a number instead")

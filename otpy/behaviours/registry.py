@@ -1,0 +1,340 @@
+"""`Registry`: processes found by keys of their choice, and forgotten when they end."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any, final
+
+from attrs import evolve
+
+from otpy._core.checks import check_member, refuse
+from otpy._core.reason import Restart, Shutdown
+from otpy._core.spec import ChildSpec
+from otpy._runtime.current import current
+from otpy.behaviours.link import signal_of
+from otpy.behaviours.registry_entry import Entry, Keys, Registered, Unregistered, strict_form
+from otpy.errors import AlreadyRegistered, KeysNotUnique, NotRegistered, NotRunning
+from otpy.reports import HookFailed
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Callable, Hashable, Iterable
+
+    from otpy._core.reason import ExitReason
+    from otpy._core.spec import ShutdownLimit
+    from otpy._runtime.process import Process
+    from otpy.behaviours.registry_entry import Listener
+
+
+@asynccontextmanager
+async def _serve(keys: Keys, listeners: tuple[Listener, ...]) -> AsyncGenerator[Registry]:
+    """Be the child: its value is the registry of this life."""
+    yield Registry(current(), keys, listeners)
+
+
+@final
+class _Queue:
+    """Those who hold a lock of a registry or wait for it."""
+
+    __slots__ = ("length", "lock")
+
+    def __init__(self) -> None:
+        self.lock = asyncio.Lock()
+        self.length = 0
+
+
+@final
+class Registry:
+    """Processes by key; Elixir's `Registry`, one child of one tree.
+
+    `Registry.spec` is its spec and `Registry.of(process)` the registry, which stands for one life
+    of that child. When it ends, so do the processes registered in it (REG-13), so that no process
+    believes to be known that is not; list it before those that use it.
+
+    Only the calling process is registered, by itself, and what it holds is gone in the moment it
+    ends (REG-07). Call it in the thread of the event loop. Nothing here waits, but for `lock`.
+    Every operation raises `NotRunning` when the registry has ended (REG-16).
+
+    Attributes:
+        path: Path of the registry.
+        unique: Whether only one process may hold a key.
+    """
+
+    def __init__(self, process: Process, keys: Keys, listeners: Iterable[Listener]) -> None:
+        """Make the registry that lives as long as `process`; for `Registry.spec`."""
+        self.path = process.path
+        self.unique = keys is Keys.UNIQUE
+        self._process = process
+        self._listeners = list(listeners)
+        self._serial = 0
+        self._entries: dict[Hashable, dict[int, Entry]] = {}  # by strict key and serial number
+        self._owned: dict[Process, dict[int, Hashable]] = {}  # strict keys by serial number
+        self._forget: dict[Process, Callable[[], object]] = {}
+        self._meta: dict[Hashable, Any] = {}
+        self._queues: dict[Hashable, _Queue] = {}
+        process.on_exit(self._end)
+
+    def __repr__(self) -> str:
+        """Return path and number of entries."""
+        return f"<Registry {self.path!r} entries={sum(map(len, self._owned.values()))}>"
+
+    @staticmethod
+    def spec(
+        id: str,
+        *,
+        keys: Keys = Keys.UNIQUE,
+        listeners: Iterable[Listener] = (),
+        restart: Restart = Restart.PERMANENT,
+        shutdown: ShutdownLimit = 5.0,
+    ) -> ChildSpec:
+        """Return a spec, to be listed as a child (REG-01).
+
+        Args:
+            id: Its name.
+            keys: How many processes may hold a key.
+            listeners: Called with `Registered` and `Unregistered`, in order, when it has been
+                done. One that raises is taken off the list, and reported as `HookFailed`.
+            restart: When it is started again; it comes back empty.
+            shutdown: Seconds it has to end; it needs none.
+
+        Raises:
+            InvalidSpec: If it can never work.
+        """
+        who, heard = f"Registry {id!r}", tuple(listeners)
+        check_member(who, "keys", keys, Keys)
+        for listener in heard:
+            if not callable(listener):
+                refuse(who, "listener", listener, "something to call")
+        return ChildSpec(id, _serve, (keys, heard), restart=restart, shutdown=shutdown)
+
+    @staticmethod
+    def of(process: Process) -> Registry:
+        """Return the registry that runs in `process`: `Registry.of(root.child("names"))`.
+
+        Raises:
+            TypeError: If it is none, or not ready yet.
+        """
+        if not isinstance(process.value, Registry):
+            raise TypeError(f"Registry.of: {process!r} was not made by Registry.spec()")
+        return process.value
+
+    # --- what the calling process does -----------------------------------------------------------
+
+    def register(self, key: Hashable, value: Any = None) -> None:
+        """Let the calling process hold `key`, with `value` (REG-02, REG-04).
+
+        Args:
+            key: Anything hashable. Keys of different types differ: 1, 1.0 and True are three
+                (REG-05), also inside of tuples.
+            value: Whatever others shall find with it.
+
+        Raises:
+            AlreadyRegistered: If a process holds it, be it the calling one; unique keys only.
+            NotSupervised: If the caller is no process.
+            NotRunning: If the registry or the calling process has ended.
+        """
+        caller, strict = self._caller(), strict_form(key)
+        if self.unique and (found := self._found(strict)):
+            raise AlreadyRegistered(self.path, key, found[0].process)
+        self._serial += 1
+        self._entries.setdefault(strict, {})[self._serial] = Entry(key, caller, value)
+        if caller not in self._owned:
+            self._owned[caller] = {}
+            self._forget[caller] = caller.on_exit(self._gone)
+        self._owned[caller][self._serial] = strict
+        self._tell(Registered(self.path, key, caller, value))
+
+    def unregister(self, key: Hashable, where: Callable[[Entry], bool] | None = None) -> None:
+        """Take back what the calling process holds under `key` (REG-06, REG-15).
+
+        All its entries, or those for which `where` is true. Those of others are left as they are,
+        and a key that it does not hold is no error.
+
+        Raises:
+            NotSupervised: If the caller is no process.
+            NotRunning: If the registry or the calling process has ended.
+        """
+        caller, strict = self._caller(), strict_form(key)
+        owned = self._owned.get(caller, {})
+        chosen = [number for number, held in owned.items() if held == strict]
+        if where is not None:
+            chosen = [number for number in chosen if where(self._entries[strict][number])]
+        for number in chosen:
+            del owned[number]
+            self._remove(strict, number)
+        if chosen and not owned:  # REG-13: unlinked with its last key
+            del self._owned[caller]
+            self._forget.pop(caller)()
+        if chosen:
+            self._tell(Unregistered(self.path, key, caller))
+
+    def update_value(self, key: Hashable, fn: Callable[[Any], Any]) -> tuple[Any, Any]:
+        """Replace the value of a key that the calling process holds by `fn(value)` (REG-08).
+
+        Returns:
+            The new value and the old one.
+
+        Raises:
+            NotRegistered: If the calling process does not hold it.
+            KeysNotUnique: If the keys are not unique.
+            NotSupervised: If the caller is no process.
+            NotRunning: If the registry or the calling process has ended.
+        """
+        self._check_unique()
+        caller, strict = self._caller(), strict_form(key)
+        entries = self._entries.get(strict, {})
+        for number, entry in entries.items():
+            if entry.process is caller:
+                new = fn(entry.value)
+                entries[number] = evolve(entry, value=new)
+                return new, entry.value
+        raise NotRegistered(self.path, key)
+
+    # --- what anybody does -----------------------------------------------------------------------
+
+    def lookup(self, key: Hashable) -> list[Entry]:
+        """Return the entries of `key`, in order of registration; none is of a dead process."""
+        self._check_running()
+        return self._found(strict_form(key))
+
+    def whereis(self, key: Hashable) -> Process:
+        """Return the process that holds `key`; `Via(registry, key)` asks this (REG-10).
+
+        Raises:
+            NotRegistered: If there is none.
+            KeysNotUnique: If there may be several.
+            NotRunning: If the registry has ended.
+        """
+        self._check_unique()
+        for entry in self.lookup(key):
+            return entry.process
+        raise NotRegistered(self.path, key)
+
+    def keys(self, process: Process) -> list[Hashable]:
+        """Return the keys that `process` holds, one for each entry, in order (REG-05)."""
+        self._check_running()
+        owned = self._owned.get(process, {}) if process.alive else {}
+        return [self._entries[strict][number].key for number, strict in owned.items()]
+
+    def values(self, key: Hashable, process: Process) -> list[Any]:
+        """Return the values that `process` registered with `key`, in order (REG-05)."""
+        return [entry.value for entry in self.lookup(key) if entry.process is process]
+
+    def count(self) -> int:
+        """Return the number of entries (REG-05)."""
+        return len(self.select())
+
+    def match(self, key: Hashable, where: Callable[[Entry], bool]) -> list[Entry]:
+        """Return the entries of `key` for which `where` is true (REG-15)."""
+        return [entry for entry in self.lookup(key) if where(entry)]
+
+    def select(self, where: Callable[[Entry], bool] | None = None) -> list[Entry]:
+        """Return the entries of all keys, or those for which `where` is true (REG-15)."""
+        self._check_running()
+        found = [entry for strict in self._entries for entry in self._found(strict)]
+        return found if where is None else [entry for entry in found if where(entry)]
+
+    def dispatch(self, key: Hashable, fn: Callable[[list[Entry]], object]) -> None:
+        """Call `fn` with all entries of `key`, in the caller, unless there are none (REG-09).
+
+        What `fn` raises reaches the caller.
+        """
+        entries = self.lookup(key)
+        if entries:
+            fn(entries)
+
+    @asynccontextmanager
+    async def lock(self, key: Hashable) -> AsyncGenerator[None]:
+        """Let callers with the same key into the block one by one, in order of arrival (REG-15).
+
+        It has nothing to do with who holds the key. It is released when the block is left in
+        whatever way. The same caller must not enter it twice: it would wait for itself.
+        """
+        self._check_running()
+        strict = strict_form(key)
+        queue = self._queues.setdefault(strict, _Queue())
+        queue.length += 1
+        try:
+            async with queue.lock:
+                yield
+        finally:
+            queue.length -= 1
+            if not queue.length:
+                del self._queues[strict]
+
+    # --- what belongs to the registry itself -----------------------------------------------------
+
+    def meta(self, key: Hashable, default: Any = None) -> Any:
+        """Return what was stored by `put_meta`, or `default` (REG-11)."""
+        self._check_running()
+        return self._meta.get(key, default)
+
+    def put_meta(self, key: Hashable, value: Any) -> None:
+        """Store something that belongs to no process (REG-11)."""
+        self._check_running()
+        self._meta[key] = value
+
+    def delete_meta(self, key: Hashable) -> None:
+        """Forget what was stored by `put_meta`, if anything was (REG-11)."""
+        self._check_running()
+        self._meta.pop(key, None)
+
+    # --- inside ----------------------------------------------------------------------------------
+
+    def _check_running(self) -> None:
+        if not self._process.alive:
+            raise NotRunning(self.path)
+
+    def _check_unique(self) -> None:
+        self._check_running()
+        if not self.unique:
+            raise KeysNotUnique(f"{self.path}: several processes may hold a key")
+
+    def _caller(self) -> Process:
+        self._check_running()
+        caller = current()
+        if not caller.alive:  # it was given up, or this is what it left behind
+            raise NotRunning(caller.path)
+        return caller
+
+    def _found(self, strict: Hashable) -> list[Entry]:
+        """Return the entries of a key.
+
+        A process that has just ended calls back in order: who asked it before us, and now looks
+        here, must not find it any more (REG-03).
+        """
+        entries = self._entries.get(strict, {}).values()
+        return [entry for entry in entries if entry.process.alive]
+
+    def _remove(self, strict: Hashable, number: int) -> None:
+        entries = self._entries[strict]
+        del entries[number]
+        if not entries:
+            del self._entries[strict]
+
+    def _gone(self, process: Process, _: ExitReason) -> None:
+        """REG-03, REG-07: what a process holds is gone before anybody can see it dead."""
+        del self._forget[process]
+        for number, strict in self._owned.pop(process).items():
+            self._remove(strict, number)
+
+    def _end(self, _: Process, reason: ExitReason) -> None:
+        """REG-13: those who rely on being registered end with the registry."""
+        owners = tuple(self._owned)
+        for forget in self._forget.values():
+            forget()
+        self._forget.clear()
+        self._owned.clear()
+        self._entries.clear()
+        for owner in owners:
+            owner.exit(signal_of(reason) or Shutdown())
+
+    def _tell(self, news: Registered | Unregistered) -> None:
+        for listener in tuple(self._listeners):
+            try:
+                listener(news)
+            except Exception as error:  # noqa: BLE001 - a listener must not disturb who registers
+                self._listeners.remove(listener)
+                tree = self._process.parent.tree
+                now, hook = tree.loop.time(), repr(listener)
+                tree.report(HookFailed(path=self.path, time=now, hook=hook, error=error))

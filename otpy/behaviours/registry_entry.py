@@ -1,0 +1,84 @@
+"""What a registry holds and tells."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import TYPE_CHECKING, Any, TypeAlias, cast, final
+
+from attrs import frozen
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable
+
+    from otpy._runtime.process import Process
+
+
+class Keys(Enum):
+    """How many processes may hold a key of a registry (REG-01)."""
+
+    UNIQUE = "unique"
+    """One."""
+    DUPLICATE = "duplicate"
+    """Any number, and each of them any number of times."""
+
+
+@final
+@frozen
+class Entry:
+    """One entry of a registry.
+
+    Attributes:
+        key: The key.
+        process: The process that registered it.
+        value: What it registered with it.
+    """
+
+    key: Hashable
+    process: Process
+    value: Any
+
+
+@final
+@frozen
+class Registered:
+    """Told to listeners: a process has registered a key (REG-12).
+
+    Attributes:
+        registry: Path of the registry.
+        key: The key.
+        process: The process.
+        value: What it registered with the key.
+    """
+
+    registry: str
+    key: Hashable
+    process: Process
+    value: Any
+
+
+@final
+@frozen
+class Unregistered:
+    """Told to listeners: a process has unregistered a key. Not told when it ends (REG-12).
+
+    Attributes:
+        registry: Path of the registry.
+        key: The key.
+        process: The process.
+    """
+
+    registry: str
+    key: Hashable
+    process: Process
+
+
+Listener: TypeAlias = "Callable[[Registered | Unregistered], object]"
+"""Takes what happened in a registry; must not block."""
+
+
+def strict_form(key: Hashable) -> Hashable:
+    """Return a form of `key` that equals only keys of the same types: 1, 1.0 and True differ."""
+    if isinstance(key, tuple):
+        items = cast("tuple[Hashable, ...]", key)
+        return type(items), tuple(strict_form(item) for item in items)
+    return type(key), key

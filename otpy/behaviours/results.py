@@ -1,0 +1,119 @@
+"""What the callbacks of a `GenServer` return (GEN-01, GEN-09), as frozen values."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Any, Final, Generic, Never, TypeAlias, TypeVar, final
+
+from attrs import field, frozen
+
+from otpy._core.reason import ExitReason
+
+ReplyT_co = TypeVar("ReplyT_co", covariant=True)
+StateT_co = TypeVar("StateT_co", covariant=True)
+R = TypeVar("R")
+S = TypeVar("S")
+
+
+class Timeout(Enum):
+    """The type of `TIMEOUT`."""
+
+    TIMEOUT = "timeout"
+
+    def __repr__(self) -> str:
+        """Return the public name."""
+        return self.name
+
+
+TIMEOUT: Final = Timeout.TIMEOUT
+"""What `handle_info` gets when no message came within the idle timeout (GEN-18)."""
+
+
+class NoAnswer(Enum):
+    """The type of `NO_ANSWER`."""
+
+    NO_ANSWER = "no answer"
+
+    def __repr__(self) -> str:
+        """Return the public name."""
+        return self.name
+
+
+NO_ANSWER: Final = NoAnswer.NO_ANSWER
+"""As `Stop.reply`: do not reply; None is an answer."""
+
+
+@final
+@frozen
+class Init(Generic[StateT_co]):
+    """From `init`: the server is ready, and there is more to say than its state.
+
+    Attributes:
+        state: The first state.
+        continue_: Handed to `handle_continue`, after the starter was told and before any message
+            is served (GEN-07); None is nothing.
+        timeout: Idle timeout, in seconds: if no message comes for so long, `handle_info` gets
+            `TIMEOUT`; None is none (GEN-18).
+    """
+
+    state: StateT_co
+    continue_: Any = field(default=None, kw_only=True)
+    timeout: float | None = field(default=None, kw_only=True)
+
+
+@final
+@frozen
+class Reply(Generic[ReplyT_co, StateT_co]):
+    """From `handle_call`: reply to the caller and go on.
+
+    Attributes:
+        value: The reply; it is sent before anything else is done.
+        state: The new state.
+        continue_: Handed to `handle_continue` before any further message; None is nothing.
+        timeout: Idle timeout, in seconds; None is none.
+    """
+
+    value: ReplyT_co
+    state: StateT_co
+    continue_: Any = field(default=None, kw_only=True)
+    timeout: float | None = field(default=None, kw_only=True)
+
+
+@final
+@frozen
+class NoReply(Generic[StateT_co]):
+    """From any `handle_…`: go on. A caller is replied to later, by `Caller.reply`.
+
+    Attributes:
+        state: The new state.
+        continue_: Handed to `handle_continue` before any further message; None is nothing.
+        timeout: Idle timeout, in seconds; None is none.
+    """
+
+    state: StateT_co
+    continue_: Any = field(default=None, kw_only=True)
+    timeout: float | None = field(default=None, kw_only=True)
+
+
+@final
+@frozen
+class Stop(Generic[ReplyT_co, StateT_co]):
+    """From any `handle_…`: call `terminate` and end.
+
+    Attributes:
+        reason: The exit reason its supervisor will see.
+        state: The state that `terminate` gets.
+        reply: From `handle_call`: the reply, sent when `terminate` is over, also if it failed
+            (GEN-10). Without one the caller gets `CallFailed` with the reason (GEN-11).
+    """
+
+    reason: ExitReason
+    state: StateT_co
+    reply: ReplyT_co | NoAnswer = NO_ANSWER
+
+
+CallResult: TypeAlias = Reply[R, S] | NoReply[S] | Stop[R, S]
+"""What `handle_call` returns, of a server that replies `R` and keeps `S`."""
+
+Result: TypeAlias = NoReply[S] | Stop[Never, S]
+"""What the other callbacks return, of a server that keeps `S`."""

@@ -1,0 +1,222 @@
+"""`ServerRef`: how to talk to a server."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar, cast, final
+
+from attrs import frozen
+
+from otpy._core.reason import Normal
+from otpy._runtime.process import Process
+from otpy.behaviours.mailbox import Caller, Cast, Control, Info
+from otpy.behaviours.server import Server
+from otpy.errors import CallFailed, CallTimeout, NotFound, NotRunning
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from otpy._core.reason import ExitReason
+    from otpy._runtime.tree import AnySupervisor
+
+    Target: TypeAlias = Process | str | Callable[[], Process]
+
+RequestT_contra = TypeVar("RequestT_contra", contravariant=True)
+ReplyT_co = TypeVar("ReplyT_co", covariant=True)
+
+
+@final
+@frozen
+class ServerRef(Generic[RequestT_contra, ReplyT_co]):
+    """A handle to talk to a `GenServer`; made by `Counter.at(…)`.
+
+    All of it belongs to the event loop of the tree: from a thread, go by
+    `asyncio.run_coroutine_threadsafe`.
+
+    Attributes:
+        target: Its process (this one life), its path, or what finds its process; the last two
+            are looked up anew for each message, and so follow it through restarts.
+        root: Where a path begins.
+    """
+
+    target: Target
+    root: AnySupervisor | None = None
+
+    def whereis(self) -> Process:
+        """Return the process that messages go to now.
+
+        Raises:
+            NotFound: If nothing has this name.
+            NotRunning: If it is known but does not run just now.
+        """
+        target = self.target
+        if isinstance(target, Process):
+            return target
+        if not isinstance(target, str):
+            return target()
+        if self.root is None:
+            raise NotFound(target)
+        return self.root.whereis(target)
+
+    async def call(self, request: RequestT_contra, timeout: float | None = 5.0) -> ReplyT_co:
+        """Send a request and wait for the reply (GEN-08 to GEN-15).
+
+        A server that has just been started serves it when its `init` is over; one that is
+        suspended, when it is resumed.
+
+        Args:
+            request: What `handle_call` gets.
+            timeout: Seconds to wait; None waits for ever, that is, until the server ends.
+
+        Raises:
+            CallFailed: If the server is not there, is ending, or ends before it replies; at once.
+            CallTimeout: If it does not reply in time; it is not told, and a late reply is dropped.
+            CallingSelf: If the server itself calls, in one of its callbacks.
+
+        Cancellation:
+            The request is carried out all the same; its reply is dropped (AIO-22).
+
+        Source:
+            OTP `gen_server:call/3`. Differs: the caller gets an exception instead of an exit, and
+            `CallFailed` with the real reason where OTP says `noproc` of the dead.
+        """
+        server = self._server()
+        caller: Caller[ReplyT_co] = Caller(asyncio.get_running_loop(), request)
+        return cast("ReplyT_co", await server.ask(caller, timeout))
+
+    def cast(self, request: RequestT_contra) -> None:
+        """Send a request that gets no reply; whether anybody is there or not (GEN-16)."""
+        self._post(Cast(request))
+
+    def send(self, message: object) -> None:
+        """Send any other message, for `handle_info`; whether anybody is there or not."""
+        self._post(Info(message))
+
+    async def stop(self, reason: ExitReason | None = None, timeout: float | None = None) -> None:
+        """Let it serve what came before, call its `terminate`, and wait until it has ended.
+
+        Its supervisor restarts it by its restart type; `terminate_child` is what keeps it down.
+
+        Args:
+            reason: What to end with; `Normal()` if none is given.
+            timeout: Seconds to wait; None waits for ever.
+
+        Raises:
+            CallFailed: If it is not there, or ended with another reason.
+            CallTimeout: If it has not ended in time; it will, when its turn comes.
+            CallingSelf: If the server itself calls; it returns `Stop` instead.
+
+        Cancellation:
+            The stop is not taken back.
+
+        Source:
+            OTP `gen_server:stop/3`, GEN-23.
+        """
+        wanted = reason or Normal()
+        server = self._server()
+        server.refuse_self()
+        process = server.process
+        if process.exit_reason is not None:
+            raise server.failure(process.exit_reason)
+        server.stop(wanted)
+        try:
+            async with asyncio.timeout(timeout):
+                got = await process.wait()
+        except TimeoutError:
+            raise CallTimeout(process.path, f"timeout={timeout:g} s") from None
+        if got != wanted:
+            raise server.failure(got)
+
+    # --- for debugging: OTP's sys ----------------------------------------------------------------
+
+    async def suspend(self, timeout: float | None = 5.0) -> None:
+        """Let it serve no message until `resume()`; those that come wait, in order.
+
+        It still answers the methods of this section, stops when told to, and hears of nothing
+        else; its idle timeout does not run. Suspending twice is suspending once.
+
+        Args:
+            timeout: Seconds to wait until it has done with the message in hand.
+
+        Raises:
+            CallFailed: As `call`.
+            CallTimeout: As `call`.
+            CallingSelf: As `call`.
+
+        Source:
+            OTP `sys:suspend/2`.
+        """
+        server = self._server()
+        await self._control(server, server.mailbox.suspend, timeout)
+
+    async def resume(self, timeout: float | None = 5.0) -> None:
+        """Let it go on after `suspend()`, with what came first; otherwise without effect.
+
+        Raises:
+            CallFailed: As `call`.
+            CallTimeout: As `call`.
+            CallingSelf: As `call`.
+        """
+        server = self._server()
+        await self._control(server, server.mailbox.resume, timeout)
+
+    async def get_state(self, timeout: float | None = 5.0) -> Any:
+        """Return its state, between two messages. The very object: do not change it.
+
+        Raises:
+            CallFailed: As `call`.
+            CallTimeout: As `call`.
+            CallingSelf: As `call`.
+
+        Source:
+            OTP `sys:get_state/2`.
+        """
+        server = self._server()
+        return await self._control(server, lambda: server.state, timeout)
+
+    async def replace_state(self, change: Callable[[Any], Any], timeout: float | None = 5.0) -> Any:
+        """Give it the state that `change` makes of its state, and return that.
+
+        Args:
+            change: Runs in the server, between two messages; must not block.
+            timeout: Seconds to wait.
+
+        Raises:
+            CallFailed: As `call`. Or if `change` raised, with that; the state is then as before.
+            CallTimeout: As `call`.
+            CallingSelf: As `call`.
+
+        Source:
+            OTP `sys:replace_state/3`.
+        """
+        server = self._server()
+
+        def replace() -> Any:
+            server.state = change(server.state)
+            return server.state
+
+        return await self._control(server, replace, timeout)
+
+    # --- finding it ------------------------------------------------------------------------------
+
+    async def _control(
+        self, server: Server, action: Callable[[], object], timeout: float | None
+    ) -> Any:
+        return await server.ask(Control(asyncio.get_running_loop(), action), timeout)
+
+    def _post(self, message: Cast | Info) -> None:
+        try:
+            server = self._server()
+        except CallFailed:
+            return
+        if server.process.alive:
+            server.mailbox.put(message)
+
+    def _server(self) -> Server:
+        try:
+            process = self.whereis()
+        except (NotFound, NotRunning) as error:
+            raise CallFailed(error.path, None) from error
+        if not isinstance(process.behaviour, Server):
+            raise CallFailed(process.path, None, "is no GenServer")
+        return process.behaviour

@@ -1,0 +1,175 @@
+"""`Task`: a function at work beside its caller, who may wait for its result."""
+
+from __future__ import annotations
+
+import asyncio
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeAlias, TypeVar, final
+
+from otpy._core.reason import Killed, Shutdown
+from otpy._core.spec import BRUTAL_KILL, INFINITY
+from otpy._runtime.current import CURRENT
+from otpy.behaviours.link import Link
+from otpy.behaviours.task_result import Exited, Ok, TaskFailed
+from otpy.errors import NotOwner, TaskTimeout
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Generator
+
+    from otpy._core.spec import ShutdownLimit
+    from otpy._runtime.process import Process
+
+_T = TypeVar("_T")
+
+DEFAULT_TIMEOUT: Final = 5.0
+"""Seconds, as in OTP."""
+
+Chain: TypeAlias = "tuple[Process, ...]"
+"""Who asked for a task, newest first."""
+
+_CALLERS: Final[ContextVar[Chain]] = ContextVar("otpy.callers", default=())
+
+
+def callers() -> tuple[Process, ...]:
+    """Return the processes that asked for the task that is running, newest first (TSK-12).
+
+    The one that started it, the one that started that, and so on; empty outside of tasks. Those
+    above it in the tree are another matter: `process.parent`.
+    """
+    return _CALLERS.get()
+
+
+def chain() -> Chain:
+    """Return what `callers()` will be in a task that is started here."""
+    caller = CURRENT.get(None)
+    return callers() if caller is None else (caller, *callers())
+
+
+async def work(
+    asked_by: Chain, fn: Callable[..., Awaitable[_T]], args: tuple[Any, ...], done: list[_T] | None
+) -> None:
+    """Be a task: leave the result in `done`, if somebody may ask for it."""
+    _CALLERS.set(asked_by)
+    result = await fn(*args)
+    if done is not None:
+        done.append(result)
+
+
+@final
+class Task(Generic[_T]):
+    """A function at work, and a claim to its result; made by a `TaskSupervisor`.
+
+    Only its owner may wait for it, which is the process that started it, or any code outside of
+    processes if such code did. `await task` is `await task.await_()`.
+
+    Attributes:
+        process: The process it runs in.
+        owner: The process that started it; None for code outside of processes.
+    """
+
+    __slots__ = ("_done", "_link", "owner", "process")
+
+    def __init__(
+        self, process: Process, owner: Process | None, done: list[_T], *, linked: bool
+    ) -> None:
+        """Claim what `process` leaves in `done`; for `TaskSupervisor`."""
+        self.process = process
+        self.owner = owner
+        self._done = done
+        self._link = Link(process, owner) if linked and owner is not None else None
+
+    def __repr__(self) -> str:
+        """Return path and state."""
+        return f"<Task {self.process!r}>"
+
+    def __await__(self) -> Generator[Any, None, _T]:
+        """Wait for the result with the default timeout."""
+        return self.await_().__await__()
+
+    async def await_(self, timeout: float | None = DEFAULT_TIMEOUT) -> _T:
+        """Wait for the task to end and return its result (TSK-06, TSK-07).
+
+        Cancelling the caller does not disturb the task, unless that ends a process linked to it.
+
+        Args:
+            timeout: Seconds to wait; None waits for ever. The task is not stopped when they are
+                over: a linked one ends with its owner, if that does not catch the error.
+
+        Raises:
+            TaskFailed: If it ended without a result. Left alone, it ends the calling process with
+                the same reason.
+            TaskTimeout: If it takes longer.
+            NotOwner: If the caller did not start the task.
+        """
+        result = await self.yield_(timeout)
+        if result is None:
+            raise TaskTimeout(f"{self.process.path}: no result within timeout={timeout} s")
+        if isinstance(result, Exited):
+            raise TaskFailed(self.process.path, result.reason)
+        return result.value
+
+    async def yield_(self, timeout: float | None = DEFAULT_TIMEOUT) -> Ok[_T] | Exited | None:
+        """Wait for the task to end and return how it did (TSK-07).
+
+        It can be called again after a timeout, and after the end always returns the same.
+
+        Args:
+            timeout: Seconds to wait; 0 does not wait, None waits for ever.
+
+        Returns:
+            `Ok(value)`, or `Exited(reason)`, or None if it still runs when the time is over.
+
+        Raises:
+            NotOwner: If the caller did not start the task.
+        """
+        self._check_owner()
+        if self.process.alive:
+            try:
+                async with asyncio.timeout(timeout):
+                    await self.process.wait()
+            except TimeoutError:
+                if self.process.alive:  # else it ended in the very turn in which time was over
+                    return None
+        return await self._result()
+
+    async def _result(self) -> Ok[_T] | Exited:
+        reason = await self.process.wait()
+        return Ok(self._done[0]) if self._done else Exited(reason)
+
+    async def shutdown(self, timeout: ShutdownLimit = DEFAULT_TIMEOUT) -> Ok[_T] | Exited | None:
+        """End the task, kill it if it takes too long, and return when it is gone (TSK-07).
+
+        It is unlinked first, so its end does not disturb the caller. Cancelling the caller does
+        not take the request back, but nobody then kills a task that takes too long; its own
+        limit does (`shutdown` when it was started).
+
+        Args:
+            timeout: Seconds until it is killed; `INFINITY` does not kill, `BRUTAL_KILL` kills at
+                once. Its own limit holds too: the shorter one counts.
+
+        Returns:
+            None if it ended because of this. `Ok(value)` if it had returned, or did when it was
+            asked to stop, `Exited(reason)` if it ended in another way, such as `Killed` because
+            it took too long.
+
+        Raises:
+            NotOwner: If the caller did not start the task.
+        """
+        self._check_owner()
+        if self._link is not None:
+            self._link.remove()
+        brutal = timeout is BRUTAL_KILL
+        if brutal:
+            self.process.kill()
+        else:
+            self.process.exit(Shutdown())
+            limit = None if timeout is INFINITY else float(timeout)  # type: ignore[arg-type]
+            if await self.yield_(limit) is None:
+                self.process.kill()
+        result = await self._result()
+        return None if result == Exited(Killed() if brutal else Shutdown()) else result
+
+    def _check_owner(self) -> None:
+        caller = CURRENT.get(None)
+        if caller is not self.owner:
+            raise NotOwner(f"{self.process.path}: owner is {self.owner!r}, caller is {caller!r}")

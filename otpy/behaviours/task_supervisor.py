@@ -1,0 +1,271 @@
+"""`TaskSupervisor`: functions that run once, beside their caller."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeVar, TypeVarTuple, final
+
+from attrs import field, frozen
+
+from otpy._core.reason import Restart
+from otpy._core.spec import INFINITY, ChildSpec
+from otpy._runtime.current import CURRENT
+from otpy._runtime.dynamic import DynamicSupervisor
+from otpy._runtime.process import Process
+from otpy.behaviours.task import DEFAULT_TIMEOUT, Task, chain, work
+from otpy.behaviours.task_stream import OnTimeout, stream
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
+
+    from otpy._core.backoff import Backoff
+    from otpy._core.spec import DynamicSpec, ShutdownLimit
+    from otpy._runtime.tree import AnySupervisor
+    from otpy.behaviours.task_result import Exited, Ok
+
+_T = TypeVar("_T")
+_I = TypeVar("_I")
+_Ts = TypeVarTuple("_Ts")
+
+
+def _dynamic(supervisor: Process | AnySupervisor) -> DynamicSupervisor:
+    found = supervisor.supervisor if isinstance(supervisor, Process) else supervisor
+    if not isinstance(found, DynamicSupervisor):
+        raise TypeError(f"TaskSupervisor: {supervisor!r} was not made by TaskSupervisor.spec()")
+    return found
+
+
+@final
+@frozen
+class TaskSupervisor:
+    """Runs functions as supervised processes; Elixir's `Task.Supervisor` (TSK-01).
+
+    A thin handle around the `DynamicSupervisor` that `TaskSupervisor.spec` describes. It costs
+    nothing to make, and stands for one life of that supervisor: after a restart, make another.
+
+    Functions are coroutine functions; use `functools.partial` for keyword arguments. A task is a
+    child like any other: `otpy.current()` is its process, its path is made of the function's
+    name, and it begins with the tree's context variables, not with its caller's.
+
+    Attributes:
+        supervisor: The supervisor it stands for; it may be given as its process. A `TypeError` if
+            it is no dynamic supervisor.
+    """
+
+    supervisor: DynamicSupervisor = field(converter=_dynamic)
+
+    @staticmethod
+    def spec(
+        id: str,
+        *,
+        max_children: int | None = None,
+        intensity: int = 3,
+        period: float = 5.0,
+        restart: Restart = Restart.PERMANENT,
+        shutdown: ShutdownLimit = INFINITY,
+        significant: bool = False,
+        backoff: Backoff | None = None,
+    ) -> DynamicSpec:
+        """Return a spec, to be listed as a child or started as the root.
+
+        The arguments are those of `DynamicSupervisor.spec`; `intensity` concerns the few tasks
+        that are restarted at all.
+
+        Raises:
+            InvalidSpec: If it can never work.
+        """
+        return DynamicSupervisor.spec(
+            id,
+            max_children=max_children,
+            intensity=intensity,
+            period=period,
+            restart=restart,
+            shutdown=shutdown,
+            significant=significant,
+            backoff=backoff,
+        )
+
+    async def async_(
+        self,
+        fn: Callable[[*_Ts], Awaitable[_T]],
+        *args: *_Ts,
+        shutdown: ShutdownLimit = 5.0,
+    ) -> Task[_T]:
+        """Start `fn(*args)` as a task linked to the calling process (TSK-03).
+
+        If the task crashes, the caller's process is ended with the same reason, whether it waits
+        for the task or not; if that process ends abnormally, so does the task. Code outside of
+        processes cannot be linked to: it only hears of a crash when it awaits.
+
+        Args:
+            fn: A coroutine function.
+            args: Its arguments.
+            shutdown: Seconds the task has to end once asked.
+
+        Returns:
+            The task; it has not run yet.
+
+        Raises:
+            MaxChildren: If the supervisor holds as many tasks as it may (TSK-08).
+            NotRunning: If the supervisor is ending.
+        """
+        return await self._spawn(fn, args, shutdown, linked=True)
+
+    async def async_nolink(
+        self,
+        fn: Callable[[*_Ts], Awaitable[_T]],
+        *args: *_Ts,
+        shutdown: ShutdownLimit = 5.0,
+    ) -> Task[_T]:
+        """Start `fn(*args)` as a task that outlives its caller and whose crash spares it (TSK-04).
+
+        Arguments, result and errors are those of `async_`.
+        """
+        return await self._spawn(fn, args, shutdown, linked=False)
+
+    async def _spawn(
+        self,
+        fn: Callable[..., Awaitable[_T]],
+        args: tuple[Any, ...],
+        shutdown: ShutdownLimit,
+        *,
+        linked: bool,
+    ) -> Task[_T]:
+        process, done = await self._begin(fn, args, shutdown)
+        return Task(process, CURRENT.get(None), done, linked=linked)
+
+    async def _begin(
+        self, fn: Callable[..., Awaitable[_T]], args: tuple[Any, ...], shutdown: ShutdownLimit
+    ) -> tuple[Process, list[_T]]:
+        done: list[_T] = []
+        return await self._start(fn, args, done, Restart.TEMPORARY, shutdown), done
+
+    async def start_child(
+        self,
+        fn: Callable[[*_Ts], Awaitable[object]],
+        *args: *_Ts,
+        restart: Restart = Restart.TEMPORARY,
+        shutdown: ShutdownLimit = 5.0,
+    ) -> Process:
+        """Start `fn(*args)` for its effect only, linked to nobody but the supervisor (TSK-02).
+
+        Args:
+            fn: A coroutine function.
+            args: Its arguments.
+            restart: When it is run again; `PERMANENT` does so even after it returned, until the
+                supervisor's intensity is exceeded.
+            shutdown: Seconds it has to end once asked.
+
+        Raises:
+            MaxChildren: If the supervisor holds as many tasks as it may.
+            NotRunning: If the supervisor is ending.
+        """
+        return await self._start(fn, args, None, restart, shutdown)
+
+    async def _start(
+        self,
+        fn: Callable[..., Awaitable[_T]],
+        args: tuple[Any, ...],
+        done: list[_T] | None,
+        restart: Restart,
+        shutdown: ShutdownLimit,
+    ) -> Process:
+        name = str(getattr(fn, "__name__", "task"))
+        job = (chain(), fn, args, done)
+        spec = ChildSpec(name, work, job, restart=restart, shutdown=shutdown)
+        # Answered without a turn of the loop: no cancellation can come between start and claim.
+        process = await self.supervisor.start_child(spec)
+        assert process is not None  # noqa: S101 - a coroutine function cannot decline to start
+        return process
+
+    def async_stream(
+        self,
+        fn: Callable[[_I], Awaitable[_T]],
+        items: Iterable[_I],
+        *,
+        max_concurrency: int | None = None,
+        ordered: bool = True,
+        timeout: float | None = DEFAULT_TIMEOUT,
+        on_timeout: OnTimeout = OnTimeout.EXIT,
+        shutdown: ShutdownLimit = 5.0,
+    ) -> AsyncGenerator[Ok[_T] | Exited, None]:
+        """Run `fn(item)` as a task for each item, a few at a time; yield the results (TSK-11).
+
+        Items are taken, and tasks started, only while a result is being waited for. When the
+        stream is closed early, by `aclose()` or `contextlib.aclosing`, by an error or by the end
+        of its owner, its tasks are shut down and waited for, and nothing is left. A mere `break`
+        closes it too, as soon as Python has collected it.
+
+        A task that crashes ends the caller's process with the same reason, as with `async_`; for
+        code outside of processes, or that outlasts the request to end, `TaskFailed` is raised.
+
+        Args:
+            fn: A coroutine function of one argument.
+            items: What to run it for; taken one by one, and may be endless.
+            max_concurrency: Tasks that run at the same time; None is the number of cores.
+            ordered: Whether results come in the order of the items. If so, results that arrive
+                before their turn are kept, however many they are.
+            timeout: Seconds that each task may take; None is no limit.
+            on_timeout: What happens to one that takes longer.
+            shutdown: Seconds that each task has to end once asked.
+
+        Yields:
+            `Ok(value)` for each item, or `Exited(reason)` for a task that ended otherwise and was
+            not linked, was killed for its slowness, or ended with `Normal` without a result.
+
+        Raises:
+            InvalidSpec: At the call, if an option can never work.
+            TaskTimeout: If a task takes longer than `timeout`, with `OnTimeout.EXIT`.
+            TaskFailed: See above.
+            MaxChildren: If the supervisor holds as many tasks as it may (TSK-08).
+            NotRunning: If the supervisor is ending.
+        """
+        return stream(
+            lambda item: self._begin(fn, (item,), shutdown),
+            items,
+            max_concurrency=max_concurrency,
+            ordered=ordered,
+            timeout=timeout,
+            on_timeout=on_timeout,
+            linked=True,
+        )
+
+    def async_stream_nolink(
+        self,
+        fn: Callable[[_I], Awaitable[_T]],
+        items: Iterable[_I],
+        *,
+        max_concurrency: int | None = None,
+        ordered: bool = True,
+        timeout: float | None = DEFAULT_TIMEOUT,
+        on_timeout: OnTimeout = OnTimeout.EXIT,
+        shutdown: ShutdownLimit = 5.0,
+    ) -> AsyncGenerator[Ok[_T] | Exited, None]:
+        """Do as `async_stream`, but yield `Exited(reason)` for a task that crashed (TSK-11).
+
+        The tasks still end with their owner. Arguments and errors are those of `async_stream`.
+        """
+        return stream(
+            lambda item: self._begin(fn, (item,), shutdown),
+            items,
+            max_concurrency=max_concurrency,
+            ordered=ordered,
+            timeout=timeout,
+            on_timeout=on_timeout,
+            linked=False,
+        )
+
+    async def children(self) -> list[Process]:
+        """Return the tasks that run, newest first, without those that wait for a restart (TSK-10).
+
+        Raises:
+            NotRunning: If the supervisor is ending.
+        """
+        found = await self.supervisor.which_children()
+        return [info.process for info in found if isinstance(info.process, Process)]
+
+    async def terminate_child(self, child: Process) -> None:
+        """Stop a task and return when it is gone; see `DynamicSupervisor.terminate_child`.
+
+        A linked owner is ended too, with `Shutdown`; `Task.shutdown` spares it.
+        """
+        await self.supervisor.terminate_child(child)

@@ -1,0 +1,7 @@
+"""What the tests of the behaviours share: nothing is drawn on the terminal."""
+
+from __future__ import annotations
+
+from tests.runtime.conftest import logs, release, reports
+
+__all__ = ["logs", "release", "reports"]

@@ -1,0 +1,411 @@
+"""A server that serves: start, messages, replies, continues."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import MutableMapping
+from typing import Any
+
+import pytest
+
+import otpy
+from otpy import (
+    Caller,
+    ChildSpec,
+    Crashed,
+    DynamicSupervisor,
+    Exit,
+    GenServer,
+    Ignore,
+    Init,
+    NoReply,
+    Normal,
+    Reply,
+    Restart,
+    Shutdown,
+    Stop,
+    SupervisorSpec,
+)
+from otpy.behaviours.server import Server
+from otpy.errors import (
+    BadReturn,
+    CallFailed,
+    StartFailed,
+    StartTimeout,
+    TreeStartFailed,
+)
+from otpy.reports import MessageUnhandled, Report
+from otpy.testing import MockClock
+from tests.behaviours.servers import (
+    Add,
+    Counter,
+    Get,
+    Script,
+    blocked,
+    echo,
+    note,
+    running,
+)
+from tests.runtime.children import Boom, Recorder, forever, turns
+
+
+def counters(*children: ChildSpec) -> SupervisorSpec:
+    return SupervisorSpec("app", children or [ChildSpec("counter", Counter, (10,))])
+
+
+class TestStart:
+    async def test_a_subclass_stands_in_a_spec_like_any_other_start(self) -> None:
+        """`ChildSpec("counter", Counter, args)` is a server whose `init` got the args."""
+        spec = ChildSpec("counter", Counter, kwargs={"start": 3})
+        async with otpy.start(counters(spec), hooks=()) as app:
+            counter = Counter.at("app/counter", app)
+            assert await counter.call(Get()) == 3
+            assert await counter.call(Add(2)) == 5
+            counter.cast(Add(5))
+            assert await counter.call(Get()) == 10
+
+    async def test_it_is_ready_when_init_has_returned(self, clock: MockClock) -> None:
+        """GEN-02: the next sibling starts after that; `init` may be async."""
+
+        async def slow(_: Script) -> str:
+            await asyncio.sleep(3)
+            return "state"
+
+        log: list[Any] = []
+        specs = [ChildSpec("s", Script, (log, None, slow)), ChildSpec("next", Counter)]
+        async with otpy.start(counters(*specs), hooks=()) as app:
+            assert clock.now == 3
+            assert app.child("s").ready
+            assert await Script.at("app/s", app).get_state() == "state"
+
+    @pytest.mark.parametrize(
+        ("error", "cause"),
+        [(Boom("no"), Boom), (Exit(Shutdown("no")), None), (SystemExit(3), None)],
+    )
+    async def test_a_failed_init_is_a_failed_start(
+        self, error: BaseException, cause: type | None
+    ) -> None:
+        """GEN-02: with its reason, and without a call of `terminate`."""
+
+        def bad(_: Script) -> Any:
+            raise error
+
+        log: list[Any] = []
+        async with otpy.start(counters(), hooks=()) as app:
+            with pytest.raises(StartFailed) as caught:
+                await app.start_child(ChildSpec("s", Script, (log, None, bad)))
+            assert cause is None or isinstance(caught.value.__cause__, cause)
+            assert log == []
+
+    async def test_init_may_decline(self) -> None:
+        """GEN-01: `Ignore` is no failure."""
+
+        def declines(_: Script) -> Any:
+            raise Ignore
+
+        async with otpy.start(counters(), hooks=()) as app:
+            spec = ChildSpec("s", Script, ([], None, declines))
+            assert await app.start_child(spec) is None
+
+    @pytest.mark.parametrize("result", [Reply(1, 2), NoReply(1), Stop(Normal(), 1, 2)])
+    async def test_init_must_not_return_what_a_handler_does(self, result: Any) -> None:
+        """GEN-01: that is a bad return value."""
+        with pytest.raises(TreeStartFailed) as caught:
+            async with otpy.start(counters(ChildSpec("s", Script, ([], result)))):
+                pass
+        assert isinstance(caught.value.__cause__, BadReturn)
+
+    async def test_a_server_without_init_does_not_start(self) -> None:
+        """There is no state to begin with."""
+
+        class Empty(GenServer[Any, Any, Any]):
+            """Overrides nothing."""
+
+        with pytest.raises(TreeStartFailed, match=r"Empty\.init"):
+            async with otpy.start(counters(ChildSpec("e", Empty)), hooks=()):
+                pass
+
+    async def test_a_start_timeout_kills_a_slow_init(self, clock: MockClock) -> None:
+        """GEN-06: nothing lingers."""
+
+        async def slow(_: Script) -> None:
+            await asyncio.sleep(60)
+
+        async with otpy.start(counters(), hooks=()) as app:
+            spec = ChildSpec("s", Script, ([], None, slow), start_timeout=2)
+            with pytest.raises(StartTimeout):
+                await app.start_child(spec)
+            assert clock.now == 2
+            assert len(await app.which_children()) == 1
+
+    async def test_its_name_is_there_before_init_and_gone_with_it(self, clock: MockClock) -> None:
+        """GEN-04: calls find it while it starts; if the start fails they do, and a retry works."""
+        plan: list[Any] = [Boom("no"), "state"]
+
+        async def tries(_: Script) -> Any:
+            await asyncio.sleep(1)
+            if isinstance(result := plan.pop(0), Boom):
+                raise result
+            return result
+
+        async with otpy.start(counters(), hooks=()) as app:
+            spec = ChildSpec("s", Script, ([], None, tries))
+            ref = Script.at("app/s", app)
+            starting = asyncio.ensure_future(app.start_child(spec))
+            await turns(2)
+            call = asyncio.ensure_future(ref.call(echo(1)))
+            with pytest.raises(CallFailed) as failed:
+                await call
+            assert isinstance(failed.value.__cause__, Boom)
+            with pytest.raises(StartFailed):
+                await starting
+            starting = asyncio.ensure_future(app.start_child(spec))
+            await turns(2)
+            assert await ref.call(echo(2)) == 2
+            assert await starting is app.child("s")
+
+    async def test_each_life_begins_anew(self) -> None:
+        """AIO-11: another object and another state."""
+        async with otpy.start(counters(), hooks=()) as app:
+            counter = Counter.at("app/counter", app)
+            await counter.call(Add(5))
+            app.child("counter").kill()
+            await app.wait_for_restart("counter", after=1)
+            assert await counter.call(Get()) == 10
+
+    async def test_a_pool_holds_servers_too(self) -> None:
+        """A process is what they are addressed by."""
+        pool = DynamicSupervisor.spec("pool")
+        async with otpy.start(pool, hooks=()) as sup:
+            one = await sup.start_child(ChildSpec("c", Counter, (1,)))
+            two = await sup.start_child(ChildSpec("c", Counter, (2,)))
+            assert one is not None
+            assert two is not None
+            assert await Counter.at(two).call(Get()) == 2
+            assert await Counter.at(one).call(Get()) == 1
+
+    async def test_nothing_is_made_until_it_is_used(self) -> None:
+        """A server that nobody talked to has no queue, no signals and no table of callers."""
+        async with running() as (_, process, ref, _log):
+            server = process.behaviour
+            assert isinstance(server, Server)
+            assert server.mailbox._queue is None
+            assert server._pending is None
+            assert process.signals is None
+            ref.send("x")
+            assert server.mailbox._queue is not None
+
+
+class TestContinue:
+    async def test_it_runs_after_the_start_and_before_any_message(self) -> None:
+        """GEN-07: also before one that was sent during `init`."""
+
+        def init(server: Script) -> Any:
+            Script.at(otpy.current()).send("early")
+            return Init("state", continue_="first")
+
+        order: list[Any] = []
+        spec = ChildSpec("s", Script, (order, None, init))
+
+        def hook(report: Report) -> None:
+            order.append(report.event)
+
+        async with otpy.start(counters(spec), hooks=[hook]):
+            await turns(3)
+            assert order == ["child.started", ("continue", "first"), "early"]
+
+    async def test_continues_may_chain(self) -> None:
+        """GEN-07: each is done before the next message."""
+
+        def second(server: Script, state: Any) -> Any:
+            return NoReply("three", continue_="end")
+
+        def first(server: Script, state: Any) -> Any:
+            Script.at(otpy.current()).cast(note("message"))
+            return NoReply("two", continue_=second)
+
+        async with running(Init("one", continue_=first)) as (_, _process, ref, log):
+            await turns(5)
+            assert [entry[1] for entry in log[:3]] == [first, second, "end"]
+            assert log[3:] == ["message"]
+            assert await ref.get_state() == "three"
+
+    async def test_a_crash_in_it_is_no_failed_start(self) -> None:
+        """GEN-07: the start has succeeded before."""
+
+        def crash(server: Script, state: Any) -> Any:
+            raise Boom("later")
+
+        async with running(Init("one", continue_=crash)) as (_, process, _ref, log):
+            assert process.ready
+            reason = await process.wait()
+            assert isinstance(reason, Crashed)
+            assert log[-1] == ("terminate", reason, "one")
+
+    async def test_a_reply_comes_before_the_continue(self, clock: MockClock) -> None:
+        """GEN-09: the caller does not wait for it."""
+
+        async def later(server: Script, state: Any) -> Any:
+            await asyncio.sleep(5)
+            return NoReply("late")
+
+        async with running() as (_, _process, ref, _log):
+            got = await ref.call(lambda s, c, state: Reply("now", state, continue_=later))
+            assert (got, clock.now) == ("now", 0)
+            assert await ref.call(lambda s, c, state: Reply(state, state), None) == "late"
+
+
+class TestMessages:
+    async def test_all_kinds_are_served_in_order_of_arrival(self, clock: MockClock) -> None:
+        """GEN-08: one at a time, also while a callback waits."""
+        async with running() as (_, _process, ref, log):
+            calls = [asyncio.ensure_future(ref.call(blocked(1, "one")))]
+            await turns(1)
+            ref.cast(note("two"))
+            ref.send("three")
+            calls.append(asyncio.ensure_future(ref.call(blocked(1, "four"))))
+            await turns(1)
+            ref.send("five")
+            assert await asyncio.gather(*calls) == ["one", "four"]
+            await turns(1)
+            assert log == ["one", "two", "three", "four", "five"]
+
+    async def test_messages_to_oneself_do_not_keep_the_loop(self, clock: MockClock) -> None:
+        """A server that is never idle lets others run, and stops when its turn comes."""
+
+        def again(server: Script, state: Any) -> Any:
+            Script.at(otpy.current()).cast(again)
+            return NoReply(state)
+
+        async with running() as (_, process, ref, _log):
+            ref.cast(again)
+            await turns(10)
+            process.exit()
+            assert await process.wait() == Shutdown()
+
+    async def test_unhandled_messages_are_reported_and_dropped(
+        self, reports: Recorder, logs: list[MutableMapping[str, Any]]
+    ) -> None:
+        """GEN-24: as one warning; the server goes on."""
+        async with otpy.start(counters(), hooks=[reports, otpy.log_reports(None)]) as app:
+            counter = Counter.at("app/counter", app)
+            counter.send({"what": "ever"})
+            assert await counter.call(Get()) == 10
+            report = reports.one(MessageUnhandled)
+            assert (report.path, report.message) == ("app/counter", "{'what': 'ever'}")
+            app.tree.hooks.clear()
+            counter.send("unseen")
+            assert await counter.call(Get()) == 10
+        assert len(reports.of(MessageUnhandled)) == 1
+
+    @pytest.mark.parametrize("kind", ["call", "cast", "continue"])
+    async def test_a_missing_handler_crashes(self, kind: str) -> None:
+        """GEN-24: the error names the class and the message."""
+
+        class Bare(GenServer[str, str, int]):
+            """Has a state and nothing else."""
+
+            def init(self) -> Init[int]:
+                return Init(0, continue_="go" if kind == "continue" else None)
+
+        spec = ChildSpec("bare", Bare, restart=Restart.TEMPORARY)
+        async with otpy.start(counters(spec), hooks=()) as app:
+            process = app.child("bare")
+            if kind == "call":
+                with pytest.raises(CallFailed, match=r"Bare\.handle_call: 'hi'"):
+                    await Bare.at(process).call("hi")
+            elif kind == "cast":
+                Bare.at(process).cast("hi")
+            reason = await process.wait()
+            assert isinstance(reason, Crashed)
+            assert isinstance(reason.error, NotImplementedError)
+
+    async def test_cast_and_send_never_fail(self) -> None:
+        """GEN-16: to nobody, to the dead, to what is no server."""
+        plain = ChildSpec("plain", forever, restart=Restart.TEMPORARY)
+        async with otpy.start(counters(plain), hooks=()) as app:
+            for target in ("app/nobody", "elsewhere", "app/plain"):
+                Counter.at(target, app).cast(Add())
+                Counter.at(target, app).send("x")
+            server = await app.start_child(ChildSpec("c", Counter, restart=Restart.TEMPORARY))
+            assert server is not None
+            server.kill()
+            await server.wait()
+            Counter.at(server).cast(Add())
+            behaviour = server.behaviour
+            assert isinstance(behaviour, Server)
+            assert behaviour.mailbox._queue is None
+
+
+class TestReply:
+    async def test_a_reply_may_come_later_and_from_elsewhere(self, clock: MockClock) -> None:
+        """GEN-17: from a task of the server, and from another child."""
+
+        def defer(server: Script, caller: Caller[str], state: Any) -> Any:
+            async def work() -> None:
+                await asyncio.sleep(2)
+                caller.reply("done")
+
+            server.log.append(asyncio.ensure_future(work()))
+            return NoReply(state)
+
+        callers: list[Caller[str]] = []
+
+        def hand_over(server: Script, caller: Caller[str], state: Any) -> Any:
+            callers.append(caller)
+            return NoReply(state)
+
+        async with running() as (app, _process, ref, _log):
+            assert await ref.call(defer) == "done"
+            assert clock.now == 2
+            call = asyncio.ensure_future(ref.call(hand_over))
+            await turns(3)
+
+            async def other() -> None:
+                callers[0].reply("from another")
+                await forever()
+
+            await app.start_child(ChildSpec("other", other))
+            assert await call == "from another"
+            assert callers[0].process is None
+            assert repr(callers[0]) == "<Caller outside answered>"
+
+    async def test_the_first_reply_counts(self) -> None:
+        """GEN-17: also one from inside the callback; what it returns then is dropped."""
+
+        def twice(server: Script, caller: Caller[str], state: Any) -> Any:
+            caller.reply("first")
+            return Reply("second", state)
+
+        async with running() as (_, _process, ref, _log):
+            assert await ref.call(twice) == "first"
+
+    async def test_a_server_that_replied_and_then_crashes_does_no_harm(self) -> None:
+        """GEN-17: the caller has its reply."""
+
+        def reply_and_crash(server: Script, caller: Caller[str], state: Any) -> Any:
+            caller.reply("ok")
+            raise Boom
+
+        async with running() as (_, process, ref, _log):
+            assert await ref.call(reply_and_crash) == "ok"
+            assert isinstance(await process.wait(), Crashed)
+
+    async def test_a_caller_knows_who_asks(self) -> None:
+        """The process of the child whose code called."""
+        seen: list[Caller[int]] = []
+
+        def keep(server: Script, caller: Caller[Any], state: Any) -> Any:
+            seen.append(caller)
+            return Reply(None, state)
+
+        async with running() as (app, _process, ref, _log):
+
+            async def child() -> None:
+                await ref.call(keep)
+                await forever()
+
+            process = await app.start_child(ChildSpec("child", child))
+            await turns(3)
+            assert seen[0].process is process
+            assert repr(seen[0]) == "<Caller 'app/child' answered>"

@@ -1,0 +1,280 @@
+"""How a server is stopped by others, and what it hears of others' ends."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+import otpy
+from otpy import (
+    BRUTAL_KILL,
+    Caller,
+    ChildSpec,
+    Crashed,
+    Down,
+    ExitReason,
+    ExitSignal,
+    Killed,
+    Normal,
+    Reply,
+    Restart,
+    Shutdown,
+    SupervisorSpec,
+)
+from otpy.errors import CallFailed, CallTimeout
+from otpy.reports import ChildExited, ChildStopped
+from otpy.testing import MockClock
+from tests.behaviours.servers import (
+    Counter,
+    Script,
+    busy,
+    note,
+    running,
+)
+from tests.runtime.children import Boom, Recorder, forever, turns
+
+
+class TestStopping:
+    async def test_the_supervisor_asks_and_terminate_cleans_up(
+        self, clock: MockClock, reports: Recorder
+    ) -> None:
+        """GEN-19, GEN-20: after what came before; the supervisor sees its reason."""
+        async with running(hooks=[reports]) as (app, _process, ref, log):
+            ref.cast(busy(2))
+            ref.cast(note("served"))
+            await turns(1)
+            await app.terminate_child("s")
+            assert clock.now == 2
+            assert log == ["served", ("terminate", Shutdown(), "state")]
+            stopped = reports.one(ChildStopped)
+            assert (stopped.reason, stopped.context) == (Shutdown(), None)
+
+    async def test_what_overstays_its_limit_is_killed(self, clock: MockClock) -> None:
+        """GEN-19, SUP-702: without `terminate`."""
+        async with running(shutdown=3) as (app, process, ref, log):
+            ref.cast(busy(60))
+            await turns(1)
+            await app.terminate_child("s")
+            assert clock.now == 3
+            assert process.exit_reason == Killed()
+            assert log == []
+
+    async def test_the_limit_holds_for_terminate_too(self, clock: MockClock) -> None:
+        """GEN-19: it is part of the stop."""
+
+        async def slowly(_: ExitReason) -> None:
+            await asyncio.sleep(60)
+
+        def arm(server: Script, caller: Caller[Any], state: Any) -> Any:
+            server.terminating = slowly
+            return Reply(None, state)
+
+        async with running(shutdown=3) as (app, process, ref, _log):
+            await ref.call(arm)
+            await app.terminate_child("s")
+            assert clock.now == 3
+            assert process.exit_reason == Killed()
+
+    @pytest.mark.parametrize("how", ["kill", "brutal", "stranger"])
+    async def test_terminate_is_not_called_on_a_kill(self, how: str) -> None:
+        """GEN-19: nor when a stranger cancels the task (AIO-08)."""
+        limit = BRUTAL_KILL if how == "brutal" else 5.0
+        async with running(shutdown=limit) as (app, process, _ref, log):
+            await turns(2)
+            if how == "kill":
+                process.kill()
+            elif how == "brutal":
+                await app.terminate_child("s")
+            else:
+                assert process.task is not None
+                process.task.cancel()
+            assert await process.wait() == Killed()
+            assert log == []
+
+    async def test_a_kill_overtakes_a_stop(self, clock: MockClock) -> None:
+        """GEN-19: in the middle of what it does."""
+        async with running() as (_, process, ref, log):
+            ref.cast(busy(60))
+            await turns(1)
+            process.exit()
+            process.kill()
+            assert await process.wait() == Killed()
+            assert (clock.now, log) == (0, [])
+
+    async def test_exit_by_others_is_a_stop_with_that_reason(self, reports: Recorder) -> None:
+        """GEN-19 differs: every server cleans up, trapping or not (AIO-05)."""
+        async with running(hooks=[reports]) as (_, process, _ref, log):
+            process.exit(Shutdown("please"))
+            assert await process.wait() == Shutdown("please")
+            assert log == [("terminate", Shutdown("please"), "state")]
+            assert reports.one(ChildExited).context is None
+
+    async def test_a_stop_during_init_waits_for_it(self, clock: MockClock) -> None:
+        """SUP-317: then the server ends in good order."""
+
+        async def slow(_: Script) -> str:
+            await asyncio.sleep(2)
+            return "state"
+
+        log: list[Any] = []
+        async with otpy.start(SupervisorSpec("app"), hooks=()) as app:
+            starting = asyncio.ensure_future(
+                app.start_child(ChildSpec("s", Script, (log, None, slow)))
+            )
+            await turns(2)
+            await app.stop()
+            assert clock.now == 2
+            with pytest.raises(otpy.OtpyError):
+                await starting
+            assert log == [("terminate", Shutdown(), "state")]
+
+    async def test_stop_waits_for_the_end(self, clock: MockClock) -> None:
+        """GEN-23: `Normal()` unless told otherwise, behind what came before."""
+        async with running() as (_, process, ref, log):
+            ref.cast(busy(1))
+            ref.cast(note("before"))
+            await ref.stop()
+            assert clock.now == 1
+            assert process.exit_reason == Normal()
+            assert log == ["before", ("terminate", Normal(), "state")]
+            with pytest.raises(CallFailed):
+                await ref.stop()
+            with pytest.raises(CallFailed) as caught:
+                await Script.at(process).stop(Shutdown())
+            assert caught.value.reason == Normal()
+
+    async def test_stop_tells_another_end_and_is_patient_only_so_long(
+        self, clock: MockClock
+    ) -> None:
+        """GEN-23: the real reason is raised; too slow a server still ends later."""
+        async with running() as (_, process, ref, _log):
+            ref.cast(busy(3))
+            with pytest.raises(CallTimeout, match="timeout=1 s"):
+                await ref.stop(Shutdown("a"), timeout=1)
+            assert process.alive
+            with pytest.raises(CallFailed) as caught:
+                await ref.stop(Shutdown("b"))
+            assert caught.value.reason == Shutdown("a")
+            assert clock.now == 3
+
+    async def test_a_permanent_server_that_is_stopped_comes_back(self) -> None:
+        """GEN-23: `stop` is no `terminate_child`."""
+        async with running(restart=Restart.PERMANENT) as (app, _process, ref, _log):
+            await ref.stop()
+            again = await app.wait_for_restart("s", after=1)
+            assert again.last_exit == Normal()
+
+
+class TestSignals:
+    async def test_downs_come_to_handle_info(self) -> None:
+        """SIG-04: in the order of the messages; also of the dead."""
+        plain = ChildSpec("a", forever, restart=Restart.TEMPORARY)
+        async with running() as (app, process, ref, log):
+            other = await app.start_child(plain)
+            assert other is not None
+
+            def watch(server: Script, caller: Caller[Any], state: Any) -> Any:
+                return Reply(server.monitor(other), state)
+
+            await ref.call(watch)
+            await turns(1)
+            other.exit(Shutdown("x"))
+            await other.wait()
+            await ref.call(watch)
+            await turns(2)
+            assert log == [Down(other, Shutdown("x"))] * 2
+            assert process.signals is not None
+            assert process.signals.watching == {}
+
+    async def test_a_monitor_taken_back_is_taken_from_the_mailbox_too(
+        self, clock: MockClock
+    ) -> None:
+        """SIG-07: also while the server is suspended."""
+        plain = ChildSpec("a", forever, restart=Restart.TEMPORARY)
+        async with running() as (app, _process, ref, log):
+            other = await app.start_child(plain)
+            assert other is not None
+            await turns(1)
+            watched = [
+                await ref.call(lambda s, c, state: Reply(s.monitor(other), state)) for _ in range(2)
+            ]
+            await ref.suspend()
+            other.kill()
+            await other.wait()
+            watched[0].demonitor()
+            ref.send("after")
+            await turns(1)
+            watched[1].demonitor()
+            await ref.resume()
+            await turns(2)
+            assert log == ["after"]
+
+    async def test_a_dead_server_watches_nobody(self) -> None:
+        """Its monitors are taken back with its end: none is left with the watched."""
+        plain = ChildSpec("a", forever)
+        async with running() as (app, _process, ref, _log):
+            other = await app.start_child(plain)
+            assert other is not None
+            await ref.call(lambda s, c, state: Reply(s.monitor(other), state))
+            assert other.signals is not None
+            assert len(other.signals.monitors) == 1
+            await ref.stop()
+            assert other.signals.monitors == {}
+
+    async def test_a_trapping_server_gets_exits_as_messages(self) -> None:
+        """GEN-20: of partners and of strangers; its supervisor still stops it."""
+
+        def init(server: Script) -> str:
+            server.trap_exit()
+            return "state"
+
+        plain = ChildSpec("a", forever, restart=Restart.TEMPORARY)
+        async with running(None, init) as (app, process, _ref, log):
+            other = await app.start_child(plain)
+            assert other is not None
+            await turns(1)
+            other.link(process)
+            other.exit()
+            process.exit(Shutdown("please"))
+            await other.wait()
+            await turns(2)
+            assert log == [ExitSignal(None, Shutdown("please")), ExitSignal(other, Shutdown())]
+            await app.terminate_child("s")
+            assert log[-1] == ("terminate", Shutdown(), "state")
+
+    async def test_a_linked_server_that_does_not_trap_ends_with_its_partner(self) -> None:
+        """SIG-01: with `terminate`, and with the same reason."""
+        plain = ChildSpec("a", forever, restart=Restart.TEMPORARY)
+        reason = Crashed(Boom("partner"))
+        async with running() as (app, process, _ref, log):
+            other = await app.start_child(plain)
+            assert other is not None
+            await turns(1)
+            other.link(process)
+            other.exit(reason)
+            assert await process.wait() == reason
+            assert log == [("terminate", reason, "state")]
+
+    async def test_the_tools_of_callbacks_are_for_callbacks(self) -> None:
+        """Of another child they are refused, as `otpy.trap_exit()` of a server is."""
+        refused: list[str] = []
+
+        async def child() -> None:
+            for tool in (Counter().trap_exit, lambda: Counter().monitor(otpy.current())):
+                with pytest.raises(RuntimeError) as caught:
+                    tool()
+                refused.append(str(caught.value))
+            await forever()
+
+        def trap(server: Script, caller: Caller[Any], state: Any) -> Any:
+            with pytest.raises(RuntimeError) as caught:
+                otpy.trap_exit()
+            return Reply(str(caught.value), state)
+
+        async with running() as (app, _process, ref, _log):
+            await app.start_child(ChildSpec("child", child))
+            assert "self.trap_exit()" in await ref.call(trap)
+            await turns(2)
+        assert len(refused) == 2

@@ -1,0 +1,274 @@
+from __future__ import annotations
+
+import asyncio
+import os
+import zlib
+from collections.abc import AsyncGenerator
+from typing import Any
+
+import pytest
+from anyio.abc import TaskStatus
+from hypothesis import given
+from hypothesis import strategies as st
+
+import otpy
+from otpy import (
+    ChildSpec,
+    Counts,
+    DynamicSupervisor,
+    PartitionSupervisor,
+    Restart,
+    Supervisor,
+    SupervisorSpec,
+    Via,
+)
+from otpy.behaviours.partition import RoutingKey, _bytes_of
+from otpy.errors import InvalidSpec, NotRunning, PartitionError, StartFailed
+from otpy.testing import MockClock
+from tests.runtime.children import Boom, forever, turns
+
+
+@pytest.fixture
+async def root() -> AsyncGenerator[Supervisor]:
+    """A tree that is three partitions."""
+    spec = PartitionSupervisor.spec("shards", ChildSpec("x", forever), partitions=3)
+    async with otpy.start(spec, hooks=()) as root:
+        yield root
+
+
+@pytest.fixture
+async def shards(root: Supervisor) -> PartitionSupervisor:
+    """Its handle."""
+    return PartitionSupervisor(root)
+
+
+def test_the_children_are_numbered() -> None:
+    """One spec makes all of them, and a function may change the arguments of each (PAR-02)."""
+    spec = PartitionSupervisor.spec(
+        "shards",
+        ChildSpec("x", forever, ("a",), shutdown=1.0),
+        partitions=2,
+        with_arguments=lambda args, index: [*args, index],
+    )
+    assert spec == SupervisorSpec(
+        "shards",
+        [
+            ChildSpec("0", forever, ("a", 0), shutdown=1.0),
+            ChildSpec("1", forever, ("a", 1), shutdown=1.0),
+        ],
+    )
+    default = PartitionSupervisor.spec("shards", DynamicSupervisor.spec("pool"))
+    assert len(default.children) == os.cpu_count()
+    assert default.children[0] == DynamicSupervisor.spec("0")
+
+
+def same(args: tuple[Any, ...], index: int) -> tuple[Any, ...]:
+    return args
+
+
+def number(args: tuple[Any, ...], index: int) -> int:
+    return index
+
+
+BAD: list[tuple[Any, dict[str, Any], str]] = [
+    (ChildSpec("x", forever), {"partitions": 0}, "partitions"),
+    (ChildSpec("x", forever), {"partitions": True}, "partitions"),
+    (ChildSpec("x", forever), {"partitions": "3"}, "partitions"),
+    (ChildSpec("x", forever), {"with_arguments": 3}, "with_arguments"),
+    (DynamicSupervisor.spec("x"), {"with_arguments": same}, "child"),
+    (ChildSpec("x", forever), {"with_arguments": number}, "args"),
+    (forever, {}, "child"),
+    (ChildSpec("x", forever, restart=Restart.TEMPORARY), {}, "restart of the child"),
+    (ChildSpec("x", forever, restart=Restart.TRANSIENT, significant=True), {}, "significant"),
+]
+
+
+@pytest.mark.parametrize(("child", "options", "what"), BAD)
+def test_what_can_never_work_is_refused(child: Any, options: dict[str, Any], what: str) -> None:
+    """Where the spec is written (PAR-01)."""
+    with pytest.raises(InvalidSpec, match=what):
+        PartitionSupervisor.spec("shards", child, **options)
+
+
+async def test_integers_lead_to_partitions_in_turn(shards: PartitionSupervisor) -> None:
+    """By their absolute value modulo the number of partitions (PAR-03)."""
+    keys = [0, 1, 2, 3, 4, -1, -4]
+    assert [shards.route(key).id for key in keys] == ["0", "1", "2", "0", "1", "1", "1"]
+    assert shards.partitions == 3
+    assert Via(shards, 4).whereis() is shards.route(4)
+
+
+KEYS = st.recursive(
+    st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.text(), st.binary()),
+    lambda inner: st.lists(inner, max_size=3).map(tuple),
+    max_leaves=5,
+)
+
+
+@given(KEYS)
+def test_every_stable_key_can_be_hashed(key: RoutingKey) -> None:
+    """Text with lone surrogates too, and tuples in tuples (PAR-03)."""
+    assert _bytes_of("shards", key) == _bytes_of("shards", key)
+
+
+async def test_other_keys_have_a_stable_hash(shards: PartitionSupervisor) -> None:
+    """All partitions are used, and strange objects refused (PAR-03)."""
+    keys: list[RoutingKey] = [f"user-{n}" for n in range(50)]
+    assert {shards.route(key).id for key in keys} == {"0", "1", "2"}
+    odd: list[Any] = [object(), ("a", object()), frozenset("a"), 1j]
+    for key in odd:
+        with pytest.raises(PartitionError, match="stable hash"):
+            shards.route(key)
+
+
+def test_the_hash_is_the_same_everywhere() -> None:
+    """It is pinned here, for it must not change from run to run or release to release (PAR-03)."""
+    keys: list[RoutingKey] = ["ann", b"ann", ("a", 1), 1.5, None, True]
+    hashes = [zlib.crc32(_bytes_of("shards", key)) for key in keys]
+    assert hashes == [1085242127, 2819247093, 1877169705, 2270993338, 3751981041, 1573839795]
+
+
+async def test_routing_follows_restarts(root: Supervisor, shards: PartitionSupervisor) -> None:
+    """A key reaches the new process; in between there is none (PAR-04)."""
+    before = shards.route("ann")
+    before.kill()
+    after = await root.wait_for_restart(before.id, after=1)
+    assert shards.route("ann") is after
+    await root.terminate_child(after.id)
+    with pytest.raises(NotRunning):
+        shards.route("ann")
+
+
+async def test_a_partition_that_is_not_ready_gets_no_keys() -> None:
+    """While it starts again, it is as if it did not run (PAR-04)."""
+
+    async def slow(*, task_status: TaskStatus[None]) -> None:
+        await asyncio.sleep(otpy.current().incarnation)
+        task_status.started()
+        await forever()
+
+    spec = PartitionSupervisor.spec("shards", ChildSpec("x", slow), partitions=1)
+    async with otpy.start(spec, hooks=()) as root:
+        shards = PartitionSupervisor(root)
+        shards.route(0).kill()
+        await asyncio.sleep(1)
+        with pytest.raises(NotRunning, match="shards/0"):
+            shards.route(0)
+        await asyncio.sleep(2)
+        assert shards.route(0).incarnation == 2
+
+
+async def test_partitions_can_be_supervisors() -> None:
+    """The pool of a key is found, and children are started in it."""
+    spec = PartitionSupervisor.spec("pools", DynamicSupervisor.spec("pool"), partitions=2)
+    async with otpy.start(SupervisorSpec("app", [spec]), hooks=()) as root:
+        pool = PartitionSupervisor(root.child("pools")).route(1).supervisor
+        assert isinstance(pool, DynamicSupervisor)
+        child = await pool.start_child(ChildSpec("w", forever))
+        assert child is not None
+        assert child.path == "app/pools/1/w"
+
+
+async def test_resizing_through_all_sizes(root: Supervisor, shards: PartitionSupervisor) -> None:
+    """Surplus partitions stop but are known, and come back; the old size is told (PAR-06)."""
+    assert await shards.resize(3) == 3
+    assert await shards.resize(1) == 3
+    assert await root.count_children() == Counts(3, 1, 0, 3)
+    assert {shards.route(key).id for key in range(9)} == {"0"}
+    assert PartitionSupervisor(root).partitions == 1
+    assert await shards.resize(0) == 1
+    with pytest.raises(PartitionError, match="no partitions"):
+        shards.route(1)
+    assert await shards.resize(2) == 0
+    assert {shards.route(key).id for key in range(9)} == {"0", "1"}
+    assert await shards.resize(3) == 2
+    assert await root.count_children() == Counts(3, 3, 0, 3)
+    for size in (4, -1, True, 1.0):
+        with pytest.raises(PartitionError, match="from 0 to 3"):
+            await shards.resize(size)  # type: ignore[arg-type]
+    assert shards.partitions == 3
+
+
+async def test_no_key_leads_to_a_partition_that_stops(clock: MockClock) -> None:
+    """The routing changes first; resizes that meet wait for each other (PAR-06)."""
+
+    async def slow() -> None:
+        try:
+            await forever()
+        finally:
+            await asyncio.sleep(2)
+
+    spec = PartitionSupervisor.spec("shards", ChildSpec("x", slow), partitions=2)
+    async with otpy.start(spec, hooks=()) as root:
+        shards = PartitionSupervisor(root)
+        shrinking = asyncio.create_task(shards.resize(1))
+        growing = asyncio.create_task(PartitionSupervisor(root).resize(2))
+        await turns(3)
+        assert shards.route(1).id == "0"
+        assert (await shrinking, await growing) == (2, 1)
+        assert shards.route(1).incarnation == 2
+
+
+async def test_a_resize_that_was_cut_off_is_finished_by_the_next(
+    root: Supervisor, shards: PartitionSupervisor
+) -> None:
+    """Cancelled while it shrinks, it leaves a partition that nobody uses (PAR-06)."""
+    shrinking = asyncio.create_task(shards.resize(0))
+    await asyncio.sleep(0)
+    shrinking.cancel()
+    await turns(5)
+    assert shrinking.cancelled()
+    assert shards.partitions == 0
+    assert (await root.count_children()).active == 2
+    assert await shards.resize(3) == 0
+    assert [shards.route(key).incarnation for key in range(3)] == [1, 1, 2]
+    shrinking = asyncio.create_task(shards.resize(0))
+    await asyncio.sleep(0)
+    shrinking.cancel()
+    await turns(5)
+    assert await shards.resize(0) == 0
+    assert (await root.count_children()).active == 0
+
+
+async def test_a_partition_that_does_not_start_gets_no_keys() -> None:
+    """The routing is not widened, and another attempt is possible (PAR-06)."""
+    broken: list[bool] = []
+
+    async def moody(*, task_status: TaskStatus[None]) -> None:
+        if broken:
+            raise Boom
+        task_status.started()
+        await forever()
+
+    spec = PartitionSupervisor.spec("shards", ChildSpec("x", moody), partitions=2)
+    async with otpy.start(spec, hooks=()) as root:
+        shards = PartitionSupervisor(root)
+        await shards.resize(1)
+        broken.append(True)
+        with pytest.raises(StartFailed):
+            await shards.resize(2)
+        assert shards.partitions == 1
+        broken.clear()
+        assert await shards.resize(2) == 1
+
+
+async def test_what_has_ended_has_no_partitions(
+    root: Supervisor, shards: PartitionSupervisor
+) -> None:
+    """Neither a number nor a process (PAR-07)."""
+    await root.stop()
+    with pytest.raises(NotRunning):
+        shards.route(1)
+    with pytest.raises(NotRunning):
+        assert shards.partitions
+    with pytest.raises(NotRunning):
+        await shards.resize(1)
+
+
+async def test_only_partitions_have_a_handle() -> None:
+    """Any other supervisor, or process, is refused."""
+    tree = SupervisorSpec("app", [ChildSpec("x", forever), DynamicSupervisor.spec("pool")])
+    async with otpy.start(tree) as root:
+        for other in (root, root.child("x"), root.child("pool")):
+            with pytest.raises(TypeError, match=r"PartitionSupervisor\.spec"):
+                PartitionSupervisor(other)

@@ -1,0 +1,430 @@
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable
+from contextvars import copy_context
+from typing import Any
+
+import pytest
+
+import otpy
+from otpy import (
+    ChildSpec,
+    Entry,
+    Keys,
+    Killed,
+    Normal,
+    Process,
+    Registered,
+    Registry,
+    Restart,
+    Shutdown,
+    Supervisor,
+    SupervisorSpec,
+    Unregistered,
+    Via,
+)
+from otpy.errors import (
+    AlreadyRegistered,
+    InvalidSpec,
+    KeysNotUnique,
+    NotRegistered,
+    NotRunning,
+    NotSupervised,
+    StartFailed,
+)
+from otpy.reports import HookFailed
+from tests.behaviours.actor import Actor, actor
+from tests.runtime.children import Recorder, forever, stubborn, turns
+
+HEARD: list[Registered | Unregistered] = []
+
+
+@pytest.fixture
+async def root(reports: Recorder) -> AsyncGenerator[Supervisor]:
+    """A tree with a registry of each kind."""
+    HEARD.clear()
+    names = Registry.spec("names", listeners=[HEARD.append])
+    topics = Registry.spec("topics", keys=Keys.DUPLICATE)
+    async with otpy.start(SupervisorSpec("app", [names, topics]), hooks=[reports]) as root:
+        yield root
+
+
+@pytest.fixture
+async def names(root: Supervisor) -> Registry:
+    """A registry with unique keys."""
+    return Registry.of(root.child("names"))
+
+
+@pytest.fixture
+async def topics(root: Supervisor) -> Registry:
+    """A registry with duplicate keys."""
+    return Registry.of(root.child("topics"))
+
+
+@pytest.fixture
+async def ann(root: Supervisor) -> Actor:
+    """A process."""
+    return await actor(root, "ann")
+
+
+@pytest.fixture
+async def bob(root: Supervisor) -> Actor:
+    """Another process."""
+    return await actor(root, "bob")
+
+
+# --- unique keys ----------------------------------------------------------------------------------
+
+
+async def test_the_caller_is_registered(names: Registry, ann: Actor) -> None:
+    """A key leads to the process that registered it, and to its value (REG-02, REG-05)."""
+    await ann.call(lambda: names.register("db", {"port": 1}))
+    assert names.lookup("db") == [Entry("db", ann.process, {"port": 1})]
+    assert names.whereis("db") is ann.process
+    assert names.keys(ann.process) == ["db"]
+    assert names.values("db", ann.process) == [{"port": 1}]
+    assert names.count() == 1
+    assert "entries=1" in repr(names)
+    assert names.lookup("nobody") == []
+    with pytest.raises(NotSupervised):
+        names.register("db")
+
+
+async def test_a_unique_key_is_held_once(names: Registry, ann: Actor, bob: Actor) -> None:
+    """Whoever comes second is told who holds it, be it himself (REG-02)."""
+    await ann.call(lambda: names.register("db"))
+    for who in (ann, bob):
+        with pytest.raises(AlreadyRegistered, match=r"app/names: 'db' is taken") as caught:
+            await who.call(lambda: names.register("db"))
+        assert caught.value.process is ann.process
+        assert caught.value.key == "db"
+    assert names.count() == 1
+    assert names.keys(bob.process) == []
+
+
+async def test_keys_are_compared_strictly(names: Registry, ann: Actor) -> None:
+    """Equal keys of different types are different keys, also inside of tuples (REG-05)."""
+    keys: list[Any] = [1, 1.0, True, (1,), (1.0,), "1"]
+    for key in keys:
+        await ann.call(lambda key=key: names.register(key, key))  # type: ignore[misc]
+    assert names.count() == len(keys)
+    assert [type(names.lookup(key)[0].value) for key in keys] == list(map(type, keys))
+    assert list(map(repr, names.keys(ann.process))) == list(map(repr, keys))
+
+
+async def test_a_value_can_be_replaced_by_its_owner(
+    names: Registry, topics: Registry, ann: Actor, bob: Actor
+) -> None:
+    """Nobody else can, nor can anybody where keys are not unique (REG-08)."""
+    await ann.call(lambda: names.register("n", 1))
+    assert await ann.call(lambda: names.update_value("n", lambda n: n + 1)) == (2, 1)
+    assert names.lookup("n")[0].value == 2
+    for who, key in ((bob, "n"), (ann, "other")):
+        with pytest.raises(NotRegistered, match=key):
+            await who.call(lambda key=key: names.update_value(key, lambda n: n))  # type: ignore[misc]
+    await ann.call(lambda: topics.register("n", 1))
+    with pytest.raises(KeysNotUnique):
+        await ann.call(lambda: topics.update_value("n", lambda n: n))
+
+
+async def test_a_name_outlives_the_process(root: Supervisor, names: Registry) -> None:
+    """`Via` leads to whoever holds the key at the moment of use (REG-10)."""
+
+    async def service() -> None:
+        names.register("service")
+        await forever()
+
+    via = Via(names, "service")
+    with pytest.raises(NotRegistered):
+        via.whereis()
+    await root.start_child(ChildSpec("service", service))
+    await turns(1)
+    first = via.whereis()
+    assert first is root.child("service")
+    first.kill()
+    second = await root.wait_for_restart("service", after=1)
+    await turns(1)
+    assert via.whereis() is second
+    assert via == Via(names, "service")
+
+
+async def test_a_name_needs_unique_keys(topics: Registry, ann: Actor) -> None:
+    """Where several may hold a key, it names nobody (REG-10)."""
+    await ann.call(lambda: topics.register("t"))
+    with pytest.raises(KeysNotUnique, match="app/topics"):
+        Via(topics, "t").whereis()
+
+
+async def test_a_taken_name_can_refuse_a_start(root: Supervisor, names: Registry) -> None:
+    """Registering before it is ready is how a child insists on being the only one (REG-10)."""
+
+    async def only(*, task_status: Any) -> None:
+        names.register("only")
+        task_status.started()
+        await forever()
+
+    await root.start_child(ChildSpec("one", only))
+    with pytest.raises(StartFailed) as caught:
+        await root.start_child(ChildSpec("two", only))
+    assert isinstance(caught.value.__cause__, AlreadyRegistered)
+    assert names.whereis("only") is root.child("one")
+
+
+# --- duplicate keys -------------------------------------------------------------------------------
+
+
+async def test_a_duplicate_key_is_held_by_many(topics: Registry, ann: Actor, bob: Actor) -> None:
+    """Also several times by one process, and each is an entry, in order (REG-04, REG-05)."""
+    for who, value in ((ann, 1), (bob, 2), (ann, 3)):
+        await who.call(lambda v=value: topics.register("t", v))  # type: ignore[misc]
+    assert [(e.process, e.value) for e in topics.lookup("t")] == [
+        (ann.process, 1),
+        (bob.process, 2),
+        (ann.process, 3),
+    ]
+    assert topics.keys(ann.process) == ["t", "t"]
+    assert topics.values("t", ann.process) == [1, 3]
+    assert topics.count() == 3
+
+
+async def test_unregister_takes_only_the_callers_entries(
+    topics: Registry, ann: Actor, bob: Actor
+) -> None:
+    """All of them for that key; a key of others, or of nobody, is no error (REG-06)."""
+    for who in (ann, ann, bob):
+        await who.call(lambda: topics.register("t"))
+    await ann.call(lambda: topics.register("u"))
+    await ann.call(lambda: topics.unregister("t"))
+    assert [entry.process for entry in topics.lookup("t")] == [bob.process]
+    await ann.call(lambda: topics.unregister("t"))
+    await ann.call(lambda: topics.unregister("nothing"))
+    assert topics.keys(ann.process) == ["u"]
+    assert topics.count() == 2
+
+
+async def test_entries_are_filtered_by_a_function(topics: Registry, ann: Actor) -> None:
+    """`match` in one key, `select` in all, `unregister` among the caller's own (REG-15)."""
+    for key, value in (("t", 1), ("t", 2), ("u", 3)):
+        await ann.call(lambda k=key, v=value: topics.register(k, v))  # type: ignore[misc]
+
+    def odd(entry: Entry) -> bool:
+        return bool(entry.value % 2)
+
+    assert [e.value for e in topics.match("t", odd)] == [1]
+    assert [(e.key, e.value) for e in topics.select(odd)] == [("t", 1), ("u", 3)]
+    await ann.call(lambda: topics.unregister("t", odd))
+    assert [e.value for e in topics.select()] == [2, 3]
+
+
+async def test_dispatch_calls_with_all_entries(topics: Registry, ann: Actor) -> None:
+    """Once, in the caller, unless there are none; errors reach the caller (REG-09)."""
+    calls: list[list[Entry]] = []
+    topics.dispatch("t", calls.append)
+    assert calls == []
+    for value in (1, 2):
+        await ann.call(lambda v=value: topics.register("t", v))  # type: ignore[misc]
+    topics.dispatch("t", calls.append)
+    assert [[entry.value for entry in call] for call in calls] == [[1, 2]]
+    with pytest.raises(ZeroDivisionError):
+        topics.dispatch("t", lambda _: 1 / 0)
+
+
+# --- ends of processes ----------------------------------------------------------------------------
+
+
+async def test_what_a_process_holds_ends_with_it(
+    names: Registry, topics: Registry, ann: Actor, bob: Actor
+) -> None:
+    """In the moment it ends, for whoever looks; the others' entries stay (REG-03, REG-07)."""
+    seen: list[object] = []
+
+    def look(_: Process, __: otpy.ExitReason) -> None:
+        seen.extend([names.lookup("db"), names.count(), names.keys(ann.process), topics.select()])
+
+    ann.process.on_exit(look)  # called before the registries are
+    await ann.call(lambda: names.register("db"))
+    await ann.call(lambda: topics.register("t"))
+    await bob.call(lambda: topics.register("t"))
+    ann.process.kill()
+    await ann.process.wait()
+    assert seen == [[], 0, [], topics.lookup("t")]
+    assert [entry.process for entry in topics.select()] == [bob.process]
+    await bob.call(lambda: names.register("db"))
+    assert names.whereis("db") is bob.process
+
+
+async def test_a_key_of_a_dead_process_blocks_nobody(names: Registry, bob: Actor) -> None:
+    """Not even in the middle of its end, before the registry hears of it (REG-03)."""
+    root = bob.process.parent
+    assert isinstance(root, Supervisor)
+    eve = await actor(root, "eve")
+    taken: list[bool] = []
+
+    async def take() -> None:
+        def on_end(_: Process, __: otpy.ExitReason) -> None:
+            names.register("db", "bob's")  # in bob's context
+            taken.append(True)
+
+        context = copy_context()
+        eve.process.on_exit(lambda p, r: context.run(on_end, p, r))
+
+    await bob.ask(take)
+    await eve.call(lambda: names.register("db"))
+    await eve.end()
+    assert taken == [True]
+    assert names.whereis("db") is bob.process
+    assert names.count() == 1
+
+
+async def test_a_process_that_was_given_up_holds_nothing(
+    root: Supervisor, names: Registry, release: asyncio.Event
+) -> None:
+    """Nor can it register again, though its task still runs (REG-03)."""
+    late: list[BaseException] = []
+
+    async def refuses() -> None:
+        names.register("r")
+        await stubborn(release)
+        try:
+            names.register("r")
+        except NotRunning as error:
+            late.append(error)
+
+    process = await root.start_child(ChildSpec("r", refuses, restart=Restart.TEMPORARY))
+    assert process is not None
+    await turns(1)
+    process.kill()
+    await process.wait()
+    assert names.count() == 0
+    release.set()
+    await turns(3)
+    assert [str(error) for error in late] == ["app/r: is not running"]
+
+
+async def test_nothing_is_kept_of_a_process_with_its_last_key(names: Registry, ann: Actor) -> None:
+    """It is bound to the registry only while it holds something (REG-13)."""
+    for _ in range(3):
+        await ann.call(lambda: names.register("db"))
+        await ann.call(lambda: names.unregister("db"))
+    for _ in range(3):
+        with pytest.raises(NotRegistered):
+            await ann.call(lambda: names.update_value("db", str))
+    assert not names._entries
+    assert not names._owned
+    assert not names._forget
+    assert not ann.process._on_exit
+    names._process.kill()
+    await names._process.wait()
+    await turns(3)
+    assert ann.process.alive
+
+
+@pytest.mark.parametrize("reason", [Killed(), Shutdown("x"), Normal()])
+async def test_processes_end_with_their_registry(
+    root: Supervisor, names: Registry, ann: Actor, bob: Actor, reason: otpy.ExitReason
+) -> None:
+    """Those who hold keys end with its reason, the others go on; it comes back empty (REG-13)."""
+    await ann.call(lambda: names.register("db"))
+    process = root.child("names")
+    process.exit(reason)
+    expected = Shutdown() if reason == Normal() else reason
+    assert await ann.process.wait() == expected
+    assert bob.process.alive
+    again = Registry.of(await root.wait_for_restart("names", after=1))
+    assert again.count() == 0
+    await bob.call(lambda: again.register("db"))
+    for attempt in (names.count, lambda: names.lookup("db"), lambda: names.meta("x")):
+        with pytest.raises(NotRunning, match="app/names"):
+            attempt()
+    with pytest.raises(NotRunning):
+        await bob.call(lambda: names.register("db"))
+
+
+# --- meta, listeners, locks, spec -----------------------------------------------------------------
+
+
+async def test_meta_belongs_to_no_process(names: Registry, ann: Actor) -> None:
+    """It stays when whoever stored it ends (REG-11)."""
+    await ann.call(lambda: names.put_meta("limit", 5))
+    await ann.end()
+    assert names.meta("limit") == 5
+    names.delete_meta("limit")
+    names.delete_meta("limit")
+    assert names.meta("limit") is None
+    assert names.meta("limit", 7) == 7
+
+
+async def test_listeners_hear_of_what_processes_do(names: Registry, ann: Actor) -> None:
+    """Of registering and unregistering, in order, but not of a process's end (REG-12)."""
+    await ann.call(lambda: names.register("a", 1))
+    await ann.call(lambda: names.unregister("a"))
+    await ann.call(lambda: names.unregister("a"))
+    await ann.call(lambda: names.register("b"))
+    await ann.end()
+    expected = [
+        Registered("app/names", "a", ann.process, 1),
+        Unregistered("app/names", "a", ann.process),
+        Registered("app/names", "b", ann.process, None),
+    ]
+    assert expected == HEARD
+
+
+async def test_a_listener_that_raises_is_dropped(reports: Recorder) -> None:
+    """It is reported, disturbs nobody, and is not called again (REG-12)."""
+    heard: list[object] = []
+
+    def broken(_: object) -> None:
+        raise ZeroDivisionError
+
+    spec = Registry.spec("names", listeners=[broken, heard.append])
+    async with otpy.start(SupervisorSpec("app", [spec]), hooks=[reports]) as root:
+        names, ann = Registry.of(root.child("names")), await actor(root)
+        for key in "ab":
+            await ann.call(lambda key=key: names.register(key))  # type: ignore[misc]
+    assert len(heard) == 2
+    assert "broken" in reports.one(HookFailed, "app/names").hook
+
+
+async def test_a_lock_lets_one_in_at_a_time(names: Registry, root: Supervisor) -> None:
+    """One for each key, in order of arrival, and not held up by who left or gave up (REG-15)."""
+    steps: list[str] = []
+    actors = [await actor(root, name) for name in "abcd"]
+
+    def job(name: str, key: object) -> Callable[[], Any]:
+        async def hold() -> None:
+            async with names.lock(key):
+                steps.append(f"+{name}")
+                await asyncio.sleep(5)
+                steps.append(f"-{name}")
+
+        return hold
+
+    for who, name in zip(actors[:3], "abc", strict=True):
+        await who.tell(job(name, 1))
+    await actors[3].tell(job("other", 1.0))
+    await asyncio.sleep(1)
+    actors[1].process.kill()  # a waiter
+    await asyncio.sleep(1)
+    actors[0].process.kill()  # the holder
+    await asyncio.sleep(2)
+    assert steps == ["+a", "+other", "+c"]
+    await asyncio.sleep(9)
+    assert steps == ["+a", "+other", "+c", "-other", "-c"]
+    with pytest.raises(ZeroDivisionError):
+        async with names.lock("x"):
+            raise ZeroDivisionError
+    async with names.lock("x"):
+        pass
+    assert not names._queues
+
+
+async def test_a_bad_registry_is_refused(root: Supervisor) -> None:
+    """Where its spec is written, or where it is looked for (REG-01, REG-16)."""
+    with pytest.raises(InvalidSpec, match="Registry 'n': keys"):
+        Registry.spec("n", keys="unique")  # type: ignore[arg-type]
+    with pytest.raises(InvalidSpec, match="Registry 'n': listener"):
+        Registry.spec("n", listeners=["log"])  # type: ignore[list-item]
+    ann = await actor(root)
+    with pytest.raises(TypeError, match=r"Registry\.spec"):
+        Registry.of(ann.process)

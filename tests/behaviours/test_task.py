@@ -1,0 +1,398 @@
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator
+
+import pytest
+
+import otpy
+from otpy import (
+    BRUTAL_KILL,
+    INFINITY,
+    ChildSpec,
+    Crashed,
+    Exit,
+    Exited,
+    Killed,
+    Normal,
+    Ok,
+    Process,
+    Restart,
+    Shutdown,
+    Supervisor,
+    SupervisorSpec,
+    Task,
+    TaskFailed,
+    TaskSupervisor,
+)
+from otpy.errors import MaxChildren, NotFound, NotOwner, NotRunning, TaskTimeout
+from otpy.testing import MockClock
+from tests.behaviours.actor import actor
+from tests.runtime.children import Boom, crash, forever, stubborn, turns
+
+
+@pytest.fixture
+async def root() -> AsyncGenerator[Supervisor]:
+    """A tree with a task supervisor and nothing else."""
+    async with otpy.start(SupervisorSpec("app", [TaskSupervisor.spec("tasks")])) as root:
+        yield root
+
+
+@pytest.fixture
+async def tasks(root: Supervisor) -> TaskSupervisor:
+    """The task supervisor of the tree."""
+    return TaskSupervisor(root.child("tasks"))
+
+
+async def double(number: int, seconds: float = 0.0) -> int:
+    await asyncio.sleep(seconds)
+    return number * 2
+
+
+async def gracious(seconds: float = 0.0) -> str:
+    """Return when cancelled."""
+    try:
+        await forever()
+    except asyncio.CancelledError:
+        await asyncio.sleep(seconds)
+    return "bye"
+
+
+async def slow_to_end(seconds: float) -> None:
+    try:
+        await forever()
+    finally:
+        await asyncio.sleep(seconds)
+
+
+async def leave() -> None:
+    raise Exit(Normal())
+
+
+# --- results --------------------------------------------------------------------------------------
+
+
+async def test_a_task_returns_its_result(tasks: TaskSupervisor, clock: MockClock) -> None:
+    """The owner awaits the value, and nothing is kept of the task afterwards (TSK-06)."""
+    task = await tasks.async_(double, 21, 3.0)
+    assert task.process.path == "app/tasks/double"
+    assert await tasks.children() == [task.process]
+    assert await task == 42
+    assert clock.now == 3
+    assert await task.process.wait() == Normal()
+    assert await tasks.children() == []
+    assert await task.await_() == 42
+
+
+async def test_tasks_are_temporary_children_of_a_dynamic_supervisor(tasks: TaskSupervisor) -> None:
+    """They have restart type temporary and 5 seconds to end, unless told otherwise (TSK-01)."""
+    spec = (await tasks.async_(forever)).process.spec
+    assert (spec.restart, spec.shutdown) == (Restart.TEMPORARY, 5.0)
+    custom = await tasks.async_nolink(forever, shutdown=BRUTAL_KILL)
+    assert custom.process.spec.shutdown is BRUTAL_KILL
+    assert custom.process.id == "forever#2"
+    await tasks.terminate_child(custom.process)
+    assert await custom.yield_() == Exited(Killed())
+    with pytest.raises(NotFound):
+        await tasks.terminate_child(custom.process)
+    assert "forever#2" in repr(custom)
+
+
+async def test_a_task_supervisor_may_be_the_root() -> None:
+    """The handle is made from a supervisor as well as from its process, and from no other."""
+    async with otpy.start(TaskSupervisor.spec("tasks")) as root:
+        task = await TaskSupervisor(root).async_(double, 4)
+        assert await task == 8
+    with pytest.raises(NotRunning):
+        _ = await TaskSupervisor(root).async_(double, 4)
+    async with otpy.start(SupervisorSpec("app", [ChildSpec("x", forever)])) as other:
+        with pytest.raises(TypeError, match=r"TaskSupervisor\.spec"):
+            TaskSupervisor(other)
+        with pytest.raises(TypeError, match=r"TaskSupervisor\.spec"):
+            TaskSupervisor(other.child("x"))
+
+
+async def test_awaiting_a_failed_task_fails(tasks: TaskSupervisor) -> None:
+    """Outside of processes the failure is raised, with its cause and its path (TSK-07, TSK-09)."""
+    task = await tasks.async_(crash)
+    with pytest.raises(TaskFailed, match=r"app/tasks/crash: .*crashed: Boom") as caught:
+        await task
+    assert isinstance(caught.value.__cause__, Boom)
+    assert caught.value.path == "app/tasks/crash"
+    left = await tasks.async_(leave)
+    with pytest.raises(TaskFailed) as caught:
+        await left
+    assert caught.value.reason == Normal()
+    assert await left.yield_() == Exited(Normal())
+
+
+async def test_an_uncaught_failure_ends_the_caller_with_the_same_reason(
+    root: Supervisor, tasks: TaskSupervisor
+) -> None:
+    """A process that awaits a task that it is not linked to still ends with it (TSK-07)."""
+
+    async def waits() -> None:
+        await (await tasks.async_nolink(crash))
+
+    process = await root.start_child(ChildSpec("waits", waits, restart=Restart.TEMPORARY))
+    assert process is not None
+    reason = await process.wait()
+    assert isinstance(reason, Crashed)
+    assert isinstance(reason.error, Boom)
+
+
+async def test_a_timeout_does_not_stop_the_task(tasks: TaskSupervisor, clock: MockClock) -> None:
+    """The caller waits for five seconds, or as told, and may wait again (TSK-07)."""
+    task = await tasks.async_nolink(double, 1, 20.0)
+    with pytest.raises(TaskTimeout, match=r"timeout=5\.0 s"):
+        await task
+    assert clock.now == 5
+    assert await task.yield_(1) is None
+    assert await task.yield_(0) is None
+    assert clock.now == 6
+    assert await task.await_(None) == 2
+    assert clock.now == 20
+
+
+async def test_a_result_is_preferred_to_a_timeout_in_the_same_turn(tasks: TaskSupervisor) -> None:
+    """The end, then the timer, both before the waiter runs: the result counts."""
+    task = await tasks.async_nolink(forever)
+    life = task.process.task
+    assert life is not None
+    waiting = asyncio.create_task(task.yield_(5.0))
+    loop = asyncio.get_running_loop()
+    loop.call_later(5.0, lambda: task.process.end(Killed()))  # in the turn of the timer
+    assert await waiting == Exited(Killed())
+    life.cancel()
+    await turns(2)
+
+
+async def test_a_cancelled_wait_leaves_the_task_alone(tasks: TaskSupervisor) -> None:
+    """Who waits can be cancelled without the task noticing."""
+    task = await tasks.async_(double, 1, 3.0)
+    waiting = asyncio.create_task(task.await_())
+    await turns(2)
+    waiting.cancel()
+    await turns(2)
+    assert waiting.cancelled()
+    assert await task == 2
+
+
+# --- owners ---------------------------------------------------------------------------------------
+
+
+async def test_only_the_owner_may_await(root: Supervisor, tasks: TaskSupervisor) -> None:
+    """Any other process, or code outside of processes, is refused (TSK-07)."""
+    ann, bob = await actor(root, "ann"), await actor(root, "bob")
+    task: Task[int] = await ann.ask(lambda: tasks.async_(double, 3))
+    assert task.owner is ann.process
+    for attempt in (task.await_, task.yield_, task.shutdown):
+        with pytest.raises(NotOwner, match="app/ann"):
+            await attempt()
+        with pytest.raises(NotOwner, match="app/bob"):
+            await bob.ask(attempt)
+    assert await ann.ask(task.await_) == 6
+    mine = await tasks.async_(double, 3)
+    with pytest.raises(NotOwner):
+        await bob.ask(mine.await_)
+
+
+async def test_a_crash_ends_the_owner_too(root: Supervisor, tasks: TaskSupervisor) -> None:
+    """The owner's process ends with the same reason, though it does not wait (TSK-03)."""
+    ann = await actor(root)
+    _ = await ann.ask(lambda: tasks.async_(crash))
+    reason = await ann.process.wait()
+    assert isinstance(reason, Crashed)
+    assert isinstance(reason.error, Boom)
+
+
+async def test_the_owner_is_ended_while_it_waits(root: Supervisor, tasks: TaskSupervisor) -> None:
+    """A wait for a linked task that crashes is cut off, and cannot be caught by `except`."""
+    ann = await actor(root)
+
+    async def both() -> None:
+        task = await tasks.async_(crash)
+        with pytest.raises(Exception):  # noqa: B017
+            await task
+
+    await ann.tell(both)
+    assert isinstance(await ann.process.wait(), Crashed)
+
+
+@pytest.mark.parametrize(
+    ("reason", "ends"), [(Killed(), True), (Shutdown("x"), True), (Normal(), False)]
+)
+async def test_the_owners_end_ends_a_linked_task(
+    root: Supervisor, tasks: TaskSupervisor, reason: otpy.ExitReason, ends: bool
+) -> None:
+    """Any end but a normal one is passed on with its reason (TSK-03)."""
+    ann = await actor(root)
+    task = await ann.ask(lambda: tasks.async_(double, 3, 9.0))
+    ann.process.exit(reason)
+    assert await ann.process.wait() == reason
+    assert await task.process.wait() == (reason if ends else Normal())
+
+
+async def test_an_unlinked_task_and_its_owner_die_apart(
+    root: Supervisor, tasks: TaskSupervisor
+) -> None:
+    """The task survives its owner, and the owner the task's crash (TSK-04)."""
+    ann = await actor(root)
+    task = await ann.ask(lambda: tasks.async_nolink(double, 3, 9.0))
+    failed = await ann.ask(lambda: tasks.async_nolink(crash))
+    result = await ann.ask(failed.yield_)
+    assert isinstance(result, Exited)
+    assert isinstance(result.reason, Crashed)
+    ann.process.kill()
+    assert await ann.process.wait() == Killed()
+    assert await task.process.wait() == Normal()
+
+
+async def test_a_task_that_was_given_up_counts_as_killed(
+    root: Supervisor, tasks: TaskSupervisor, release: asyncio.Event
+) -> None:
+    """Who ends because of it has not been given up itself."""
+    ann = await actor(root)
+    task = await ann.ask(lambda: tasks.async_(stubborn, release))
+    await turns(1)
+    task.process.kill()
+    assert await ann.process.wait() == Killed()
+    assert isinstance(await task.process.wait(), otpy.Abandoned)
+
+
+async def test_a_dead_owner_passes_on_its_end_at_once(
+    root: Supervisor, tasks: TaskSupervisor, release: asyncio.Event
+) -> None:
+    """A process that was given up, and still starts a task, has it ended with it."""
+    started: list[Task[None]] = []
+
+    async def outlives() -> None:
+        await stubborn(release)
+        started.append(await tasks.async_(forever))
+
+    process = await root.start_child(ChildSpec("o", outlives, restart=Restart.TEMPORARY))
+    assert process is not None
+    await turns(1)
+    process.kill()
+    assert isinstance(await process.wait(), otpy.Abandoned)
+    release.set()
+    await turns(5)
+    assert await started[0].process.wait() == Killed()
+
+
+async def test_a_task_knows_who_asked_for_it(root: Supervisor, tasks: TaskSupervisor) -> None:
+    """Callers are told newest first, through tasks of tasks (TSK-12)."""
+
+    async def inner() -> tuple[Process, ...]:
+        return otpy.callers()
+
+    async def outer() -> tuple[Process, tuple[Process, ...]]:
+        return otpy.current(), await (await tasks.async_(inner))
+
+    ann = await actor(root)
+    task = await ann.ask(lambda: tasks.async_(outer))
+    me, seen = await ann.ask(task.await_)
+    assert seen == (me, ann.process)
+    assert otpy.callers() == ()
+    assert await (await tasks.async_(inner)) == ()
+
+
+# --- shutdown -------------------------------------------------------------------------------------
+
+
+async def test_shutdown_ends_a_task_and_spares_the_caller(
+    root: Supervisor, tasks: TaskSupervisor
+) -> None:
+    """The task is unlinked first, and None says that it ended because of this (TSK-07)."""
+    ann = await actor(root)
+    for timeout in (5.0, INFINITY, BRUTAL_KILL):
+        task = await ann.ask(lambda: tasks.async_(forever))
+        await turns(1)
+        assert await ann.ask(lambda task=task, t=timeout: task.shutdown(t)) is None  # type: ignore[misc]
+        assert not task.process.alive
+    assert ann.process.alive
+
+
+async def test_shutdown_returns_a_result_that_arrived(tasks: TaskSupervisor) -> None:
+    """The value counts, before the request or because of it; another end is told (TSK-07)."""
+    done = await tasks.async_(double, 2)
+    await done.process.wait()
+    assert await done.shutdown() == Ok(4)
+    polite = await tasks.async_(gracious)
+    await turns(1)
+    assert await polite.shutdown() == Ok("bye")
+    failed = await tasks.async_(crash)
+    await failed.process.wait()
+    assert isinstance(await failed.shutdown(), Exited)
+
+
+async def test_shutdown_kills_who_takes_too_long(tasks: TaskSupervisor, clock: MockClock) -> None:
+    """It is asked, and killed when the time is over; then its end is told (TSK-07)."""
+    task = await tasks.async_(slow_to_end, 4.0)
+    await turns(1)
+    assert await task.shutdown(2.0) == Exited(Killed())
+    assert clock.now == 2
+    quick = await tasks.async_(slow_to_end, 1.0, shutdown=3.0)
+    await turns(1)
+    assert await quick.shutdown() is None
+    slow = await tasks.async_(slow_to_end, 9.0, shutdown=3.0)
+    await turns(1)
+    assert await slow.shutdown(INFINITY) == Exited(Killed())
+    assert clock.now == 6
+
+
+# --- start_child and limits -----------------------------------------------------------------------
+
+
+async def test_start_child_is_linked_to_the_supervisor_only(
+    root: Supervisor, tasks: TaskSupervisor
+) -> None:
+    """Its crash disturbs nobody, nor does its caller's end disturb it (TSK-02)."""
+    ann = await actor(root)
+    failed = await ann.ask(lambda: tasks.start_child(crash))
+    process = await ann.ask(lambda: tasks.start_child(double, 2, 9.0))
+    assert isinstance(await failed.wait(), Crashed)
+    ann.process.kill()
+    await ann.process.wait()
+    assert await process.wait() == Normal()
+
+
+async def test_a_permanent_task_runs_again_after_each_end(clock: MockClock) -> None:
+    """Even after it returned, until the intensity is exceeded (TSK-02)."""
+    runs: list[int] = []
+
+    async def run() -> None:
+        runs.append(otpy.current().incarnation)
+
+    spec = TaskSupervisor.spec("tasks", intensity=2, restart=Restart.TEMPORARY)
+    async with otpy.start(SupervisorSpec("app", [spec]), hooks=()) as root:
+        supervisor = root.child("tasks")
+        await TaskSupervisor(supervisor).start_child(run, restart=Restart.PERMANENT)
+        assert await supervisor.wait() == Shutdown()
+    assert runs == [1, 2, 3]
+
+
+async def test_a_full_supervisor_refuses_in_the_caller() -> None:
+    """All ways to start a task raise MaxChildren, and leave the caller alone (TSK-08, DYN-07)."""
+    async with otpy.start(TaskSupervisor.spec("tasks", max_children=1)) as root:
+        tasks = TaskSupervisor(root)
+        _ = await tasks.async_(forever)
+        for attempt in (tasks.async_, tasks.async_nolink, tasks.start_child):
+            with pytest.raises(MaxChildren):
+                await attempt(forever)
+        with pytest.raises(MaxChildren):
+            async for _ in tasks.async_stream(double, [1]):
+                raise AssertionError
+
+
+async def test_children_lists_only_those_that_run(clock: MockClock) -> None:
+    """A task that waits for its restart is not among them (TSK-10)."""
+    async with otpy.start(TaskSupervisor.spec("tasks"), hooks=()) as root:
+        tasks = TaskSupervisor(root)
+        await root.start_child(
+            ChildSpec("again", crash, backoff=otpy.Backoff.sequence(60), restart=Restart.PERMANENT)
+        )
+        task = await tasks.async_(forever)
+        await turns(3)
+        assert (await root.count_children()).specs == 2
+        assert await tasks.children() == [task.process]

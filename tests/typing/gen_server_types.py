@@ -1,0 +1,87 @@
+"""Never run: mypy and pyright check that the types of a server reach whoever talks to it."""
+
+from __future__ import annotations
+
+from typing import assert_type
+
+from otpy import (
+    Caller,
+    CallResult,
+    ChildSpec,
+    GenServer,
+    Init,
+    NoReply,
+    Normal,
+    Process,
+    Reply,
+    Result,
+    ServerRef,
+    Stop,
+)
+
+
+class Put:
+    """Keep a text."""
+
+    text = ""
+
+
+class Look:
+    """Ask for the text."""
+
+
+class Texts(GenServer[Put | Look, str, list[str]]):
+    """Sync and async callbacks, and every result."""
+
+    async def init(self, first: str, *, more: int = 0) -> list[str] | Init[list[str]]:
+        return Init([first], continue_="more", timeout=5) if more else [first]
+
+    def handle_call(
+        self, request: Put | Look, caller: Caller[str], state: list[str]
+    ) -> CallResult[str, list[str]]:
+        if isinstance(request, Look):
+            caller.reply(state[0])
+            caller.reply(1)  # type: ignore[arg-type] # pyright: ignore[reportArgumentType]
+            return NoReply(state, timeout=1.0)
+        if not request.text:
+            return Stop(Normal(), state, "gone")
+        return Reply(request.text, [*state, request.text])
+
+    async def handle_cast(self, request: Put | Look, state: list[str]) -> Result[list[str]]:
+        return NoReply(state) if isinstance(request, Put) else Stop(Normal(), state)
+
+    def handle_info(self, message: object, state: list[str]) -> NoReply[list[str]]:
+        return NoReply(state)
+
+    async def handle_continue(self, value: str, state: list[str]) -> Result[list[str]]:
+        return NoReply([*state, value])
+
+    async def terminate(self, reason: object, state: list[str]) -> None:
+        state.clear()
+
+
+class Wrong(GenServer[int, str, int]):
+    """Results of the wrong type are refused."""
+
+    def handle_call(self, request: int, caller: Caller[str], state: int) -> CallResult[str, int]:
+        if request:
+            return Reply(1, 1)  # type: ignore[arg-type] # pyright: ignore[reportReturnType]
+        return NoReply("x")  # type: ignore[arg-type] # pyright: ignore[reportReturnType]
+
+    def handle_cast(self, request: int, state: int) -> Result[int]:
+        return Stop(Normal(), state, "x")  # type: ignore[arg-type] # pyright: ignore[reportReturnType]
+
+
+SPEC = ChildSpec("texts", Texts, ("first",), {"more": 1})
+
+
+async def talk(process: Process) -> None:
+    """What is sent and what comes back has the types of the server."""
+    ref = Texts.at(process)
+    assert_type(ref, ServerRef[Put | Look, str])
+    assert_type(await ref.call(Look()), str)
+    ref.cast(Put())
+    ref.send(object())
+    await ref.call(1)  # type: ignore[arg-type] # pyright: ignore[reportArgumentType]
+    narrower: ServerRef[Look, object] = ref
+    await narrower.call(Look())
