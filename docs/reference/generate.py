@@ -26,13 +26,29 @@ A test fails when it is out of date.
 All durations are seconds.
 """
 # Made by the runtime and handed out, never called: their signature is nobody's business.
-HANDED_OUT = {"Supervisor", "DynamicSupervisor", "Process", "TreeSnapshot", "ChildInfo", "Counts"}
+HANDED_OUT = {
+    *("Supervisor", "DynamicSupervisor", "Process", "TreeSnapshot", "ChildInfo", "Counts"),
+    *("Monitor", "ExitSignals", "Caller"),
+}
+HANDED_OUT = {
+    "Supervisor",
+    "DynamicSupervisor",
+    "Process",
+    "TreeSnapshot",
+    "ChildInfo",
+    "Counts",
+    "Registry",
+    "Task",
+}
 # Public only because the runtime's own modules call them.
 INTERNAL = {
     "Process": {
         *("abandon", "announce", "asked", "cut", "end", "hurry", "limit_start", "now_ready"),
         *("run", "stop", "task", "task_done"),
     },
+    "Question": {"answer", "fail"},
+    "ExitSignals": {"deliver", "discard"},
+    "Monitor": {"notify"},
     "SupervisorHandle": {"process_of", "snapshot_as"},
 }
 # Names of values and type aliases have no docstring of their own at run time.
@@ -42,6 +58,9 @@ VALUES = {
     "ESCALATE": "As `Intensity.then`: the supervisor gives up, as if its own limit were reached.",
     "GIVE_UP": "As `Intensity.then`: only that child is removed, and reported.",
     "RESTARTING": "As `ChildInfo.process`: the child waits for its restart.",
+    "CallResult": "What `handle_call` returns: `Reply[R, S] | NoReply[S] | Stop[R, S]`.",
+    "Result": "What the other callbacks of a server return: `NoReply[S] | Stop[Never, S]`.",
+    "TIMEOUT": "What `handle_info` gets when no message came within the idle timeout.",
     "ExitReason": "`Normal`, `Shutdown`, `Killed`, `Crashed` or `Abandoned`.",
     "Chore": "An async function without arguments that cleans up and returns what, one line each.",
     "Finding": "`Stalled`, `LoopLag`, `OverBudget`, `Violated` or `Swept`.",
