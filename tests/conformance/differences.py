@@ -1,0 +1,248 @@
+"""Where a comparison of otpy with the Erlang at hand must know of a difference: all of them.
+
+Three kinds, and nothing else is ever left out of a comparison:
+
+- "transformed": the situation is generated and compared; exactly what is named here is rewritten
+  in the traces before.
+- "excluded": the situation is never generated, because a trace would have to be invented. What otpy
+  does instead is held fast by the test that is named.
+- "version": the Erlang at hand is older than the one that is meant, and differs from it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final, TypeAlias, final
+
+from attrs import evolve, frozen
+
+from tests.conformance.scenario import Call, Sup, Together, Worker
+from tests.conformance.trace import Section
+
+if TYPE_CHECKING:
+    from tests.conformance.scenario import Scenario
+    from tests.conformance.trace import Trace
+
+Rewrite: TypeAlias = "Callable[[Scenario, Trace], Trace]"
+
+
+@final
+@frozen(kw_only=True)
+class Difference:
+    """One deliberate difference.
+
+    Attributes:
+        name: What to call it.
+        kind: "transformed", "excluded" or "version".
+        rules: The rules it is about.
+        erlang: What Erlang does.
+        otpy: What otpy does.
+        why: Why.
+        test: The test that holds fast what otpy does.
+        in_erlang: Rewrites Erlang's trace; None leaves it as it is.
+        in_otpy: Rewrites otpy's.
+    """
+
+    name: str
+    kind: str
+    rules: tuple[str, ...]
+    erlang: str
+    otpy: str
+    why: str
+    test: str
+    in_erlang: Rewrite | None = None
+    in_otpy: Rewrite | None = None
+
+
+def _no_reports_of_the_killed(scenario: Scenario, trace: Trace) -> Trace:
+    """Drop `shutdown_error` about children of a supervisor that was killed in the same section."""
+    del scenario
+    return [_without_reports(section) for section in trace]
+
+
+def _without_reports(section: Section) -> Section:
+    killed = {line.removesuffix("=killed") for line in section.ended if line.endswith("=killed")}
+    kept = [
+        event
+        for event in section.events
+        if not (
+            event.startswith("shutdown_error ")
+            and event.endswith(" killed")
+            and event.split()[1].rpartition("/")[0] in killed
+        )
+    ]
+    return evolve(section, events=kept)
+
+
+def _bad_specs_refused_by_the_caller(scenario: Scenario, trace: Trace) -> Trace:
+    """Answer `invalid` to a `start` of a bad spec, even if its supervisor is not there any more."""
+    auto = {path: node.auto_shutdown for path, node in scenario.nodes() if isinstance(node, Sup)}
+    rewritten = trace[:1]
+    for step, section in zip(scenario.steps, trace[1:], strict=False):  # it may be cut off
+        items = step.items if isinstance(step, Together) else (step,)
+        calls = [item for item in items if isinstance(item, Call)]
+        results = [
+            "invalid" if bad_in(call, auto[call.path]) and found == "not_running" else found
+            for call, found in zip(calls, section.results, strict=True)
+        ]
+        rewritten.append(evolve(section, results=results))
+    return rewritten
+
+
+STALE: Final = "stale_retry "
+
+
+def _up_to_a_stale_retry(scenario: Scenario, trace: Trace) -> Trace:
+    """Cut off Erlang's trace at the step in which it mistook an old retry for a new one."""
+    del scenario
+    for index, section in enumerate(trace):
+        if any(event.startswith(STALE) for event in section.events):
+            return trace[:index]
+    return trace
+
+
+def bad_in(call: Call, auto: str) -> bool:
+    """Whether `call` starts a child that cannot stand under this `auto_shutdown` (SUP-207)."""
+    child = call.arg
+    if not isinstance(child, Worker | Sup):
+        return False
+    return child.significant and (auto == "never" or child.restart == "permanent")
+
+
+DIFFERENCES: Final = (
+    Difference(
+        name="reports_of_a_killed_supervisor",
+        kind="transformed",
+        rules=("SUP-719",),
+        erlang="a killed supervisor is gone and reports nothing",
+        otpy="it ends its children itself, and reports those that did not expect a kill",
+        why="there are no links that would end them; a report more does no harm",
+        test="test_against_erlang.py::test_otpy_does_what_erlang_does",
+        in_otpy=_no_reports_of_the_killed,
+    ),
+    Difference(
+        name="bad_specs_are_refused_by_the_caller",
+        kind="transformed",
+        rules=("SUP-207", "SUP-214", "SUP-801"),
+        erlang="a spec is checked by the supervisor, if it is still there",
+        otpy="it is checked where it is written, or before the request is sent",
+        why="a mistake is found at its line",
+        test="test_against_erlang.py::test_otpy_does_what_erlang_does",
+        in_erlang=_bad_specs_refused_by_the_caller,
+        in_otpy=_bad_specs_refused_by_the_caller,
+    ),
+    Difference(
+        name="stale_retry",
+        kind="transformed",
+        rules=("SUP-612", "SUP-614"),
+        erlang="a child that fails to start again while the retry of an earlier failure is still "
+        "queued is retried in the place of the earlier one, before ends and calls that came "
+        "between the two",
+        otpy="a retry that was overtaken is dropped: the new one waits its turn at the end",
+        why="Erlang's message names the child and not the attempt. The number of attempts is the "
+        "same. Compared up to the step in which it happens",
+        test="test_differences.py::test_an_overtaken_retry_is_dropped",
+        in_erlang=_up_to_a_stale_retry,
+    ),
+    Difference(
+        name="killed_supervisor",
+        kind="excluded",
+        rules=("SUP-715", "SUP-719", "AIO-20"),
+        erlang="children of a killed supervisor that trap exits hear of it and end, or do not, in "
+        "their own time, perhaps after their successors have started",
+        otpy="they are killed, all at once, before their supervisor has ended",
+        why="nothing is orphaned. Compared where all children below are silent and BRUTAL_KILL",
+        test="test_differences.py::test_a_killed_supervisor_takes_its_children_along",
+    ),
+    Difference(
+        name="no_time_at_all",
+        kind="excluded",
+        rules=("SUP-702", "AIO-05"),
+        erlang="with a shutdown limit of 0 a child that traps exits is killed before it can react",
+        otpy="it is cancelled, and may end at once; its clean-up runs up to the first await",
+        why="asyncio children always run their clean-up. Compared for silent children",
+        test="test_differences.py::test_a_limit_of_zero_lets_a_child_end_at_once",
+    ),
+    Difference(
+        name="stop_overtakes",
+        kind="excluded",
+        rules=("SUP-317", "SUP-613", "SUP-717", "AIO-10"),
+        erlang="a stop waits its turn behind everything that is queued already, restarts included",
+        otpy="it is obeyed at once: the start in progress is finished, nothing else is started, "
+        "and ends that were waiting are judged as if they had come after it",
+        why="a program that is told to stop should not open ten more connections first. Compared "
+        "where the stop comes first",
+        test="test_differences.py::test_a_stop_overtakes_what_is_queued",
+    ),
+    Difference(
+        name="refusal",
+        kind="excluded",
+        rules=("SUP-701", "SUP-702", "AIO-02", "AIO-04"),
+        erlang="a kill always succeeds",
+        otpy="a child that refuses two cancellations is given up, and its reason is `Abandoned`",
+        why="asyncio cannot kill. Compared for children that give in to the second cancellation",
+        test="test_differences.py::test_who_refuses_to_be_killed_is_abandoned",
+    ),
+    Difference(
+        name="unlinked_children",
+        kind="excluded",
+        rules=("SUP-316", "SUP-406", "SUP-407", "SUP-712", "AIO-18", "AIO-19"),
+        erlang="a child can remove its link, after which its death goes unnoticed; exits can be "
+        "forged",
+        otpy="its end is always seen, and cannot be forged",
+        why="there are no links",
+        test="none: it cannot be expressed",
+    ),
+    Difference(
+        name="trapping",
+        kind="transformed",
+        rules=("SIG-06", "AIO-05"),
+        erlang="a child that does not trap exits ends without running any code of its own",
+        otpy="every child runs its clean-up; the scripted one just writes nothing down in it",
+        why="a cancelled task runs its `finally` blocks",
+        test="test_against_erlang.py::test_otpy_does_what_erlang_does",
+    ),
+    Difference(
+        name="failed_start_seen_by_the_parent",
+        kind="version",
+        rules=("SUP-120",),
+        erlang="up to OTP 25 a parent that traps exits gets an exit notice besides the result of a "
+        "failed start_link; the runner's does not look for it",
+        otpy="the result only, as OTP 29",
+        why="otpy follows OTP 29",
+        test="test_recorded.py::test_otpy_does_what_erlang_did",
+    ),
+    Difference(
+        name="already_started_pairing",
+        kind="version",
+        rules=("SUP-804",),
+        erlang="up to OTP 25 a start result `{error, {already_started, P}}` is paired with the "
+        "child record; never generated, as otpy has no registered names",
+        otpy="the reason",
+        why="otpy follows OTP 29",
+        test="none: it cannot be expressed",
+    ),
+    Difference(
+        name="progress_level",
+        kind="version",
+        rules=("REP-07",),
+        erlang="progress of start_child and restart_child is logged as debug (25: info); the "
+        "runner reads both levels",
+        otpy="`ChildStarted`, always",
+        why="levels are the log's business",
+        test="test_against_erlang.py::test_otpy_does_what_erlang_does",
+    ),
+)
+
+
+def alike(scenario: Scenario, erlang: Trace, otpy: Trace) -> tuple[Trace, Trace]:
+    """Return both traces with all known differences taken out: what is left must be equal."""
+    whole = len(erlang)
+    for difference in DIFFERENCES:
+        if difference.in_erlang is not None:
+            erlang = difference.in_erlang(scenario, erlang)
+        if difference.in_otpy is not None:
+            otpy = difference.in_otpy(scenario, otpy)
+    if len(erlang) < whole:  # cut off: what happened after that does not count
+        otpy = otpy[: len(erlang)]
+    return erlang, otpy

@@ -1,0 +1,146 @@
+"""Compare otpy with a running Erlang on random scenarios, as many as you like.
+
+    python -m tests.conformance.explore --seeds 1-10 --each 500
+
+Each seed stands for the same scenarios every time. Prints the shortest scenario on which the two
+differ, with both traces, or how much was compared.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import sys
+import time
+from collections import Counter
+from typing import TYPE_CHECKING, Final, final
+
+from attrs import define, field
+from hypothesis import HealthCheck, Phase, given, seed, settings
+
+from tests.conformance.differences import alike
+from tests.conformance.erlang import Erlang
+from tests.conformance.otpy_runner import play
+from tests.conformance.strategies import scenarios
+from tests.conformance.trace import side_by_side
+
+if TYPE_CHECKING:
+    from tests.conformance.scenario import Scenario
+
+ANSWERS: Final = frozenset(
+    (
+        *("ok", "ok up", "ok undefined", "running", "restarting", "not_found", "not_running"),
+        *("already_present", "already_started", "invalid", "error nope", "error shutdown"),
+    )
+)
+
+
+SHRINKING: Final = 60.0  # seconds that may be spent on a shorter scenario
+
+
+@final
+@define
+class Tally:
+    """What has been compared.
+
+    Attributes:
+        scenarios: How many scenarios.
+        cut: How many of them were compared up to some step only.
+        seen: How often each kind of event, and each result of a call, was seen in Erlang.
+    """
+
+    scenarios: int = 0
+    cut: int = 0
+    seen: Counter[str] = field(factory=Counter[str])
+
+
+class Mismatch(AssertionError):
+    """otpy did something else than Erlang."""
+
+
+def compare(erlang: Erlang, scenario: Scenario, tally: Tally, number: int) -> None:
+    """Run `scenario` on both sides; `number` is the seed it came from.
+
+    Raises:
+        Mismatch: If they differ in anything but the differences that have a name.
+    """
+    whole = erlang.play(scenario)
+    theirs, ours = alike(scenario, whole, play(scenario))
+    tally.scenarios += 1
+    tally.cut += len(theirs) < len(whole)
+    for section in theirs:
+        tally.seen.update(event.split()[0] for event in section.events)
+        tally.seen.update(f"-> {word}" for word in section.results if word in ANSWERS)
+        tally.seen.update("restarting" for word in section.results if "=restarting" in word)
+    if theirs != ours:
+        again = f"python -m tests.conformance.explore --seeds {number}"
+        raise Mismatch(f"\n{scenario}\n{side_by_side(theirs, ours)}\nagain: {again}")
+
+
+def explore(erlang: Erlang, number: int, count: int) -> Tally:
+    """Compare the first `count` scenarios of seed `number`.
+
+    Raises:
+        Mismatch: On the first difference; Hypothesis has made it as short as it can.
+    """
+    tally = Tally()
+    shortest: list[Scenario] = []  # of those on which the two differ
+    until = math.inf
+
+    @seed(number)
+    @settings(
+        max_examples=count,
+        deadline=None,
+        database=None,
+        derandomize=False,
+        phases=[Phase.generate, Phase.shrink],
+        suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+    )
+    @given(scenarios())
+    def compare_one(scenario: Scenario) -> None:
+        nonlocal until
+        if time.perf_counter() > until and scenario not in shortest:
+            return
+        try:
+            compare(erlang, scenario, tally, number)
+        except Mismatch as mismatch:
+            if not shortest:  # now, in case nobody waits for the shortest
+                sys.stderr.write(f"the first mismatch of seed {number}:{mismatch}\n")
+                until = time.perf_counter() + SHRINKING
+            shortest.append(scenario)
+            raise
+
+    compare_one()
+    return tally
+
+
+def main() -> int:
+    """Explore the seeds that the command line asks for."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else "")
+    parser.add_argument("--seeds", default="1", help="one number, or first-last")
+    parser.add_argument("--each", type=int, default=500, help="scenarios for each seed")
+    asked = parser.parse_args()
+    first, _, last = str(asked.seeds).partition("-")
+    total, began = Tally(), time.perf_counter()
+    with Erlang() as erlang:
+        for number in range(int(first), int(last or first) + 1):
+            try:
+                tally = explore(erlang, number, asked.each)
+            except Mismatch as mismatch:
+                sys.stdout.write(f"{mismatch}\n")
+                return 1
+            total.scenarios += tally.scenarios
+            total.cut += tally.cut
+            total.seen.update(tally.seen)
+    spent = time.perf_counter() - began
+    sys.stdout.write(
+        f"OTP {erlang.release}, seeds {asked.seeds}: {total.scenarios} scenarios, none differs, "
+        f"{total.cut} compared in part; {spent:.0f} s\n"
+    )
+    for word, count in sorted(total.seen.items()):
+        sys.stdout.write(f"  {word:20} {count}\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

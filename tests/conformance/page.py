@@ -1,0 +1,117 @@
+"""Write `docs/reference/conformance.md`: each rule, whether it holds here, and how that is known.
+
+python -m tests.conformance.page
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections import defaultdict
+from collections.abc import Iterator
+from itertools import groupby
+from pathlib import Path
+
+from tests.conformance.differences import DIFFERENCES
+from tests.conformance.record import BOOKS
+from tests.conformance.rules import (
+    NOT_APPLICABLE,
+    SUITE_NOT_APPLICABLE,
+    TITLES,
+    all_rules,
+    section_of,
+)
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+TARGET = ROOT / "docs" / "reference" / "conformance.md"
+HEAD = """\
+# Conformance
+
+Each rule of OTP that this project has a number for, and how it is known to hold here.
+The numbers are explained in [differences from OTP](../explanation/otp-differences.md#rule-numbers).
+
+- **tested**: a test proves it. `erlang:` is a scenario that Erlang and otpy act out alike.
+- **difference**: otpy does something else, on purpose.
+- **not applicable**: it has no meaning here.
+- **open**: no test names it.
+
+Beside these, each run of the tests compares otpy with a real Erlang on new random scenarios.
+
+This page is written by `python -m tests.conformance.page`; a test fails when it is out of date.
+"""
+_RULE = re.compile(r"\b(?:SUP-\d{3}|(?:REP|SIG|GEN|APP|ESU|DYN|TSK|PAR|REG|AIO)-\d{2})\b")
+_RANGE = re.compile(r"\b(SUP-|[A-Z]{3}-)(\d+) to (?:\1)?(\d+)\b")
+_SHOWN = 4
+
+
+def page() -> str:
+    """Return the text of the whole page."""
+    proofs = _proofs()
+    parts = [HEAD]
+    for section, rules in groupby(all_rules(), section_of):
+        parts.append(f"\n## {section}: {TITLES[section]}\n\n")
+        parts.append("| rule | status | by |\n| --- | --- | --- |\n")
+        parts += [_row(rule, proofs[rule]) for rule in rules]
+    parts.append("\n## Differences\n\n")
+    parts.append("What a comparison with Erlang leaves out or rewrites, all of it.\n\n")
+    parts.append("| name | rules | kind | Erlang | otpy | why |\n")
+    parts.append("| --- | --- | --- | --- | --- | --- |\n")
+    parts += [
+        f"| {d.name} | {', '.join(d.rules)} | {d.kind} | {d.erlang} | {d.otpy} | {d.why} |\n"
+        for d in DIFFERENCES
+    ]
+    parts.append("\n## Cases of OTP's supervisor suite without an equivalent\n\n")
+    parts.append("| cases | why |\n| --- | --- |\n")
+    parts += [f"| {cases} | {why} |\n" for cases, why in SUITE_NOT_APPLICABLE.items()]
+    return "".join(parts)
+
+
+def _row(rule: str, proofs: list[str]) -> str:
+    different = [d.name for d in DIFFERENCES if rule in d.rules]
+    shown = ", ".join(proofs[:_SHOWN])
+    if len(proofs) > _SHOWN:
+        shown += f" and {len(proofs) - _SHOWN} more"
+    if different:
+        status = "tested, difference" if proofs else "difference"
+        by = ", ".join([*different, *([shown] if shown else [])])
+    elif proofs:
+        status, by = "tested", shown
+    elif rule in NOT_APPLICABLE:
+        status, by = "not applicable", NOT_APPLICABLE[rule]
+    else:
+        status, by = "open", ""
+    return f"| {rule} | {status} | {by} |\n"
+
+
+def _proofs() -> defaultdict[str, list[str]]:
+    """Return the tests of each rule: scenarios, then tests that name it in their docstring."""
+    found: defaultdict[str, list[str]] = defaultdict(list)
+    for cases in BOOKS.values():
+        for case in cases:
+            for rule in case.rules:
+                found[rule].append(f"erlang:{case.name}")
+    for path in sorted((ROOT / "tests").rglob("test_*.py")):
+        for name, text in _docstrings(path):
+            for rule in _named_in(text):
+                found[rule].append(f"`{path.stem}::{name}`")
+    return found
+
+
+def _docstrings(path: Path) -> Iterator[tuple[str, str]]:
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            text = ast.get_docstring(node)
+            if node.name.startswith("test_") and text:
+                yield node.name, text
+
+
+def _named_in(text: str) -> list[str]:
+    rules = set(_RULE.findall(text))
+    for prefix, first, last in _RANGE.findall(text):
+        width = len(first)
+        rules.update(f"{prefix}{n:0{width}}" for n in range(int(first), int(last) + 1))
+    return sorted(rules)
+
+
+if __name__ == "__main__":
+    TARGET.write_text(page(), encoding="utf-8")

@@ -1,0 +1,112 @@
+"""The numbered rules: which there are, and which have no meaning in otpy."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+TITLES: Final = {
+    "SUP-1": "supervisor flags",
+    "SUP-2": "child specs",
+    "SUP-3": "starting",
+    "SUP-4": "exits",
+    "SUP-5": "restart intensity",
+    "SUP-6": "strategies and the restart loop",
+    "SUP-7": "termination",
+    "SUP-8": "operations",
+    "SUP-9": "significant children",
+    "REP": "reports",
+    "SIG": "signals and links",
+    "GEN": "gen_server",
+    "APP": "applications",
+    "ESU": "Elixir's Supervisor",
+    "DYN": "Elixir's DynamicSupervisor",
+    "TSK": "Elixir's Task.Supervisor",
+    "PAR": "Elixir's PartitionSupervisor",
+    "REG": "Elixir's Registry",
+    "AIO": "what asyncio cannot do",
+}
+_COUNTS: Final = dict(
+    zip(
+        TITLES,
+        (22, 17, 19, 9, 14, 26, 22, 16, 11, 12, 7, 24, 7, 9, 17, 12, 7, 16, 28),
+        strict=True,
+    )
+)
+
+NOT_APPLICABLE: Final = {
+    "SUP-101": "flags are arguments of `SupervisorSpec`; there is no legacy form",
+    "SUP-103": "unknown arguments are a `TypeError`",
+    "SUP-108": "`hibernate_after` only tunes Erlang's memory",
+    "SUP-109": "there is no `simple_one_for_one`",
+    "SUP-110": "flags are arguments of a class",
+    "SUP-113": "there is no init callback",
+    "SUP-114": "there is no init callback",
+    "SUP-115": "there is no init callback",
+    "SUP-117": "there is no `simple_one_for_one`",
+    "SUP-119": "supervisors have paths, not names",
+    "SUP-121": "there are no exit signals to trap",
+    "SUP-122": "a tree is replaced by stopping it",
+    "SUP-203": "ids are text without a slash",
+    "SUP-210": "modules have no use",
+    "SUP-211": "unknown arguments are a `TypeError`",
+    "SUP-217": "arguments are kept",
+    "SUP-316": "there are no links",
+    "SUP-319": "children have paths, not names",
+    "SUP-406": "there are no links",
+    "SUP-407": "exits cannot be forged",
+    "SUP-513": "bookkeeping only",
+    "SUP-514": "arithmetic, no behaviour",
+    "SUP-623": "there is no `simple_one_for_one`; see DYN",
+    "SUP-624": "there is no `simple_one_for_one`; see DYN",
+    "SUP-625": "there is no `simple_one_for_one`; see DYN",
+    "SUP-626": "there is no `simple_one_for_one`; see DYN",
+    "SUP-709": "there is no `simple_one_for_one`; see DYN",
+    "SUP-710": "there is no `simple_one_for_one`; see DYN",
+    "SUP-712": "there are no links",
+    "SUP-804": "there are no names to be taken",
+    "SUP-812": "there is no `simple_one_for_one`; see DYN",
+    "SUP-813": "there is no `simple_one_for_one`; see DYN",
+    "SUP-815": "there is no `simple_one_for_one`; see DYN",
+    "SUP-816": "there are no unknown calls",
+    "REP-02": "reports carry the supervisor's path",
+    "REP-04": "reports carry path and incarnation",
+    "REP-05": "there are no pids",
+    "REP-07": "levels are the log's business",
+    "REP-11": "there is no metadata",
+    "AIO-24": "there is no distribution",
+    "AIO-25": "there is no hibernation",
+    "AIO-26": "there is no code change",
+}
+
+SUITE_NOT_APPLICABLE: Final = {
+    "sup_start_ignore_init, sup_start_error_return, sup_start_fail": "there is no init callback",
+    "sup_start_*_simple, sup_stop_*_dynamic, child_adm_simple, simple_one_for_one*, "
+    "hanging_restart_loop_simple, which_children_simple_one_for_one, significant_simple, "
+    "count_children_supervisor": "`DynamicSupervisor` follows Elixir's",
+    "sup_start_map_faulty_specs, child_specs, child_specs_map, sup_flags": "`InvalidSpec`, in "
+    "`tests/core/test_spec.py`",
+    "sup_stop_manual_timeout": "`asyncio.timeout` around `stop`",
+    "extra_return": "`process.value`",
+    "multiple_restarts": "real seconds; `tests/core/test_window.py`",
+    "auto_hibernate, scale_*, do_not_save_start_parameters_for_temporary_children": "memory",
+    "external_start_no_progress_log, format_log_1, format_log_2": "the text of a log",
+    "faulty_application_shutdown": "there are no applications",
+    "child_unlink": "there are no links",
+    "significant_upgrade_*, code_change*": "there is no code change",
+    "get_callback_module": "there is no init callback",
+    "simple_global_supervisor, already_started_outside_supervisor": "there are no names",
+}
+
+
+def all_rules() -> Iterator[str]:
+    """Yield every rule there is."""
+    for section, count in _COUNTS.items():
+        for number in range(1, count + 1):
+            separator = "" if section.startswith("SUP") else "-"
+            yield f"{section}{separator}{number:02}"
+
+
+def section_of(rule: str) -> str:
+    """Return the section a rule stands in."""
+    return rule[:5] if rule.startswith("SUP") else rule[:3]

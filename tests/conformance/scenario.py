@@ -1,0 +1,195 @@
+"""The scenario language: a tree of scripted children and a list of steps, as one frozen value.
+
+A scenario says nothing of how a supervisor works. It is run by `runner.erl` on Erlang's own
+supervisor and by `otpy_runner.py` on otpy; what both saw is compared.
+
+Words for reasons: `normal`, `shutdown`, `shutdown:x` (a shutdown with a detail), `boom` (a crash)
+and `killed`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any, TypeAlias, cast, final
+
+from attrs import asdict, frozen
+
+Limit: TypeAlias = int | str
+"""Milliseconds, "brutal_kill" or "infinity"."""
+
+
+@final
+@frozen
+class Worker:
+    """A child that follows a script.
+
+    Attributes:
+        id: Its id.
+        restart: "permanent", "transient" or "temporary".
+        shutdown: Its shutdown limit.
+        significant: Whether its end can end its supervisor.
+        starts: How its starts go, one letter each, counted over the whole scenario: `s` succeeds,
+            `f` fails, `e` raises, `h` fails with reason `shutdown`, `i` is ignored, `d` succeeds
+            and the child is dead (`boom`) on arrival. After the last letter all succeed.
+        ends: How it ends when asked: a reason, "silent" (`shutdown`, and no code of its own runs:
+            it does not trap exits) or "refuses" (only a kill ends it).
+        takes: Milliseconds it takes to end when asked.
+        start_takes: Milliseconds each start takes.
+        style: For otpy only: whether it ends by being "cancelled", or waits to be "asked".
+    """
+
+    id: str
+    restart: str = "permanent"
+    shutdown: Limit = 5000
+    significant: bool = False
+    starts: str = ""
+    ends: str = "shutdown"
+    takes: int = 0
+    start_takes: int = 0
+    style: str = "cancelled"
+
+
+@final
+@frozen
+class Sup:
+    """A supervisor, with its flags and its role as somebody's child."""
+
+    id: str
+    children: tuple[Node, ...] = ()
+    strategy: str = "one_for_one"
+    intensity: int = 1
+    auto_shutdown: str = "never"
+    restart: str = "permanent"
+    shutdown: Limit = "infinity"
+    significant: bool = False
+
+
+Node: TypeAlias = Worker | Sup
+
+
+@final
+@frozen
+class Die:
+    """The child at `path` ends with `reason`: by "itself", or because "others" make it.
+
+    Only a child that is "silent" does what others want, but nobody survives being "killed".
+    Nothing happens if it does not run.
+    """
+
+    path: str
+    reason: str = "boom"
+    by: str = "itself"
+
+
+@final
+@frozen
+class Call:
+    """Ask the supervisor at `path`.
+
+    `op` is start (a child given as `arg`), terminate, restart, delete, get (of the id `arg`),
+    which, count, or stop (with the reason `arg`).
+    """
+
+    path: str
+    op: str
+    arg: str | Node = ""
+
+
+@final
+@frozen
+class Stop:
+    """The root's parent ends with `reason`, or asks the root to."""
+
+    reason: str = "shutdown"
+
+
+@final
+@frozen
+class Together:
+    """All this happens, in this order, before the supervisor at `path` takes note of any of it."""
+
+    path: str
+    items: tuple[Die | Call | Stop, ...]
+
+
+Step: TypeAlias = Die | Call | Stop | Together
+
+
+@final
+@frozen
+class Scenario:
+    """A tree, and what happens to it."""
+
+    tree: Sup
+    steps: tuple[Step, ...] = ()
+
+    def nodes(self) -> Iterator[tuple[str, Node]]:
+        """Yield every path and node there will ever be, added ones included, top down."""
+        yield from below(self.tree.id, self.tree)
+        for step in self.steps:
+            for item in step.items if isinstance(step, Together) else (step,):
+                if isinstance(item, Call) and isinstance(item.arg, Worker | Sup):
+                    yield from below(f"{item.path}/{item.arg.id}", item.arg)
+
+    def plain(self) -> dict[str, Any]:
+        """Return it as dicts, lists, texts and numbers."""
+        return {"tree": asdict(self.tree), "steps": [_plain_step(step) for step in self.steps]}
+
+    def term(self) -> str:
+        """Return it as an Erlang term, in one line."""
+        return f"{_term(self.plain())}.\n"
+
+    def __str__(self) -> str:
+        """Return it as Python text that builds it anew."""
+        return f"Scenario(\n    {self.tree},\n    {self.steps},\n)"
+
+
+def below(path: str, node: Node) -> Iterator[tuple[str, Node]]:
+    """Yield `node` and everything below it, with paths."""
+    yield path, node
+    if isinstance(node, Sup):
+        for child in node.children:
+            yield from below(f"{path}/{child.id}", child)
+
+
+def _plain_step(step: Step) -> list[Any]:
+    match step:
+        case Die():
+            return ["die", step.path, step.reason, step.by]
+        case Call():
+            arg = step.arg if isinstance(step.arg, str) else asdict(step.arg)
+            return ["call", step.path, step.op, arg]
+        case Stop():
+            return ["stop", step.reason]
+        case Together():
+            return ["together", step.path, [_plain_step(item) for item in step.items]]
+
+
+def _term(value: Any) -> str:
+    match value:
+        case bool():
+            return str(value).lower()
+        case str():
+            return f"<<{json.dumps(value)}>>"
+        case dict():
+            table = cast("dict[str, Any]", value)
+            return "#{" + ",".join(f"{key}=>{_term(item)}" for key, item in table.items()) + "}"
+        case list() | tuple():
+            return "[" + ",".join(map(_term, cast("list[Any]", value))) + "]"
+        case _:
+            return str(value)
+
+
+def name_of(step: Step) -> str:
+    """Return the step in one line, in the words of the trace."""
+    match step:
+        case Die():
+            return f"die {step.path} {step.reason} {step.by}"
+        case Call():
+            arg = step.arg if isinstance(step.arg, str) else step.arg.id
+            return f"call {step.path} {step.op} {arg}"
+        case Stop():
+            return f"stop {step.reason}"
+        case Together():
+            return f"together {step.path} [{', '.join(map(name_of, step.items))}]"

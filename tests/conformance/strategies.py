@@ -1,0 +1,233 @@
+"""Hypothesis strategies for scenarios: any tree up to depth 3, anything done to it.
+
+What is never generated, because nothing could be compared:
+
+- Children that refuse to end under a limit of `infinity`, or of seconds: both sides would wait.
+- Children that are dead on arrival below the root: two supervisors would be at work at once, and
+  Erlang promises no order of what different processes do (SIG-05).
+
+What is never generated because otpy differs on purpose is listed in `differences.py`, by name.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from hypothesis import strategies as st
+
+from tests.conformance.scenario import (
+    Call,
+    Die,
+    Limit,
+    Node,
+    Scenario,
+    Step,
+    Stop,
+    Sup,
+    Together,
+    Worker,
+)
+
+RESTARTS: Final = ("permanent", "transient", "temporary")
+STRATEGIES: Final = ("one_for_one", "one_for_all", "rest_for_one")
+AUTO_SHUTDOWNS: Final = ("never", "any_significant", "all_significant")
+REASONS: Final = ("boom", "normal", "shutdown", "shutdown:x", "killed")
+STOP_REASONS: Final = ("shutdown", "normal", "shutdown:x", "boom")
+ENDS: Final = ("shutdown", "silent", "normal", "shutdown:x", "boom", "refuses")
+INTENSITIES: Final = (3, 20, 20, 1, 0, 8, 2)
+OPERATIONS: Final = (
+    *("terminate", "restart", "start", "delete") * 2,
+    *("which", "count", "get"),
+)
+NAP: Final = 3  # milliseconds
+SHORT: Final = 15  # milliseconds that those who refuse are granted
+LONG: Final = 5000  # milliseconds that nobody ever needs
+
+
+@st.composite
+def workers(
+    draw: st.DrawFn, id: str, auto: str, *, at_root: bool = False, doomed: bool = False
+) -> Worker:
+    """Return a child of a supervisor with this `auto_shutdown`; see `supervisors`."""
+    if doomed:
+        restart, significant = draw(_role(auto))
+        starts = draw(_starts(at_root=False))
+        return Worker(id, restart, "brutal_kill", significant, starts, "silent")
+    ends = draw(st.sampled_from(ENDS)) if draw(_one_in(3)) else "shutdown"
+    limits: tuple[Limit, ...] = (LONG, "infinity", "brutal_kill")
+    if ends == "refuses":
+        limits = (SHORT, "brutal_kill")
+    elif ends == "silent":
+        limits = (LONG, "infinity", "brutal_kill", 0)
+    restart, significant = draw(_role(auto))
+    return Worker(
+        id,
+        restart=restart,
+        shutdown=draw(st.sampled_from(limits)),
+        significant=significant,
+        starts=draw(_starts(at_root=at_root)),
+        ends=ends,
+        takes=NAP if draw(_one_in(10)) else 0,
+        start_takes=NAP if draw(_one_in(15)) else 0,
+        style=draw(st.sampled_from(["cancelled", "asked"])),
+    )
+
+
+@st.composite
+def _starts(draw: st.DrawFn, *, at_root: bool) -> str:
+    if not draw(_one_in(2)):
+        return ""
+    letters = "fsfehid" if at_root else "fsfehi"
+    first = "" if draw(_one_in(15)) else "s"
+    return first + draw(st.text(st.sampled_from(letters), min_size=1, max_size=5))
+
+
+@st.composite
+def _role(draw: st.DrawFn, auto: str) -> tuple[str, bool]:
+    restart = draw(st.sampled_from(RESTARTS))
+    allowed = auto != "never" and restart != "permanent"
+    return restart, allowed and draw(st.booleans())
+
+
+@st.composite
+def supervisors(draw: st.DrawFn, id: str, above: str, depth: int, *, doomed: bool = False) -> Sup:
+    """Return a supervisor with up to four children.
+
+    Args:
+        draw: Hypothesis's.
+        id: Its id.
+        above: The `auto_shutdown` of its own supervisor.
+        depth: Its level in the tree; the root's is 1.
+        doomed: Whether it, or one above it, may be killed; see `killed_supervisor`.
+    """
+    doomed = doomed or (depth > 1 and draw(_one_in(6)))
+    auto = draw(st.sampled_from(AUTO_SHUTDOWNS)) if draw(_one_in(2)) else "never"
+    restart, significant = draw(_role(above))
+    limits: tuple[Limit, ...] = ("infinity", LONG, "brutal_kill")
+    names = "abcd"[: draw(st.integers(0 if draw(_one_in(10)) else 1, 4 if depth == 1 else 3))]
+    return Sup(
+        id,
+        tuple(draw(_nodes(name, auto, depth, doomed=doomed)) for name in names),
+        strategy=draw(st.sampled_from(STRATEGIES)),
+        intensity=draw(st.sampled_from(INTENSITIES)),
+        auto_shutdown=auto,
+        restart=restart,
+        shutdown=draw(st.sampled_from(limits if doomed else limits[:2])),
+        significant=significant,
+    )
+
+
+@st.composite
+def _nodes(draw: st.DrawFn, name: str, auto: str, depth: int, *, doomed: bool) -> Node:
+    if depth < 3 and draw(_one_in(3)):
+        return draw(supervisors(name, auto, depth + 1, doomed=doomed))
+    return draw(workers(name, auto, at_root=depth == 1, doomed=doomed))
+
+
+@st.composite
+def scenarios(draw: st.DrawFn) -> Scenario:
+    """Return a tree and up to eight steps."""
+    root = draw(supervisors("top", "never", 1))
+    tree = Sup("top", root.children, root.strategy, root.intensity, root.auto_shutdown)
+    places = _Places(Scenario(tree))
+    steps: list[Step] = draw(_some(_steps(places), 1, 8))
+    end = [Stop(draw(st.sampled_from(STOP_REASONS)))] if draw(_one_in(3)) else []
+    return Scenario(tree, (*steps, *end))
+
+
+class _Places:
+    """What steps can be about: paths of workers, supervisors, and the ids of their children."""
+
+    def __init__(self, scenario: Scenario) -> None:
+        nodes = dict(scenario.nodes())
+        self.workers = [path for path, node in nodes.items() if isinstance(node, Worker)]
+        self.sups = [path for path, node in nodes.items() if isinstance(node, Sup)]
+        self.silent = {p for p, n in nodes.items() if isinstance(n, Worker) and n.ends == "silent"}
+        self.doomed = [
+            path
+            for path, node in nodes.items()
+            if isinstance(node, Sup) and path != "top" and all(map(_is_doomed, node.children))
+        ]
+        self.auto = {p: node.auto_shutdown for p, node in nodes.items() if isinstance(node, Sup)}
+        self.below = {
+            sup: [path for path in self.workers if path.rpartition("/")[0] == sup]
+            for sup in self.sups
+        }
+        self.ids = {
+            path: [child.id for child in node.children]
+            for path, node in nodes.items()
+            if isinstance(node, Sup)
+        }
+
+    def may_be_killed(self, path: str) -> bool:
+        """Whether a supervisor that stands at `path`, or above it, may be killed."""
+        return any(f"{path}/".startswith(f"{doomed}/") for doomed in self.doomed)
+
+
+@st.composite
+def _steps(draw: st.DrawFn, places: _Places) -> Step:
+    kind = draw(st.sampled_from(["die", "die", "call", "call", "together", "together", "stop"]))
+    if kind == "stop" and (len(places.sups) > 1 or draw(_one_in(10))):
+        sup = draw(st.sampled_from(places.sups[1:] or places.sups))
+        return Call(sup, "stop", draw(st.sampled_from(STOP_REASONS)))
+    if kind == "die" and places.doomed and draw(_one_in(6)):
+        return Die(draw(st.sampled_from(places.doomed)), "killed")
+    if kind == "die" and places.workers:
+        return _die(draw, places, places.workers)
+    sup = draw(st.sampled_from(places.sups))
+    ids: list[str] = [*places.ids[sup] * 3, "new", "other"]
+    if kind == "call":
+        return draw(_calls(places, sup, ids))
+    stop = [Stop(draw(st.sampled_from(STOP_REASONS)))] if sup == "top" and draw(_one_in(15)) else []
+    if draw(_one_in(2)):  # all about one child, mostly
+        ids = [draw(st.sampled_from(ids))]
+    items: list[Die | Call] = draw(_some(_items(places, sup, ids), 2, 6))
+    return Together(sup, (*stop, *items))
+
+
+@st.composite
+def _items(draw: st.DrawFn, places: _Places, sup: str, ids: list[str]) -> Die | Call:
+    children = [path for path in places.below[sup] if path.rpartition("/")[2] in ids]
+    if children and draw(_one_in(2)):
+        return _die(draw, places, children)
+    return draw(_calls(places, sup, ids))
+
+
+def _die(draw: st.DrawFn, places: _Places, paths: list[str]) -> Die:
+    path, reason = draw(st.sampled_from(paths)), draw(st.sampled_from(REASONS))
+    by_others = path in places.silent and reason != "normal" and draw(_one_in(3))
+    return Die(path, reason, "others" if by_others else "itself")
+
+
+def _is_doomed(node: Node) -> bool:
+    if isinstance(node, Worker):
+        return node.ends == "silent" and node.shutdown == "brutal_kill"
+    return all(map(_is_doomed, node.children))
+
+
+@st.composite
+def _calls(draw: st.DrawFn, places: _Places, sup: str, ids: list[str]) -> Call:
+    op = draw(st.sampled_from(OPERATIONS))
+    if op in {"which", "count"}:
+        return Call(sup, op)
+    name = draw(st.sampled_from(ids))
+    if op != "start":
+        return Call(sup, op, name)
+    name = "new" if draw(st.booleans()) else name
+    auto = draw(st.sampled_from(AUTO_SHUTDOWNS)) if draw(_one_in(3)) else places.auto[sup]
+    doomed = places.may_be_killed(f"{sup}/{name}")
+    if draw(_one_in(6)):  # under an id of its own: no step shall take it for a worker
+        return Call(sup, op, draw(supervisors("sup", auto, 3, doomed=doomed)))
+    return Call(sup, op, draw(workers(name, auto, at_root=sup == "top", doomed=doomed)))
+
+
+def _some(what: st.SearchStrategy[Any], least: int, most: int) -> st.SearchStrategy[list[Any]]:
+    """Return a strategy for lists of any length between `least` and `most`, equally likely."""
+    return st.integers(least, most).flatmap(
+        lambda size: st.lists(what, min_size=max(least, size - 1), max_size=size)
+    )
+
+
+def _one_in(n: int) -> Any:
+    """Return a strategy for a truth that is true once in `n` times, and shrinks to false."""
+    return st.integers(0, n - 1).map(lambda drawn: drawn == n - 1)

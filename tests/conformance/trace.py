@@ -1,0 +1,69 @@
+"""A trace: what a run of a scenario showed, in words that Erlang and otpy share."""
+
+from __future__ import annotations
+
+from itertools import zip_longest
+from typing import Any, final
+
+from attrs import asdict, frozen
+
+
+@final
+@frozen
+class Section:
+    """What one step showed, up to the moment when everything was at rest again.
+
+    Attributes:
+        step: The step; "start" is the first.
+        events: What happened, in order. From children: `start a`, `fail a`, `ignore a` (its start),
+            `die a boom` (by itself), `kill a`, `asked a`, `end a shutdown` (it was asked to end,
+            and has). From supervisors: the error context, the child and the reason of each error
+            report, and `started a` for each progress report.
+        results: What calls returned, in the order of the calls.
+        ended: Supervisors that ended, with their exit reasons, sorted.
+        tables: The child table and the counts (specs/active/supervisors/workers) of each running
+            supervisor, sorted by path.
+    """
+
+    step: str
+    events: list[str]
+    results: list[str]
+    ended: list[str]
+    tables: list[str]
+
+    def lines(self) -> list[str]:
+        """Return it as lines."""
+        return [
+            f"== {self.step}",
+            *(f"   {event}" for event in self.events),
+            *(f"   -> {result}" for result in self.results),
+            *(f"   ended {line}" for line in self.ended),
+            *(f"   | {line}" for line in self.tables),
+        ]
+
+
+Trace = list[Section]
+
+
+def to_plain(trace: Trace) -> list[dict[str, Any]]:
+    """Return `trace` as JSON has it."""
+    return [asdict(section) for section in trace]
+
+
+def from_plain(sections: list[dict[str, Any]]) -> Trace:
+    """Return the trace that `to_plain` was given."""
+    return [Section(**section) for section in sections]
+
+
+def side_by_side(erlang: Trace, otpy: Trace) -> str:
+    """Return both traces as text, lines that differ marked."""
+    rows: list[tuple[str, str]] = [("ERLANG", "OTPY")]
+    for left, right in zip_longest(erlang, otpy):
+        a = left.lines() if left else []
+        b = right.lines() if right else []
+        rows += zip_longest(a, b, fillvalue="")
+    width = max(len(left) for left, _ in rows)
+    return "\n".join(
+        f"{' ' if left == right or not index else '*'} {left:{width}} | {right}"
+        for index, (left, right) in enumerate(rows)
+    )
