@@ -11,7 +11,7 @@ import pytest
 from tests.conformance.erlang import Erlang, erlang_is_missing
 from tests.conformance.explore import explore
 
-SCENARIOS = 300
+SCENARIOS = int(os.environ.get("OTPY_CONFORMANCE_SCENARIOS") or 50)
 SEED = int(os.environ.get("OTPY_CONFORMANCE_SEED") or random.SystemRandom().randrange(10**9))
 
 pytestmark = [
