@@ -262,8 +262,8 @@ class SupervisorFailed(OtpyError, RuntimeError):
     Attributes:
         path: Path of the child that could not be kept running.
         reasons: Why it ended, one exit reason per end, oldest first.
-        history: The restarts that used up the limit, as `otpy.RestartRecord`; of the root first,
-            then of the supervisor below it that failed, each oldest first.
+        history: The restarts that led here, of all children, as `otpy.RestartRecord`; of the root
+            first, then of the supervisor below it that failed, each oldest first.
         abandoned: Paths of the children that refused to stop, in the order they were given up.
     """
 

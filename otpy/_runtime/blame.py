@@ -71,7 +71,9 @@ class Blame:
         """Return the exception for the host, with the last crash as its cause."""
         root = self.failure
         cause = self.deepest()
-        reasons = [entry.reason for entry in cause.failure.history] or [cause.failure.reason]
+        culprit = cause.failure.child_id
+        ends = [entry.reason for entry in cause.failure.history if entry.child_id == culprit]
+        reasons = ends or [cause.failure.reason]
         kind = SupervisorFailed if root.limit else TreeStartFailed
         if root.limit:
             what = f"gave up: {root.limit}"

@@ -272,3 +272,24 @@ async def test_a_failing_root_that_is_killed_is_still_a_failure(
             app.kill()
             await forever()
     assert clock.now == 4
+
+
+async def test_the_reasons_are_those_of_the_child_that_failed() -> None:
+    """A sibling's restarts are in the history, but are no reason why this child ended."""
+
+    async def once() -> None:
+        if otpy.current().incarnation == 1:
+            raise KeyError("sibling")
+        await asyncio.get_running_loop().create_future()
+
+    async def always() -> None:
+        await asyncio.sleep(1)
+        raise ValueError("culprit")
+
+    children = [ChildSpec("a", once), ChildSpec("b", always)]
+    with pytest.raises(SupervisorFailed) as caught:
+        async with otpy.start(SupervisorSpec("app", children, intensity=2), hooks=()) as app:
+            await app.wait()
+    assert caught.value.path == "app/b"
+    assert [str(reason) for reason in caught.value.reasons] == ["crashed: ValueError: culprit"] * 2
+    assert len(caught.value.history) == 3
