@@ -151,7 +151,8 @@ DIFFERENCES: Final = (
         erlang="children of a killed supervisor that trap exits hear of it and end, or do not, in "
         "their own time, perhaps after their successors have started",
         otpy="they are killed, all at once, before their supervisor has ended",
-        why="nothing is orphaned. Compared where all children below are silent and BRUTAL_KILL",
+        why="nothing is orphaned. Compared where all children below are silent and BRUTAL_KILL, "
+        "and no supervisor stands two levels below: Erlang's gives that one time to shut down",
         test="test_differences.py::test_a_killed_supervisor_takes_its_children_along",
     ),
     Difference(
