@@ -192,3 +192,14 @@ def is_expected(restart: Restart, reason: ExitReason, *, brutal: bool) -> bool:
     if restart is not Restart.PERMANENT:
         return is_clean(reason)
     return not brutal and reason == Shutdown()
+
+
+def signal_of(reason: ExitReason) -> ExitReason | None:
+    """Return the reason that a process passes on to those bound to it; None if it passes on none.
+
+    SIG-01: a normal end disturbs nobody, any other is passed on as it is. A process that was given
+    up counts as killed, for who ends because of it has not been given up.
+    """
+    if isinstance(reason, Normal):
+        return None
+    return Killed() if isinstance(reason, Abandoned) else reason

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias, final
 
 from attrs import frozen
 
-from otpy._core.reason import Abandoned, Killed, Normal
+from otpy._core.reason import signal_of
 from otpy._runtime.current import CURRENT, current
 from otpy._runtime.waiters import release, wait_among
 from otpy.errors import Demonitored
@@ -331,6 +331,6 @@ def _send(to: Process, partner: Process, reason: ExitReason) -> None:
     A supervisor takes no notice, as in OTP, where it traps exits and ignores those of strangers
     (SUP-406). `Abandoned` ends a partner with `Killed`: the partner itself did not refuse.
     """
-    if trapped(to, partner, reason) or to.supervisor is not None or isinstance(reason, Normal):
-        return
-    to.stop(kill=False, reason=Killed() if isinstance(reason, Abandoned) else reason)
+    signal = signal_of(reason)
+    if not trapped(to, partner, reason) and to.supervisor is None and signal is not None:
+        to.stop(kill=False, reason=signal)

@@ -5,24 +5,13 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, final
 
-from otpy._core.reason import Abandoned, Killed, Normal
+from otpy._core.reason import signal_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from otpy._core.reason import ExitReason
     from otpy._runtime.process import Process
-
-
-def signal_of(reason: ExitReason) -> ExitReason | None:
-    """Return the reason that a process passes on to those bound to it; None if it passes on none.
-
-    SIG-01: a normal end disturbs nobody, any other is passed on as it is. A process that was given
-    up counts as killed, for who ends because of it has not been given up.
-    """
-    if isinstance(reason, Normal):
-        return None
-    return Killed() if isinstance(reason, Abandoned) else reason
 
 
 @final

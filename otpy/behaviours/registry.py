@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Any, final
 from attrs import evolve
 
 from otpy._core.checks import check_member, refuse
-from otpy._core.reason import Restart, Shutdown
+from otpy._core.reason import Restart, Shutdown, signal_of
 from otpy._core.spec import ChildSpec
 from otpy._runtime.current import current
-from otpy.behaviours.link import signal_of
 from otpy.behaviours.registry_entry import Entry, Keys, Registered, Unregistered, strict_form
 from otpy.errors import AlreadyRegistered, KeysNotUnique, NotRegistered, NotRunning
 from otpy.reports import HookFailed

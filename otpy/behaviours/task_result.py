@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar, final
 
 from attrs import frozen
 
-from otpy._core.reason import Crashed, Exit
-from otpy.behaviours.link import signal_of
+from otpy._core.reason import Crashed, Exit, signal_of
 from otpy.errors import OtpyError
 
 if TYPE_CHECKING:

@@ -8,9 +8,8 @@ from enum import Enum
 from typing import TYPE_CHECKING, Generic, TypeAlias, TypeVar, final
 
 from otpy._core.checks import check_member, check_number, refuse
-from otpy._core.reason import Crashed, Shutdown
+from otpy._core.reason import Crashed, Shutdown, signal_of
 from otpy._runtime.current import CURRENT
-from otpy.behaviours.link import signal_of
 from otpy.behaviours.task_result import Exited, Ok, TaskFailed
 from otpy.errors import TaskTimeout
 
