@@ -100,15 +100,20 @@ class TreeSnapshot:
         return "\n".join(draw(self, _label, lambda node: node.children))
 
 
-def _label(node: TreeSnapshot) -> str:
-    words = [node.id, f" {node.state}"]
+def details(node: TreeSnapshot) -> list[str]:
+    """Return what a drawing says of `node` behind its id, from left to right."""
+    words = [node.state]
     if node.due_in is not None:
         words.append(f"for {node.due_in:.1f} s")
     if node.restarts:
         words.append(f"restarts={node.restarts}")
     if node.last_exit is not None:
         words.append(f"last exit: {node.last_exit}")
-    return " ".join(words)
+    return words
+
+
+def _label(node: TreeSnapshot) -> str:
+    return f"{node.id}  {' '.join(details(node))}"
 
 
 @final

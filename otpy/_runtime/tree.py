@@ -7,6 +7,7 @@ from collections import deque
 from contextvars import copy_context
 from typing import TYPE_CHECKING, Any, TypeAlias, final
 
+from otpy._runtime.waiters import release, wait_among
 from otpy.reports import ChildAbandoned, HookFailed, Report
 
 if TYPE_CHECKING:
@@ -45,6 +46,7 @@ class Tree:
         "_draining",
         "_processes",
         "_queue",
+        "_waiters",
         "abandoned",
         "context",
         "hooks",
@@ -67,6 +69,7 @@ class Tree:
         self.random: Callable[[], float] = random.random  # jitter, not cryptography
         self._queue: deque[tuple[Shell, Event]] = deque()
         self._draining = False
+        self._waiters: list[asyncio.Future[None]] = []
         self._processes: dict[asyncio.Task[Any], Process] = {}
 
     def post(self, shell: Shell, event: Event) -> None:
@@ -85,6 +88,12 @@ class Tree:
                 shell.take(event)
         finally:
             self._draining = False
+        if self._waiters:
+            release(self._waiters, None)
+
+    async def next_change(self) -> None:
+        """Wait until something has happened in the tree and all that follows at once is done."""
+        await wait_among(self._waiters, self.loop)
 
     def call_later(
         self, seconds: float, callback: Callable[..., object], *args: object

@@ -1,0 +1,138 @@
+"""Keeping the report stream of a tree, and comparing it with what was expected."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Iterable, Iterator
+from fnmatch import fnmatchcase
+from typing import final
+from weakref import WeakKeyDictionary, WeakSet
+
+from otpy.reports import (
+    ChildAbandoned,
+    ChildRestarting,
+    HookFailed,
+    MessageUnhandled,
+    Report,
+    SupervisorGaveUp,
+)
+from otpy.testing.difference import Found, Wanted, cut, difference, one_line, ways
+
+# Weak on both sides: a report holds the error that a child raised, and through it the loop.
+_RECORDINGS: WeakKeyDictionary[asyncio.AbstractEventLoop, WeakSet[Recording]] = WeakKeyDictionary()
+
+
+@final
+class Recording:
+    """A report hook that keeps every report, oldest first.
+
+    ```python
+    recorded = Recording()
+    async with otpy.start(tree, hooks=[recorded]) as root:
+        ...
+    print(recorded.render())
+    ```
+
+    It can be iterated over, and knows its length. One recording may be the hook of several trees.
+    """
+
+    def __init__(self) -> None:
+        """Make an empty recording."""
+        self._reports: list[Report] = []
+
+    def __call__(self, report: Report) -> None:
+        """Keep `report`."""
+        _RECORDINGS.setdefault(asyncio.get_running_loop(), WeakSet()).add(self)
+        self._reports.append(report)
+
+    def __iter__(self) -> Iterator[Report]:
+        """Iterate over the reports that there are now, oldest first."""
+        return iter(tuple(self._reports))
+
+    def __len__(self) -> int:
+        """Return how many reports there are."""
+        return len(self._reports)
+
+    def about(self, pattern: str) -> tuple[Report, ...]:
+        """Return the reports whose path matches `pattern`, oldest first.
+
+        Args:
+            pattern: A path, with `*` for any text, slashes included, and `?` for one character:
+                `"app/db"`, `"app/workers/*"`.
+        """
+        return tuple(report for report in self._reports if fnmatchcase(report.path, pattern))
+
+    def render(self, pattern: str = "*") -> str:
+        """Return the reports about `pattern` as text, one line each: when, who, what and why."""
+        return "\n".join(_line(report).shown for report in self.about(pattern))
+
+
+def recordings() -> list[Recording]:
+    """Return the recordings that were made on the running loop and that somebody still holds."""
+    return list(_RECORDINGS.get(asyncio.get_running_loop(), ()))
+
+
+def assert_reports(reports: Iterable[Report], expected: str) -> None:
+    """Fail unless `reports` are exactly the `expected` ones, in order.
+
+    The expected text is what `Recording.render()` prints, indented as you like. Of each line the
+    path and what happened are needed. The time in front, the number of the life (`#2`), the delay
+    of a restart and the reason may be left out, and are not compared then; a reason may also be
+    cut off at any of its colons.
+
+    ```python
+    assert_reports(recorded.about("app/db"), '''
+        app/db #1 started
+        app/db #1 exited: crashed: OSError
+        app/db restarting in 5 s
+        5 s app/db #2 started
+    ''')
+    ```
+
+    Args:
+        reports: A `Recording`, or some of its reports.
+        expected: What they should be, one line each; nothing, if there should be none.
+
+    Raises:
+        AssertionError: They are not; the message shows both, line by line.
+    """
+    lines = inspect.cleandoc(expected).splitlines()
+    wanted = [Wanted(one_line(line), line.rstrip()) for line in lines if line.strip()]
+    diff = difference(wanted, [_line(report) for report in reports])
+    if diff:
+        head = "the reports are not as expected (- expected, + really):"
+        raise AssertionError("\n".join([head, *diff]))
+
+
+def _line(report: Report) -> Found:
+    when, life = _seconds(report.time), f"#{report.incarnation}" if report.incarnation else ""
+    what = _what(report)
+    shown = one_line(" ".join([when, report.path, life, what[0]]))
+    return Found(ways(["", when], [report.path], ["", life], what), shown)
+
+
+def _what(report: Report) -> list[str]:
+    """Return what happened, in full first, then with less and less said."""
+    family, _, event = report.event.partition(".")
+    word = event.replace("_", " ")
+    reason = getattr(report, "reason", None)
+    texts = [f"{word}: {reason}"] if reason is not None else [word]
+    match report:
+        case ChildRestarting():
+            texts = [f"{word} in {_seconds(report.delay)}: {reason}", *cut(texts[0])]
+        case ChildAbandoned():
+            texts = [f"{word}: {report.what}"]
+        case MessageUnhandled():
+            texts = [f"{word}: {report.message}"]
+        case SupervisorGaveUp():
+            texts = [f"{word}: {report.child}: {reason}"]
+        case HookFailed():
+            texts = [f"{family} {word}: {type(report.error).__name__}: {report.error}"]
+        case _:
+            pass
+    return [way for text in texts for way in cut(text)]
+
+
+def _seconds(seconds: float) -> str:
+    return f"{seconds:.3f}".rstrip("0").rstrip(".") + " s"

@@ -1,0 +1,172 @@
+from __future__ import annotations
+
+import asyncio
+import gc
+import textwrap
+import weakref
+from typing import Any
+
+import pytest
+
+import otpy
+from otpy import GIVE_UP, Backoff, ChildSpec, Intensity, SupervisorSpec
+from otpy.reports import ChildAbandoned, HookFailed, MessageUnhandled, Report
+from otpy.testing import MockClock, Recording, assert_reports, settled
+from tests.testing.life import fail_when, forever
+
+STORY = """
+    0 s app/db #1 started
+    0 s app/in/api #1 started
+    0 s app/in #1 started
+    2.5 s app/db #1 exited: crashed: OSError: no contact
+    2.5 s app/db #1 restarting in 5 s: crashed: OSError: no contact
+    7.5 s app/db #2 started
+    7.5 s app/in/api #1 stopped: shutdown
+    7.5 s app/in stopped: shutdown
+    7.5 s app/in #1 stopped: shutdown
+    7.5 s app/db #2 stopped: shutdown
+    7.5 s app stopped: normal
+"""
+
+
+@pytest.fixture
+async def recorded(clock: MockClock) -> Recording:
+    """The story of a tree one of whose children crashed."""
+    told, recording = asyncio.Event(), Recording()
+    db = ChildSpec("db", fail_when, (told,), backoff=Backoff.sequence(5))
+    tree = SupervisorSpec("app", [db, SupervisorSpec("in", [ChildSpec("api", forever)])])
+    async with otpy.start(tree, hooks=[recording]) as root:
+        await clock.advance(2.5)
+        told.set()
+        await clock.advance(5)
+        await settled(root)
+    return recording
+
+
+async def test_a_recording_reads_like_a_story(recorded: Recording) -> None:
+    """One line each: when, who, which of its lives, what happened and why."""
+    assert recorded.render() == textwrap.dedent(STORY).strip()
+    assert [report.path for report in recorded][:3] == ["app/db", "app/in/api", "app/in"]
+    assert len(recorded) == 11
+    assert_reports(recorded, STORY)
+    assert_reports(recorded, recorded.render())
+
+
+async def test_reports_can_be_picked_by_path(recorded: Recording) -> None:
+    """A path, or a pattern that covers several."""
+    assert_reports(
+        recorded.about("app/db"),
+        """
+        app/db started
+        app/db #1 exited: crashed
+        2.5 s app/db restarting: crashed: OSError
+        app/db #2 started
+        app/db #2 stopped: shutdown
+        """,
+    )
+    assert_reports(
+        recorded.about("app/in*"),
+        """app/in/api started
+           app/in started
+
+           app/in/api stopped
+           app/in stopped
+           app/in #1 stopped""",
+    )
+    assert_reports(recorded.about("app"), "app stopped")
+    assert_reports(recorded.about("app/?pi"), "")
+    assert recorded.render("app") == "7.5 s app stopped: normal"
+
+
+@pytest.mark.parametrize(
+    ("here", "there"),
+    [
+        ("2.5 s app/db #1 exited", "2 s app/db #1 exited"),
+        ("db #2 started", "db #3 started"),
+        ("in 5 s", "in 4 s"),
+        ("exited: crashed: OSError: no contact", "exited: crashed: ValueError"),
+        ("app/db #1 exited", "app/db #1 stopped"),
+        ("app/in stopped: shutdown\n    7.5 s app/in #1", "app/in #1"),
+        ("app/db #2 stopped", "app/db #2 stopped\n    app/db #2 stopped"),
+    ],
+)
+async def test_whatever_a_line_says_is_compared(recorded: Recording, here: str, there: str) -> None:
+    """Each piece that is written otherwise fails."""
+    assert here in STORY
+    with pytest.raises(AssertionError, match=r"- expected, \+ really"):
+        assert_reports(recorded, STORY.replace(here, there))
+
+
+async def test_the_message_marks_what_differs(recorded: Recording) -> None:
+    """What was expected, what happened, and a few lines around it."""
+    with pytest.raises(AssertionError) as caught:
+        assert_reports(recorded, STORY.replace("    7.5 s app/db #2 started", "    app/db gave up"))
+    assert str(caught.value) == textwrap.dedent("""\
+        the reports are not as expected (- expected, + really):
+            …
+            0 s app/in #1 started
+            2.5 s app/db #1 exited: crashed: OSError: no contact
+            2.5 s app/db #1 restarting in 5 s: crashed: OSError: no contact
+          - app/db gave up
+          + 7.5 s app/db #2 started
+            7.5 s app/in/api #1 stopped: shutdown
+            7.5 s app/in stopped: shutdown
+            7.5 s app/in #1 stopped: shutdown
+            …""")
+
+
+async def test_every_kind_of_report_has_a_line() -> None:
+    """Also those that say more than a reason, in one line whatever they hold."""
+    recording = Recording()
+    life: dict[str, Any] = {"path": "app/db", "time": 86_400.0, "incarnation": 2}
+    reports: list[Report] = [
+        ChildAbandoned(**life, what="task", stack=("a.py:1 in f",)),
+        MessageUnhandled(**life, message="{'two':\n 'lines'}"),
+        HookFailed(path="app/db", time=0.0004, hook="<hook>", error=ValueError("so what")),
+    ]
+    for report in reports:
+        recording(report)
+    assert recording.render() == textwrap.dedent("""\
+        86400 s app/db #2 abandoned: task
+        86400 s app/db #2 message unhandled: {'two': 'lines'}
+        0 s app/db hook failed: ValueError: so what""")
+    assert_reports(recording, recording.render())
+
+
+async def test_a_limit_that_was_reached_has_a_line(clock: MockClock) -> None:
+    """Of the child that gave up, and of the supervisor that did."""
+    recording, told = Recording(), asyncio.Event()
+    own = Intensity(max_restarts=0, within=5, then=GIVE_UP)
+    children = [
+        ChildSpec("cache", fail_when, (told,), intensity=own),
+        ChildSpec("db", asyncio.sleep, (1,)),
+    ]
+    with pytest.raises(otpy.SupervisorFailed):
+        async with otpy.start(SupervisorSpec("app", children, intensity=0), hooks=[recording]) as r:
+            told.set()
+            await r.wait()
+    assert_reports(
+        recording,
+        """
+        app/cache started
+        app/db started
+        0 s app/cache exited: crashed: OSError
+        0 s app/cache gave up: crashed: OSError
+        1 s app/db exited: normal
+        1 s app gave up: app/db: normal
+        1 s app stopped: shutdown
+        """,
+    )
+
+
+def test_a_recording_keeps_no_loop_alive() -> None:
+    """Neither the recording nor what it recorded outlives its test."""
+
+    async def scenario() -> weakref.ref[asyncio.AbstractEventLoop]:
+        async with otpy.start(SupervisorSpec("app"), hooks=[Recording()]):
+            pass
+        return weakref.ref(asyncio.get_running_loop())
+
+    loop = MockClock().run(scenario())
+    gc.collect()
+    assert loop() is None
