@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from typing import TYPE_CHECKING, final, overload
 
 import anyio
@@ -145,11 +144,21 @@ class RunningTree:
         by_others = isinstance(error, asyncio.CancelledError)
         if self._cancelled_host:
             by_others = self._host.uncancel() > self._cancelling and by_others
-            if error is None:  # the body ended before our cancellation reached it: take it back
-                with contextlib.suppress(asyncio.CancelledError):
-                    await asyncio.sleep(0)
+            if not isinstance(error, asyncio.CancelledError):
+                await self._take_back()
         if not by_others:
             raise failure
+
+    async def _take_back(self) -> None:
+        """Let our cancellation arrive here if the body ended before it did.
+
+        One by others that came between the two is delivered with ours, as one, and goes on.
+        """
+        try:
+            await asyncio.sleep(0)
+        except asyncio.CancelledError:
+            if self._host.cancelling() > self._cancelling:
+                raise
 
     @staticmethod
     async def _stop(root: AnySupervisor) -> None:
