@@ -93,13 +93,10 @@ async def _at_rest(sup: AnySupervisor) -> bool:
 
 def _in_flight(sup: AnySupervisor) -> Iterator[str]:
     """Yield what is in progress at `sup` and below, one line each."""
-    named = False
+    if not sup.settled:
+        yield f"{sup.path} has an operation in progress"
     for node in sup.snapshot().children:
-        for line in _of_child(sup, node):
-            named = True
-            yield line
-    if not sup.settled and not named:
-        yield f"{sup.path} deals with a request or an exit"
+        yield from _of_child(sup, node)
 
 
 def _of_child(sup: AnySupervisor, node: TreeSnapshot) -> Iterator[str]:

@@ -12,6 +12,8 @@ import otpy
 from otpy import Backoff, ChildSpec, DynamicSupervisor, Strategy, SupervisorSpec
 from otpy.errors import OtpyError
 from otpy.testing import MockClock, NotSettled, settled
+from otpy.testing.settled import _in_flight
+from tests.runtime.stage import before_each_step
 from tests.testing.life import fail_when, forever, slow
 
 
@@ -62,8 +64,8 @@ async def test_a_delayed_restart_is_not_waited_for(clock: MockClock) -> None:
 
 
 async def test_a_restart_that_failed_and_is_retried_at_once_is_waited_for() -> None:
-    """Between two attempts no operation is in progress, and yet the tree isn't settled."""
-    seen: list[str] = []
+    """From the end of a child to its next life something is in flight, at every single step."""
+    steps: list[set[str]] = []
 
     async def third_time_lucky(*, task_status: TaskStatus[None]) -> None:
         life = otpy.current().incarnation
@@ -72,16 +74,22 @@ async def test_a_restart_that_failed_and_is_retried_at_once_is_waited_for() -> N
         task_status.started()
         await forever()
 
-    def look(_report: object) -> None:
-        seen.append(root.snapshot().children[0].state)
-
     tree = SupervisorSpec("app", [ChildSpec("db", third_time_lucky)], intensity=5)
     async with otpy.start(tree, hooks=()) as root:
-        root.subscribe(look)
         root.child("db").kill()
-        await settled(root)
+        with before_each_step(lambda _: steps.append({*_in_flight(root)})):
+            await settled(root)
         assert root.child("db").incarnation == 4
-        assert "restarting" in seen
+    while not steps[-1]:  # the steps in which it made sure
+        steps.pop()
+    assert set[str]() not in steps
+    assert set[str]().union(*steps) == {
+        "app/db was told to end",
+        "app/db has ended and its supervisor does not know yet",
+        "app has an operation in progress",
+        "app/db is starting",
+        "app/db is to be restarted now",
+    }
 
 
 async def test_requests_in_progress_are_waited_for(clock: MockClock) -> None:
