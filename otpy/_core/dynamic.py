@@ -50,7 +50,6 @@ from otpy._core.reason import (
     Restart,
     Shutdown,
     Verdict,
-    is_reported,
     verdict,
 )
 from otpy._core.spec import BRUTAL_KILL, DynamicSpec
@@ -204,11 +203,8 @@ class DynamicMachine:
 
     def _exited(self, child: Child, reason: ExitReason) -> None:
         """A child ended by itself (section 4, DYN-17)."""
-        child.last_exit = reason
-        restart = child.spec.restart
-        context = Context.CHILD_TERMINATED if is_reported(restart, reason) else None
-        self._out.tell(Fact.EXITED, child, reason, context)
-        if verdict(restart, reason) is not Verdict.RESTART:
+        self._out.tell_exit(child, reason)
+        if verdict(child.spec.restart, reason) is not Verdict.RESTART:
             del self.children[child.key]
             return
         delay = self._out.next_delay(child)

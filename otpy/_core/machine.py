@@ -1,6 +1,7 @@
 """The supervisor of a fixed list of children, as a pure state machine.
 
-Rules of this file, and of `dynamic.py` beside it:
+Who is restarted with whom is `group.py`; what is counted and told, `outbox.py`. Rules of this file,
+and of `dynamic.py` beside it:
 
 - Every decision about who is started, stopped or restarted is taken here; nothing awaits, reads a
   clock or logs.
@@ -17,6 +18,7 @@ from collections import deque
 from typing import TYPE_CHECKING, assert_never, final
 
 from otpy._core.child import Child, Status
+from otpy._core.group import ends_with_it, group_of
 from otpy._core.outbox import Outbox
 from otpy._core.phase import Operation, Phase
 from otpy._core.protocol import (
@@ -60,11 +62,10 @@ from otpy._core.reason import (
     Shutdown,
     Verdict,
     is_expected,
-    is_reported,
     verdict,
 )
 from otpy._core.reconfigure import rearranged
-from otpy._core.spec import BRUTAL_KILL, AutoShutdown, Strategy, SupervisorSpec
+from otpy._core.spec import BRUTAL_KILL, SupervisorSpec
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -360,11 +361,8 @@ class SupervisorMachine:
     def _exited(self, child: Child, reason: ExitReason) -> None:
         """A child ended by itself (section 4)."""
         child.pending = None
-        child.last_exit = reason
-        restart = child.spec.restart
-        context = Context.CHILD_TERMINATED if is_reported(restart, reason) else None
-        self._out.tell(Fact.EXITED, child, reason, context)
-        what = verdict(restart, reason)
+        self._out.tell_exit(child, reason)
+        what = verdict(child.spec.restart, reason)
         if what is Verdict.RESTART:
             self._restart(child)
             return
@@ -375,14 +373,8 @@ class SupervisorMachine:
             self._lost_significant()
 
     def _lost_significant(self) -> None:
-        """SUP-901 to SUP-904: the supervisor may end with it."""
-        auto_shutdown = self.spec.auto_shutdown
-        others = [child for child in self.children.values() if child.spec.significant]
-        alone = all(child.status is Status.UNDEFINED for child in others)
-        # NEVER: it was significant under a spec that has been replaced since.
-        if auto_shutdown is AutoShutdown.ANY_SIGNIFICANT or (
-            auto_shutdown is AutoShutdown.ALL_SIGNIFICANT and alone
-        ):
+        """SUP-904: no report is written of it."""
+        if ends_with_it(self.children, self.spec.auto_shutdown):
             self._shut_down(Shutdown())
 
     # --- restarting ------------------------------------------------------------------------------
@@ -394,7 +386,7 @@ class SupervisorMachine:
         if not self._allowed(child):
             return
         child.status = Status.UNDEFINED
-        group = self._affected(child)
+        group = group_of(child, self.children, self.spec.strategy)
         # A member that is backing off already keeps its delay: the group waits for the longest.
         delay = max([delay, *(c.due - self._out.now for c in group if c.waits)])
         self._out.tell(Fact.RESTARTING, child, reason, delay=delay)
@@ -405,7 +397,7 @@ class SupervisorMachine:
     def _retry(self, child: Child) -> None:
         """The restart of `child` is due. One that failed before is counted again (SUP-614)."""
         child.token = 0
-        group = self._affected(child)
+        group = group_of(child, self.children, self.spec.strategy)
         if child.status is Status.BACKING_OFF or self._allowed(child):
             child.status = Status.UNDEFINED
             self._plan_restart(child, group, start=True)
@@ -428,17 +420,6 @@ class SupervisorMachine:
             if child.spec.significant:
                 self._lost_significant()
         return False
-
-    def _affected(self, failed: Child) -> list[Child]:
-        """Return the failed child and those the strategy restarts with it, in start order."""
-        match self.spec.strategy:
-            case Strategy.ONE_FOR_ONE:
-                return [failed]
-            case Strategy.ONE_FOR_ALL:
-                return list(self.children.values())
-            case Strategy.REST_FOR_ONE:
-                group = list(self.children.values())
-                return group[group.index(failed) :]
 
     def _plan_restart(self, failed: Child, group: list[Child], *, start: bool) -> None:
         """Stop the group in reverse (SUP-605), then start every member (SUP-607)."""

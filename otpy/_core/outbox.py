@@ -17,6 +17,7 @@ from otpy._core.protocol import (
     SetTimer,
     Tell,
 )
+from otpy._core.reason import is_reported
 from otpy._core.spec import Then
 
 if TYPE_CHECKING:
@@ -69,6 +70,12 @@ class Outbox:
         """Append a fact about the present incarnation of `child`."""
         life, restarts = child.incarnation, child.restarts
         self.effects.append(Tell(fact, child, life, reason, context, delay, restarts))
+
+    def tell_exit(self, child: Child, reason: ExitReason) -> None:
+        """Note that `child` ended by itself, and append that fact."""
+        child.last_exit = reason
+        reported = is_reported(child.spec.restart, reason)
+        self.tell(Fact.EXITED, child, reason, Context.CHILD_TERMINATED if reported else None)
 
     def refuse(
         self,

@@ -177,7 +177,7 @@ async def test_a_worker_that_obeys_is_not_killed(worker: Worker) -> None:
 
 @pytest.mark.real_time
 async def test_a_worker_that_refuses_is_killed_after_its_grace(worker: Worker) -> None:
-    """The grace is waited for, and then the whole group goes."""
+    """AIO-28: the grace is waited for, and then the whole group goes."""
     loop = asyncio.get_running_loop()
     code = f"import signal;signal.signal(15,signal.SIG_IGN);import os;os.fork();{STUBBORN}{SLEEP}"
     async with worker.python(code, grace=0.1) as process:

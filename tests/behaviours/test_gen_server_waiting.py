@@ -146,7 +146,7 @@ class TestFinding:
 
 class TestTimeouts:
     async def test_a_call_waits_five_seconds(self, clock: MockClock) -> None:
-        """GEN-14: the server goes on, and its late reply is dropped."""
+        """GEN-14, AIO-23: the server goes on, and its late reply is dropped."""
         async with running() as (_, process, ref, log):
             with pytest.raises(CallTimeout, match="timeout=5 s"):
                 await ref.call(blocked(7))

@@ -157,7 +157,7 @@ async def test_a_name_needs_unique_keys(topics: Registry, ann: Actor) -> None:
 
 
 async def test_a_taken_name_can_refuse_a_start(root: Supervisor, names: Registry) -> None:
-    """Registering before it is ready is how a child insists on being the only one (REG-10)."""
+    """REG-10, SUP-319: registering before it is ready, a child insists on being the only one."""
 
     async def only(*, task_status: Any) -> None:
         names.register("only")

@@ -116,7 +116,7 @@ DIFFERENCES: Final = (
         rules=("SUP-719",),
         erlang="a killed supervisor is gone and reports nothing",
         otpy="it ends its children itself, and reports those that did not expect a kill",
-        why="there are no links that would end them; a report more does no harm",
+        why="nothing that ends is silent, and a report more does no harm",
         test="test_against_erlang.py::test_otpy_does_what_erlang_does",
         in_otpy=_no_reports_of_the_killed,
     ),
@@ -187,12 +187,12 @@ DIFFERENCES: Final = (
     Difference(
         name="unlinked_children",
         kind="excluded",
-        rules=("SUP-316", "SUP-406", "SUP-407", "SUP-712", "AIO-18", "AIO-19"),
+        rules=("SUP-316", "SUP-407", "SUP-712", "AIO-18", "AIO-19"),
         erlang="a child can remove its link, after which its death goes unnoticed; exits can be "
         "forged",
         otpy="its end is always seen, and cannot be forged",
-        why="there are no links",
-        test="none: it cannot be expressed",
+        why="what ties a child to its supervisor is no link",
+        test="test_asyncio_limits.py::test_a_child_cannot_hide_its_end_from_its_supervisor",
     ),
     Difference(
         name="trapping",

@@ -136,9 +136,9 @@ class _Run:
         if process is None or not process.runs or (cue is not None and cue.done()):
             return
         loop = asyncio.get_running_loop()
-        if process.supervisor is not None:  # nothing of it waits for a turn of the loop
-            self._events.append(f"kill {step.path}")
-            process.kill()
+        if process.supervisor is not None:
+            loop.call_soon(self._events.append, f"kill {step.path}")
+            self._kill_supervisor(process)
         elif step.reason == "killed":
             loop.call_soon(self._events.append, f"kill {step.path}")
             self._cast.kill(process)
@@ -147,6 +147,16 @@ class _Run:
             process.exit(reason(step.reason))
         elif cue is not None:
             cue.set_result(step.reason)
+
+    def _kill_supervisor(self, process: otpy.Process) -> None:
+        """Kill it so that it has ended two turns later, as a child: at once if nobody is below."""
+        below = f"{process.path}/"
+        cues = self._cast.cues.items()
+        if any(path.startswith(below) and not cue.done() for path, cue in cues):
+            process.kill()
+        else:
+            loop = asyncio.get_running_loop()
+            loop.call_soon(loop.call_soon, process.kill)
 
     def _begin_call(
         self, result: asyncio.Future[asyncio.Task[str]], server: Supervisor | None, call: Call

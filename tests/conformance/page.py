@@ -15,6 +15,7 @@ from pathlib import Path
 from tests.conformance.differences import DIFFERENCES
 from tests.conformance.record import BOOKS
 from tests.conformance.rules import (
+    DIFFERENT,
     NOT_APPLICABLE,
     SUITE_NOT_APPLICABLE,
     TITLES,
@@ -24,6 +25,10 @@ from tests.conformance.rules import (
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 TARGET = ROOT / "docs" / "reference" / "conformance.md"
+EXPLANATIONS = tuple(
+    ROOT / "docs" / "explanation" / name
+    for name in ("otp-differences.md", "behaviour-differences.md", "asyncio-limits.md")
+)
 HEAD = """\
 # Conformance
 
@@ -31,7 +36,10 @@ Each rule of OTP that this project has a number for, and how it is known to hold
 The numbers are explained in [differences from OTP](../explanation/otp-differences.md#rule-numbers).
 
 - **tested**: a test proves it. `erlang:` is a scenario that Erlang and otpy act out alike.
-- **difference**: otpy does something else, on purpose.
+- **difference**: otpy does something else, on purpose. Why is said of
+  [supervisors and signals](../explanation/otp-differences.md), of
+  [servers, tasks, registries and partitions](../explanation/behaviour-differences.md), and of
+  [what asyncio cannot do](../explanation/asyncio-limits.md).
 - **not applicable**: it has no meaning here.
 - **open**: no test names it.
 
@@ -67,20 +75,28 @@ def page() -> str:
 
 
 def _row(rule: str, proofs: list[str]) -> str:
-    different = [d.name for d in DIFFERENCES if rule in d.rules]
-    shown = ", ".join(proofs[:_SHOWN])
+    shown = proofs[:_SHOWN]
     if len(proofs) > _SHOWN:
-        shown += f" and {len(proofs) - _SHOWN} more"
-    if different:
-        status = "tested, difference" if proofs else "difference"
-        by = ", ".join([*different, *([shown] if shown else [])])
-    elif proofs:
-        status, by = "tested", shown
-    elif rule in NOT_APPLICABLE:
-        status, by = "not applicable", NOT_APPLICABLE[rule]
-    else:
-        status, by = "open", ""
-    return f"| {rule} | {status} | {by} |\n"
+        shown[-1] += f" and {len(proofs) - _SHOWN} more"
+    said = [table[rule] for table in (DIFFERENT, NOT_APPLICABLE) if rule in table]
+    named = [d.name for d in DIFFERENCES if rule in d.rules]
+    return f"| {rule} | {_status(rule, proofs)} | {', '.join([*said, *named, *shown])} |\n"
+
+
+def _status(rule: str, proofs: list[str]) -> str:
+    different = rule in DIFFERENT or any(rule in d.rules for d in DIFFERENCES)
+    found = {
+        "tested": bool(proofs),
+        "difference": different,
+        "not applicable": rule in NOT_APPLICABLE,
+    }
+    return ", ".join(word for word, so in found.items() if so) or "open"
+
+
+def statuses() -> dict[str, str]:
+    """Return the status of every rule; "not applicable" excludes any other."""
+    proofs = _proofs()
+    return {rule: _status(rule, proofs[rule]) for rule in all_rules()}
 
 
 def _proofs() -> defaultdict[str, list[str]]:

@@ -16,6 +16,7 @@ from tests.conformance.case import (
     top,
     transient,
 )
+from tests.conformance.retry_cases import RETRIES
 from tests.conformance.scenario import Call, Die, Limit, Worker
 from tests.conformance.significance_cases import SIGNIFICANCE_RULES
 
@@ -150,7 +151,7 @@ INTENSITY: Final = [
     *(
         case(
             f"a_supervisor_that_gives_up_is_a_child_that_ends_{kind}",
-            "SUP-507 SUP-510 SUP-509",
+            "SUP-507 SUP-510 SUP-509 SUP-514",
             top(sub("s", "a", intensity=1, restart=kind), "b", intensity=1),
             *["die s/a"] * 4,
         )
@@ -321,6 +322,7 @@ RULE_CASES: Final[list[Case]] = [
     *EXITS,
     *INTENSITY,
     *STRATEGIES,
+    *RETRIES,
     *TERMINATION,
     *SIGNIFICANCE_RULES,
 ]

@@ -5,6 +5,8 @@ What is never generated, because nothing could be compared:
 - Children that refuse to end under a limit of `infinity`, or of seconds: both sides would wait.
 - Children that are dead on arrival below the root: two supervisors would be at work at once, and
   Erlang promises no order of what different processes do (SIG-05).
+- Supervisors that are killed together with something else, unless that comes later: there is no
+  moment in otpy at which a supervisor has ended and the one above does not know it yet.
 
 What is never generated because otpy differs on purpose is listed in `differences.py`, by name.
 """
@@ -75,8 +77,11 @@ def workers(
 
 @st.composite
 def _starts(draw: st.DrawFn, *, at_root: bool) -> str:
-    if not draw(_one_in(2)):
+    kind = draw(st.sampled_from(("", "retries", "any")))
+    if not kind:
         return ""
+    if kind == "retries":  # it fails as soon as it is restarted, and perhaps again and again
+        return "s" + draw(st.text(st.sampled_from("feh"), min_size=1, max_size=4))
     letters = "fsfehid" if at_root else "fsfehi"
     first = "" if draw(_one_in(15)) else "s"
     return first + draw(st.text(st.sampled_from(letters), min_size=1, max_size=5))
@@ -119,7 +124,7 @@ def supervisors(draw: st.DrawFn, id: str, above: str, depth: int, *, doomed: boo
 
 @st.composite
 def _nodes(draw: st.DrawFn, name: str, auto: str, depth: int, *, doomed: bool) -> Node:
-    if depth < 3 and draw(_one_in(3)):
+    if depth < 3 and draw(_one_in(2 if depth == 1 else 3)):
         return draw(supervisors(name, auto, depth + 1, doomed=doomed))
     return draw(workers(name, auto, at_root=depth == 1, doomed=doomed))
 
@@ -131,6 +136,8 @@ def scenarios(draw: st.DrawFn) -> Scenario:
     tree = Sup("top", root.children, root.strategy, root.intensity, root.auto_shutdown)
     places = _Places(Scenario(tree))
     steps: list[Step] = draw(_some(_steps(places), 1, 8))
+    if places.failing and not draw(_one_in(4)):  # before anything else has used up the failures
+        steps.insert(0, draw(_retries(places)))
     end = [Stop(draw(st.sampled_from(STOP_REASONS)))] if draw(_one_in(3)) else []
     return Scenario(tree, (*steps, *end))
 
@@ -153,6 +160,7 @@ class _Places:
             sup: [path for path in self.workers if path.rpartition("/")[0] == sup]
             for sup in self.sups
         }
+        self.failing = [p for p in (*self.workers, *self.doomed) if _fails(nodes[p])]
         self.ids = {
             path: [child.id for child in node.children]
             for path, node in nodes.items()
@@ -166,7 +174,10 @@ class _Places:
 
 @st.composite
 def _steps(draw: st.DrawFn, places: _Places) -> Step:
-    kind = draw(st.sampled_from(["die", "die", "call", "call", "together", "together", "stop"]))
+    kinds = ["die", "die", "call", "call", "together", "together", "stop"]
+    kind = draw(st.sampled_from([*kinds, "retries", "retries"] if places.failing else kinds))
+    if kind == "retries":
+        return draw(_retries(places))
     if kind == "stop" and (len(places.sups) > 1 or draw(_one_in(10))):
         sup = draw(st.sampled_from(places.sups[1:] or places.sups))
         return Call(sup, "stop", draw(st.sampled_from(STOP_REASONS)))
@@ -186,6 +197,28 @@ def _steps(draw: st.DrawFn, places: _Places) -> Step:
 
 
 @st.composite
+def _retries(draw: st.DrawFn, places: _Places) -> Together:
+    """Return a step in which calls find a child that did not start again (SUP-620)."""
+    depths = sorted({path.count("/") for path in places.failing}, reverse=True)
+    depth = draw(st.sampled_from(depths))
+    path = draw(st.sampled_from([p for p in places.failing if p.count("/") == depth]))
+    sup, _, name = path.rpartition("/")
+    ids = [*[name] * 6, *places.ids[sup], "new", "other"]
+    begin: list[Die | Call]
+    if path in places.doomed:  # first of all: see above
+        begin = [Die(path, "killed")]
+    else:
+        begin = [draw(_items(places, sup, ids))] if draw(_one_in(6)) else []
+        # In a group, who ends may be another than who then fails to start.
+        other = draw(_one_in(6))
+        why = draw(st.sampled_from(("boom", "killed")))
+        begin.append(_die(draw, places, places.below[sup]) if other else Die(path, why))
+    calls: list[Die | Call] = draw(_some(_calls(places, sup, ids), 2, 6))
+    last: list[Die | Call] = [draw(_items(places, sup, ids))] if draw(_one_in(4)) else []
+    return Together(sup, (*begin, *calls, *last))
+
+
+@st.composite
 def _items(draw: st.DrawFn, places: _Places, sup: str, ids: list[str]) -> Die | Call:
     children = [path for path in places.below[sup] if path.rpartition("/")[2] in ids]
     if children and draw(_one_in(2)):
@@ -197,6 +230,15 @@ def _die(draw: st.DrawFn, places: _Places, paths: list[str]) -> Die:
     path, reason = draw(st.sampled_from(paths)), draw(st.sampled_from(REASONS))
     by_others = path in places.silent and reason != "normal" and draw(_one_in(3))
     return Die(path, reason, "others" if by_others else "itself")
+
+
+def _fails(node: Node) -> bool:
+    """Whether the second start of `node` fails, and is then tried again."""
+    if node.restart == "temporary":
+        return False
+    if isinstance(node, Sup):
+        return any(map(_fails, node.children))
+    return node.starts[:1] == "s" and node.starts[1:2] in {"f", "e", "h"}
 
 
 def _is_doomed(node: Node) -> bool:
@@ -213,7 +255,7 @@ def _calls(draw: st.DrawFn, places: _Places, sup: str, ids: list[str]) -> Call:
     name = draw(st.sampled_from(ids))
     if op != "start":
         return Call(sup, op, name)
-    name = "new" if draw(st.booleans()) else name
+    name = draw(st.sampled_from((name, name, "new")))
     auto = draw(st.sampled_from(AUTO_SHUTDOWNS)) if draw(_one_in(3)) else places.auto[sup]
     doomed = places.may_be_killed(f"{sup}/{name}")
     # Two levels below a killed one, a supervisor of Erlang ends in its own time, with `shutdown`.

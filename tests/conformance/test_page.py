@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from tests.conformance.page import TARGET, page
+from tests.conformance.page import EXPLANATIONS, TARGET, page, statuses
 from tests.conformance.record import BOOKS
-from tests.conformance.rules import all_rules
+from tests.conformance.rules import CLOSED, DIFFERENT, NOT_APPLICABLE, all_rules
 
 
 def test_the_page_is_up_to_date() -> None:
@@ -17,3 +17,23 @@ def test_cases_name_rules_that_exist() -> None:
     known = set(all_rules())
     named = {rule for cases in BOOKS.values() for case in cases for rule in case.rules}
     assert named <= known
+
+
+def test_every_rule_is_dealt_with() -> None:
+    """Of each section that is closed: proven, departed from with a reason, or without a meaning."""
+    found = statuses()
+    assert [rule for rule in found if found[rule] == "open" and rule.startswith(CLOSED)] == []
+
+
+def test_what_has_no_meaning_is_not_proven() -> None:
+    """Nor departed from: one of the two would be wrong."""
+    claimed = {rule: status for rule, status in statuses().items() if "not applicable" in status}
+    assert set(claimed.values()) == {"not applicable"}, claimed
+    assert set(claimed) == set(NOT_APPLICABLE)
+
+
+def test_departures_are_of_rules_that_exist() -> None:
+    """And each of them is explained where the differences are."""
+    assert set(DIFFERENT) <= set(all_rules())
+    told = "".join(path.read_text(encoding="utf-8") for path in EXPLANATIONS)
+    assert [rule for rule in DIFFERENT if rule not in told] == []

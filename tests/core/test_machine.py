@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import sys
+from types import FrameType
+from typing import Any
+
 import pytest
 
 from otpy._core.backoff import Backoff
@@ -128,7 +132,7 @@ class TestGroups:
     def test_of_two_ends_at_once_a_group_counts_one(
         self, strategy: Strategy, trace: str, counted: int
     ) -> None:
-        """The second is consumed when the group is stopped, with its real reason (SUP-608)."""
+        """The second is consumed when the group stops, with its real reason (SUP-608, AIO-16)."""
         world = World(tree("a", "b", "c", strategy=strategy)).begin()
         world.die("a", "c")
         assert world.trace == words(trace)
@@ -212,3 +216,29 @@ class TestGroups:
         assert world.trace[-3:] == words("s a, i b, s c")
         assert world.status("b") == "undefined"
         assert world.restarts_counted() == 1
+
+
+def steps_of_a_restart(children: int) -> int:
+    """Return how many instructions it takes to restart the middle one of so many children."""
+    world = World(tree(*map(str, range(children)), intensity=9)).begin()
+    steps = 0
+
+    def count(_frame: FrameType, event: str, _arg: object) -> Any:
+        nonlocal steps
+        _frame.f_trace_opcodes = True
+        steps += event == "opcode"
+        return count
+
+    before = sys.gettrace()
+    sys.settrace(count)
+    try:
+        world.die(str(children // 2))
+    finally:
+        sys.settrace(before)
+    assert world.restarts_counted() == 1
+    return steps
+
+
+def test_one_of_many_children_is_found_without_a_scan() -> None:
+    """AIO-27: its restart takes as many steps among a thousand as among ten."""
+    assert steps_of_a_restart(1000) <= steps_of_a_restart(10) + 10

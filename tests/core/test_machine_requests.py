@@ -156,7 +156,7 @@ class TestStopping:
         assert world.ask(TerminateChild(2, "x")).refusal is again
 
     def test_an_end_behind_the_stop_is_consumed_by_it(self) -> None:
-        """No restart, one shutdown_error with the real reason (SUP-713)."""
+        """No restart, one shutdown_error with the real reason (SUP-713, AIO-16)."""
         world = World(tree("a", "x"), starts={"new": "h"}).begin()
         world.send(AddChild("busy", child("new")), TerminateChild("stop", "x"))
         world.die("x", reason=BOOM)

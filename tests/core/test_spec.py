@@ -55,7 +55,7 @@ class TestDefaults:
         assert (x.args, dict(x.kwargs), x.type) == ((), {}, ChildType.WORKER)
 
     def test_a_supervisor(self) -> None:
-        """Elixir's: three in five seconds; as a child it is waited for without limit (ESU-02)."""
+        """Elixir's, not OTP's (SUP-102): three in five seconds; a child without limit (ESU-02)."""
         top = SupervisorSpec("top")
         assert (top.strategy, top.intensity, top.period) == (Strategy.ONE_FOR_ONE, 3, 5.0)
         assert (top.auto_shutdown, top.shutdown) == (AutoShutdown.NEVER, INFINITY)
@@ -71,7 +71,7 @@ class TestDefaults:
 class TestChild:
     @pytest.mark.parametrize("id", [None, 1, "", "a/b", b"x", []])
     def test_an_id_is_text_without_a_slash(self, id: Any) -> None:
-        """It becomes part of a path."""
+        """It becomes part of a path, which OTP does not have (SUP-203)."""
         refused(lambda: worker(id), f"ChildSpec: id is {id!r}, ")
 
     @pytest.mark.parametrize("start", [None, "work", 5])
@@ -99,7 +99,7 @@ class TestChild:
 
     @pytest.mark.parametrize("fields", [{}, {"restart": PERMANENT}])
     def test_a_permanent_child_cannot_be_significant(self, fields: Any) -> None:
-        """Also not by default (SUP-207)."""
+        """Also not by default, and whatever it will stand under (SUP-207, SUP-215)."""
         message = "ChildSpec 'x': significant is True, wanted False while restart is PERMANENT"
         refused(lambda: worker(significant=True, **fields), message)
 
@@ -153,6 +153,19 @@ class TestChild:
     def test_combinations_come_before_shutdown(self) -> None:
         """Significant and permanent is found first (SUP-212)."""
         refused(lambda: worker(significant=True, shutdown=-1), "ChildSpec 'x': significant is")
+
+    @pytest.mark.parametrize("fields", [{}, {"id": "x"}, {"start": work}])
+    def test_an_id_and_a_start_are_wanted(self, fields: dict[str, Any]) -> None:
+        """SUP-202: the message says which is missing."""
+        missing = [name for name in ("id", "start") if name not in fields]
+        with pytest.raises(TypeError, match=" and ".join(f"'{name}'" for name in missing)):
+            ChildSpec(**fields)
+
+    @pytest.mark.parametrize("make", [worker, *SPECS])
+    def test_unknown_arguments_are_an_error(self, make: Callable[..., Any]) -> None:
+        """SUP-103, SUP-211 differ: OTP ignores them, Python names them."""
+        with pytest.raises(TypeError, match="'colour'"):
+            make("x", colour="red")
 
     def test_it_cannot_be_changed(self) -> None:
         """Only copied, and the copy is checked again; what came in is copied as well."""
@@ -291,6 +304,21 @@ class TestChildren:
         refused(lambda: check_child("top", x, AutoShutdown.NEVER), "top: child 'x': significant")
         for auto in (AutoShutdown.ANY_SIGNIFICANT, AutoShutdown.ALL_SIGNIFICANT):
             assert SupervisorSpec("top", [x], auto_shutdown=auto).children == (x,)
+
+    def test_specs_are_checked_without_starting_anything(self) -> None:
+        """SUP-215, SUP-216: a child alone, or under an `auto_shutdown`; that is checked first."""
+        child = worker(restart=TRANSIENT, significant=True)
+        any_of_them = AutoShutdown.ANY_SIGNIFICANT
+        assert SupervisorSpec("s", [child], auto_shutdown=any_of_them).children == (child,)
+        refused(
+            lambda: SupervisorSpec("s", [child]),
+            "SupervisorSpec 's': child 'x': significant is True, wanted False while auto_shutdown",
+        )
+        junk: Any = "sometimes"
+        refused(
+            lambda: SupervisorSpec("s", [child, junk], auto_shutdown=junk),
+            "SupervisorSpec 's': auto_shutdown is 'sometimes'",
+        )
 
     def test_supervisors_are_children_like_any_other(self) -> None:
         """A tree is one value, and prints as one."""

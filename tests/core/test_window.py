@@ -39,7 +39,7 @@ def test_intensity_zero_allows_no_restart_ever() -> None:
     ],
 )
 def test_times_are_cut_to_whole_seconds(tick: float, gap: float, survives: bool) -> None:
-    """The gaps observed on OTP with one restart per second, and what became of them (SUP-505)."""
+    """SUP-505, AIO-21: the gaps observed on OTP with one restart a second, and what followed."""
     for second in (0, 1, 41_000):
         assert allowed(1, 1, [second + tick, second + tick + gap]) == [True, survives]
 

@@ -4,7 +4,6 @@ import importlib.util
 import inspect
 import re
 from itertools import dropwhile, takewhile
-from pathlib import Path
 
 from pydantic import BaseModel
 
@@ -27,6 +26,7 @@ REASONS: dict[str, ExitReason] = {
     "`Crashed(error)`": Crashed(ValueError()),
     "`Abandoned(stack)`": Abandoned(),
 }
+DIFFERENCES = ("otp-differences.md", "behaviour-differences.md", "asyncio-limits.md")
 VERDICTS = {
     Verdict.RESTART: "restart, counted",
     Verdict.KEEP: "kept, not running",
@@ -116,7 +116,8 @@ def test_the_exit_matrix_is_what_the_core_does() -> None:
 
 def test_every_rule_in_the_list_of_differences_is_well_formed() -> None:
     """Rule numbers have one shape, and each of the 28 limits of asyncio is dealt with."""
-    text = Path(ROOT / "docs/explanation/otp-differences.md").read_text(encoding="utf-8")
+    pages = (ROOT / "docs" / "explanation" / name for name in DIFFERENCES)
+    text = "".join(page.read_text(encoding="utf-8") for page in pages)
     rules = [match.group() for match in RULE.finditer(text)]
     assert [rule for rule in rules if not SHAPE.fullmatch(rule)] == []
     assert {f"AIO-{number:02}" for number in range(1, 29)} <= set(rules)

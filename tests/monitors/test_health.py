@@ -67,7 +67,7 @@ async def test_progress_puts_a_stall_off(scene: Scene, clock: MockClock) -> None
 
 @pytest.mark.real_time
 async def test_a_blocked_loop_is_reported_with_its_length(scene: Scene) -> None:
-    """Code that blocks the loop for 0.6 s shows as a lag; a loop that breathes does not."""
+    """AIO-01: code that blocks the loop for 0.6 s shows as a lag; a loop that breathes does not."""
     reported = asyncio.Event()
 
     def report(finding: LoopLag | object) -> None:

@@ -116,7 +116,7 @@ async def test_arguments_reach_every_kind_of_callable() -> None:
 async def test_readiness_is_awaited_and_hands_over_a_value(
     clock: MockClock, spec: ChildSpec, value: object
 ) -> None:
-    """A child that takes `task_status` is started when it says so, and no earlier."""
+    """SUP-304: a child that takes `task_status` is started when it says so, and no earlier."""
     async with otpy.start(SupervisorSpec("app", [spec])) as app:
         assert clock.now == 2
         assert app.child("c").value == value
@@ -283,7 +283,7 @@ async def test_a_nested_supervisor_is_ready_when_all_below_is(clock: MockClock) 
 
 @pytest.mark.parametrize("junk", [None, 42, "text", asyncio.sleep])
 async def test_a_start_that_returns_junk_names_the_path(junk: object) -> None:
-    """What is neither awaitable nor a context manager is a `TypeError` that says where."""
+    """SUP-304: what can be neither awaited nor entered is a `TypeError` that says where."""
     async with otpy.start(SupervisorSpec("app")) as app:
         with pytest.raises(StartFailed) as caught:
             await app.start_child(ChildSpec("c", lambda: junk))

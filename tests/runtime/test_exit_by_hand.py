@@ -33,7 +33,7 @@ async def clean_up(seconds: float) -> None:
 async def test_exit_from_outside_gives_exactly_that_reason(
     clock: MockClock, reports: Recorder
 ) -> None:
-    """`Process.exit(reason)` is an exit by itself with that reason."""
+    """SIG-02: `Process.exit(reason)` is an exit by itself with that reason."""
     spec = ChildSpec("c", forever, restart=otpy.Restart.TRANSIENT)
     async with otpy.start(SupervisorSpec("app", [spec]), hooks=[reports]) as app:
         process = app.child("c")
@@ -55,7 +55,7 @@ async def test_exit_from_outside_gives_exactly_that_reason(
 
 @pytest.mark.parametrize("awaits", [False, True])
 async def test_a_child_can_end_itself_by_its_own_handle(awaits: bool, reports: Recorder) -> None:
-    """`exit(reason)` and `kill()` from inside: the supervisor sees that reason."""
+    """SIG-02: from inside too; other than in OTP `Normal` ends it like any reason."""
     processes: list[Process] = []
 
     async def child(reason: ExitReason | None) -> None:
@@ -81,7 +81,7 @@ async def test_a_child_can_end_itself_by_its_own_handle(awaits: bool, reports: R
 async def test_exit_of_a_supervisor_process_stops_what_is_below(
     clock: MockClock, reports: Recorder
 ) -> None:
-    """A nested supervisor that is asked to exit ends with exactly that reason."""
+    """SUP-718 differs: whoever asks a supervisor to exit, it ends with exactly that reason."""
     inner = SupervisorSpec("in", [ChildSpec("w", clean_up, (2,))], restart=otpy.Restart.TRANSIENT)
     async with otpy.start(SupervisorSpec("app", [inner]), hooks=[reports]) as app:
         process = app.child("in")

@@ -102,7 +102,7 @@ async def crashes_in_clean_up() -> None:
 async def test_an_end_by_itself_has_its_reason(
     reports: Recorder, child: Callable[[], Awaitable[object]], reason: ExitReason
 ) -> None:
-    """Returning, raising `Exit`, being cancelled and crashing are told apart."""
+    """AIO-07: returning, raising `Exit`, being cancelled and crashing are told apart."""
     spec = ChildSpec("c", child, restart=Restart.TEMPORARY)
     async with otpy.start(SupervisorSpec("app", [spec]), hooks=[reports]) as app:
         process = app.child("c")
@@ -125,7 +125,7 @@ async def test_an_end_by_itself_has_its_reason(
     ],
 )
 async def test_anything_else_is_a_crash_with_that_very_exception(error: BaseException) -> None:
-    """`SystemExit` and groups included: nothing a child raises escapes its task."""
+    """AIO-12: `SystemExit` and groups included, nothing a child raises escapes its task."""
 
     async def child() -> None:
         raise error
@@ -139,7 +139,7 @@ async def test_anything_else_is_a_crash_with_that_very_exception(error: BaseExce
 
 
 async def test_a_strangers_cancellation_is_a_kill_and_is_restarted(reports: Recorder) -> None:
-    """Asyncio does not say who cancels: nobody of ours, so it counts as abnormal."""
+    """AIO-08: asyncio does not say who cancels: nobody of ours, so it counts as abnormal."""
     tasks: list[asyncio.Task[object]] = []
 
     async def child() -> None:
@@ -159,7 +159,7 @@ async def test_a_strangers_cancellation_is_a_kill_and_is_restarted(reports: Reco
 
 
 async def test_a_child_cancelled_before_its_first_step_has_ended(reports: Recorder) -> None:
-    """Its body never ran, and its end is noticed all the same."""
+    """AIO-06: its body never ran, and its end is noticed all the same."""
     async with otpy.start(SupervisorSpec("app"), hooks=[reports]) as app:
         process = await app.start_child(ChildSpec("c", forever, restart=Restart.TEMPORARY))
         assert process is not None

@@ -47,7 +47,7 @@ async def host(journal: Journal, body: int) -> None:
 
 @pytest.mark.parametrize("again", [0, 1, 3])
 async def test_a_host_may_be_cancelled_at_any_turn(clock: MockClock, again: int) -> None:
-    """After the k-th turn of the loop, for every k, once or more often: never a leak."""
+    """AIO-09: after the k-th turn of the loop, for every k, once or more often: never a leak."""
     before = asyncio.all_tasks()
     ended_before = 0
     for k in range(60):

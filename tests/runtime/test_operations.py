@@ -83,7 +83,7 @@ async def test_a_temporary_child_is_forgotten_when_terminated() -> None:
 
 
 async def test_counts_and_order() -> None:
-    """Newest first; supervisors and workers are counted apart, known ones and active ones."""
+    """Newest first; supervisors and workers are counted apart, known and active ones (SUP-208)."""
     pool = DynamicSupervisor.spec("pool")
     inner = SupervisorSpec("in")
     resting = ChildSpec("resting", crash, backoff=Backoff.sequence(50))
@@ -110,6 +110,16 @@ async def test_get_childspec_answers_in_any_state() -> None:
         assert await app.get_childspec("c") is spec
         with pytest.raises(NotFound, match="app/nobody"):
             await app.get_childspec("nobody")
+
+
+async def test_arguments_of_temporary_children_are_kept() -> None:
+    """SUP-217 differs: OTP drops them when they are added by hand, to save memory."""
+    spec = ChildSpec("t", asyncio.sleep, (100,), restart=Restart.TEMPORARY)
+    async with otpy.start(SupervisorSpec("app")) as app:
+        await app.start_child(spec)
+        kept = await app.get_childspec("t")
+        assert isinstance(kept, ChildSpec)
+        assert kept.args == (100,)
 
 
 async def test_refusals_name_the_child_and_the_way_out(clock: MockClock) -> None:
@@ -187,7 +197,7 @@ async def test_a_start_by_hand_that_fails_disturbs_nobody(
 
 
 async def test_operations_wait_their_turn(clock: MockClock) -> None:
-    """One operation at a time, in the order of the calls; a slow start holds up the next."""
+    """AIO-15: one at a time, in the order of the calls; a slow start holds up the next."""
     async with otpy.start(SupervisorSpec("app")) as app:
         first = asyncio.create_task(app.start_child(ChildSpec("a", slow, (5,))))
         await turns(1)
@@ -222,7 +232,7 @@ async def test_cancelling_a_caller_does_not_take_the_request_back(clock: MockClo
 
 
 async def test_a_child_that_starts_cannot_call_who_waits_for_it() -> None:
-    """It would wait for itself: `CallingSelf`, also from below and from its helper tasks."""
+    """SUP-318, AIO-17: it would wait for itself; also from below and from its helper tasks."""
     errors: list[ChildError] = []
 
     async def child(*, task_status: TaskStatus[None]) -> None:
@@ -269,7 +279,7 @@ async def test_a_running_child_may_call_its_supervisor() -> None:
 
 
 async def test_a_child_may_end_itself_and_its_tree_by_request(clock: MockClock) -> None:
-    """Terminating oneself, or stopping the tree one stands in, ends the caller: no deadlock."""
+    """SUP-721 differs: the caller is ended in its turn, and there is no deadlock."""
 
     async def suicidal() -> None:
         app = otpy.current().parent

@@ -23,7 +23,7 @@ async def lingering() -> None:
 
 
 async def test_a_running_tree_takes_another_spec(journal: Journal) -> None:
-    """SUP-122: known children run on, new ones wait to be started, vanished ones stay."""
+    """SUP-122, AIO-26: known children run on, new ones wait to be started, vanished ones stay."""
     async with otpy.start(journal.tree("a", "b"), hooks=()) as app:
         await turns(1)
         process = app.child("a")

@@ -18,9 +18,12 @@ from otpy import (
     Backoff,
     ChildSpec,
     Crashed,
+    DynamicSupervisor,
+    GenServer,
     Intensity,
     Normal,
     Restart,
+    Result,
     Shutdown,
     SupervisorFailed,
     SupervisorSpec,
@@ -205,6 +208,50 @@ async def test_a_hook_may_act_on_the_tree(clock: MockClock) -> None:
     ]
 
 
+async def test_an_error_report_says_who_where_and_why(reports: Recorder) -> None:
+    """REP-01 to REP-05 in other words: supervisor, context, reason, and the child by its path."""
+    spec = ChildSpec("c", crash, restart=Restart.TEMPORARY)
+    async with otpy.start(SupervisorSpec("app", [SupervisorSpec("in", [spec])]), hooks=[reports]):
+        await turns(3)
+    report = reports.one(ChildExited)
+    assert (report.supervisor, report.path, report.id) == ("app/in", "app/in/c", "c")
+    assert report.context is ErrorContext.CHILD_TERMINATED
+    assert isinstance(report.reason, Crashed)
+    assert (report.incarnation, report.restarts) == (1, 0)
+
+
+async def test_children_of_a_pool_are_reported_as_started(reports: Recorder) -> None:
+    """REP-07, REP-08 differ: by whomever and whenever a child is started, it is told."""
+    spec = ChildSpec("c", crash_once)
+    async with otpy.start(DynamicSupervisor.spec("pool"), hooks=[reports]) as pool:
+        await pool.start_child(spec)
+        await asyncio.sleep(2)
+    assert [report.incarnation for report in reports.of(ChildStarted, "pool/c")] == [1, 2]
+
+
+class Fragile(GenServer[str, None, int]):
+    """A server that crashes of any cast."""
+
+    def init(self) -> int:
+        return 0
+
+    def handle_cast(self, request: str, state: int) -> Result[int]:
+        raise Boom
+
+
+async def test_a_server_that_crashes_is_reported_once(reports: Recorder) -> None:
+    """REP-12 differs: in OTP the server and its process report it too, besides the supervisor."""
+    spec = ChildSpec("s", Fragile, restart=Restart.TEMPORARY)
+    async with otpy.start(SupervisorSpec("app", [spec]), hooks=[reports]) as app:
+        Fragile.at(app.child("s")).cast("x")
+        reason = await app.child("s").wait()
+        await turns(2)
+        assert reports.lines == ["child.started app/s", "child.exited app/s"]
+    assert isinstance(reason, Crashed)
+    assert isinstance(reason.error, Boom)
+    assert reason.error.__traceback__ is not None
+
+
 async def test_contexts_are_those_of_otp(clock: MockClock, reports: Recorder) -> None:
     """What OTP would have written an error report for has a context, the rest has none."""
 
@@ -238,7 +285,7 @@ def fields(entry: MutableMapping[str, Any]) -> tuple[object, ...]:
 
 
 async def test_structlog_gets_each_report_as_one_event(clock: MockClock, logs: Logs) -> None:
-    """Errors with their traceback, restarts as warnings, the rest for debugging."""
+    """REP-11 differs: its name is the label; errors have their traceback, restarts are warnings."""
     spec = ChildSpec("c", crash_once, backoff=Backoff.sequence(5))
     async with otpy.start(SupervisorSpec("app", [spec]), hooks=[log_reports()]):
         await asyncio.sleep(10)

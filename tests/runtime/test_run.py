@@ -70,7 +70,7 @@ def test_a_tree_that_ends_by_itself_just_returns(launch: Callable[[str], Program
 
 
 def test_a_root_that_gives_up_is_status_1(launch: Callable[[str], Program]) -> None:
-    """With the path, the history and the traceback of the child's own crash."""
+    """AIO-24: with the path, the history and the traceback of the child's own crash."""
     status, out, err = launch("crash").end()
     assert (status, out) == (1, ["+a", "-a"])
     assert "ValueError: out of paper" in err
@@ -107,7 +107,7 @@ def test_the_second_signal_kills(launch: Callable[[str], Program]) -> None:
 
 
 def test_the_third_signal_leaves_at_once(launch: Callable[[str], Program]) -> None:
-    """Even if a child never lets the loop run: its stack is printed."""
+    """AIO-01: even if a child never lets the loop run: its stack is printed."""
     running = launch("spin")
     assert running.line() == "+spin"
     for _ in range(200):
@@ -143,7 +143,7 @@ def test_a_child_that_refuses_to_end_does_not_keep_the_process(
 
 
 def test_keyboard_interrupt_in_a_child_stops_the_tree(launch: Callable[[str], Program]) -> None:
-    """It is meant for the runner: ordered stop, status 130."""
+    """AIO-12: it is meant for the runner: ordered stop, status 130."""
     status, out, _ = launch("interrupt").end()
     assert (status, out) == (130, ["+a", "-a"])
 

@@ -209,7 +209,7 @@ def test_keyboard_interrupt_in_a_child_is_a_signal(journal: Journal) -> None:
 
 
 def test_left_over_tasks_are_cancelled() -> None:
-    """A task that a child left behind does not outlive the program."""
+    """AIO-20: a task that a child left behind does not outlive the program."""
     seen: list[str] = []
 
     async def helper() -> None:

@@ -6,6 +6,7 @@ import asyncio
 from contextlib import suppress
 
 import pytest
+from anyio.abc import TaskStatus
 
 import otpy
 from otpy import (
@@ -138,7 +139,7 @@ class TestMonitors:
             assert await monitor is down
 
     async def test_notices_come_in_the_order_of_the_ends(self) -> None:
-        """SIG-05: of several processes in order of their ends, of one in order of monitoring."""
+        """SIG-05, AIO-14: of several in the order of their ends, of one in that of monitoring."""
         order: list[str] = []
 
         async def note(monitor: Monitor, name: str) -> None:
@@ -254,7 +255,7 @@ class TestLinks:
             assert b.alive
 
     async def test_a_partner_gets_its_time_to_clean_up(self, clock: MockClock) -> None:
-        """AIO-05: the signal asks, and the shutdown limit bounds the clean-up."""
+        """SIG-06, AIO-05: the signal asks, and the shutdown limit bounds the clean-up."""
 
         async def slow() -> None:
             try:
@@ -284,6 +285,24 @@ class TestLinks:
             assert sup.alive
             sup.exit(Shutdown("over"))
             assert await b.wait() == Shutdown("over")
+
+    async def test_a_supervisor_ignores_it_from_its_first_moment(self) -> None:
+        """SUP-121: also while it starts its children."""
+
+        async def slow(*, task_status: TaskStatus[None]) -> None:
+            app.child("a").link(app.child("in"))
+            app.child("a").exit(CRASH)
+            await app.child("a").wait()
+            await turns(5)
+            task_status.started()
+            await forever()
+
+        inner = SupervisorSpec("in", [ChildSpec("x", slow)])
+        async with otpy.start(tree("a"), hooks=()) as app:
+            await turns(1)
+            process = await app.start_child(inner)
+            assert process is not None
+            assert process.alive
 
     async def test_the_partner_of_the_abandoned_is_killed(
         self, clock: MockClock, release: asyncio.Event
@@ -365,6 +384,17 @@ class TestTrapping:
                 ExitSignal(None, Shutdown()),
             ]
 
+    async def test_requests_of_one_sender_keep_their_order(self) -> None:
+        """SIG-05: and none is lost."""
+        trapper = Trapper()
+        reasons = [Shutdown(n) for n in range(20)]
+        async with otpy.start(SupervisorSpec("app", [trapper.spec()]), hooks=()) as app:
+            await turns(1)
+            for reason in reasons:
+                app.child("trapper").exit(reason)
+            await turns(2)
+            assert [signal.reason for signal in trapper.got] == reasons
+
     async def test_kill_cannot_be_trapped(self) -> None:
         """SIG-02: it ends the process."""
         trapper = Trapper()
@@ -379,7 +409,7 @@ class TestTrapping:
     async def test_the_supervisor_stops_a_trapping_child_all_the_same(
         self, reports: Recorder
     ) -> None:
-        """AIO-09: its own stop is no signal."""
+        """GEN-20: its own stop is no signal."""
         trapper = Trapper()
         async with otpy.start(SupervisorSpec("app", [trapper.spec()]), hooks=[reports]) as app:
             await turns(2)

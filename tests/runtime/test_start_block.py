@@ -215,7 +215,7 @@ CITY: ContextVar[str] = ContextVar("city", default="nowhere")
 
 
 async def test_context_variables_of_the_host_reach_every_incarnation(clock: MockClock) -> None:
-    """Each life begins with the host's values at the start, whatever an earlier one has set."""
+    """AIO-11: each life begins with the host's values, whatever an earlier one has set."""
     seen: list[str] = []
 
     async def child() -> None:

@@ -103,7 +103,7 @@ async def test_each_child_ends_when_its_limit_says(
     seconds: float,
     reason: ExitReason,
 ) -> None:
-    """A child that can be ended is ended by its deadline, and the report says how."""
+    """AIO-07: a child that can be ended is ended by its deadline, and the report says how."""
     spec = ChildSpec("c", start, shutdown=limit)
     assert await stopped_at(clock, spec, reports) == (seconds, reason)
     assert reports.of(ChildAbandoned) == []
@@ -119,7 +119,7 @@ async def test_a_child_that_swallows_cancellation_is_abandoned(
     limit: float,
     seconds: float,
 ) -> None:
-    """It is cancelled, cancelled again and given up, by name and with its stack."""
+    """AIO-02, AIO-04: cancelled, cancelled again and given up, by name and with its stack."""
     spec = ChildSpec("c", stubborn, (release,), shutdown=limit)
     took, reason = await stopped_at(clock, spec, reports)
     assert took == seconds
@@ -251,7 +251,7 @@ async def test_a_killed_dynamic_supervisor_cuts_its_stop_short(
 async def test_abandoned_children_are_listed_until_they_end(
     clock: MockClock, reports: Recorder, release: asyncio.Event
 ) -> None:
-    """One that ends later at last leaves the list, and does no harm to its replacement."""
+    """AIO-04: one that ends later at last leaves the list, and its replacement alone."""
 
     async def child() -> None:
         if otpy.current().incarnation == 1:

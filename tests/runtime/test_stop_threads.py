@@ -70,7 +70,7 @@ async def test_a_thread_that_does_not_end_is_given_up(
     child: Callable[[Block], Awaitable[None]],
     limit: float,
 ) -> None:
-    """Its task is gone, its thread is not: the report says so, with the thread's stack."""
+    """AIO-13: its task is gone, its thread is not: the report says so, with its stack."""
     monkeypatch.setattr(stop, "KILL_GRACE", 0.05)
     spec = ChildSpec("c", child, (block,), shutdown=limit)
     async with otpy.start(SupervisorSpec("app", [spec]), hooks=[reports]):

@@ -65,6 +65,22 @@ async def test_not_ready_within_start_timeout_is_a_start_failure(
     assert reports.one(ChildStartFailed).time == 3
 
 
+async def test_without_a_start_timeout_a_start_takes_as_long_as_it_takes(
+    clock: MockClock,
+) -> None:
+    """SUP-303: a month, if need be; its supervisor waits, and starts nothing else."""
+    month = 30 * 86_400
+    tree = SupervisorSpec("app", [ChildSpec("c", slow, (month,)), ChildSpec("next", forever)])
+    host = otpy.start(tree)
+    entering = asyncio.create_task(host.__aenter__())
+    await asyncio.sleep(month - 1)
+    assert not entering.done()
+    app = await entering
+    assert clock.now == month
+    assert app.child("next").alive
+    await host.__aexit__(None, None, None)
+
+
 async def test_start_child_raises_the_timeout(clock: MockClock) -> None:
     """Who asked for the start gets `StartTimeout`, which is a `TimeoutError` too."""
     async with otpy.start(SupervisorSpec("app")) as app:
@@ -112,7 +128,7 @@ async def test_ready_after_the_timeout_does_not_count(clock: MockClock, reports:
 async def test_a_stop_hurries_the_start_in_progress(
     clock: MockClock, reports: Recorder, limit: ShutdownLimit, seconds: float
 ) -> None:
-    """A child that is starting has its shutdown limit to get ready, then it is killed."""
+    """AIO-10: a child that starts has its shutdown limit to get ready, then it is killed."""
     children = [
         ChildSpec("a", forever),
         ChildSpec("b", slow, (101,), shutdown=limit),
