@@ -93,8 +93,10 @@ class TaskSupervisor:
         """Start `fn(*args)` as a task linked to the calling process (TSK-03).
 
         If the task crashes, the caller's process is ended with the same reason, whether it waits
-        for the task or not; if that process ends abnormally, so does the task. Code outside of
-        processes cannot be linked to: it only hears of a crash when it awaits.
+        for the task or not; if that process ends abnormally, so does the task. It is the link of
+        `Process.link`: a caller that traps exits gets an `ExitSignal` of the task, also of its
+        normal end. Code outside of processes cannot be linked to: it only hears of a crash when
+        it awaits.
 
         Args:
             fn: A coroutine function.
@@ -196,7 +198,8 @@ class TaskSupervisor:
         closes it too, as soon as Python has collected it.
 
         A task that crashes ends the caller's process with the same reason, as with `async_`; for
-        code outside of processes, or that outlasts the request to end, `TaskFailed` is raised.
+        code outside of processes, or that outlasts the request to end, `TaskFailed` is raised. A
+        caller that traps exits gets `Exited(reason)` as a result instead, and no signal.
 
         Args:
             fn: A coroutine function of one argument.
@@ -209,8 +212,8 @@ class TaskSupervisor:
             shutdown: Seconds that each task has to end once asked.
 
         Yields:
-            `Ok(value)` for each item, or `Exited(reason)` for a task that ended otherwise and was
-            not linked, was killed for its slowness, or ended with `Normal` without a result.
+            `Ok(value)` for each item, or `Exited(reason)` for a task that ended otherwise and did
+            not take its caller along, was killed for its slowness, or ended with `Normal` without a result.
 
         Raises:
             InvalidSpec: At the call, if an option can never work.
