@@ -154,7 +154,7 @@ async def test_a_crash_ends_the_process_that_reads_the_stream() -> None:
 
 async def test_a_crash_is_a_result_of_an_unlinked_stream(tasks: TaskSupervisor) -> None:
     """The others go on (TSK-11)."""
-    stream = tasks.async_stream_nolink(fail_if_negative, [2, -1, 1], max_concurrency=3)
+    stream = tasks.async_stream(fail_if_negative, [2, -1, 1], linked=False, max_concurrency=3)
     first, second, third = [result async for result in stream]
     assert (first, third) == (Ok(2), Ok(1))
     assert isinstance(second, Exited)
@@ -174,7 +174,9 @@ async def test_a_stream_ends_with_its_owner(reason: otpy.ExitReason) -> None:
         streams: list[object] = []
 
         async def read_one() -> None:
-            stream = tasks.async_stream_nolink(nap, [1, 60, 70], max_concurrency=3, timeout=None)
+            stream = tasks.async_stream(
+                nap, [1, 60, 70], linked=False, max_concurrency=3, timeout=None
+            )
             streams.append(stream)
             assert await anext(stream) == Ok(1)
 
@@ -213,7 +215,7 @@ async def test_a_source_that_raises_ends_the_stream(tasks: TaskSupervisor) -> No
 
 async def test_the_end_of_the_supervisor_ends_the_stream(tasks: TaskSupervisor) -> None:
     """The tasks in flight are told, and no further one can be started."""
-    stream = tasks.async_stream_nolink(nap, [50, 1], max_concurrency=1, timeout=None)
+    stream = tasks.async_stream(nap, [50, 1], linked=False, max_concurrency=1, timeout=None)
     reading = asyncio.ensure_future(anext(stream))
     await turns(2)
     await tasks.supervisor.stop()
@@ -238,8 +240,6 @@ async def test_bad_options_are_refused_at_the_call(
     """The message names the option (TSK-11)."""
     with pytest.raises(InvalidSpec, match=next(iter(options))):
         tasks.async_stream(nap, [1], **options)  # type: ignore[arg-type]
-    with pytest.raises(InvalidSpec, match=next(iter(options))):
-        tasks.async_stream_nolink(nap, [1], **options)  # type: ignore[arg-type]
 
 
 # --- properties -----------------------------------------------------------------------------------
