@@ -11,7 +11,8 @@ from otpy._core.reason import Normal
 from otpy._runtime.process import Process
 from otpy.behaviours.mailbox import Caller, Cast, Control, Info
 from otpy.behaviours.server import Server
-from otpy.errors import CallFailed, CallTimeout, NotFound, NotRunning
+from otpy.behaviours.via import Via
+from otpy.errors import CallFailed, CallTimeout, NotFound, NotRegistered, NotRunning
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from otpy._core.reason import ExitReason
     from otpy._runtime.tree import AnySupervisor
 
-    Target: TypeAlias = Process | str | Callable[[], Process]
+    Target: TypeAlias = Process | str | Via | Callable[[], Process]
 
 RequestT_contra = TypeVar("RequestT_contra", contravariant=True)
 ReplyT_co = TypeVar("ReplyT_co", covariant=True)
@@ -34,8 +35,9 @@ class ServerRef(Generic[RequestT_contra, ReplyT_co]):
     `asyncio.run_coroutine_threadsafe`.
 
     Attributes:
-        target: Its process (this one life), its path, or what finds its process; the last two
-            are looked up anew for each message, and so follow it through restarts.
+        target: Its process (this one life), its path, its name (`Via`), or a function that finds
+            its process; all but the first are looked up anew for each message, and so follow it
+            through restarts.
         root: Where a path begins.
     """
 
@@ -46,12 +48,15 @@ class ServerRef(Generic[RequestT_contra, ReplyT_co]):
         """Return the process that messages go to now.
 
         Raises:
-            NotFound: If nothing has this name.
+            NotFound: If nothing has this path.
+            NotRegistered: If no process holds this name.
             NotRunning: If it is known but does not run just now.
         """
         target = self.target
         if isinstance(target, Process):
             return target
+        if isinstance(target, Via):
+            return target.whereis()
         if not isinstance(target, str):
             return target()
         if self.root is None:
@@ -215,7 +220,7 @@ class ServerRef(Generic[RequestT_contra, ReplyT_co]):
     def _server(self) -> Server:
         try:
             process = self.whereis()
-        except (NotFound, NotRunning) as error:
+        except (NotFound, NotRegistered, NotRunning) as error:
             raise CallFailed(error.path, None) from error
         if not isinstance(process.behaviour, Server):
             raise CallFailed(process.path, None, "is no GenServer")
