@@ -33,8 +33,8 @@ HANDED_OUT = {
 # Public only because the runtime's own modules call them.
 INTERNAL = {
     "Process": {
-        *("abandon", "announce", "asked", "cut", "end", "hurry", "limit_start", "now_ready"),
-        *("run", "runs", "stop", "task", "task_done"),
+        *("abandon", "announce", "asked", "cut", "end", "ending", "hurry", "limit_start"),
+        *("now_ready", "run", "runs", "stop", "task", "task_done"),
     },
     "Question": {"answer", "fail"},
     "ExitSignals": {"deliver", "discard"},

@@ -9,7 +9,7 @@ from attrs import frozen
 
 from otpy._core.reason import Normal
 from otpy._runtime.process import Process
-from otpy.behaviours.mailbox import Caller, Cast, Control, Info
+from otpy.behaviours.mailbox import Caller, Cast, Info
 from otpy.behaviours.server import Server
 from otpy.behaviours.via import Via
 from otpy.errors import CallFailed, CallTimeout, NotFound, NotRegistered, NotRunning
@@ -128,7 +128,9 @@ class ServerRef(Generic[RequestT_contra, ReplyT_co]):
             async with asyncio.timeout(timeout):
                 got = await process.wait()
         except TimeoutError:
-            raise CallTimeout(process.path, f"timeout={timeout:g} s") from None
+            if process.exit_reason is None:  # else it ended in the very turn in which time was over
+                raise CallTimeout(process.path, f"timeout={timeout:g} s") from None
+            got = process.exit_reason
         if got != wanted:
             raise server.failure(got)
 
@@ -145,14 +147,13 @@ class ServerRef(Generic[RequestT_contra, ReplyT_co]):
 
         Raises:
             CallFailed: As `call`.
-            CallTimeout: As `call`.
+            CallTimeout: As `call`: it is suspended all the same when its turn comes; `resume` it.
             CallingSelf: As `call`.
 
         Source:
             OTP `sys:suspend/2`.
         """
-        server = self._server()
-        await self._control(server, server.mailbox.suspend, timeout)
+        await self._server().suspend(timeout)
 
     async def resume(self, timeout: float | None = 5.0) -> None:
         """Let it go on after `suspend()`, with what came first; otherwise without effect.
@@ -162,8 +163,7 @@ class ServerRef(Generic[RequestT_contra, ReplyT_co]):
             CallTimeout: As `call`.
             CallingSelf: As `call`.
         """
-        server = self._server()
-        await self._control(server, server.mailbox.resume, timeout)
+        await self._server().resume(timeout)
 
     async def get_state(self, timeout: float | None = 5.0) -> Any:
         """Return its state, between two messages. The very object: do not change it.
@@ -176,8 +176,7 @@ class ServerRef(Generic[RequestT_contra, ReplyT_co]):
         Source:
             OTP `sys:get_state/2`.
         """
-        server = self._server()
-        return await self._control(server, lambda: server.state, timeout)
+        return await self._server().get_state(timeout)
 
     async def replace_state(self, change: Callable[[Any], Any], timeout: float | None = 5.0) -> Any:
         """Give it the state that `change` makes of its state, and return that.
@@ -200,14 +199,9 @@ class ServerRef(Generic[RequestT_contra, ReplyT_co]):
             server.state = change(server.state)
             return server.state
 
-        return await self._control(server, replace, timeout)
+        return await server.control(replace, timeout)
 
     # --- finding it ------------------------------------------------------------------------------
-
-    async def _control(
-        self, server: Server, action: Callable[[], object], timeout: float | None
-    ) -> Any:
-        return await server.ask(Control(asyncio.get_running_loop(), action), timeout)
 
     def _post(self, message: Cast | Info) -> None:
         try:
