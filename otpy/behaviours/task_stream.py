@@ -182,6 +182,8 @@ class _Crew(Generic[_T]):
 
     def _expired(self, number: int, seconds: float) -> None:
         process = self._running[number]
+        if not process.runs:
+            return  # it ended in this very turn of the loop, and the news is on the way
         error = TaskTimeout(f"{process.path}: took longer than timeout={seconds:g} s")
         if self._on_timeout is OnTimeout.KILL_TASK:
             self._late[number] = error

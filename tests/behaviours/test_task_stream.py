@@ -121,6 +121,19 @@ async def test_a_slow_task_is_killed_if_asked(tasks: TaskSupervisor, clock: Mock
     assert clock.now == 6
 
 
+@pytest.mark.parametrize("on_timeout", OnTimeout)
+async def test_who_returned_in_the_very_turn_of_its_limit_was_not_late(
+    tasks: TaskSupervisor, on_timeout: OnTimeout
+) -> None:
+    """The task has ended, its end is not known yet, and its time is over: the result counts."""
+
+    async def at_once(item: int) -> int:
+        return item
+
+    stream = tasks.async_stream(at_once, [1, 2], timeout=0, on_timeout=on_timeout)
+    assert [result async for result in stream] == [Ok(1), Ok(2)]
+
+
 async def test_no_limit_is_no_limit(tasks: TaskSupervisor) -> None:
     """None waits for ever."""
     assert [r async for r in tasks.async_stream(nap, [99], timeout=None)] == [Ok(99)]
