@@ -15,6 +15,7 @@ from pathlib import Path
 from tests.conformance.differences import DIFFERENCES
 from tests.conformance.record import BOOKS
 from tests.conformance.rules import (
+    DIFFERENT,
     NOT_APPLICABLE,
     SUITE_NOT_APPLICABLE,
     TITLES,
@@ -68,6 +69,8 @@ def page() -> str:
 
 def _row(rule: str, proofs: list[str]) -> str:
     different = [d.name for d in DIFFERENCES if rule in d.rules]
+    if rule in DIFFERENT:
+        different.append(DIFFERENT[rule])
     shown = ", ".join(proofs[:_SHOWN])
     if len(proofs) > _SHOWN:
         shown += f" and {len(proofs) - _SHOWN} more"

@@ -1,4 +1,7 @@
-"""The numbered rules: which there are, and which have no meaning in otpy."""
+"""The numbered rules: which there are, and which do not hold in otpy as they stand.
+
+`DIFFERENT` is for rules that no comparison with Erlang is about: those are in `differences.py`.
+"""
 
 from __future__ import annotations
 
@@ -77,6 +80,23 @@ NOT_APPLICABLE: Final = {
     "AIO-24": "there is no distribution",
     "AIO-25": "there is no hibernation",
     "AIO-26": "there is no code change",
+}
+
+DIFFERENT: Final = {
+    "APP-01": "a tree is no application: it has no name, and may be started many times",
+    "APP-02": "code around `otpy.start` gets `SupervisorFailed`, and may go on without the tree",
+    "APP-03": "there is no type: what a tree's end means is for the code that started it to say",
+    "APP-04": "under `otpy.run` the program ends with the root, with status 1 if it gave up",
+    "APP-05": "leaving the block of `otpy.start`, and `stop`, raise nothing",
+    "APP-06": "what is to be done before and after is written around the block of `otpy.start`",
+    "APP-07": "there is no type; `otpy.run` is what a release does",
+    "ESU-01": "the strategy has a default, `ONE_FOR_ONE`",
+    "ESU-03": "`ChildSpec(id, start)` is the one form; anything else is `InvalidSpec`",
+    "ESU-07": "every spec is given its id",
+    "ESU-09": "there are no names; an id that is no text, or has a slash, is `InvalidSpec`",
+    "DYN-06": "arguments are added by the function that makes the spec",
+    "TSK-05": "the work is handed over with the start, so that there is no idle task",
+    "REG-14": "one table, and no process but the registry's own",
 }
 
 SUITE_NOT_APPLICABLE: Final = {
