@@ -50,6 +50,19 @@ class TestSuspended:
             assert log == ["before", "one", "three", "four"]
             await ref.resume()
 
+    async def test_what_was_held_comes_before_what_came_after_the_resume(self) -> None:
+        """Also if the server has not got round to that yet."""
+        async with running() as (_, _process, ref, log):
+            await ref.suspend()
+            for number in (1, 2):
+                ref.cast(note(number))
+            await turns(2)
+            resuming = asyncio.ensure_future(ref.resume())
+            asyncio.get_running_loop().call_soon(ref.cast, note(3))
+            await resuming
+            await turns(2)
+            assert log == [1, 2, 3]
+
     async def test_calls_run_out_of_time(self, clock: MockClock) -> None:
         """GEN-14: as if it were slow; the request is served when it goes on."""
         async with running() as (_, _process, ref, log):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator
+from contextlib import aclosing
 from typing import Any
 
 import pytest
@@ -130,6 +131,22 @@ async def test_a_crash_is_a_result_for_a_reader_that_traps_exits(
     assert isinstance(second, Exited)
     assert isinstance(second.reason, Crashed)
     assert await heard_by(trapper) == []
+
+
+async def test_who_closes_a_linked_stream_lives_on(root: Supervisor, tasks: TaskSupervisor) -> None:
+    """TSK-11: the tasks that are shut down are no failures; nothing is kept with the reader."""
+    ann = await actor(root, "reader")
+
+    async def read_one() -> object:
+        stream = tasks.async_stream(negative_fails, [1, 60, 70], max_concurrency=3, timeout=None)
+        async with aclosing(stream):
+            return await anext(stream)
+
+    assert await ann.ask(read_one) == Ok(1)
+    assert await tasks.children() == []
+    await turns(3)
+    assert ann.process.alive
+    assert not ann.process._on_exit
 
 
 async def test_tasks_that_trap_exits_end_with_their_stream(tasks: TaskSupervisor) -> None:

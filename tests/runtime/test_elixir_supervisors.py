@@ -25,7 +25,7 @@ from otpy import (
 )
 from otpy._core.dynamic import DynamicMachine
 from otpy._core.spec import AnySpec, DynamicSpec
-from otpy.errors import InvalidSpec, NotRunning
+from otpy.errors import InvalidSpec, NotFound, NotRunning
 from otpy.testing import MockClock
 from tests.core.world import World
 from tests.runtime.children import crash, forever, turns
@@ -109,6 +109,20 @@ async def test_a_dynamic_supervisor_counts_those_that_wait_for_a_restart(clock: 
             await pool.start_child(spec)
         await turns(3)
         assert await pool.count_children() == Counts(specs=3, active=2, supervisors=1, workers=2)
+
+
+async def test_a_process_that_has_ended_names_no_child() -> None:
+    """DYN-13: not even if its next life runs under the same id."""
+    async with otpy.start(DynamicSupervisor.spec("pool"), hooks=()) as pool:
+        first = await pool.start_child(ChildSpec("x", forever))
+        assert first is not None
+        first.kill()
+        second = await pool.wait_for_restart("x", after=1)
+        with pytest.raises(NotFound, match="pool/x"):
+            await pool.terminate_child(first)
+        assert second.alive
+        await pool.terminate_child(second)
+        assert await pool.count_children() == Counts(0, 0, 0, 0)
 
 
 JUNK: list[tuple[Any, str]] = [
