@@ -236,11 +236,17 @@ class AlreadyRegistered(OtpyError, ValueError):
 
 @final
 class NotRegistered(OtpyError, LookupError):
-    """No live process holds this key, or another one than the caller's (REG-08, REG-10)."""
+    """No live process holds this key, or another one than the caller's (REG-08, REG-10).
+
+    Attributes:
+        path: Path of the registry.
+        key: The key.
+    """
 
     def __init__(self, path: str, key: object) -> None:
         """Name the registry at `path` and the `key`."""
         super().__init__(f"{path}: {key!r} is not registered")
+        self.path = path
         self.key = key
 
 

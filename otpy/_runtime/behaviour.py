@@ -1,15 +1,15 @@
-"""What the runtime knows of a behaviour, such as `GenServer`: it is told two things."""
+"""What the runtime knows of a behaviour, such as `GenServer`."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from otpy._core.reason import ExitReason
 
 
 class Behaviour(Protocol):
-    """Takes messages for a process, and is told of its stop and of its end."""
+    """Takes messages for a process, is told of its stop and of its end, and can be looked into."""
 
     def stop(self, reason: ExitReason) -> None:
         """Be asked to end with `reason`; the shutdown limit runs from now on.
@@ -21,4 +21,16 @@ class Behaviour(Protocol):
 
     def ended(self, reason: ExitReason) -> None:
         """The process has ended, or was given up: whoever waits for an answer gets none."""
+        ...
+
+    async def suspend(self, timeout: float | None) -> None:
+        """Serve no message until `resume`; wait `timeout` seconds for that to be so."""
+        ...
+
+    async def resume(self, timeout: float | None) -> None:
+        """Go on, with what came meanwhile; wait `timeout` seconds for that to be so."""
+        ...
+
+    async def get_state(self, timeout: float | None) -> Any:
+        """Return what it keeps from message to message; wait `timeout` seconds for it."""
         ...

@@ -14,7 +14,7 @@ from otpy._runtime.behaviour import Behaviour
 from otpy._runtime.current import CURRENT, current
 from otpy._runtime.stop import Ending
 from otpy._runtime.waiters import release, wait_among
-from otpy.errors import ChildNotReady, StartTimeout
+from otpy.errors import CallFailed, ChildNotReady, StartTimeout
 from otpy.reports import HookFailed
 
 if TYPE_CHECKING:
@@ -217,6 +217,34 @@ class Process:
         """
         self.stop(kill=True)
 
+    async def suspend(self, timeout: float | None = 5.0) -> None:
+        """Let it serve no message until `resume()`, if it is a `GenServer`; for debugging.
+
+        `ServerRef.suspend` does the same and says more; so do its `resume` and `get_state`.
+
+        Args:
+            timeout: Seconds to wait until it has done with the message in hand.
+
+        Raises:
+            CallFailed: If it is no `GenServer`, has ended or is ending.
+            CallTimeout: If it is busy for longer; it is suspended all the same when it is not.
+            CallingSelf: If the server itself asks.
+        """
+        await self._looked_into().suspend(timeout)
+
+    async def resume(self, timeout: float | None = 5.0) -> None:
+        """Let it go on after `suspend()`; arguments and errors are the same."""
+        await self._looked_into().resume(timeout)
+
+    async def get_state(self, timeout: float | None = 5.0) -> Any:
+        """Return the state of a `GenServer`, not to be changed; errors are those of `suspend`."""
+        return await self._looked_into().get_state(timeout)
+
+    def _looked_into(self) -> Behaviour:
+        if self.behaviour is None:
+            raise CallFailed(self.path, None, "is no GenServer")
+        return self.behaviour
+
     def monitor(self) -> Monitor:
         """Watch it: awaiting the result gives a `Down` when it has ended (SIG-04).
 
@@ -310,6 +338,11 @@ class Process:
     def task(self) -> asyncio.Task[Any] | None:
         """The task it lives in; None for a supervisor, which has none."""
         return self._task
+
+    @property
+    def ending(self) -> ExitReason | None:
+        """The reason it is being ended with, or was; None if nobody told it to end."""
+        return self._requested
 
     @property
     def requested(self) -> ExitReason:

@@ -298,6 +298,11 @@ def _is_signal_of(partner: Process, end: ExitReason) -> Callable[[object], bool]
     return matches
 
 
+def traps(process: Process) -> bool:
+    """Whether `process` takes exit signals as values."""
+    return process.signals is not None and process.signals.inbox is not None
+
+
 def trapped(process: Process, sender: Process | None, reason: ExitReason) -> bool:
     """Give `process` an exit signal as a value, if it traps them; say whether it does."""
     signals = process.signals

@@ -155,9 +155,9 @@ class GenServer(Generic[RequestT, ReplyT, StateT]):
         That the process is of this class is the caller's word: only its types depend on it.
 
         Args:
-            target: Its process, to talk to this one life; its path, to talk to whichever life has
-                it when the message is sent; or a function that returns its process, and raises
-                `NotFound` or `NotRunning` if there is none.
+            target: Its process, to talk to this one life; its path or its name (`Via`), to talk
+                to whichever life has it when the message is sent; or a function that returns its
+                process, and raises `NotFound`, `NotRegistered` or `NotRunning` if there is none.
             root: The root supervisor that the path begins with; that of the running child if none
                 is given.
 

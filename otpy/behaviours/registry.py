@@ -12,6 +12,7 @@ from otpy._core.checks import check_member, refuse
 from otpy._core.reason import Restart, Shutdown, signal_of
 from otpy._core.spec import ChildSpec
 from otpy._runtime.current import current
+from otpy._runtime.signals import trapped
 from otpy.behaviours.registry_entry import Entry, Keys, Registered, Unregistered, strict_form
 from otpy.errors import AlreadyRegistered, KeysNotUnique, NotRegistered, NotRunning
 from otpy.reports import HookFailed
@@ -326,7 +327,8 @@ class Registry:
         self._owned.clear()
         self._entries.clear()
         for owner in owners:
-            owner.exit(signal_of(reason) or Shutdown())
+            if not trapped(owner, self._process, reason):
+                owner.stop(kill=False, reason=signal_of(reason) or Shutdown())
 
     def _tell(self, news: Registered | Unregistered) -> None:
         for listener in tuple(self._listeners):

@@ -6,7 +6,8 @@ import asyncio
 import inspect
 from typing import TYPE_CHECKING, Any, Final, TypeGuard, final
 
-from otpy._core.reason import Crashed, Exit, Normal
+from otpy._core.checks import is_number
+from otpy._core.reason import Crashed, Exit, ExitReason, Normal
 from otpy._runtime.process import reason_for
 from otpy.behaviours.mailbox import Caller, Cast, Continue, Control, Info, Mailbox, StopAsked
 from otpy.behaviours.results import NO_ANSWER, Init, NoReply, Reply, Stop
@@ -15,7 +16,6 @@ from otpy.errors import BadReturn, CallFailed, CallingSelf, CallTimeout
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from otpy._core.reason import ExitReason
     from otpy._runtime.process import Process
     from otpy.behaviours.gen_server import GenServer
     from otpy.behaviours.results import CallResult
@@ -65,11 +65,28 @@ class Server:
 
     # --- asked from outside ----------------------------------------------------------------------
 
+    async def suspend(self, timeout: float | None) -> None:
+        """See `ServerRef.suspend`."""
+        await self.control(self.mailbox.suspend, timeout)
+
+    async def resume(self, timeout: float | None) -> None:
+        """See `ServerRef.resume`."""
+        await self.control(self.mailbox.resume, timeout)
+
+    async def get_state(self, timeout: float | None) -> Any:
+        """See `ServerRef.get_state`."""
+        return await self.control(lambda: self.state, timeout)
+
+    async def control(self, action: Callable[[], object], timeout: float | None) -> Any:
+        """Perform `action` between two messages, and return what it returned."""
+        return await self.ask(Control(asyncio.get_running_loop(), action), timeout)
+
     async def ask(self, question: Caller[Any] | Control, timeout: float | None) -> Any:
         """Put `question` into the mailbox and wait for the answer, for `timeout` seconds."""
         self.refuse_self()
-        if self.ending is not None:
-            raise self.failure(self.ending)
+        ending = self.ending or self.process.ending  # a kill is not told, only performed
+        if ending is not None:
+            raise self.failure(ending)
         if self._pending is None:
             self._pending = {}
         self._pending[question] = None
@@ -123,6 +140,8 @@ class Server:
         if _is_result(result):
             raise BadReturn(self.process.path, f"{result!r} from init")
         if _is_init(result):
+            if not _is_time(result.timeout):
+                raise BadReturn(self.process.path, f"{result!r} from init")
             self.state = result.state
             self._go_on(result)
         else:
@@ -213,6 +232,11 @@ def _is_init(result: object) -> TypeGuard[Init[Any]]:
 
 def _fits(result: CallResult[Any, Any], message: object) -> bool:
     """Whether `result` may be returned for `message`: only a call can be replied to."""
-    if isinstance(message, Caller) or isinstance(result, NoReply):
-        return True
-    return isinstance(result, Stop) and result.reply is NO_ANSWER
+    if isinstance(result, Stop):
+        answers = isinstance(message, Caller) or result.reply is NO_ANSWER
+        return answers and isinstance(result.reason, ExitReason)  # pyright: ignore[reportUnnecessaryIsInstance]
+    return _is_time(result.timeout) and (isinstance(message, Caller) or isinstance(result, NoReply))
+
+
+def _is_time(timeout: object) -> bool:
+    return timeout is None or (is_number(timeout) and timeout >= 0)

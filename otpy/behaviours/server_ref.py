@@ -9,9 +9,10 @@ from attrs import frozen
 
 from otpy._core.reason import Normal
 from otpy._runtime.process import Process
-from otpy.behaviours.mailbox import Caller, Cast, Control, Info
+from otpy.behaviours.mailbox import Caller, Cast, Info
 from otpy.behaviours.server import Server
-from otpy.errors import CallFailed, CallTimeout, NotFound, NotRunning
+from otpy.behaviours.via import Via
+from otpy.errors import CallFailed, CallTimeout, NotFound, NotRegistered, NotRunning
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from otpy._core.reason import ExitReason
     from otpy._runtime.tree import AnySupervisor
 
-    Target: TypeAlias = Process | str | Callable[[], Process]
+    Target: TypeAlias = Process | str | Via | Callable[[], Process]
 
 RequestT_contra = TypeVar("RequestT_contra", contravariant=True)
 ReplyT_co = TypeVar("ReplyT_co", covariant=True)
@@ -34,8 +35,9 @@ class ServerRef(Generic[RequestT_contra, ReplyT_co]):
     `asyncio.run_coroutine_threadsafe`.
 
     Attributes:
-        target: Its process (this one life), its path, or what finds its process; the last two
-            are looked up anew for each message, and so follow it through restarts.
+        target: Its process (this one life), its path, its name (`Via`), or a function that finds
+            its process; all but the first are looked up anew for each message, and so follow it
+            through restarts.
         root: Where a path begins.
     """
 
@@ -46,12 +48,15 @@ class ServerRef(Generic[RequestT_contra, ReplyT_co]):
         """Return the process that messages go to now.
 
         Raises:
-            NotFound: If nothing has this name.
+            NotFound: If nothing has this path.
+            NotRegistered: If no process holds this name.
             NotRunning: If it is known but does not run just now.
         """
         target = self.target
         if isinstance(target, Process):
             return target
+        if isinstance(target, Via):
+            return target.whereis()
         if not isinstance(target, str):
             return target()
         if self.root is None:
@@ -123,7 +128,9 @@ class ServerRef(Generic[RequestT_contra, ReplyT_co]):
             async with asyncio.timeout(timeout):
                 got = await process.wait()
         except TimeoutError:
-            raise CallTimeout(process.path, f"timeout={timeout:g} s") from None
+            if process.exit_reason is None:  # else it ended in the very turn in which time was over
+                raise CallTimeout(process.path, f"timeout={timeout:g} s") from None
+            got = process.exit_reason
         if got != wanted:
             raise server.failure(got)
 
@@ -140,14 +147,13 @@ class ServerRef(Generic[RequestT_contra, ReplyT_co]):
 
         Raises:
             CallFailed: As `call`.
-            CallTimeout: As `call`.
+            CallTimeout: As `call`: it is suspended all the same when its turn comes; `resume` it.
             CallingSelf: As `call`.
 
         Source:
             OTP `sys:suspend/2`.
         """
-        server = self._server()
-        await self._control(server, server.mailbox.suspend, timeout)
+        await self._server().suspend(timeout)
 
     async def resume(self, timeout: float | None = 5.0) -> None:
         """Let it go on after `suspend()`, with what came first; otherwise without effect.
@@ -157,8 +163,7 @@ class ServerRef(Generic[RequestT_contra, ReplyT_co]):
             CallTimeout: As `call`.
             CallingSelf: As `call`.
         """
-        server = self._server()
-        await self._control(server, server.mailbox.resume, timeout)
+        await self._server().resume(timeout)
 
     async def get_state(self, timeout: float | None = 5.0) -> Any:
         """Return its state, between two messages. The very object: do not change it.
@@ -171,8 +176,7 @@ class ServerRef(Generic[RequestT_contra, ReplyT_co]):
         Source:
             OTP `sys:get_state/2`.
         """
-        server = self._server()
-        return await self._control(server, lambda: server.state, timeout)
+        return await self._server().get_state(timeout)
 
     async def replace_state(self, change: Callable[[Any], Any], timeout: float | None = 5.0) -> Any:
         """Give it the state that `change` makes of its state, and return that.
@@ -195,14 +199,9 @@ class ServerRef(Generic[RequestT_contra, ReplyT_co]):
             server.state = change(server.state)
             return server.state
 
-        return await self._control(server, replace, timeout)
+        return await server.control(replace, timeout)
 
     # --- finding it ------------------------------------------------------------------------------
-
-    async def _control(
-        self, server: Server, action: Callable[[], object], timeout: float | None
-    ) -> Any:
-        return await server.ask(Control(asyncio.get_running_loop(), action), timeout)
 
     def _post(self, message: Cast | Info) -> None:
         try:
@@ -215,7 +214,7 @@ class ServerRef(Generic[RequestT_contra, ReplyT_co]):
     def _server(self) -> Server:
         try:
             process = self.whereis()
-        except (NotFound, NotRunning) as error:
+        except (NotFound, NotRegistered, NotRunning) as error:
             raise CallFailed(error.path, None) from error
         if not isinstance(process.behaviour, Server):
             raise CallFailed(process.path, None, "is no GenServer")

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, Final, Generic, TypeAlias, TypeVar, final
 from otpy._core.reason import Killed, Shutdown
 from otpy._core.spec import BRUTAL_KILL, INFINITY
 from otpy._runtime.current import CURRENT
-from otpy.behaviours.link import Link
 from otpy.behaviours.task_result import Exited, Ok, TaskFailed
 from otpy.errors import NotOwner, TaskTimeout
 
@@ -67,7 +66,7 @@ class Task(Generic[_T]):
         owner: The process that started it; None for code outside of processes.
     """
 
-    __slots__ = ("_done", "_link", "owner", "process")
+    __slots__ = ("_done", "owner", "process")
 
     def __init__(
         self, process: Process, owner: Process | None, done: list[_T], *, linked: bool
@@ -76,7 +75,8 @@ class Task(Generic[_T]):
         self.process = process
         self.owner = owner
         self._done = done
-        self._link = Link(process, owner) if linked and owner is not None else None
+        if linked and owner is not None:
+            process.link(owner)
 
     def __repr__(self) -> str:
         """Return path and state."""
@@ -156,8 +156,8 @@ class Task(Generic[_T]):
             NotOwner: If the caller did not start the task.
         """
         self._check_owner()
-        if self._link is not None:
-            self._link.remove()
+        if self.owner is not None:
+            self.process.unlink(self.owner)
         brutal = timeout is BRUTAL_KILL
         if brutal:
             self.process.kill()

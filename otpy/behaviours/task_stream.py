@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Generic, TypeAlias, TypeVar, final
 from otpy._core.checks import check_member, check_number, refuse
 from otpy._core.reason import Crashed, Shutdown, signal_of
 from otpy._runtime.current import CURRENT
+from otpy._runtime.signals import traps
 from otpy.behaviours.task_result import Exited, Ok, TaskFailed
 from otpy.errors import TaskTimeout
 
@@ -124,6 +125,11 @@ class _Crew(Generic[_T]):
             self._forget_owner = owner.on_exit(lambda _, reason: self._shut_down(reason))
 
     @property
+    def _binds(self) -> bool:
+        """Whether a task's failure is its owner's; one that traps exits gets it as a result."""
+        return self._linked and not (self._owner is not None and traps(self._owner))
+
+    @property
     def busy(self) -> bool:
         """Whether any task runs."""
         return bool(self._running)
@@ -165,17 +171,19 @@ class _Crew(Generic[_T]):
         late = self._late.pop(number, None)
         if late is not None:
             result = Exited(Crashed(late))
-        elif isinstance(result, Exited) and self._linked:
+        elif isinstance(result, Exited) and self._binds:
             signal = signal_of(result.reason)
             if signal is not None:
                 self._fail(TaskFailed(process.path, result.reason))
                 if self._owner is not None:
-                    self._owner.exit(signal)
+                    self._owner.stop(kill=False, reason=signal)
         self._results[number] = result
         self._wake()
 
     def _expired(self, number: int, seconds: float) -> None:
         process = self._running[number]
+        if not process.runs:
+            return  # it ended in this very turn of the loop, and the news is on the way
         error = TaskTimeout(f"{process.path}: took longer than timeout={seconds:g} s")
         if self._on_timeout is OnTimeout.KILL_TASK:
             self._late[number] = error
@@ -212,7 +220,7 @@ class _Crew(Generic[_T]):
         """Begin to end all tasks, and link them to nobody any more."""
         self._linked = False
         for process in self._running.values():
-            process.exit(signal_of(reason) or Shutdown())
+            process.stop(kill=False, reason=signal_of(reason) or Shutdown())
 
     async def dismiss(self) -> None:
         """End all tasks and return when they are gone; cancelled, they end all the same."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, TypeVarTuple, final
 from attrs import field, frozen
 
 from otpy._core.reason import Restart
-from otpy._core.spec import INFINITY, ChildSpec
+from otpy._core.spec import ChildSpec
 from otpy._runtime.current import CURRENT
 from otpy._runtime.dynamic import DynamicSupervisor
 from otpy._runtime.process import Process
@@ -17,8 +17,7 @@ from otpy.behaviours.task_stream import OnTimeout, stream
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
 
-    from otpy._core.backoff import Backoff
-    from otpy._core.spec import DynamicSpec, ShutdownLimit
+    from otpy._core.spec import ShutdownLimit
     from otpy._runtime.tree import AnySupervisor
     from otpy.behaviours.task_result import Exited, Ok
 
@@ -39,7 +38,7 @@ def _dynamic(supervisor: Process | AnySupervisor) -> DynamicSupervisor:
 class TaskSupervisor:
     """Runs functions as supervised processes; Elixir's `Task.Supervisor` (TSK-01).
 
-    A thin handle around the `DynamicSupervisor` that `TaskSupervisor.spec` describes. It costs
+    A thin handle around a `DynamicSupervisor`, whose `spec` is `TaskSupervisor.spec` too. It costs
     nothing to make, and stands for one life of that supervisor: after a restart, make another.
 
     Functions are coroutine functions; use `functools.partial` for keyword arguments. A task is a
@@ -53,36 +52,7 @@ class TaskSupervisor:
 
     supervisor: DynamicSupervisor = field(converter=_dynamic)
 
-    @staticmethod
-    def spec(
-        id: str,
-        *,
-        max_children: int | None = None,
-        intensity: int = 3,
-        period: float = 5.0,
-        restart: Restart = Restart.PERMANENT,
-        shutdown: ShutdownLimit = INFINITY,
-        significant: bool = False,
-        backoff: Backoff | None = None,
-    ) -> DynamicSpec:
-        """Return a spec, to be listed as a child or started as the root.
-
-        The arguments are those of `DynamicSupervisor.spec`; `intensity` concerns the few tasks
-        that are restarted at all.
-
-        Raises:
-            InvalidSpec: If it can never work.
-        """
-        return DynamicSupervisor.spec(
-            id,
-            max_children=max_children,
-            intensity=intensity,
-            period=period,
-            restart=restart,
-            shutdown=shutdown,
-            significant=significant,
-            backoff=backoff,
-        )
+    spec = staticmethod(DynamicSupervisor.spec)
 
     async def async_(
         self,
@@ -93,8 +63,10 @@ class TaskSupervisor:
         """Start `fn(*args)` as a task linked to the calling process (TSK-03).
 
         If the task crashes, the caller's process is ended with the same reason, whether it waits
-        for the task or not; if that process ends abnormally, so does the task. Code outside of
-        processes cannot be linked to: it only hears of a crash when it awaits.
+        for the task or not; if that process ends abnormally, so does the task. It is the link of
+        `Process.link`: a caller that traps exits gets an `ExitSignal` of the task, also of its
+        normal end. Code outside of processes cannot be linked to: it only hears of a crash when
+        it awaits.
 
         Args:
             fn: A coroutine function.
@@ -182,6 +154,7 @@ class TaskSupervisor:
         fn: Callable[[_I], Awaitable[_T]],
         items: Iterable[_I],
         *,
+        linked: bool = True,
         max_concurrency: int | None = None,
         ordered: bool = True,
         timeout: float | None = DEFAULT_TIMEOUT,
@@ -196,11 +169,14 @@ class TaskSupervisor:
         closes it too, as soon as Python has collected it.
 
         A task that crashes ends the caller's process with the same reason, as with `async_`; for
-        code outside of processes, or that outlasts the request to end, `TaskFailed` is raised.
+        code outside of processes, or that outlasts the request to end, `TaskFailed` is raised. A
+        caller that traps exits gets `Exited(reason)` as a result instead, and no signal.
 
         Args:
             fn: A coroutine function of one argument.
             items: What to run it for; taken one by one, and may be endless.
+            linked: Whether a crash is the caller's too, as with `async_`. If not, it is only a
+                result, as with `async_nolink`; the tasks still end with their caller.
             max_concurrency: Tasks that run at the same time; None is the number of cores.
             ordered: Whether results come in the order of the items. If so, results that arrive
                 before their turn are kept, however many they are.
@@ -209,8 +185,9 @@ class TaskSupervisor:
             shutdown: Seconds that each task has to end once asked.
 
         Yields:
-            `Ok(value)` for each item, or `Exited(reason)` for a task that ended otherwise and was
-            not linked, was killed for its slowness, or ended with `Normal` without a result.
+            `Ok(value)` for each item, or `Exited(reason)` for a task that ended otherwise and did
+            not take its caller along: it was not linked, was killed for its slowness, or ended
+            with `Normal` without a result.
 
         Raises:
             InvalidSpec: At the call, if an option can never work.
@@ -226,32 +203,7 @@ class TaskSupervisor:
             ordered=ordered,
             timeout=timeout,
             on_timeout=on_timeout,
-            linked=True,
-        )
-
-    def async_stream_nolink(
-        self,
-        fn: Callable[[_I], Awaitable[_T]],
-        items: Iterable[_I],
-        *,
-        max_concurrency: int | None = None,
-        ordered: bool = True,
-        timeout: float | None = DEFAULT_TIMEOUT,
-        on_timeout: OnTimeout = OnTimeout.EXIT,
-        shutdown: ShutdownLimit = 5.0,
-    ) -> AsyncGenerator[Ok[_T] | Exited, None]:
-        """Do as `async_stream`, but yield `Exited(reason)` for a task that crashed (TSK-11).
-
-        The tasks still end with their owner. Arguments and errors are those of `async_stream`.
-        """
-        return stream(
-            lambda item: self._begin(fn, (item,), shutdown),
-            items,
-            max_concurrency=max_concurrency,
-            ordered=ordered,
-            timeout=timeout,
-            on_timeout=on_timeout,
-            linked=False,
+            linked=linked,
         )
 
     async def children(self) -> list[Process]:

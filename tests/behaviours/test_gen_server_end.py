@@ -10,8 +10,10 @@ import pytest
 
 import otpy
 from otpy import (
+    BRUTAL_KILL,
     Abandoned,
     Caller,
+    ChildSpec,
     Crashed,
     Exit,
     ExitReason,
@@ -24,6 +26,7 @@ from otpy import (
     Restart,
     Shutdown,
     Stop,
+    SupervisorSpec,
 )
 from otpy.errors import BadReturn, CallFailed, CallingSelf
 from otpy.testing import MockClock
@@ -162,7 +165,13 @@ class TestFailures:
             assert log == [("terminate", reason, "state")]
 
     @pytest.mark.parametrize(
-        "junk", [None, "state", Init("state"), Reply(1, 2), Stop(Normal(), 1, 2)]
+        "junk",
+        [
+            *(None, "state", Init("state"), Reply(1, 2), Stop(Normal(), 1, 2)),
+            *(NoReply(1, timeout=wrong) for wrong in ("5", -1, float("nan"), True)),  # type: ignore[arg-type]
+            Stop("normal", 1),  # type: ignore[arg-type]
+        ],
+        ids=repr,
     )
     async def test_what_a_cast_must_not_return_is_a_crash(self, junk: Any) -> None:
         """GEN-12: as bad return value, with `terminate`."""
@@ -308,6 +317,38 @@ class TestCallersOfTheDying:
                 await ref.stop()
             assert isinstance(caught.value.reason, Shutdown)
             assert clock.now == 1
+
+    @pytest.mark.parametrize("how", ["kill", "brutal", "start"])
+    async def test_new_calls_to_the_killed_fail_at_once(self, how: str, clock: MockClock) -> None:
+        """GEN-15: though its callback still cleans up; with what it is being ended for."""
+
+        async def lingers(_: Script) -> None:
+            try:
+                await asyncio.sleep(60)
+            finally:
+                await asyncio.sleep(0.5)
+
+        limit = BRUTAL_KILL if how == "brutal" else 5.0
+        timeout = 1.0 if how == "start" else None
+        spec = ChildSpec("s", Script, ([], None, lingers), shutdown=limit, start_timeout=timeout)
+        async with otpy.start(SupervisorSpec("app"), hooks=()) as app:
+            starting: asyncio.Future[Any]
+            starting = asyncio.gather(app.start_child(spec), return_exceptions=True)
+            await turns(2)
+            ref = Script.at("app/s", app)
+            if how == "kill":
+                ref.whereis().kill()
+            elif how == "brutal":
+                starting = asyncio.gather(starting, app.stop())
+            await clock.advance(timeout or 0.1)
+            assert ref.whereis().alive
+            began = clock.now
+            for question in (ref.call(echo(1)), ref.get_state()):
+                with pytest.raises(CallFailed) as caught:
+                    await question
+                assert caught.value.reason is not None
+            assert clock.now == began
+            await starting
 
     async def test_a_server_that_calls_itself_is_refused(self) -> None:
         """GEN-15: from a callback; a task of its own may call it."""

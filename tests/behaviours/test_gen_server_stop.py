@@ -159,6 +159,19 @@ class TestStopping:
             assert caught.value.reason == Shutdown("a")
             assert clock.now == 3
 
+    async def test_an_end_in_the_very_turn_of_the_time_limit_counts(self, clock: MockClock) -> None:
+        """GEN-23: it has ended, whichever the caller was told of first."""
+        async with running() as (_, process, ref, _log):
+            ref.cast(busy(60))
+            await turns(1)
+            life = process.task
+            assert life is not None
+            asyncio.get_running_loop().call_later(3, lambda: process.end(Normal()))
+            await ref.stop(timeout=3)
+            assert clock.now == 3
+            life.cancel()
+            await turns(2)
+
     async def test_a_permanent_server_that_is_stopped_comes_back(self) -> None:
         """GEN-23: `stop` is no `terminate_child`."""
         async with running(restart=Restart.PERMANENT) as (app, _process, ref, _log):

@@ -10,6 +10,7 @@ import otpy
 from otpy import (
     ChildSpec,
     Init,
+    Killed,
     Shutdown,
     SupervisorSpec,
 )
@@ -20,11 +21,12 @@ from tests.behaviours.servers import (
     Counter,
     Get,
     blocked,
+    busy,
     echo,
     note,
     running,
 )
-from tests.runtime.children import turns
+from tests.runtime.children import forever, turns
 
 
 class TestSuspended:
@@ -47,6 +49,19 @@ class TestSuspended:
             await turns(2)
             assert log == ["before", "one", "three", "four"]
             await ref.resume()
+
+    async def test_what_was_held_comes_before_what_came_after_the_resume(self) -> None:
+        """Also if the server has not got round to that yet."""
+        async with running() as (_, _process, ref, log):
+            await ref.suspend()
+            for number in (1, 2):
+                ref.cast(note(number))
+            await turns(2)
+            resuming = asyncio.ensure_future(ref.resume())
+            asyncio.get_running_loop().call_soon(ref.cast, note(3))
+            await resuming
+            await turns(2)
+            assert log == [1, 2, 3]
 
     async def test_calls_run_out_of_time(self, clock: MockClock) -> None:
         """GEN-14: as if it were slow; the request is served when it goes on."""
@@ -94,3 +109,70 @@ class TestSuspended:
             assert isinstance(caught.value.__cause__, ZeroDivisionError)
             assert await counter.call(Get()) == 2
             assert await counter.call(Add()) == 3
+
+    async def test_a_suspension_that_nobody_waited_for_still_comes(self, clock: MockClock) -> None:
+        """As any request: the server is suspended when its turn comes, and `resume` undoes it."""
+        async with running() as (_, _process, ref, log):
+            ref.cast(busy(10))
+            await turns(1)
+            with pytest.raises(CallTimeout):
+                await ref.suspend(timeout=1)
+            ref.cast(note("held"))
+            await clock.advance(60)
+            assert log == []
+            await ref.resume()
+            await turns(2)
+            assert log == ["held"]
+
+    async def test_a_hung_server_shows_nothing(self, clock: MockClock) -> None:
+        """Its state is seen between two messages only; after the time the question is dropped."""
+        async with running() as (_, _process, ref, _log):
+            ref.cast(busy(60))
+            await turns(1)
+            with pytest.raises(CallTimeout, match="timeout=2 s"):
+                await ref.get_state(2)
+            assert clock.now == 2
+            assert await ref.get_state(100) == "state"
+
+    async def test_suspended_it_can_be_stopped_after_a_call_ran_out_of_time(self) -> None:
+        """GEN-23: the call that nobody waits for is not served, and disturbs nobody."""
+        async with running() as (_, process, ref, log):
+            await ref.suspend()
+            with pytest.raises(CallTimeout):
+                await ref.call(blocked(0, "late"), timeout=1)
+            await ref.stop(Shutdown("enough"))
+            assert process.exit_reason == Shutdown("enough")
+            assert log == [("terminate", Shutdown("enough"), "state")]
+
+
+class TestByProcess:
+    async def test_a_process_is_suspended_resumed_and_looked_into(self) -> None:
+        """What a handle can do for debugging, its process can."""
+        async with running() as (_, process, ref, log):
+            await process.suspend()
+            ref.cast(note("held"))
+            await turns(2)
+            assert log == []
+            assert await process.get_state() == "state"
+            await process.resume()
+            await turns(2)
+            assert log == ["held"]
+            ref.cast(busy(60))
+            await turns(1)
+            for question in (process.suspend(1), process.resume(1), process.get_state(1)):
+                with pytest.raises(CallTimeout):
+                    await question
+
+    async def test_of_another_child_it_is_refused(self) -> None:
+        """Only a server has a mailbox that can be held and a state to show, while it lives."""
+        tree = SupervisorSpec("app", [ChildSpec("plain", forever), ChildSpec("c", Counter)])
+        async with otpy.start(tree, hooks=()) as app:
+            plain, counter = app.child("plain"), app.child("c")
+            for question in (plain.suspend(), plain.resume(), plain.get_state()):
+                with pytest.raises(CallFailed, match=r"app/plain: .*is no GenServer"):
+                    await question
+            counter.kill()
+            await counter.wait()
+            with pytest.raises(CallFailed) as caught:
+                await counter.get_state()
+            assert caught.value.reason == Killed()

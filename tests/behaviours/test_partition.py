@@ -209,6 +209,24 @@ async def test_no_key_leads_to_a_partition_that_stops(clock: MockClock) -> None:
         assert shards.route(1).incarnation == 2
 
 
+async def test_resizes_that_meet_never_lose_a_partition() -> None:
+    """The second begins when the first is over, however many stops that takes (PAR-06)."""
+
+    async def slow() -> None:
+        try:
+            await forever()
+        finally:
+            await asyncio.sleep(2)
+
+    spec = PartitionSupervisor.spec("shards", ChildSpec("x", slow), partitions=3)
+    async with otpy.start(spec, hooks=()) as root:
+        shards = PartitionSupervisor(root)
+        await turns(1)
+        assert await asyncio.gather(shards.resize(0), shards.resize(3)) == [3, 0]
+        assert [shards.route(key).incarnation for key in range(3)] == [2, 2, 2]
+        assert (await root.count_children()).active == 3
+
+
 async def test_a_resize_that_was_cut_off_is_finished_by_the_next(
     root: Supervisor, shards: PartitionSupervisor
 ) -> None:

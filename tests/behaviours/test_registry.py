@@ -341,6 +341,29 @@ async def test_processes_end_with_their_registry(
         await bob.call(lambda: names.register("db"))
 
 
+async def test_what_a_registry_has_forgotten_ends_later_and_disturbs_nobody(
+    names: Registry, reports: Recorder, root: Supervisor
+) -> None:
+    """REG-13: a registrant that needs time to end is not known to it any more."""
+
+    async def slow() -> None:
+        names.register("slow")
+        try:
+            await forever()
+        finally:
+            await asyncio.sleep(2)
+
+    process = await root.start_child(ChildSpec("slow", slow, restart=Restart.TEMPORARY))
+    assert process is not None
+    await turns(1)
+    root.child("names").kill()
+    await root.wait_for_restart("names", after=1)
+    assert process.alive
+    assert not process._on_exit
+    assert await process.wait() == Killed()
+    assert reports.of(HookFailed) == []
+
+
 # --- meta, listeners, locks, spec -----------------------------------------------------------------
 
 

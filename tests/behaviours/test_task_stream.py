@@ -121,6 +121,19 @@ async def test_a_slow_task_is_killed_if_asked(tasks: TaskSupervisor, clock: Mock
     assert clock.now == 6
 
 
+@pytest.mark.parametrize("on_timeout", OnTimeout)
+async def test_who_returned_in_the_very_turn_of_its_limit_was_not_late(
+    tasks: TaskSupervisor, on_timeout: OnTimeout
+) -> None:
+    """The task has ended, its end is not known yet, and its time is over: the result counts."""
+
+    async def at_once(item: int) -> int:
+        return item
+
+    stream = tasks.async_stream(at_once, [1, 2], timeout=0, on_timeout=on_timeout)
+    assert [result async for result in stream] == [Ok(1), Ok(2)]
+
+
 async def test_no_limit_is_no_limit(tasks: TaskSupervisor) -> None:
     """None waits for ever."""
     assert [r async for r in tasks.async_stream(nap, [99], timeout=None)] == [Ok(99)]
@@ -154,7 +167,7 @@ async def test_a_crash_ends_the_process_that_reads_the_stream() -> None:
 
 async def test_a_crash_is_a_result_of_an_unlinked_stream(tasks: TaskSupervisor) -> None:
     """The others go on (TSK-11)."""
-    stream = tasks.async_stream_nolink(fail_if_negative, [2, -1, 1], max_concurrency=3)
+    stream = tasks.async_stream(fail_if_negative, [2, -1, 1], linked=False, max_concurrency=3)
     first, second, third = [result async for result in stream]
     assert (first, third) == (Ok(2), Ok(1))
     assert isinstance(second, Exited)
@@ -174,7 +187,9 @@ async def test_a_stream_ends_with_its_owner(reason: otpy.ExitReason) -> None:
         streams: list[object] = []
 
         async def read_one() -> None:
-            stream = tasks.async_stream_nolink(nap, [1, 60, 70], max_concurrency=3, timeout=None)
+            stream = tasks.async_stream(
+                nap, [1, 60, 70], linked=False, max_concurrency=3, timeout=None
+            )
             streams.append(stream)
             assert await anext(stream) == Ok(1)
 
@@ -213,7 +228,7 @@ async def test_a_source_that_raises_ends_the_stream(tasks: TaskSupervisor) -> No
 
 async def test_the_end_of_the_supervisor_ends_the_stream(tasks: TaskSupervisor) -> None:
     """The tasks in flight are told, and no further one can be started."""
-    stream = tasks.async_stream_nolink(nap, [50, 1], max_concurrency=1, timeout=None)
+    stream = tasks.async_stream(nap, [50, 1], linked=False, max_concurrency=1, timeout=None)
     reading = asyncio.ensure_future(anext(stream))
     await turns(2)
     await tasks.supervisor.stop()
@@ -238,8 +253,6 @@ async def test_bad_options_are_refused_at_the_call(
     """The message names the option (TSK-11)."""
     with pytest.raises(InvalidSpec, match=next(iter(options))):
         tasks.async_stream(nap, [1], **options)  # type: ignore[arg-type]
-    with pytest.raises(InvalidSpec, match=next(iter(options))):
-        tasks.async_stream_nolink(nap, [1], **options)  # type: ignore[arg-type]
 
 
 # --- properties -----------------------------------------------------------------------------------

@@ -34,9 +34,6 @@ _COUNTS: Final = dict(
     )
 )
 
-CLOSED: Final = ("SUP", "REP", "SIG", "AIO")
-"""What every rule is dealt with of: those of other sections may still be open."""
-
 NOT_APPLICABLE: Final = {
     "SUP-101": "flags are arguments of `SupervisorSpec`; there is no legacy form",
     "SUP-108": "`hibernate_after` only tunes Erlang's memory",
@@ -88,6 +85,20 @@ DIFFERENT: Final = {
     "SIG-04": "the dead give their real reason",
     "SIG-05": "notices of different processes have an order, too",
     "SIG-07": "unlinking takes back what lies unread",
+    "APP-01": "a tree is no application: it has no name, and may be started many times",
+    "APP-02": "code around `otpy.start` gets `SupervisorFailed`, and may go on without the tree",
+    "APP-03": "there is no type: what a tree's end means is for the code that started it to say",
+    "APP-04": "under `otpy.run` the program ends with the root, with status 1 if it gave up",
+    "APP-05": "leaving the block of `otpy.start`, and `stop`, raise nothing",
+    "APP-06": "what is to be done before and after is written around the block of `otpy.start`",
+    "APP-07": "there is no type; `otpy.run` is what a release does",
+    "ESU-01": "the strategy has a default, `ONE_FOR_ONE`",
+    "ESU-03": "`ChildSpec(id, start)` is the one form; anything else is `InvalidSpec`",
+    "ESU-07": "every spec is given its id",
+    "ESU-09": "there are no names; an id that is no text, or has a slash, is `InvalidSpec`",
+    "DYN-06": "arguments are added by the function that makes the spec",
+    "TSK-05": "the work is handed over with the start, so that there is no idle task",
+    "REG-14": "one table, and no process but the registry's own",
     "AIO-01": "a late loop is reported",
     "AIO-03": "nothing is closed by force",
     "AIO-06": "a start that never ran has failed, if it owed readiness",

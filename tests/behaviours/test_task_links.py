@@ -1,0 +1,197 @@
+"""What a process that traps exits hears of its tasks: as of any partner, and never twice."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from typing import Any
+
+import pytest
+
+import otpy
+from otpy import (
+    BRUTAL_KILL,
+    ChildSpec,
+    Crashed,
+    Exited,
+    ExitSignal,
+    Normal,
+    Ok,
+    Process,
+    Registry,
+    Restart,
+    Shutdown,
+    Supervisor,
+    SupervisorSpec,
+    TaskSupervisor,
+)
+from otpy.errors import TaskTimeout
+from tests.behaviours.actor import Actor, actor
+from tests.runtime.children import Boom, crash, forever, turns
+
+
+@pytest.fixture
+async def root() -> AsyncGenerator[Supervisor]:
+    """A tree with a task supervisor."""
+    tree = SupervisorSpec("app", [TaskSupervisor.spec("tasks"), Registry.spec("names")])
+    async with otpy.start(tree, hooks=()) as root:
+        yield root
+
+
+@pytest.fixture
+async def tasks(root: Supervisor) -> TaskSupervisor:
+    """The task supervisor of the tree."""
+    return TaskSupervisor(root.child("tasks"))
+
+
+@pytest.fixture
+async def trapper(root: Supervisor) -> Actor:
+    """A process that traps exits."""
+    ann = await actor(root)
+    await ann.call(otpy.trap_exit)
+    return ann
+
+
+async def heard_by(trapper: Actor) -> list[ExitSignal]:
+    """Return the exit signals that it has got so far."""
+
+    async def read() -> list[ExitSignal]:
+        signals, heard = otpy.trap_exit(), list[ExitSignal]()
+        try:
+            async with asyncio.timeout(1):
+                async for signal in signals:
+                    heard.append(signal)
+        except TimeoutError:
+            pass
+        return heard
+
+    return await trapper.ask(read)
+
+
+async def one() -> int:
+    return 1
+
+
+async def test_the_ends_of_linked_tasks_are_values(tasks: TaskSupervisor, trapper: Actor) -> None:
+    """TSK-03, SIG-01: of the crash and of the normal end, each from the task."""
+    failed = await trapper.ask(lambda: tasks.async_(crash))
+    done = await trapper.ask(lambda: tasks.async_(one))
+    assert await trapper.ask(done.await_) == 1
+    reason = await failed.process.wait()
+    assert isinstance(reason, Crashed)
+    assert await heard_by(trapper) == [
+        ExitSignal(failed.process, reason),
+        ExitSignal(done.process, Normal()),
+    ]
+    assert trapper.process.alive
+
+
+@pytest.mark.parametrize("timeout", [5.0, BRUTAL_KILL])
+async def test_a_task_that_is_shut_down_is_no_partner_any_more(
+    tasks: TaskSupervisor, trapper: Actor, timeout: Any
+) -> None:
+    """TSK-07: nothing is heard of its end; what was heard already is taken back."""
+    running = await trapper.ask(lambda: tasks.async_(forever))
+    failed = await trapper.ask(lambda: tasks.async_(crash))
+    await turns(2)
+    assert await trapper.ask(lambda: running.shutdown(timeout)) is None
+    assert isinstance(await trapper.ask(lambda: failed.shutdown(timeout)), Exited)
+    assert await heard_by(trapper) == []
+
+
+async def test_the_trapping_owner_of_a_task_that_it_unlinked_hears_nothing(
+    tasks: TaskSupervisor, trapper: Actor
+) -> None:
+    """SIG-07: a task is linked as by `Process.link`, so that `unlink` holds for it too."""
+    task = await trapper.ask(lambda: tasks.async_(crash))
+    await trapper.call(task.process.unlink)
+    assert isinstance(await trapper.ask(task.yield_), Exited)
+    assert await heard_by(trapper) == []
+
+
+async def negative_fails(number: int) -> int:
+    await asyncio.sleep(abs(number))
+    if number < 0:
+        raise Boom
+    return number
+
+
+async def test_a_crash_is_a_result_for_a_reader_that_traps_exits(
+    tasks: TaskSupervisor, trapper: Actor
+) -> None:
+    """TSK-11: a linked stream goes on, and no signal is left over, as in Elixir."""
+
+    async def read() -> list[object]:
+        stream = tasks.async_stream(negative_fails, [1, -2, 3], max_concurrency=3)
+        return [result async for result in stream]
+
+    first, second, third = await trapper.ask(read)
+    assert (first, third) == (Ok(1), Ok(3))
+    assert isinstance(second, Exited)
+    assert isinstance(second.reason, Crashed)
+    assert await heard_by(trapper) == []
+
+
+async def test_who_closes_a_linked_stream_lives_on(root: Supervisor, tasks: TaskSupervisor) -> None:
+    """TSK-11: the tasks that are shut down are no failures; nothing is kept with the reader."""
+    ann = await actor(root, "reader")
+
+    async def read_one() -> object:
+        stream = tasks.async_stream(negative_fails, [1, 60, 70], max_concurrency=3, timeout=None)
+        async with aclosing(stream):
+            return await anext(stream)
+
+    assert await ann.ask(read_one) == Ok(1)
+    assert await tasks.children() == []
+    await turns(3)
+    assert ann.process.alive
+    assert not ann.process._on_exit
+
+
+async def test_tasks_that_trap_exits_end_with_their_stream(tasks: TaskSupervisor) -> None:
+    """TSK-11: the stream's end is a stop, not a signal: closing it ends within their limit."""
+
+    async def traps(_: int) -> None:
+        otpy.trap_exit()
+        await forever()
+
+    stream = tasks.async_stream(traps, [1, 2], max_concurrency=2, timeout=3)
+    with pytest.raises(TaskTimeout):
+        await anext(stream)
+    assert await tasks.children() == []
+
+
+@pytest.mark.parametrize("reason", [Normal(), Shutdown("x")])
+async def test_a_registrant_that_traps_exits_hears_of_its_registry(
+    root: Supervisor, trapper: Actor, reason: otpy.ExitReason
+) -> None:
+    """REG-13: the signal is the registry's, whoever ended it."""
+    process = root.child("names")
+    await trapper.call(lambda: Registry.of(process).register("key"))
+
+    async def end_it() -> None:
+        process.exit(reason)
+
+    other = await actor(root, "other")
+    await other.ask(end_it)
+    await process.wait()
+    assert await heard_by(trapper) == [ExitSignal(process, reason)]
+
+
+async def test_a_process_that_hears_of_the_same_end_as_callback_and_as_signal(
+    root: Supervisor, tasks: TaskSupervisor
+) -> None:
+    """SIG-05: a task that starts another in its last turn leaves nothing behind."""
+    left: list[Process] = []
+
+    async def starts_and_crashes() -> None:
+        left.append((await tasks.async_(forever)).process)
+        raise Boom
+
+    spec = ChildSpec("o", starts_and_crashes, restart=Restart.TEMPORARY)
+    owner = await root.start_child(spec)
+    assert owner is not None
+    reason = await owner.wait()
+    assert await left[0].wait() == reason
+    assert await tasks.children() == []
