@@ -126,11 +126,6 @@ class Process:
         return self._exit is None and (self._task is None or not self._task.done())
 
     @property
-    def ending(self) -> bool:
-        """Whether it was told to end and has not ended yet."""
-        return self._ending is not None
-
-    @property
     def exit_reason(self) -> ExitReason | None:
         """Why it has ended; None while it is alive."""
         return self._exit

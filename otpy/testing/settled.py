@@ -112,5 +112,5 @@ def _of_child(sup: AnySupervisor, node: TreeSnapshot) -> Iterator[str]:
         yield from _in_flight(process.supervisor)
     elif not process.runs:
         yield f"{node.path} has ended and its supervisor does not know yet"
-    elif process.ending and node.state == Status.RUNNING.value:
+    elif process.alive and process.ending and node.state == Status.RUNNING.value:
         yield f"{node.path} was told to end"
