@@ -107,7 +107,9 @@ class TestStart:
             spec = ChildSpec("s", Script, ([], None, declines))
             assert await app.start_child(spec) is None
 
-    @pytest.mark.parametrize("result", [Reply(1, 2), NoReply(1), Stop(Normal(), 1, 2)])
+    @pytest.mark.parametrize(
+        "result", [Reply(1, 2), NoReply(1), Stop(Normal(), 1, 2), Init(1, timeout=-1)]
+    )
     async def test_init_must_not_return_what_a_handler_does(self, result: Any) -> None:
         """GEN-01: that is a bad return value."""
         with pytest.raises(TreeStartFailed) as caught:

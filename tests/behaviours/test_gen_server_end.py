@@ -318,6 +318,19 @@ class TestCallersOfTheDying:
             assert isinstance(caught.value.reason, Shutdown)
             assert clock.now == 1
 
+    async def test_the_first_stop_is_the_one_that_callers_are_told_of(self) -> None:
+        """GEN-15, GEN-23: it is the one that the server ends with."""
+        async with running() as (_, process, ref, _log):
+            ref.cast(busy(1))
+            await turns(1)
+            process.exit(Shutdown("first"))
+            stopping = asyncio.ensure_future(ref.stop(Shutdown("second")))
+            await turns(1)
+            with pytest.raises(CallFailed, match="first"):
+                await ref.call(echo(1))
+            with pytest.raises(CallFailed, match="first"):
+                await stopping
+
     @pytest.mark.parametrize("how", ["kill", "brutal", "start"])
     async def test_new_calls_to_the_killed_fail_at_once(self, how: str, clock: MockClock) -> None:
         """GEN-15: though its callback still cleans up; with what it is being ended for."""

@@ -222,7 +222,7 @@ async def test_resizes_that_meet_never_lose_a_partition() -> None:
     async with otpy.start(spec, hooks=()) as root:
         shards = PartitionSupervisor(root)
         await turns(1)
-        assert await asyncio.gather(shards.resize(0), shards.resize(3)) == [3, 0]
+        assert list(await asyncio.gather(shards.resize(0), shards.resize(3))) == [3, 0]
         assert [shards.route(key).incarnation for key in range(3)] == [2, 2, 2]
         assert (await root.count_children()).active == 3
 

@@ -14,6 +14,7 @@ from otpy import (
     BRUTAL_KILL,
     ChildSpec,
     Crashed,
+    Exit,
     Exited,
     ExitSignal,
     Normal,
@@ -85,6 +86,32 @@ async def test_the_ends_of_linked_tasks_are_values(tasks: TaskSupervisor, trappe
         ExitSignal(done.process, Normal()),
     ]
     assert trapper.process.alive
+
+
+async def test_nothing_is_kept_of_the_links_to_tasks_that_have_ended(
+    tasks: TaskSupervisor, trapper: Actor
+) -> None:
+    """SIG-01: a process that starts many does not grow."""
+    for _ in range(3):
+        task = await trapper.ask(lambda: tasks.async_(one))
+        await task.process.wait()
+    assert trapper.process.signals is not None
+    assert trapper.process.signals.links == {}
+
+
+async def test_a_request_to_end_is_kept_when_its_sender_is_unlinked(
+    tasks: TaskSupervisor, trapper: Actor
+) -> None:
+    """SIG-07: only the news of the sender's end is taken back, though both have one reason."""
+
+    async def asks_and_follows() -> None:
+        trapper.process.exit(Shutdown("over"))
+        raise Exit(Shutdown("over"))
+
+    task = await trapper.ask(lambda: tasks.async_(asks_and_follows))
+    await task.process.wait()
+    await trapper.call(task.process.unlink)
+    assert await heard_by(trapper) == [ExitSignal(task.process, Shutdown("over"))]
 
 
 @pytest.mark.parametrize("timeout", [5.0, BRUTAL_KILL])

@@ -148,6 +148,13 @@ async def test_a_crash_ends_a_linked_stream(tasks: TaskSupervisor) -> None:
     assert await tasks.children() == []
 
 
+async def test_the_first_crash_is_the_one_that_is_told(tasks: TaskSupervisor) -> None:
+    """Of two in one turn of the loop, and of those that the stream's end brings on (TSK-11)."""
+    with pytest.raises(TaskFailed, match=r"tasks/fail_if_negative: "):
+        async for _ in tasks.async_stream(fail_if_negative, [-1, -1], max_concurrency=2):
+            raise AssertionError
+
+
 async def test_a_crash_ends_the_process_that_reads_the_stream() -> None:
     """With the reason of the task, and nothing is left (TSK-03, TSK-11)."""
     async with otpy.start(SupervisorSpec("app", [TaskSupervisor.spec("tasks")])) as root:
