@@ -8,14 +8,16 @@ from __future__ import annotations
 import ast
 import re
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import groupby
 from pathlib import Path
 
-from tests.conformance.differences import DIFFERENCES
-from tests.conformance.record import BOOKS
+from tests.conformance.differences import DIFFERENCES, Difference
+from tests.conformance.elixir_differences import ELIXIR_DIFFERENCES
+from tests.conformance.record import BOOKS, ELIXIR_BOOKS
 from tests.conformance.rules import (
     DIFFERENT,
+    ELIXIR_NOT_APPLICABLE,
     NOT_APPLICABLE,
     SUITE_NOT_APPLICABLE,
     TITLES,
@@ -32,6 +34,7 @@ Each rule of OTP that this project has a number for, and how it is known to hold
 The numbers are explained in [differences from OTP](../explanation/otp-differences.md#rule-numbers).
 
 - **tested**: a test proves it. `erlang:` is a scenario that Erlang and otpy act out alike.
+  `elixir:` is one that Elixir and otpy do.
 - **difference**: otpy does something else, on purpose.
 - **not applicable**: it has no meaning here.
 - **open**: no test names it.
@@ -55,20 +58,31 @@ def page() -> str:
         parts += [_row(rule, proofs[rule]) for rule in rules]
     parts.append("\n## Differences\n\n")
     parts.append("What a comparison with Erlang leaves out or rewrites, all of it.\n\n")
-    parts.append("| name | rules | kind | Erlang | otpy | why |\n")
-    parts.append("| --- | --- | --- | --- | --- | --- |\n")
-    parts += [
-        f"| {d.name} | {', '.join(d.rules)} | {d.kind} | {d.erlang} | {d.otpy} | {d.why} |\n"
-        for d in DIFFERENCES
-    ]
+    parts += _differences("Erlang", DIFFERENCES)
+    parts.append("\nAnd a comparison with Elixir:\n\n")
+    parts += _differences("Elixir", ELIXIR_DIFFERENCES)
     parts.append("\n## Cases of OTP's supervisor suite without an equivalent\n\n")
-    parts.append("| cases | why |\n| --- | --- |\n")
-    parts += [f"| {cases} | {why} |\n" for cases, why in SUITE_NOT_APPLICABLE.items()]
+    parts += _cases(SUITE_NOT_APPLICABLE)
+    parts.append("\n## Cases of Elixir's tests without an equivalent\n\n")
+    parts += _cases(ELIXIR_NOT_APPLICABLE)
     return "".join(parts)
 
 
+def _differences(language: str, differences: Iterable[Difference]) -> Iterator[str]:
+    yield f"| name | rules | kind | {language} | otpy | why |\n"
+    yield "| --- | --- | --- | --- | --- | --- |\n"
+    for d in differences:
+        yield f"| {d.name} | {', '.join(d.rules)} | {d.kind} | {d.erlang} | {d.otpy} | {d.why} |\n"
+
+
+def _cases(reasons: dict[str, str]) -> Iterator[str]:
+    yield "| cases | why |\n| --- | --- |\n"
+    for cases, why in reasons.items():
+        yield f"| {cases} | {why} |\n"
+
+
 def _row(rule: str, proofs: list[str]) -> str:
-    different = [d.name for d in DIFFERENCES if rule in d.rules]
+    different = [d.name for d in (*DIFFERENCES, *ELIXIR_DIFFERENCES) if rule in d.rules]
     if rule in DIFFERENT:
         different.append(DIFFERENT[rule])
     shown = ", ".join(proofs[:_SHOWN])
@@ -89,10 +103,13 @@ def _row(rule: str, proofs: list[str]) -> str:
 def _proofs() -> defaultdict[str, list[str]]:
     """Return the tests of each rule: scenarios, then tests that name it in their docstring."""
     found: defaultdict[str, list[str]] = defaultdict(list)
-    for cases in BOOKS.values():
-        for case in cases:
-            for rule in case.rules:
-                found[rule].append(f"erlang:{case.name}")
+    erlang = ((f"erlang:{case.name}", case.rules) for book in BOOKS.values() for case in book)
+    elixir = (
+        (f"elixir:{case.name}", case.rules) for book in ELIXIR_BOOKS.values() for case in book
+    )
+    for name, rules in (*erlang, *elixir):
+        for rule in rules:
+            found[rule].append(name)
     for path in sorted((ROOT / "tests").rglob("test_*.py")):
         for name, text in _docstrings(path):
             for rule in _named_in(text):
