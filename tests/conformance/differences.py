@@ -12,7 +12,7 @@ Three kinds, and nothing else is ever left out of a comparison:
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final, TypeAlias, final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, final
 
 from attrs import evolve, frozen
 
@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from tests.conformance.scenario import Scenario
     from tests.conformance.trace import Trace
 
-Rewrite: TypeAlias = "Callable[[Scenario, Trace], Trace]"
+Rewrite: TypeAlias = "Callable[[Any, Trace], Trace]"
+"""Takes a scenario, of Erlang or of Elixir, and a trace of it."""
 
 
 @final

@@ -1,4 +1,4 @@
-"""A running Erlang that plays scenarios."""
+"""A running Erlang, or Elixir, that plays scenarios."""
 
 from __future__ import annotations
 
@@ -13,9 +13,11 @@ from tests.conformance.trace import Trace, from_plain
 if TYPE_CHECKING:
     from types import TracebackType
 
-    from tests.conformance.scenario import Scenario
+    from tests.conformance import elixir_scenario, scenario
 
-RUNNER = Path(__file__).with_name("runner.erl")
+FOLDER = Path(__file__).parent
+ERLANG = ("escript", str(FOLDER / "runner.erl"))
+ELIXIR = ("elixir", "--erl", "+S 1:1 +sbwt none", str(FOLDER / "elixir_runner" / "runner.exs"))
 
 
 def erlang_is_missing() -> bool:
@@ -23,19 +25,23 @@ def erlang_is_missing() -> bool:
     return shutil.which("escript") is None
 
 
+def elixir_is_missing() -> bool:
+    """Whether this machine has no Elixir."""
+    return shutil.which("elixir") is None
+
+
 @final
 class Erlang:
-    """One Erlang machine for many scenarios.
+    """One Erlang machine for many scenarios; with the command of Elixir, for those of Elixir.
 
     Attributes:
-        release: Its OTP release, such as 25.
+        version: Of Erlang its OTP release, such as 25; of Elixir its version, such as 1.14.0.
     """
 
-    def __init__(self) -> None:
-        self._process = subprocess.Popen(
-            ["escript", str(RUNNER)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-        )
-        self.release = int(self._line())
+    def __init__(self, command: tuple[str, ...] = ERLANG) -> None:
+        pipe = subprocess.PIPE
+        self._process = subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True)
+        self.version = self._line().strip()
 
     def __enter__(self) -> Erlang:
         return self
@@ -52,15 +58,23 @@ class Erlang:
         self._process.stdout.close()
         self._process.wait()
 
-    def play(self, scenario: Scenario) -> Trace:
+    def play(self, scenario: scenario.Scenario | elixir_scenario.Scenario) -> Trace:
         """Run `scenario` and return its trace."""
+        self.begin(scenario)
+        return self.finish()
+
+    def begin(self, scenario: scenario.Scenario | elixir_scenario.Scenario) -> None:
+        """Let it run `scenario`, and do something else meanwhile."""
         assert self._process.stdin is not None
         self._process.stdin.write(scenario.term())
         self._process.stdin.flush()
+
+    def finish(self) -> Trace:
+        """Return the trace of what was begun."""
         return from_plain(json.loads(self._line()))
 
     def _line(self) -> str:
         assert self._process.stdout is not None
         line = self._process.stdout.readline()
-        assert line, "Erlang has ended"
+        assert line, "it has ended"
         return line

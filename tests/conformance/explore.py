@@ -134,7 +134,7 @@ def main() -> int:
             total.seen.update(tally.seen)
     spent = time.perf_counter() - began
     sys.stdout.write(
-        f"OTP {erlang.release}, seeds {asked.seeds}: {total.scenarios} scenarios, none differs, "
+        f"OTP {erlang.version}, seeds {asked.seeds}: {total.scenarios} scenarios, none differs, "
         f"{total.cut} compared in part; {spent:.0f} s\n"
     )
     for word, count in sorted(total.seen.items()):

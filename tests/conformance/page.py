@@ -8,14 +8,16 @@ from __future__ import annotations
 import ast
 import re
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import groupby
 from pathlib import Path
 
-from tests.conformance.differences import DIFFERENCES
-from tests.conformance.record import BOOKS
+from tests.conformance.differences import DIFFERENCES, Difference
+from tests.conformance.elixir_differences import ELIXIR_DIFFERENCES
+from tests.conformance.record import BOOKS, ELIXIR_BOOKS
 from tests.conformance.rules import (
     DIFFERENT,
+    ELIXIR_NOT_APPLICABLE,
     NOT_APPLICABLE,
     SUITE_NOT_APPLICABLE,
     TITLES,
@@ -35,7 +37,8 @@ HEAD = """\
 Each rule of OTP that this project has a number for, and how it is known to hold here.
 The numbers are explained in [differences from OTP](../explanation/otp-differences.md#rule-numbers).
 
-- **tested**: a test proves it. `erlang:` is a scenario that Erlang and otpy act out alike.
+- **tested**: a test proves it. `erlang:` is a scenario that Erlang and otpy act out alike,
+  `elixir:` one that Elixir and otpy do.
 - **difference**: otpy does something else, on purpose. Why is said of
   [supervisors and signals](../explanation/otp-differences.md), of
   [servers, tasks, registries and partitions](../explanation/behaviour-differences.md), and of
@@ -50,6 +53,7 @@ This page is written by `python -m tests.conformance.page`; a test fails when it
 _RULE = re.compile(r"\b(?:SUP-\d{3}|(?:REP|SIG|GEN|APP|ESU|DYN|TSK|PAR|REG|AIO)-\d{2})\b")
 _RANGE = re.compile(r"\b(SUP-|[A-Z]{3}-)(\d+) to (?:\1)?(\d+)\b")
 _SHOWN = 4
+_COMPARED = (*DIFFERENCES, *ELIXIR_DIFFERENCES)
 
 
 def page() -> str:
@@ -62,16 +66,27 @@ def page() -> str:
         parts += [_row(rule, proofs[rule]) for rule in rules]
     parts.append("\n## Differences\n\n")
     parts.append("What a comparison with Erlang leaves out or rewrites, all of it.\n\n")
-    parts.append("| name | rules | kind | Erlang | otpy | why |\n")
-    parts.append("| --- | --- | --- | --- | --- | --- |\n")
-    parts += [
-        f"| {d.name} | {', '.join(d.rules)} | {d.kind} | {d.erlang} | {d.otpy} | {d.why} |\n"
-        for d in DIFFERENCES
-    ]
+    parts += _differences("Erlang", DIFFERENCES)
+    parts.append("\nAnd a comparison with Elixir:\n\n")
+    parts += _differences("Elixir", ELIXIR_DIFFERENCES)
     parts.append("\n## Cases of OTP's supervisor suite without an equivalent\n\n")
-    parts.append("| cases | why |\n| --- | --- |\n")
-    parts += [f"| {cases} | {why} |\n" for cases, why in SUITE_NOT_APPLICABLE.items()]
+    parts += _cases(SUITE_NOT_APPLICABLE)
+    parts.append("\n## Cases of Elixir's tests without an equivalent\n\n")
+    parts += _cases(ELIXIR_NOT_APPLICABLE)
     return "".join(parts)
+
+
+def _differences(language: str, differences: Iterable[Difference]) -> Iterator[str]:
+    yield f"| name | rules | kind | {language} | otpy | why |\n"
+    yield "| --- | --- | --- | --- | --- | --- |\n"
+    for d in differences:
+        yield f"| {d.name} | {', '.join(d.rules)} | {d.kind} | {d.erlang} | {d.otpy} | {d.why} |\n"
+
+
+def _cases(reasons: dict[str, str]) -> Iterator[str]:
+    yield "| cases | why |\n| --- | --- |\n"
+    for cases, why in reasons.items():
+        yield f"| {cases} | {why} |\n"
 
 
 def _row(rule: str, proofs: list[str]) -> str:
@@ -79,12 +94,12 @@ def _row(rule: str, proofs: list[str]) -> str:
     if len(proofs) > _SHOWN:
         shown[-1] += f" and {len(proofs) - _SHOWN} more"
     said = [table[rule] for table in (DIFFERENT, NOT_APPLICABLE) if rule in table]
-    named = [d.name for d in DIFFERENCES if rule in d.rules]
+    named = [d.name for d in _COMPARED if rule in d.rules]
     return f"| {rule} | {_status(rule, proofs)} | {', '.join([*said, *named, *shown])} |\n"
 
 
 def _status(rule: str, proofs: list[str]) -> str:
-    different = rule in DIFFERENT or any(rule in d.rules for d in DIFFERENCES)
+    different = rule in DIFFERENT or any(rule in d.rules for d in _COMPARED)
     found = {
         "tested": bool(proofs),
         "difference": different,
@@ -102,10 +117,13 @@ def statuses() -> dict[str, str]:
 def _proofs() -> defaultdict[str, list[str]]:
     """Return the tests of each rule: scenarios, then tests that name it in their docstring."""
     found: defaultdict[str, list[str]] = defaultdict(list)
-    for cases in BOOKS.values():
-        for case in cases:
-            for rule in case.rules:
-                found[rule].append(f"erlang:{case.name}")
+    erlang = ((f"erlang:{case.name}", case.rules) for book in BOOKS.values() for case in book)
+    elixir = (
+        (f"elixir:{case.name}", case.rules) for book in ELIXIR_BOOKS.values() for case in book
+    )
+    for name, rules in (*erlang, *elixir):
+        for rule in rules:
+            found[rule].append(name)
     for path in sorted((ROOT / "tests").rglob("test_*.py")):
         for name, text in _docstrings(path):
             for rule in _named_in(text):

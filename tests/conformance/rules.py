@@ -141,6 +141,57 @@ SUITE_NOT_APPLICABLE: Final = {
     "simple_global_supervisor, already_started_outside_supervisor": "there are no global names",
 }
 
+ELIXIR_NOT_APPLICABLE: Final = {
+    "supervisor: generates child_spec/1, child_spec/2, init/2 with old and new child specs, "
+    "start_link/2 with old and new specs, start_child/2 supports old child spec": "a spec is a "
+    "value; there are no modules that make one",
+    "supervisor: start_link/2 with via, start_link/3 with global, start_link/3 with local": "there "
+    "are no names",
+    "supervisor: start_link/3": "there is no init callback",
+    "dynamic_supervisor: use/2 generates child_spec/1, start_link/3 with registered process, "
+    "start_link/3 with spawn_opt, sets initial call": "there is no init callback, no name and no "
+    "heap to tune",
+    "dynamic_supervisor: start_link/3 with non-ok init": "`InvalidSpec`, in "
+    "`tests/core/test_spec.py`",
+    "dynamic_supervisor: code_change/3": "there is no code change",
+    "dynamic_supervisor: start_child/2 supports old child spec": "there is one form of spec",
+    "dynamic_supervisor: start_child/2 supports extra arguments, restarting a child with "
+    "extra_arguments": "absent; write a function that makes the spec",
+    "task/supervisor: start with spawn_opt": "there is no heap to tune",
+    "task/supervisor: async/3, async_nolink/3, start_child/3, streams an enumerable with mfa": "a "
+    "coroutine function and its arguments are the only form",
+    "task/supervisor: await/1 exits on task throw": "there is no throw",
+    "task/supervisor: shuts down unused tasks without leaking messages": "there are no mailboxes; "
+    "that no task is left is compared",
+    "task/supervisor: with timeout and :zip_input_on_exit, with outer halt on failure": "absent; "
+    "let the function return its input",
+    "task/supervisor: does not allow streaming with invalid :shutdown": "`InvalidSpec`, in "
+    "`tests/behaviours/test_task_stream.py`",
+    "partition_supervisor: child_spec uses the name as id": "the id is an argument",
+    "partition_supervisor: start_link/1 with via name, stop/1 with via, partitions/1, "
+    "count_children/1 of unknown and via names": "there are no names; a handle of a supervisor "
+    "that has ended raises `NotRunning`, which is compared",
+    "partition_supervisor: raises without name, without child_spec, with auto_shutdown": "they are "
+    "required arguments, or not there",
+    "partition_supervisor: raises on bad with_arguments": "`InvalidSpec`, in "
+    "`tests/behaviours/test_partition.py`",
+    "partition_supervisor: resize!/2": "newer than 1.14; `tests/behaviours/test_partition.py`",
+    "registry: starts configured number of partitions, child_spec/1 uses :name as :id": "there are "
+    "no partitions, and the id is an argument",
+    "registry: has unique registrations even if partition is delayed": "what a process holds is "
+    "gone in the moment of its end; that its key is free at once is compared",
+    "registry: supports reserved keys, unregister_match supports tricky keys, select supports full "
+    "match specs, select allows multiple specs, raises on incorrect shape of match spec": "filters "
+    "are functions",
+    "registry: count_match, count_select": "`len`; compared with Elixir's own `match` and `select`",
+    "registry: dispatches to multiple keys in parallel, or with 8 partitions": "there are no "
+    "partitions",
+    "registry: uses value provided in via, empty list for empty registry": "a child registers "
+    "itself, with any value",
+    "registry: lock": "newer than 1.14; `tests/behaviours/test_registry.py`",
+    "registry: does not grow tables on already_registered": "memory",
+}
+
 
 def all_rules() -> Iterator[str]:
     """Yield every rule there is."""

@@ -138,7 +138,7 @@ class Scenario:
 
     def term(self) -> str:
         """Return it as an Erlang term, in one line."""
-        return f"{_term(self.plain())}.\n"
+        return f"{term_of(self.plain())}.\n"
 
     def __str__(self) -> str:
         """Return it as Python text that builds it anew."""
@@ -166,7 +166,8 @@ def _plain_step(step: Step) -> list[Any]:
             return ["together", step.path, [_plain_step(item) for item in step.items]]
 
 
-def _term(value: Any) -> str:
+def term_of(value: Any) -> str:
+    """Return plain data as an Erlang term; the keys of dicts become atoms."""
     match value:
         case bool():
             return str(value).lower()
@@ -174,9 +175,9 @@ def _term(value: Any) -> str:
             return f"<<{json.dumps(value)}>>"
         case dict():
             table = cast("dict[str, Any]", value)
-            return "#{" + ",".join(f"{key}=>{_term(item)}" for key, item in table.items()) + "}"
+            return "#{" + ",".join(f"'{key}'=>{term_of(item)}" for key, item in table.items()) + "}"
         case list() | tuple():
-            return "[" + ",".join(map(_term, cast("list[Any]", value))) + "]"
+            return "[" + ",".join(map(term_of, cast("list[Any]", value))) + "]"
         case _:
             return str(value)
 

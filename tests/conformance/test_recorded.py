@@ -21,7 +21,7 @@ def test_every_case_is_recorded_as_it_is_written(book: str) -> None:
     found = recorded(book)
     written = {case.name: json.loads(json.dumps(case.scenario.plain())) for case in BOOKS[book]}
     assert len(written) == len(BOOKS[book]), "two cases have the same name"
-    kept = {name: entry["scenario"] for name, entry in found.items() if name != "erlang"}
+    kept = {name: entry["scenario"] for name, entry in found.items() if not isinstance(entry, str)}
     assert kept == written
 
 

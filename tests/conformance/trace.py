@@ -1,4 +1,4 @@
-"""A trace: what a run of a scenario showed, in words that Erlang and otpy share."""
+"""A trace: what a run of a scenario showed, in words that Erlang, Elixir and otpy share."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ class Section:
         events: What happened, in order. From children: `start a`, `fail a`, `ignore a` (its start),
             `die a boom` (by itself), `kill a`, `asked a`, `end a shutdown` (it was asked to end,
             and has). From supervisors: the error context, the child and the reason of each error
-            report, and `started a` for each progress report.
+            report, and `started a` for each progress report. In a scenario of Elixir each begins
+            with its writer, by whom they are sorted; progress is not told, nor who was killed.
         results: What calls returned, in the order of the calls.
         ended: Supervisors that ended, with their exit reasons, sorted.
         tables: The child table and the counts (specs/active/supervisors/workers) of each running
@@ -55,10 +56,10 @@ def from_plain(sections: list[dict[str, Any]]) -> Trace:
     return [Section(**section) for section in sections]
 
 
-def side_by_side(erlang: Trace, otpy: Trace) -> str:
+def side_by_side(theirs: Trace, otpy: Trace, language: str = "ERLANG") -> str:
     """Return both traces as text, lines that differ marked."""
-    rows: list[tuple[str, str]] = [("ERLANG", "OTPY")]
-    for left, right in zip_longest(erlang, otpy):
+    rows: list[tuple[str, str]] = [(language, "OTPY")]
+    for left, right in zip_longest(theirs, otpy):
         a = left.lines() if left else []
         b = right.lines() if right else []
         rows += zip_longest(a, b, fillvalue="")
