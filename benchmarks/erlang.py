@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import shutil
 import subprocess
-import tempfile
 from functools import cache
 from pathlib import Path
 from typing import Final
+
+from benchmarks.interpreters import ENVIRONMENTS
 
 _SOURCE: Final = Path(__file__).with_name("workloads.erl")
 
@@ -25,6 +26,7 @@ def command(workload: str, size: int) -> list[object]:
 
 @cache
 def _compiled() -> Path:
-    folder = Path(tempfile.mkdtemp(prefix="otpy-benchmarks-erlang-"))
+    folder = ENVIRONMENTS / "erlang"
+    folder.mkdir(parents=True, exist_ok=True)
     subprocess.run(["erlc", "-o", folder, _SOURCE], check=True)
     return folder

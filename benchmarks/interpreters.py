@@ -25,7 +25,8 @@ VERSIONS: Final = ("3.11", "3.12", "3.13")
 ASYNCIO: Final = "asyncio"
 UVLOOP: Final = "uvloop"
 
-_ENVIRONMENTS: Final = Path(tempfile.gettempdir()) / f"otpy-benchmarks-{os.getuid()}"
+ENVIRONMENTS: Final = Path(tempfile.gettempdir()) / f"otpy-benchmarks-{os.getuid()}"
+"""What was made on demand, and is used again; may be deleted at any time."""
 
 
 @final
@@ -82,7 +83,7 @@ def _dependencies() -> list[str]:
 
 def _environment(version: str, name: str, wanted: Iterable[str]) -> Path:
     """Return the interpreter of an environment with `wanted`, made unless it is there."""
-    folder = _ENVIRONMENTS / f"{version}-{name}"
+    folder = ENVIRONMENTS / f"{version}-{name}"
     python, complete = folder / "bin" / "python", folder / "complete"
     if complete.exists():
         return python

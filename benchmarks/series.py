@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias, final
 from attrs import field, frozen
 
 from benchmarks import erlang
-from benchmarks.catalogue import ERLANG, FLOOR
+from benchmarks.catalogue import ERLANG, FLOOR, OTPY
 from benchmarks.interpreters import ROOT, Setting, python_for
 
 if TYPE_CHECKING:
@@ -109,7 +109,7 @@ def run(
 
 def _belongs(subject: str, setting: Setting, settings: Sequence[Setting]) -> bool:
     """Whether `subject` is measured here: those that are not otpy's are measured once."""
-    return setting == settings[0] or subject in {"floor", "otpy"}
+    return setting == settings[0] or subject in {FLOOR, OTPY}
 
 
 def _note(series: Series, key: Key, found: dict[str, float | str]) -> None:
