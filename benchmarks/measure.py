@@ -1,0 +1,48 @@
+"""One measurement, in the process that is made for it: `python -m benchmarks.measure …`.
+
+Prints one line of JSON: the readings, or why the subject cannot do it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import sys
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from benchmarks.catalogue import WORKLOADS, subject_of
+from benchmarks.subject import Unsupported
+
+if TYPE_CHECKING:
+    from benchmarks.meter import Reading
+
+
+def measure(workload: str, subject: str, size: int, loop: str) -> Reading:
+    """Run one workload once, in a new event loop of the kind `loop`."""
+    factory = None
+    if loop == "uvloop":
+        factory = import_module(loop).new_event_loop  # only there need it be installed
+    with asyncio.Runner(loop_factory=factory) as runner:
+        return runner.run(_measure(workload, subject, size))
+
+
+async def _measure(workload: str, subject: str, size: int) -> Reading:
+    what, who = WORKLOADS[workload], subject_of(subject)
+    await what.measure(who, what.tiny)
+    return await what.measure(who, size)
+
+
+def main() -> None:
+    """Do what the command line says: workload, subject, size, loop."""
+    workload, subject, size, loop = sys.argv[1:]
+    logging.disable()
+    try:
+        print(json.dumps(measure(workload, subject, int(size), loop)))
+    except Unsupported as why:
+        print(json.dumps({"unsupported": str(why)}))
+
+
+if __name__ == "__main__":
+    main()

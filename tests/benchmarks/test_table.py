@@ -1,0 +1,57 @@
+from __future__ import annotations
+
+from typing import Any
+
+from benchmarks.catalogue import FLOOR, OTPY
+from benchmarks.history import regressions
+from benchmarks.interpreters import Setting
+from benchmarks.series import Series
+from benchmarks.table import table
+from benchmarks.workload import Metric, Workload
+from benchmarks.workloads.start import measure_start
+
+SETTING = Setting("3.11")
+WORKLOAD = Workload(
+    "start",
+    measure_start,
+    size=1,
+    short=1,
+    tiny=1,
+    metrics=(Metric("start", "start", goal=2.0), Metric("left", "left", "bytes", most=0.0)),
+)
+
+
+def _row(series: Series, title: str) -> list[str]:
+    lines = table(series, [WORKLOAD], SETTING, [FLOOR, OTPY]).splitlines()
+    return [cell for line in lines if f"| {title} |" in line for cell in line.split(" | ")[2:]]
+
+
+def test_a_ratio_is_taken_run_by_run() -> None:
+    """What slows the machine down in one run slows both down, and leaves the ratio alone."""
+    series = Series()
+    floors, ours = (1.0, 10.0, 1.0), (3.0, 30.0, 3.0)
+    series.readings[SETTING, "start", FLOOR] = [{"start.cpu": us} for us in floors]
+    series.readings[SETTING, "start", OTPY] = [{"start.cpu": us} for us in ours]
+    assert _row(series, "start") == ["1.00", "3.00", "3.00", "≤ 2 ×", "no |"]
+
+
+def test_a_goal_may_be_a_number_of_its_own() -> None:
+    """A goal that is no ratio is compared with the number itself; no floor is needed."""
+    series = Series()
+    series.readings[SETTING, "start", OTPY] = [{"left": 0.0}]
+    assert _row(series, "left") == ["–", "0", "–", "≤ 0 bytes", "yes |"]
+
+
+def _record(ratio: float, machine: str = "mine") -> dict[str, Any]:
+    return {"machine": machine, "results": {"call": {"otpy": 1.0, "ratio": ratio}}}
+
+
+def test_a_regression_shows() -> None:
+    """What takes clearly longer than it usually did is named, with both numbers."""
+    assert regressions([_record(1.0), _record(1.1), _record(1.5)]) == ["call: 1.50, was 1.05"]
+
+
+def test_noise_and_other_machines_are_no_regressions() -> None:
+    """A few percent are noise, and what another machine measured says nothing."""
+    assert regressions([_record(1.0), _record(1.1)]) == []
+    assert regressions([_record(0.1, machine="faster"), _record(1.0)]) == []
