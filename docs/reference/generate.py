@@ -28,7 +28,7 @@ All durations are seconds.
 # Made by the runtime and handed out, never called: their signature is nobody's business.
 HANDED_OUT = {
     *("Supervisor", "DynamicSupervisor", "Process", "TreeSnapshot", "ChildInfo", "Counts"),
-    *("Monitor", "ExitSignals", "Caller", "Registry", "Task"),
+    *("Monitor", "ExitSignals", "Caller", "Registry", "Task", "StartTree"),
 }
 # Public only because the runtime's own modules call them.
 INTERNAL = {

@@ -1,22 +1,53 @@
-"""What a test of a supervision tree needs: a clock that nobody waits for, and assertions."""
+"""What a test of a supervision tree needs.
+
+A clock that never makes anybody wait, and assertions in the words of the domain. The pytest
+plugin `otpy.testing.plugin` adds the fixtures `mock_clock` and `supervisor_tree`.
+"""
 
 from __future__ import annotations
 
-from otpy.testing.clock import MockClock
-from otpy.testing.drawing import assert_tree
-from otpy.testing.recording import Recording, assert_reports
-from otpy.testing.restarted import assert_restarted
-from otpy.testing.settled import NotSettled, settled
-from otpy.testing.virtual_loop import Deadlock, VirtualLoop
+import importlib
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from otpy.testing.clock import MockClock
+    from otpy.testing.drawing import assert_tree
+    from otpy.testing.recording import Recording, assert_reports
+    from otpy.testing.restarted import assert_restarted
+    from otpy.testing.settled import NotSettled, settled
+    from otpy.testing.trees import StartTree
+    from otpy.testing.virtual_loop import Deadlock, VirtualLoop
 
 __all__ = [
     "Deadlock",
     "MockClock",
     "NotSettled",
     "Recording",
+    "StartTree",
     "VirtualLoop",
     "assert_reports",
     "assert_restarted",
     "assert_tree",
     "settled",
 ]
+
+_HOMES = {
+    "Deadlock": "virtual_loop",
+    "MockClock": "clock",
+    "NotSettled": "settled",
+    "Recording": "recording",
+    "StartTree": "trees",
+    "VirtualLoop": "virtual_loop",
+    "assert_reports": "recording",
+    "assert_restarted": "restarted",
+    "assert_tree": "drawing",
+    "settled": "settled",
+}
+
+
+# Late, because pytest loads our plugin, and this package with it, in every project that has otpy
+# installed: also where the extra `test`, and with it time-machine, is not.
+def __getattr__(name: str) -> object:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)
