@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 from collections import deque
 from contextvars import copy_context
@@ -10,7 +11,6 @@ from typing import TYPE_CHECKING, Any, TypeAlias, final
 from otpy.reports import ChildAbandoned, HookFailed, Report
 
 if TYPE_CHECKING:
-    import asyncio
     from collections.abc import Callable, Iterable
 
     from otpy._core.protocol import Event
@@ -38,6 +38,8 @@ class Tree:
         root: The supervisor at the top, as soon as there is one.
         make: Makes the supervisors of the tree from their specs.
         hooks: Who gets the reports, in order of subscription.
+        task_class: What children's tasks are: `asyncio.Task`, or what a simulated loop puts in its
+            place.
         abandoned: Children that refused to end, with what was left of each: "task" or "thread".
     """
 
@@ -52,6 +54,7 @@ class Tree:
         "make",
         "random",
         "root",
+        "task_class",
     )
 
     def __init__(
@@ -61,6 +64,7 @@ class Tree:
         self.loop = loop
         self.make = make
         self.root: AnySupervisor | None = None
+        self.task_class: type[asyncio.Task[Any]] = getattr(loop, "task_class", asyncio.Task)
         self.context = copy_context()
         self.hooks = list(hooks)
         self.abandoned: dict[Process, str] = {}

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from otpy.testing.clock import MockClock
+from otpy.testing.schedule import NoProgress
+from otpy.testing.simulated_loop import SeededClock
 from otpy.testing.virtual_loop import Deadlock, VirtualLoop
 
-__all__ = ["Deadlock", "MockClock", "VirtualLoop"]
+__all__ = ["Deadlock", "MockClock", "NoProgress", "SeededClock", "VirtualLoop"]

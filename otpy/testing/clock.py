@@ -56,7 +56,7 @@ class MockClock:
         if start.utcoffset() is None:
             raise ValueError(f"start must know its time zone, got {start!r}")
         self.start = start
-        self._loop: _MockedLoop | None = None
+        self._loop: MockedLoop | None = None
 
     @classmethod
     def current(cls) -> MockClock:
@@ -66,7 +66,7 @@ class MockClock:
             RuntimeError: No loop runs, or it is not driven by a `MockClock`.
         """
         loop = asyncio.get_running_loop()
-        if not isinstance(loop, _MockedLoop):
+        if not isinstance(loop, MockedLoop):
             raise RuntimeError(f"the running loop has no mock clock: {loop!r}")
         return loop.clock
 
@@ -82,7 +82,7 @@ class MockClock:
         `pytest_asyncio_loop_factories`, and for anyio's pytest plugin and `anyio.run` as
         `("asyncio", {"loop_factory": clock.loop_factory})`.
         """
-        self._loop = _MockedLoop(self)
+        self._loop = MockedLoop(self)
         return self._loop
 
     def hold(self) -> AbstractContextManager[None]:
@@ -118,7 +118,7 @@ class MockClock:
         if not 0 <= seconds < math.inf:
             raise ValueError(f"seconds must be 0 or more, and finite, got {seconds!r}")
         loop = asyncio.get_running_loop()
-        if not isinstance(loop, _MockedLoop) or loop.clock is not self:
+        if not isinstance(loop, MockedLoop) or loop.clock is not self:
             raise RuntimeError("advance() works only inside a loop that this clock drives")
         await asyncio.sleep(seconds)
         await loop.until_idle()
@@ -154,8 +154,8 @@ class MockClock:
             _close(loop)
 
 
-class _MockedLoop(VirtualLoop):
-    """A virtual loop that takes the wall clock with it while it runs."""
+class MockedLoop(VirtualLoop):
+    """A virtual loop that takes the wall clock with it while it runs; made by `MockClock`."""
 
     _traveller: time_machine.Traveller
 
