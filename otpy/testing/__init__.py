@@ -1,8 +1,22 @@
-"""What a test of a supervision tree needs: a clock that never makes anybody wait."""
+"""What a test of a supervision tree needs: a clock that never makes anybody wait, and faults."""
 
 from __future__ import annotations
 
+from otpy.testing import faults
 from otpy.testing.clock import MockClock
+from otpy.testing.fault_plan import FaultPlan
+from otpy.testing.faults import Fault
+from otpy.testing.injection import FaultImpossible, Hit, Injected
 from otpy.testing.virtual_loop import Deadlock, VirtualLoop
 
-__all__ = ["Deadlock", "MockClock", "VirtualLoop"]
+__all__ = [
+    "Deadlock",
+    "Fault",
+    "FaultImpossible",
+    "FaultPlan",
+    "Hit",
+    "Injected",
+    "MockClock",
+    "VirtualLoop",
+    "faults",
+]
