@@ -316,6 +316,11 @@ class Process:
         """Resolved when it is asked to stop; None if nobody ever looked."""
         return self._asked
 
+    @property
+    def ending(self) -> bool:
+        """Whether it is being brought to an end."""
+        return self._ending is not None
+
     def cut(self) -> None:
         """From now on a cancellation of it means that its time was over."""
         if not isinstance(self._requested, Crashed):

@@ -8,6 +8,7 @@ from collections import deque
 from contextvars import copy_context
 from typing import TYPE_CHECKING, Any, TypeAlias, final
 
+from otpy._runtime.interpose import INTERPOSER
 from otpy.reports import ChildAbandoned, HookFailed, Report
 
 if TYPE_CHECKING:
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from otpy._core.protocol import Event
     from otpy._core.spec import DynamicSpec, SupervisorSpec
     from otpy._runtime.dynamic import DynamicSupervisor
+    from otpy._runtime.interpose import Interposer
     from otpy._runtime.process import Process
     from otpy._runtime.shell import Shell
     from otpy._runtime.supervisor import Supervisor
@@ -41,6 +43,7 @@ class Tree:
         task_class: What children's tasks are: `asyncio.Task`, or what a simulated loop puts in its
             place.
         abandoned: Children that refused to end, with what was left of each: "task" or "thread".
+        interposer: What a test kit put between its supervisors and their children; None normally.
     """
 
     __slots__ = (
@@ -50,6 +53,7 @@ class Tree:
         "abandoned",
         "context",
         "hooks",
+        "interposer",
         "loop",
         "make",
         "random",
@@ -72,6 +76,8 @@ class Tree:
         self._queue: deque[tuple[Shell, Event]] = deque()
         self._draining = False
         self._processes: dict[asyncio.Task[Any], Process] = {}
+        interpose = INTERPOSER.get(None)
+        self.interposer: Interposer | None = None if interpose is None else interpose(self)
 
     def post(self, shell: Shell, event: Event) -> None:
         """Hand `event` to the machine of `shell`, and go on until no event is left.

@@ -123,6 +123,16 @@ class MockClock:
         await asyncio.sleep(seconds)
         await loop.until_idle()
 
+    def jump(self, seconds: float) -> None:
+        """Let the wall clock, and nothing else, jump by `seconds`; negative is back.
+
+        Raises:
+            RuntimeError: The clock has no loop yet.
+        """
+        if self._loop is None:
+            raise RuntimeError("the clock drives no loop yet")
+        self._loop.jump(seconds)
+
     def run(self, coro: Coroutine[Any, Any, _T]) -> _T:
         """Run `coro` on a new loop of this clock, and close the loop; for use without pytest.
 
@@ -172,6 +182,9 @@ class MockedLoop(VirtualLoop):
             self._shown = 0
             self.time_moved()
             super().run_forever()
+
+    def jump(self, seconds: float) -> None:
+        self._traveller.shift(seconds)
 
     def time_moved(self) -> None:
         seconds, nanoseconds = divmod(self.time(), 1)
