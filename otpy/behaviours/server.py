@@ -136,6 +136,8 @@ class Server:
             served += 1
             if served % _BATCH == 0:  # messages to oneself would else keep the loop for ever
                 await asyncio.sleep(0)
+            if not self.process.alive:  # given up in a callback, which has ended after all
+                raise asyncio.CancelledError
             first, self._continue = self._continue, None
             message = first or await self.mailbox.take(self._timeout)
             if isinstance(message, Control):

@@ -27,15 +27,17 @@ class MockClock:
     Code under test sleeps, times out and backs off as usual and takes no time doing it:
     `asyncio.sleep`, `asyncio.timeout`, `loop.call_later` and their anyio counterparts follow the
     clock, and while the loop runs `time.time()`, `datetime.now()` and everything else that
-    time-machine moves show `start` plus `now`. `time.monotonic()` stays real.
+    time-machine moves show `start` plus `now`, plus what `jump()` added. `time.monotonic()` stays
+    real.
 
     The clock never jumps while something outside the loop is in flight: a call in a thread
     (`asyncio.to_thread`, `run_in_executor`, `anyio.to_thread`), a child process, or the body of a
     `hold()`. While there is such work the clock flows at real speed, so that a timeout around it
     fires when it should. When nothing is left that could wake any task, `Deadlock` is raised.
 
-    One clock drives one loop at a time; each new loop starts again at `start`. The wall clock
-    belongs to the whole process, so only one thread at a time may run a mocked loop.
+    Each new loop of a clock starts again at `start`, not paused. Of several open loops the running
+    one is meant, and outside all of them the latest. The wall clock belongs to the whole process,
+    so only one thread at a time may run a mocked loop.
 
     ```python
     clock = MockClock()
@@ -56,7 +58,7 @@ class MockClock:
         if start.utcoffset() is None:
             raise ValueError(f"start must know its time zone, got {start!r}")
         self.start = start
-        self._loop: MockedLoop | None = None
+        self._latest: MockedLoop | None = None
 
     @classmethod
     def current(cls) -> MockClock:
@@ -72,8 +74,9 @@ class MockClock:
 
     @property
     def now(self) -> float:
-        """Seconds since the clock's latest loop began; 0.0 before there is one."""
-        return 0.0 if self._loop is None else self._loop.time()
+        """Seconds since the clock's loop began; 0.0 before there is one."""
+        loop = self._running() or self._latest
+        return 0.0 if loop is None else loop.time()
 
     def loop_factory(self) -> asyncio.AbstractEventLoop:
         """Return a new event loop on this clock, at `now == 0`; the caller closes it.
@@ -82,8 +85,27 @@ class MockClock:
         `pytest_asyncio_loop_factories`, and for anyio's pytest plugin and `anyio.run` as
         `("asyncio", {"loop_factory": clock.loop_factory})`.
         """
-        self._loop = MockedLoop(self)
-        return self._loop
+        self._latest = MockedLoop(self)
+        return self._latest
+
+    def _running(self) -> MockedLoop | None:
+        try:
+            loop = asyncio.get_running_loop()
+        except RuntimeError:
+            return None
+        return loop if isinstance(loop, MockedLoop) and loop.clock is self else None
+
+    def _driven(self) -> MockedLoop:
+        loop = self._running() or self._latest
+        if loop is None:
+            raise RuntimeError("the clock drives no loop yet")
+        return loop
+
+    def _inside(self, what: str) -> MockedLoop:
+        loop = self._running()
+        if loop is None:
+            raise RuntimeError(f"{what} works only inside a loop that this clock drives")
+        return loop
 
     def hold(self) -> AbstractContextManager[None]:
         """Keep the clock from jumping: inside, it flows at real speed.
@@ -94,9 +116,52 @@ class MockClock:
         Raises:
             RuntimeError: The clock has no loop yet.
         """
-        if self._loop is None:
-            raise RuntimeError("the clock drives no loop yet")
-        return self._loop.hold()
+        return self._driven().hold()
+
+    @property
+    def paused(self) -> bool:
+        """Whether time stands until `advance()` or `step()` moves it."""
+        loop = self._running() or self._latest
+        return loop is not None and loop.paused
+
+    def pause(self) -> None:
+        """Let time stand: from now on only `advance()` and `step()` move it.
+
+        Threads, child processes and sockets are still waited for, without time passing. When they
+        cannot wake any task either, `Deadlock` is raised: a task that sleeps while nobody moves the
+        clock would sleep for ever. Lasts until `resume()`, or as long as the loop.
+
+        Raises:
+            RuntimeError: The clock has no loop yet.
+        """
+        self._driven().paused = True
+
+    def resume(self) -> None:
+        """Let time move by itself again; nothing happens if it does already.
+
+        Raises:
+            RuntimeError: The clock has no loop yet.
+        """
+        self._driven().paused = False
+
+    def jump(self, seconds: float) -> None:
+        """Set the wall clock forward or back by so much, and nothing else.
+
+        It is what an NTP correction does, somebody who sets the clock, or a computer that wakes up
+        from suspend. `time.time()`, `datetime.now()`, `uuid.uuid1()` and whatever else time-machine
+        moves show it from now on, until the loop is closed. `loop.time()`, anyio's clock, `now` and
+        every timer stay as they are and never go back, and so does the real `time.monotonic()`.
+
+        Args:
+            seconds: How far; negative sets it back.
+
+        Raises:
+            ValueError: `seconds` is infinite or not a number.
+            RuntimeError: The clock has no loop yet.
+        """
+        if not math.isfinite(seconds):
+            raise ValueError(f"seconds must be finite, got {seconds!r}")
+        self._driven().jump(seconds)
 
     async def advance(self, seconds: float) -> None:
         """Let `seconds` pass, and everything run that becomes due meanwhile, in order.
@@ -117,21 +182,31 @@ class MockClock:
         """
         if not 0 <= seconds < math.inf:
             raise ValueError(f"seconds must be 0 or more, and finite, got {seconds!r}")
-        loop = asyncio.get_running_loop()
-        if not isinstance(loop, MockedLoop) or loop.clock is not self:
-            raise RuntimeError("advance() works only inside a loop that this clock drives")
-        await asyncio.sleep(seconds)
-        await loop.until_idle()
+        loop = self._inside("advance()")
+        await loop.go_to(loop.time() + seconds)
 
-    def jump(self, seconds: float) -> None:
-        """Let the wall clock, and nothing else, jump by `seconds`; negative is back.
+    async def step(self) -> float | None:
+        """Go to the next timer, and let everything run that becomes due there.
+
+        First everything runs that is ready now, and no time passes for that. Of timers with the
+        same moment all fire. Threads and processes in flight are not waited for. Most useful on a
+        clock that is paused; on any other, time also moves by itself between two steps.
+
+        Cancelling leaves the clock wherever it has come to.
+
+        Returns:
+            The new `now`; None, without moving, if no timer is set.
 
         Raises:
-            RuntimeError: The clock has no loop yet.
+            RuntimeError: Called on a loop that this clock does not drive.
         """
-        if self._loop is None:
-            raise RuntimeError("the clock drives no loop yet")
-        self._loop.jump(seconds)
+        loop = self._inside("step()")
+        await loop.until_idle()
+        when = loop.next_timer()
+        if when == math.inf:
+            return None
+        await loop.go_to(when)
+        return when
 
     def run(self, coro: Coroutine[Any, Any, _T]) -> _T:
         """Run `coro` on a new loop of this clock, and close the loop; for use without pytest.
@@ -161,6 +236,7 @@ class MockClock:
         try:
             return loop.run_until_complete(coro)
         finally:
+            self.resume()  # whoever cleans up may have to sleep
             _close(loop)
 
 
@@ -172,7 +248,13 @@ class MockedLoop(VirtualLoop):
     def __init__(self, clock: MockClock) -> None:
         super().__init__()
         self.clock = clock
+        self._jumped = 0  # nanoseconds, like what is shown
         self._shown = 0
+
+    def jump(self, seconds: float) -> None:
+        self._jumped += round(seconds * _NANOSECONDS)
+        if self.is_running():
+            self.time_moved()
 
     def run_forever(self) -> None:
         # Not for as long as the loop is open: journeys nest, and two open loops need not be closed
@@ -183,12 +265,9 @@ class MockedLoop(VirtualLoop):
             self.time_moved()
             super().run_forever()
 
-    def jump(self, seconds: float) -> None:
-        self._traveller.shift(seconds)
-
     def time_moved(self) -> None:
         seconds, nanoseconds = divmod(self.time(), 1)
-        now = int(seconds) * _NANOSECONDS + round(nanoseconds * _NANOSECONDS)
+        now = self._jumped + int(seconds) * _NANOSECONDS + round(nanoseconds * _NANOSECONDS)
         seconds, nanoseconds = divmod(now - self._shown, _NANOSECONDS)
         # Two exact steps: as one float, a jump of months would be off by some nanoseconds.
         self._traveller.shift(seconds)

@@ -113,16 +113,6 @@ class SimulatedLoop(MockedLoop):
             raise NoProgress(f"still running after {horizon:g} s of virtual time")
         self.schedule.time_moved(self.time())
 
-    async def next_moment(self) -> None:
-        """Wait until the clock has moved to the next timer."""
-        waiter = self.create_future()
-        when = self._scheduled[0].when() if self._scheduled else math.inf
-        timer = self.call_at(when, waiter.set_result, None)
-        try:
-            await waiter
-        finally:
-            timer.cancel()
-
 
 def _number_of(scope: CancelScope) -> int:
     """Hash a scope by who has entered it: a cancelled one goes through a set of those inside."""
@@ -148,6 +138,6 @@ class SeededClock(MockClock):
 
     def loop_factory(self) -> SimulatedLoop:
         """Return a new simulated loop on this clock, at `now == 0`; the caller closes it."""
-        self._loop = loop = SimulatedLoop(self, self.seed)
+        self._latest = loop = SimulatedLoop(self, self.seed)
         self.schedule = loop.schedule
         return loop

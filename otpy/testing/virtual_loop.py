@@ -8,6 +8,8 @@ Each time the loop would block, it asks in this order:
    the loop knows nothing of are given `GRACE` real seconds to speak up before that.
 3. Otherwise nobody can wake the loop any more: `Deadlock`.
 
+While it is paused, the clock neither jumps nor flows, but for what `go_to()` asks for.
+
 Private names of others that this module stands on, all of them (`tests/testing/test_clock.py` holds
 each to its meaning on every Python version):
 
@@ -71,6 +73,11 @@ class Deadlock(OtpyError, RuntimeError):
         self.blocked = len(names)
         shown = ", ".join(names[:10]) + (", …" if self.blocked > 10 else "")  # noqa: PLR2004
         text = f"{self.blocked} tasks blocked for ever at {loop.time()} s: {shown}"
+        if loop.paused and loop.next_timer() < math.inf:
+            text += (
+                f"; the clock is paused, and the next timer is due at {loop.next_timer()} s:"
+                " advance(), step() or resume()"
+            )
         if suspects:
             text += (
                 f"; nothing came from {', '.join(suspects)} in {DOUBT} real seconds."
@@ -118,8 +125,17 @@ class _AskingSelector(selectors.DefaultSelector):
         return super().select(timeout)
 
 
+def _wake(waiter: asyncio.Future[None]) -> None:
+    if not waiter.done():
+        waiter.set_result(None)
+
+
 class VirtualLoop(asyncio.SelectorEventLoop):
-    """The loop behind `MockClock`; `time()` starts at 0.0 seconds."""
+    """The loop behind `MockClock`; `time()` starts at 0.0 seconds.
+
+    Attributes:
+        paused: Whether time stands unless `go_to()` moves it.
+    """
 
     _scheduled: list[asyncio.TimerHandle]
     _clock_resolution: float
@@ -131,6 +147,8 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         self._own_descriptors = set(self._asking.get_map())
         # The main thread is kept out: it may well feed a loop that runs in another thread.
         self._bystanders = {*threading.enumerate()} - {threading.main_thread()}
+        self.paused = False
+        self._goals: list[float] = []
         self._holds = 0
         self._calls_in_executors = 0
         self._executors: weakref.WeakSet[concurrent.futures.Executor] = weakref.WeakSet()
@@ -164,11 +182,29 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         finally:
             self._holds -= 1
 
+    def next_timer(self) -> float:
+        """Return when the next timer is due, in loop time; `math.inf` if none ever is."""
+        # Not only the head: between two turns of the loop a cancelled timer may still be there.
+        moments = (timer.when() for timer in self._scheduled if not timer.cancelled())
+        return min(moments, default=math.inf)
+
     async def until_idle(self) -> None:
         """Wait until nothing can run without the clock moving on; the clock stands meanwhile."""
         waiter: asyncio.Future[None] = self.create_future()
         self._idle_waiters.append(waiter)
         await waiter
+
+    async def go_to(self, when: float) -> None:
+        """Wait until it is `when`, in loop time, and nothing more can run then; paused or not."""
+        arrived: asyncio.Future[None] = self.create_future()
+        timer = self.call_at(when, _wake, arrived)
+        self._goals.append(when)
+        try:
+            await arrived
+        finally:
+            timer.cancel()
+            self._goals.remove(when)
+        await self.until_idle()
 
     def call_at(
         self,
@@ -198,13 +234,16 @@ class VirtualLoop(asyncio.SelectorEventLoop):
             return ready
         if self._idle_waiters:
             for waiter in self._idle_waiters:
-                if not waiter.done():
-                    waiter.set_result(None)
+                _wake(waiter)
             self._idle_waiters.clear()
             return []
         # Not the timeout that asyncio computed: it is rounded, and cut off at one day. An endless
-        # sleep is an infinite timer, which must never be jumped to.
-        next_timer = self._scheduled[0].when() if self._scheduled else math.inf
+        # sleep is an infinite timer, which must never be jumped to. No timer before a goal can be
+        # missed: the goal itself is one.
+        stands = self.paused and not self._goals
+        next_timer = self._scheduled[0].when() if self._scheduled and not stands else math.inf
+        if known and stands:
+            return self._asking.block(_LONGEST_BLOCK)
         if known:
             return self._flow(next_timer)
         if next_timer < math.inf:

@@ -258,7 +258,7 @@ class TestCallersOfTheDying:
             assert await ref.call(echo("again")) == "again"
 
     async def test_they_are_told_when_it_is_killed_or_given_up(self, clock: MockClock) -> None:
-        """GEN-15: also if a callback refuses to end."""
+        """GEN-15: also if a callback refuses to end; once it does, the server serves no more."""
         freed = asyncio.Event()
 
         async def stubborn(server: Script, caller: Caller[Any], state: Any) -> Any:
@@ -278,6 +278,7 @@ class TestCallersOfTheDying:
             assert isinstance(caught.value.reason, Abandoned)
             freed.set()
             await turns(5)
+            assert [task for task in asyncio.all_tasks() if task.get_name() == process.path] == []
 
     @pytest.mark.parametrize("terminates", [True, False])
     async def test_new_calls_to_the_dying_fail_at_once(

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import sys
 import time
 import uuid
 from contextlib import closing
 from datetime import UTC, datetime, timedelta, timezone
 
+import anyio
 import pytest
 
 from otpy.testing import MockClock, VirtualLoop
@@ -108,6 +110,55 @@ def test_a_bare_virtual_loop_leaves_it_alone() -> None:
         runner.run(asyncio.sleep(YEAR))
         assert runner.get_loop().time() == YEAR
         assert before <= time.time() < before + 60
+
+
+@pytest.mark.parametrize("seconds", [3600, -3600, 0.1, -YEAR])
+async def test_a_jump_moves_it_alone(clock: MockClock, seconds: float) -> None:
+    """`jump()` sets the wall clock forward or back, and no timer notices."""
+    loop = asyncio.get_running_loop()
+    real = time.monotonic()
+    fired: list[float] = []
+    loop.call_at(5, lambda: fired.append(loop.time()))
+    await asyncio.sleep(1)
+    before = time.time_ns()
+    clock.jump(seconds)
+    assert time.time_ns() - before == round(seconds * 1e9)
+    assert datetime.now(UTC) == clock.start + timedelta(seconds=1 + seconds)
+    assert clock.now == loop.time() == anyio.current_time() == 1
+    assert 0 <= time.monotonic() - real < 1
+    await clock.advance(10)
+    assert fired == [5]
+    assert datetime.now(UTC) == clock.start + timedelta(seconds=11 + seconds)
+
+
+def test_jumps_add_up_and_last_as_long_as_the_loop() -> None:
+    """A jump outlives the step of the loop it was made in, or was made between, and no new loop."""
+    clock = MockClock(datetime(2001, 6, 1, tzinfo=UTC))
+
+    async def jump(seconds: float) -> int:
+        clock.jump(seconds)
+        return await year_in(0)
+
+    with asyncio.Runner(loop_factory=clock.loop_factory) as runner:
+        assert runner.run(jump(YEAR)) == 2002
+        clock.jump(YEAR)
+        assert runner.run(year_in(0)) == 2003
+        assert runner.run(jump(-YEAR)) == 2002
+    assert clock.run(year_in(0)) == 2001
+
+
+@pytest.mark.parametrize("seconds", [math.inf, -math.inf, math.nan])
+async def test_a_jump_has_a_length(clock: MockClock, seconds: float) -> None:
+    """A jump to no moment is an error, and the wall clock stays."""
+    with pytest.raises(ValueError, match="must be finite"):
+        clock.jump(seconds)
+    assert datetime.now(UTC) == clock.start
+
+
+def test_a_jump_needs_a_loop() -> None:
+    """A clock that drives no loop yet shows no date that could be changed."""
+    with pytest.raises(RuntimeError, match="no loop"):
+        MockClock().jump(1)
 
 
 def test_the_start_may_be_in_any_zone() -> None:

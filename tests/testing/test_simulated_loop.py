@@ -187,22 +187,3 @@ def test_the_clock_stops_at_its_horizon() -> None:
 
     with pytest.raises(NoProgress, match="still running after 10 s"):
         SeededClock(1).run(main())
-
-
-def test_one_moment_after_the_other_can_be_looked_at() -> None:
-    """`next_moment` returns at the next timer, whoever's it is."""
-    seen: list[float] = []
-
-    async def main() -> None:
-        loop = asyncio.get_running_loop()
-        assert isinstance(loop, SimulatedLoop)
-        others = [asyncio.create_task(asyncio.sleep(seconds)) for seconds in (2, 5)]
-        await asyncio.sleep(0)
-        for _ in others:
-            await loop.next_moment()
-            seen.append(loop.time())
-        await asyncio.wait(others)
-
-    clock = SeededClock(1)
-    clock.run(main())
-    assert seen == [2, 5]
