@@ -7,8 +7,10 @@ from otpy.testing.clock import MockClock
 from otpy.testing.fault_plan import FaultPlan
 from otpy.testing.faults import Fault
 from otpy.testing.injection import FaultImpossible, Hit, Injected
+from otpy.testing.promises import PromiseBroken
 from otpy.testing.schedule import NoProgress
 from otpy.testing.simulated_loop import SeededClock
+from otpy.testing.simulation import Simulation, SimulationFailed, explore, simulate, survived
 from otpy.testing.virtual_loop import Deadlock, VirtualLoop
 
 __all__ = [
@@ -20,7 +22,13 @@ __all__ = [
     "Injected",
     "MockClock",
     "NoProgress",
+    "PromiseBroken",
     "SeededClock",
+    "Simulation",
+    "SimulationFailed",
     "VirtualLoop",
+    "explore",
     "faults",
+    "simulate",
+    "survived",
 ]

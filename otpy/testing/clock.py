@@ -252,11 +252,13 @@ class MockedLoop(VirtualLoop):
         self._shown = 0
 
     def jump(self, seconds: float) -> None:
+        """Move the wall clock alone by `seconds`."""
         self._jumped += round(seconds * _NANOSECONDS)
         if self.is_running():
             self.time_moved()
 
     def run_forever(self) -> None:
+        """Run until stopped, with the wall clock of the whole process taken over."""
         # Not for as long as the loop is open: journeys nest, and two open loops need not be closed
         # in the reverse order. Besides, pytest may time itself between two steps.
         with time_machine.travel(self.clock.start, tick=False) as traveller:
@@ -266,6 +268,7 @@ class MockedLoop(VirtualLoop):
             super().run_forever()
 
     def time_moved(self) -> None:
+        """Let the wall clock follow."""
         seconds, nanoseconds = divmod(self.time(), 1)
         now = self._jumped + int(seconds) * _NANOSECONDS + round(nanoseconds * _NANOSECONDS)
         seconds, nanoseconds = divmod(now - self._shown, _NANOSECONDS)

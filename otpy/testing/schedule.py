@@ -72,6 +72,7 @@ class SimulatedFuture(asyncio.Future[_T]):
     """
 
     __slots__ = ("number",)
+    number: int
 
     def __hash__(self) -> int:
         return self.number
@@ -177,7 +178,8 @@ class Schedule:
         self.record: list[Entry] = []
         self._names: Counter[str] = Counter()
         self._punctual: deque[tuple[int, asyncio.Handle, SimulatedTask[Any] | None]] = deque()
-        self._late: list[tuple[int, int, asyncio.Handle, SimulatedTask[Any]]] = []
+        # When it is due, its place (never the same, so that no handles are compared), it, its task.
+        self._late: list[tuple[int, int, Any, Any]] = []
         self._count = 0
         self._limit = MOST_TURNS
         self._wildness = 1 + self._draw("wildness") % len(_REACHES)
@@ -217,8 +219,11 @@ class Schedule:
         """
         if self._count > self._limit:
             self._limit = self._count + MOST_TURNS  # or the loop could not even be closed
-            raise NoProgress(f"{MOST_TURNS} callbacks, and the clock stood still: {self._busiest()}")
+            raise NoProgress(
+                f"{MOST_TURNS} callbacks, and the clock stood still: {self._busiest()}"
+            )
         late, punctual = self._late, self._punctual
+        task: SimulatedTask[Any] | None
         if late and not (punctual and punctual[0][0] <= late[0][0]):
             _, _, handle, task = heapq.heappop(late)
         else:

@@ -9,7 +9,7 @@ import random
 from collections.abc import Coroutine, Generator
 from contextlib import contextmanager
 from contextvars import Context
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from anyio._backends._asyncio import CancelScope
 
@@ -54,7 +54,7 @@ class SimulatedLoop(MockedLoop):
         collects, before, scope_hash = gc.isenabled(), random.getstate(), CancelScope.__hash__
         gc.disable()
         random.setstate(self._random_state)
-        CancelScope.__hash__ = _number_of  # type: ignore[method-assign]
+        CancelScope.__hash__ = _number_of  # type: ignore[assignment, method-assign]
         try:
             yield
         finally:
@@ -116,8 +116,8 @@ class SimulatedLoop(MockedLoop):
 
 def _number_of(scope: CancelScope) -> int:
     """Hash a scope by who has entered it: a cancelled one goes through a set of those inside."""
-    host = scope._host_task  # pyright: ignore[reportPrivateUsage]
-    return hash(host) if isinstance(host, SimulatedTask) else object.__hash__(scope)
+    host: object = cast("Any", scope)._host_task
+    return host.number if type(host) is SimulatedTask else object.__hash__(scope)
 
 
 class SeededClock(MockClock):

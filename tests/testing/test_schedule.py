@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
+from functools import partial
 from typing import Any
 
 import pytest
@@ -33,7 +34,7 @@ async def note(order: list[object], value: object, after: Awaitable[object]) -> 
 
 
 def test_private_names_mean_what_we_think() -> None:
-    """asyncio appends handles to `_ready`, and a task's steps are recognised by their callback."""
+    """Asyncio appends handles to `_ready`, and a task's steps are recognised by their callback."""
     loop = SeededClock(1).loop_factory()
     try:
         assert loop._ready is loop.schedule
@@ -69,7 +70,7 @@ def test_tasks_that_wait_for_one_event_go_on_in_any_order() -> None:
 
 
 def test_timers_of_the_same_moment_run_in_any_order() -> None:
-    """asyncio calls their order undefined."""
+    """Asyncio calls their order undefined."""
 
     async def program(order: list[object]) -> None:
         loop = asyncio.get_running_loop()
@@ -88,7 +89,8 @@ def test_a_task_can_be_late_by_many_turns() -> None:
 
         async def spin() -> None:
             nonlocal turns
-            for turns in range(100):
+            while turns < 100:
+                turns += 1
                 await asyncio.sleep(0)
 
         spinning = asyncio.create_task(spin())
@@ -109,10 +111,13 @@ def test_plain_callbacks_are_first_in_first_out() -> None:
     """`call_soon` keeps its documented order, also from several tasks and a done callback."""
 
     async def program(order: list[object]) -> None:
+        def write(value: int, _: asyncio.Future[None]) -> None:
+            order.append(value)
+
         loop = asyncio.get_running_loop()
-        future = loop.create_future()
+        future: asyncio.Future[None] = loop.create_future()
         for value in range(3):
-            future.add_done_callback(lambda _, value=value: order.append(value))
+            future.add_done_callback(partial(write, value))
             loop.call_soon(order.append, value + 10)
         future.set_result(None)
         loop.call_soon(order.append, 20)
@@ -180,10 +185,13 @@ def test_methods_of_a_task_are_plain_callbacks() -> None:
     """`call_soon(task.cancel)` is no step of the task, although it is bound to it."""
 
     async def program(order: list[object]) -> None:
+        def tell(_: asyncio.Task[None]) -> None:
+            order.append("told")
+
         loop = asyncio.get_running_loop()
         victim = asyncio.create_task(asyncio.sleep(9))
         await asyncio.sleep(1)
-        loop.call_soon(victim.add_done_callback, lambda _: order.append("told"))
+        loop.call_soon(victim.add_done_callback, tell)
         loop.call_soon(victim.cancel)
         loop.call_soon(order.append, "after")
         await asyncio.sleep(1)
@@ -195,8 +203,10 @@ def test_tasks_of_a_factory_keep_asyncios_order() -> None:
     """A task factory that the program has set is respected; its tasks are never late."""
 
     async def program(order: list[object]) -> None:
-        loop = asyncio.get_running_loop()
-        loop.set_task_factory(lambda loop, coro, **kwargs: asyncio.Task(coro, loop=loop, **kwargs))
+        def make(loop: asyncio.AbstractEventLoop, coro: Any, **kwargs: Any) -> asyncio.Task[Any]:
+            return asyncio.Task(coro, loop=loop, **kwargs)
+
+        asyncio.get_running_loop().set_task_factory(make)
         event = asyncio.Event()
         tasks = [asyncio.create_task(note(order, n, event.wait())) for n in range(3)]
         assert {type(task) for task in tasks} == {asyncio.Task}
@@ -213,5 +223,5 @@ def test_a_closed_loop_makes_no_task() -> None:
     loop.close()
     coro = asyncio.sleep(1)
     with pytest.raises(RuntimeError, match="closed"):
-        loop.create_task(coro)
+        _ = loop.create_task(coro)
     coro.close()

@@ -151,7 +151,7 @@ def test_a_program_without_progress_is_ended(monkeypatch: pytest.MonkeyPatch) ->
 
     async def spin() -> None:
         try:
-            while True:
+            while True:  # noqa: ASYNC110 - it is to make no progress
                 await asyncio.sleep(0)
         finally:
             cleaned.append("spin")
@@ -182,7 +182,7 @@ def test_the_clock_stops_at_its_horizon() -> None:
         loop = asyncio.get_running_loop()
         assert isinstance(loop, SimulatedLoop)
         loop.horizon = 10
-        while True:
+        while True:  # noqa: ASYNC110 - it is to go on for ever
             await asyncio.sleep(3)
 
     with pytest.raises(NoProgress, match="still running after 10 s"):
