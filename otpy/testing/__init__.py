@@ -10,7 +10,7 @@ from otpy.testing.injection import FaultImpossible, Hit, Injected
 from otpy.testing.promises import PromiseBroken
 from otpy.testing.schedule import NoProgress
 from otpy.testing.simulated_loop import SeededClock
-from otpy.testing.simulation import Simulation, SimulationFailed, explore, simulate, survived
+from otpy.testing.simulation import Simulation, SimulationFailed, explore, simulate
 from otpy.testing.virtual_loop import Deadlock, VirtualLoop
 
 __all__ = [
@@ -30,5 +30,4 @@ __all__ = [
     "explore",
     "faults",
     "simulate",
-    "survived",
 ]

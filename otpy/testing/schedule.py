@@ -223,6 +223,7 @@ class Schedule:
                 f"{MOST_TURNS} callbacks, and the clock stood still: {self._busiest()}"
             )
         late, punctual = self._late, self._punctual
+        handle: asyncio.Handle
         task: SimulatedTask[Any] | None
         if late and not (punctual and punctual[0][0] <= late[0][0]):
             _, _, handle, task = heapq.heappop(late)

@@ -81,7 +81,9 @@ def _seeds(function: pytest.Function, marker: pytest.Mark) -> list[int]:
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport]:
+def pytest_runtest_makereport(
+    item: pytest.Item,
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """Add the line that runs a failing seed again."""
     report = yield
     if report.failed and item.get_closest_marker(_NAME) is not None:

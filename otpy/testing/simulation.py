@@ -57,6 +57,10 @@ class Simulation:
         return lines_of(self.record)
 
 
+Check: TypeAlias = Callable[[Simulation], object]
+"""What must hold of a run, beside what every tree promises; it raises if it does not."""
+
+
 @final
 class SimulationFailed(OtpyError):
     """A simulation went wrong; the first line of the message is the call that shows it again.
@@ -81,23 +85,13 @@ class SimulationFailed(OtpyError):
         )
 
 
-def survived(simulation: Simulation) -> None:
-    """Check that the tree started and never gave up: what `simulate` checks by default.
-
-    Raises:
-        SupervisorFailed: It did give up, or did not start.
-    """
-    if simulation.failure is not None:
-        raise simulation.failure
-
-
 def simulate(
     tree: SupervisorSpec | DynamicSpec | Callable[[], Coroutine[Any, Any, object]],
     *,
     seed: int,
     faults: FaultPlan | None = None,
     until: Until | None = None,
-    check: Callable[[Simulation], object] = survived,
+    check: Check | None = None,
 ) -> Simulation:
     """Run a tree or a program in virtual time, its tasks in an order drawn from `seed`.
 
@@ -123,7 +117,8 @@ def simulate(
             function of its root. One that is awaitable is awaited, and may drive the tree and make
             demands. One that returns a bool is called whenever nothing can run without time
             passing, until it is true. A tree that ends by itself ends the run too.
-        check: Called with what happened, when all is over; it fails the run by raising.
+        check: Called with what happened, when all is over; it fails the run by raising. The default
+            demands that the tree started and never gave up.
 
     Returns:
         What happened.
@@ -157,7 +152,7 @@ def explore(
     seeds: Iterable[int] = range(1000),
     faults: Callable[[random.Random], FaultPlan] | None = None,
     until: Until | None = None,
-    check: Callable[[Simulation], object] = survived,
+    check: Check | None = None,
 ) -> SimulationFailed | None:
     """Simulate with one seed after the other until one fails.
 
@@ -190,10 +185,15 @@ def explore(
     return None
 
 
+def _survived(simulation: Simulation) -> None:
+    if simulation.failure is not None:
+        raise simulation.failure
+
+
 _Run: TypeAlias = Callable[[int, FaultPlan], tuple[Simulation, BaseException | None]]
 
 
-def _prepared(tree: object, until: Until | None, check: Callable[[Simulation], object]) -> _Run:
+def _prepared(tree: object, until: Until | None, check: Check | None) -> _Run:
     """Return what runs `tree` once, by a seed and a plan."""
     if isinstance(tree, SupervisorSpec | DynamicSpec):
         limit = 60.0 if until is None else until
@@ -210,7 +210,7 @@ def _prepared(tree: object, until: Until | None, check: Callable[[Simulation], o
 
 def _run(
     program: Callable[[Story], Coroutine[Any, Any, object]],
-    check: Callable[[Simulation], object],
+    check: Check | None,
     seed: int,
     plan: FaultPlan,
 ) -> tuple[Simulation, BaseException | None]:
@@ -243,7 +243,7 @@ def _run(
     )
     if error is None:
         try:
-            check(simulation)
+            (check or _survived)(simulation)
         except (KeyboardInterrupt, SystemExit):
             raise
         except BaseException as raised:  # noqa: BLE001 - as above
@@ -251,15 +251,13 @@ def _run(
     return simulation, error
 
 
-def _line(
-    simulation: Simulation, until: Until | None, check: Callable[[Simulation], object]
-) -> str:
+def _line(simulation: Simulation, until: Until | None, check: Check | None) -> str:
     shown = [f"seed={simulation.seed}"]
     if simulation.faults.faults:
         shown.append(f"faults=FaultPlan([{', '.join(map(repr, simulation.faults.faults))}])")
     if until is not None:
         shown.append(f"until={_name(until)}")
-    if check is not survived:
+    if check is not None:
         shown.append(f"check={_name(check)}")
     return f"simulate(tree, {', '.join(shown)})"
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 from itertools import pairwise
+from typing import Any, cast
 
 import pytest
 
@@ -33,10 +34,10 @@ def tree(intensity: int = 3) -> SupervisorSpec:
     return SupervisorSpec("app", [ChildSpec("a", steady), below], intensity=intensity)
 
 
-def failure_of(*args: object, **kwargs: object) -> SimulationFailed:
+def failure_of(*args: Any, **kwargs: Any) -> SimulationFailed:
     """Simulate, and return how it failed."""
     with pytest.raises(SimulationFailed) as caught:
-        simulate(*args, **kwargs)  # type: ignore[arg-type] # pyright: ignore
+        simulate(*args, **kwargs)
     return caught.value
 
 
@@ -117,7 +118,7 @@ def test_a_check_sees_what_happened_and_may_object() -> None:
 def test_a_wrong_argument_is_named() -> None:
     """What cannot work is refused before anything runs."""
     with pytest.raises(InvalidSpec, match="tree is 5, wanted"):
-        simulate(5, seed=1)  # type: ignore[arg-type] # pyright: ignore
+        simulate(cast("Any", 5), seed=1)
     with pytest.raises(InvalidSpec, match="until is -1"):
         simulate(tree(), seed=1, until=-1)
     with pytest.raises(InvalidSpec, match="a program says itself"):
@@ -144,9 +145,9 @@ async def explodes() -> None:
     ("child", "told"),
     [(leaks, r"tasks are left .* app/x\.1"), (explodes, "nobody heard of an error")],
 )
-def test_a_broken_promise_fails_the_run(child: object, told: str) -> None:
+def test_a_broken_promise_fails_the_run(child: Any, told: str) -> None:
     """Nothing may be left over, and no error be lost."""
-    spec = SupervisorSpec("app", [ChildSpec("x", child)])  # type: ignore[arg-type] # pyright: ignore
+    spec = SupervisorSpec("app", [ChildSpec("x", child)])
     failure = failure_of(spec, seed=1)
     assert isinstance(failure.__cause__, PromiseBroken)
     with pytest.raises(PromiseBroken, match=told):
@@ -177,11 +178,14 @@ def test_a_tree_that_waits_for_ever_is_ended() -> None:
     async def still() -> None:
         await asyncio.Event().wait()
 
-    def app(start: object) -> SupervisorSpec:
-        return SupervisorSpec("app", [ChildSpec("x", start)])  # type: ignore[arg-type] # pyright: ignore
+    def app(start: Any) -> SupervisorSpec:
+        return SupervisorSpec("app", [ChildSpec("x", start)])
+
+    def never_true(_: object) -> bool:
+        return False
 
     assert isinstance(failure_of(app(never), seed=1).__cause__, NoProgress)
-    assert isinstance(failure_of(app(still), seed=1, until=lambda _: False).__cause__, NoProgress)
+    assert isinstance(failure_of(app(still), seed=1, until=never_true).__cause__, NoProgress)
     blocked = failure_of(asyncio.Event().wait, seed=1)
     assert isinstance(blocked.__cause__, Deadlock)
 

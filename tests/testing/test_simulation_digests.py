@@ -29,7 +29,7 @@ def supervised() -> Simulation:
     """Simulate crashes, restarts with jitter and groups."""
     group = [ChildSpec("flaky", flaky), ChildSpec("steady", steady)]
     backoff = Backoff.exponential(0.5, jitter=0.5)
-    children = [
+    children: list[ChildSpec | SupervisorSpec] = [
         ChildSpec("jittery", flaky, backoff=backoff),
         SupervisorSpec("all", group, strategy=Strategy.ONE_FOR_ALL, intensity=9),
         ChildSpec("last", steady),
