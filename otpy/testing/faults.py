@@ -205,6 +205,7 @@ def return_early(
     """Let a child return from an await, as if it had nothing more to do.
 
     Its code is unwound by a cancellation, so that its own clean-up runs, and then it returns None.
+    A `GenServer` stops with `Normal` when it has served what came before.
 
     Args:
         path: Which child.

@@ -15,7 +15,9 @@ from collections.abc import Generator
 from contextvars import copy_context
 from typing import TYPE_CHECKING, Any, cast, final
 
+from otpy._core.reason import Normal
 from otpy.behaviours.server import Server
+from otpy.behaviours.task import work
 from otpy.testing.child_processes import Kill
 from otpy.testing.faulty_server import FaultyCallbacks
 from otpy.testing.planned_error import fresh
@@ -96,6 +98,8 @@ class FaultyLife(Generator[Any, Any, None]):
                 raise
             if self._unwound_by is not None:
                 raise self._unwound_by from None
+            if self._body is work and (done := args[-1]) is not None:
+                done.append(None)  # it is the task's function that returned, to its owner
         except BaseException:
             await self._end()
             raise
@@ -227,6 +231,10 @@ class FaultyLife(Generator[Any, Any, None]):
         if fault.kind == "cancel":
             armed.hit(self._process)
             self._task.cancel()
+            return True
+        if fault.kind == "return_early" and self._process.behaviour is not None:
+            armed.hit(self._process)
+            self._process.behaviour.stop(Normal())
             return True
         group = None if error is None else group_awaited(self._own)
         if group is not None and isinstance(error, Exception):

@@ -163,7 +163,6 @@ class Injected:
         """Plan the jumps of the clock, when the first tree is started."""
         if self._jumps_set:
             return
-        self._jumps_set = True
         for number, fault in enumerate(self._faults):
             if fault.kind == "clock_jump":
                 try:
@@ -173,6 +172,7 @@ class Injected:
                     raise FaultImpossible(msg) from error
                 timer = tree.call_later(fault.after or 0.0, self._jump, number, clock)
                 self.finally_do(timer.cancel)
+        self._jumps_set = True
 
     def _jump(self, number: int, clock: MockClock) -> None:
         fault = self._faults[number]
@@ -182,7 +182,7 @@ class Injected:
     def processes(self, loop: asyncio.AbstractEventLoop) -> ChildProcesses:
         """Return the account of the operating system's processes that are started on `loop`."""
         if loop not in self._processes:
-            self._processes[loop] = ChildProcesses(loop)
+            self._processes[loop] = ChildProcesses.of(loop)
             self.finally_do(self._processes[loop].forget)
         return self._processes[loop]
 

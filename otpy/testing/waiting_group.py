@@ -11,19 +11,19 @@ from typing import Any, TypeAlias
 
 from anyio.abc import TaskGroup
 
+from otpy._runtime.stack import frames_of
+
 Group: TypeAlias = asyncio.TaskGroup | TaskGroup
 
 
 def group_awaited(own: object) -> Group | None:
     """Return the innermost task group that the suspended coroutine `own` waits for the end of."""
     found: Group | None = None
-    while own is not None:
-        frame = getattr(own, "cr_frame", None)
-        if frame is not None and frame.f_code.co_name == "__aexit__":
+    for frame in frames_of(own):
+        if frame.f_code.co_name == "__aexit__":
             group = frame.f_locals.get("self")
             if isinstance(group, Group):
                 found = group
-        own = getattr(own, "cr_await", None) or getattr(own, "gi_yieldfrom", None)
     return found
 
 
