@@ -13,10 +13,12 @@ from otpy._core.checks import is_number, refuse
 from otpy._core.spec import DynamicSpec, SupervisorSpec
 from otpy.errors import OtpyError, SupervisorFailed
 from otpy.testing.fault_plan import FaultPlan
+from otpy.testing.schedule import NoProgress
 from otpy.testing.shrinking import shrunk
 from otpy.testing.simulated_loop import SeededClock
 from otpy.testing.simulated_tree import Story, Until, live
 from otpy.testing.trace import lines_of
+from otpy.testing.virtual_loop import Deadlock
 
 if TYPE_CHECKING:
     from otpy.reports import Report
@@ -231,7 +233,9 @@ def _run(
     except (KeyboardInterrupt, SystemExit):
         raise
     except BaseException as raised:  # noqa: BLE001 - a test framework's failures are no Exception
-        error = raised
+        # Of a program that got stuck, its loop also says that it could not be closed.
+        stuck = isinstance(raised.__context__, NoProgress | Deadlock)
+        error = raised.__context__ if stuck else raised
     time, record = story.end
     simulation = Simulation(
         seed=seed,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+from contextlib import suppress
 from itertools import pairwise
 from typing import Any, cast
 
@@ -167,6 +168,17 @@ def test_giving_up_fails_the_run() -> None:
     assert isinstance(failure.__cause__, otpy.SupervisorFailed)
     calm = simulate(tree(intensity=0), seed=1, faults=plan, check=lambda _: None)
     assert calm.failure is not None
+
+
+def test_who_refuses_to_end_does_not_hide_why_it_was_told_to() -> None:
+    """A program that got stuck is reported as stuck, even if it cannot be ended either."""
+
+    async def deaf() -> None:
+        while True:
+            with suppress(asyncio.CancelledError):
+                await asyncio.Event().wait()
+
+    assert isinstance(failure_of(deaf, seed=1).__cause__, Deadlock)
 
 
 def test_a_tree_that_waits_for_ever_is_ended() -> None:
