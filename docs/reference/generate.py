@@ -29,6 +29,7 @@ All durations are seconds.
 HANDED_OUT = {
     *("Supervisor", "DynamicSupervisor", "Process", "TreeSnapshot", "ChildInfo", "Counts"),
     *("Monitor", "ExitSignals", "Caller", "Registry", "Task", "StartTree"),
+    *("Fault", "Hit", "Injected"),
 }
 # Public only because the runtime's own modules call them.
 INTERNAL = {
@@ -38,6 +39,7 @@ INTERNAL = {
     },
     "Question": {"answer", "fail"},
     "ExitSignals": {"deliver", "discard"},
+    "Injected": {"arm", "finally_do", "note", "processes", "set_jumps"},
     "Monitor": {"notify"},
     "SupervisorHandle": {"process_of", "snapshot_as"},
 }
@@ -73,7 +75,8 @@ def _entry(name: str, value: object) -> str:
     if name in VALUES:
         return f"\n### {name}\n\n{VALUES[name]}\n"
     lines = [f"\n### {name}\n"]
-    if not (inspect.isclass(value) and issubclass(value, Enum)) and name not in HANDED_OUT:
+    is_called = not inspect.ismodule(value) and name not in HANDED_OUT
+    if is_called and not (inspect.isclass(value) and issubclass(value, Enum)):
         lines.append(f"\n```text\n{_signature(name, value)}\n```\n")
     lines.append(f"\n{_summary(value)}\n")
     members = list(_members(value))
@@ -83,7 +86,12 @@ def _entry(name: str, value: object) -> str:
 
 
 def _members(value: object) -> Iterator[str]:
-    """Yield one line per member of an enum, or per public method and property of a class."""
+    """Yield one line per enum member, function of a module, or public method and property."""
+    if inspect.ismodule(value):
+        for name, function in inspect.getmembers(value, inspect.isfunction):
+            if function.__module__ == value.__name__ and not name.startswith("_"):
+                yield f"`{_signature(name, function)}`: {_summary(function)}"
+        return
     if not inspect.isclass(value):
         return
     if issubclass(value, Enum):

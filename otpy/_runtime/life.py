@@ -58,16 +58,20 @@ def takes_status(start: Callable[..., Any]) -> bool:
 
 def life_of(process: Process, spec: ChildSpec) -> tuple[Coroutine[Any, Any, None], bool]:
     """Return one life of the child, not yet begun, and whether it is ready as soon as it exists."""
-    start = spec.start
+    start, args, kwargs, at_once = spec.start, spec.args, spec.kwargs, False
     hook = getattr(start, "__otpy_life__", None)
     if hook is not None:
-        return _guarded(hook(process), spec.args, spec.kwargs), False
-    if takes_status(start):
-        kwargs = {**spec.kwargs, "task_status": _TaskStatus(process)}
-        return _guarded(start, spec.args, kwargs), False
-    if inspect.iscoroutinefunction(start):
-        return _guarded(start, spec.args, spec.kwargs), True
-    return _guarded(_made, (process, spec), {}), False
+        start = hook(process)
+    elif takes_status(start):
+        kwargs = {**kwargs, "task_status": _TaskStatus(process)}
+    elif inspect.iscoroutinefunction(start):
+        at_once = True
+    else:
+        start, args, kwargs = _made, (process, spec), {}
+    interposer = process.parent.tree.interposer
+    if interposer is not None:
+        start = interposer.around(process, start)
+    return _guarded(start, args, kwargs), at_once
 
 
 async def _guarded(

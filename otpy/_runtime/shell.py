@@ -166,7 +166,7 @@ class Shell:
         context.run(CURRENT.set, process)
         life, at_once = life_of(process, spec)
         # Not by the loop's task factory: an eager one would run the child inside its supervisor.
-        task = asyncio.Task(life, loop=tree.loop, name=process.path, context=context)
+        task = tree.task_class(life, loop=tree.loop, name=process.path, context=context)
         process.run(task)
         tree.adopt(task, process)
         if at_once:

@@ -27,17 +27,19 @@ def stack_of(task: asyncio.Task[Any]) -> tuple[str, ...]:
 
     `Task.get_stack` stops at the first coroutine; this follows what each coroutine awaits.
     """
-    lines: list[str] = []
-    awaited: Any = task.get_coro()
+    return tuple(map(_line, frames_of(task.get_coro())))
+
+
+def frames_of(awaited: Any) -> Iterator[FrameType]:
+    """Yield the frames in which the coroutine `awaited` is suspended, outermost call first."""
     while awaited is not None:
         frame = _first(awaited, "cr_frame", "gi_frame", "ag_frame")
         if frame is not None:
-            lines.append(_line(frame))
+            yield frame
         deeper = _first(awaited, "cr_await", "gi_yieldfrom", "ag_await")
         if deeper is None and frame is None:  # the step of an async generator hides its generator
             deeper = next((o for o in gc.get_referents(awaited) if isasyncgen(o)), None)
         awaited = deeper
-    return tuple(lines)
 
 
 def _first(thing: object, *names: str) -> Any:

@@ -124,8 +124,10 @@ class Ending:
             process.asked.set_result(None)
 
     def _cancel(self) -> None:
-        if self._process.task is not None:
-            self._process.task.cancel()
+        process = self._process
+        interposer = process.parent.tree.interposer
+        if process.task is not None and (interposer is None or interposer.lets_cancel(process)):
+            process.task.cancel()
 
     def _cut(self) -> None:
         self._process.cut()

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 from collections import deque
 from contextvars import copy_context
 from typing import TYPE_CHECKING, Any, TypeAlias, final
 
+from otpy._runtime.interpose import INTERPOSER
 from otpy._runtime.waiters import release, wait_among
 from otpy.reports import ChildAbandoned, HookFailed, Report
 
 if TYPE_CHECKING:
-    import asyncio
     from collections.abc import Callable, Iterable
 
     from otpy._core.protocol import Event
     from otpy._core.spec import DynamicSpec, SupervisorSpec
     from otpy._runtime.dynamic import DynamicSupervisor
+    from otpy._runtime.interpose import Interposer
     from otpy._runtime.process import Process
     from otpy._runtime.shell import Shell
     from otpy._runtime.supervisor import Supervisor
@@ -39,7 +41,10 @@ class Tree:
         root: The supervisor at the top, as soon as there is one.
         make: Makes the supervisors of the tree from their specs.
         hooks: Who gets the reports, in order of subscription.
+        task_class: What children's tasks are: `asyncio.Task`, or what a simulated loop puts in its
+            place.
         abandoned: Children that refused to end, with what was left of each: "task" or "thread".
+        interposer: What a test kit put between its supervisors and their children; None normally.
     """
 
     __slots__ = (
@@ -50,10 +55,12 @@ class Tree:
         "abandoned",
         "context",
         "hooks",
+        "interposer",
         "loop",
         "make",
         "random",
         "root",
+        "task_class",
     )
 
     def __init__(
@@ -63,6 +70,7 @@ class Tree:
         self.loop = loop
         self.make = make
         self.root: AnySupervisor | None = None
+        self.task_class: type[asyncio.Task[Any]] = getattr(loop, "task_class", asyncio.Task)
         self.context = copy_context()
         self.hooks = list(hooks)
         self.abandoned: dict[Process, str] = {}
@@ -71,6 +79,8 @@ class Tree:
         self._draining = False
         self._waiters: list[asyncio.Future[None]] = []
         self._processes: dict[asyncio.Task[Any], Process] = {}
+        interpose = INTERPOSER.get(None)
+        self.interposer: Interposer | None = None if interpose is None else interpose(self)
 
     def post(self, shell: Shell, event: Event) -> None:
         """Hand `event` to the machine of `shell`, and go on until no event is left.

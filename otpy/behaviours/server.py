@@ -30,20 +30,21 @@ class Server:
     Attributes:
         process: The process it lives in.
         mailbox: Its messages.
+        make: Returns its callbacks; called once, in its task.
         ending: Why it has ended or is about to; None while it takes requests.
         state: The state that the next callback gets; meaningless before `init` has returned.
     """
 
-    __slots__ = ("_callbacks", "_continue", "_make", "_pending", "_timeout", "ending", "mailbox",
+    __slots__ = ("_callbacks", "_continue", "_pending", "_timeout", "ending", "mailbox", "make",
                  "process", "state")  # fmt: skip
 
     def __init__(self, process: Process, make: Callable[[], GenServer[Any, Any, Any]]) -> None:
-        """Prepare the life of `process`; `make` returns its callbacks, and runs in its task."""
+        """Prepare the life of `process`."""
         self.process = process
         self.mailbox = Mailbox(process.parent.tree.loop)
         self.ending: ExitReason | None = None
         self.state: Any = None
-        self._make = make
+        self.make = make
         self._callbacks: GenServer[Any, Any, Any]
         self._continue: Continue | None = None
         self._timeout: float | None = None
@@ -120,7 +121,7 @@ class Server:
 
     async def live(self, *args: Any, **kwargs: Any) -> None:
         """Be the body of the process' task: init, serve, terminate."""
-        self._callbacks = self._make()
+        self._callbacks = self.make()
         result: Any = self._callbacks.init(*args, **kwargs)
         if inspect.isawaitable(result):
             result = await result

@@ -1,7 +1,8 @@
 """What a test of a supervision tree needs.
 
-A clock that never makes anybody wait, and assertions in the words of the domain. The pytest
-plugin `otpy.testing.plugin` adds the fixtures `mock_clock` and `supervisor_tree`.
+A clock that never makes anybody wait, faults, simulation, and assertions in the words of the
+domain. The pytest plugin `otpy.testing.plugin` adds the fixtures `mock_clock` and
+`supervisor_tree`.
 """
 
 from __future__ import annotations
@@ -10,44 +11,79 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from otpy.testing import faults
     from otpy.testing.clock import MockClock
     from otpy.testing.drawing import assert_tree
+    from otpy.testing.fault_plan import FaultPlan
+    from otpy.testing.faults import Fault
+    from otpy.testing.injection import FaultImpossible, Hit, Injected
+    from otpy.testing.promises import PromiseBroken
     from otpy.testing.recording import Recording, assert_reports
     from otpy.testing.restarted import assert_restarted
+    from otpy.testing.schedule import NoProgress
     from otpy.testing.settled import NotSettled, settled
+    from otpy.testing.simulated_loop import SeededClock
+    from otpy.testing.simulation import Simulation, SimulationFailed, explore, simulate
     from otpy.testing.trees import StartTree
     from otpy.testing.virtual_loop import Deadlock, VirtualLoop
 
 __all__ = [
     "Deadlock",
+    "Fault",
+    "FaultImpossible",
+    "FaultPlan",
+    "Hit",
+    "Injected",
     "MockClock",
+    "NoProgress",
     "NotSettled",
+    "PromiseBroken",
     "Recording",
+    "SeededClock",
+    "Simulation",
+    "SimulationFailed",
     "StartTree",
     "VirtualLoop",
     "assert_reports",
     "assert_restarted",
     "assert_tree",
+    "explore",
+    "faults",
     "settled",
+    "simulate",
 ]
 
 _HOMES = {
     "Deadlock": "virtual_loop",
+    "Fault": "faults",
+    "FaultImpossible": "injection",
+    "FaultPlan": "fault_plan",
+    "Hit": "injection",
+    "Injected": "injection",
     "MockClock": "clock",
+    "NoProgress": "schedule",
     "NotSettled": "settled",
+    "PromiseBroken": "promises",
     "Recording": "recording",
+    "SeededClock": "simulated_loop",
+    "Simulation": "simulation",
+    "SimulationFailed": "simulation",
     "StartTree": "trees",
     "VirtualLoop": "virtual_loop",
     "assert_reports": "recording",
     "assert_restarted": "restarted",
     "assert_tree": "drawing",
+    "explore": "simulation",
     "settled": "settled",
+    "simulate": "simulation",
 }
 
 
 # Late, because pytest loads our plugin, and this package with it, in every project that has otpy
 # installed: also where the extra `test`, and with it time-machine, is not.
 def __getattr__(name: str) -> object:
+    if name == "faults":
+        return importlib.import_module(f"{__name__}.faults")
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)

@@ -58,7 +58,7 @@ class MockClock:
         if start.utcoffset() is None:
             raise ValueError(f"start must know its time zone, got {start!r}")
         self.start = start
-        self._latest: _MockedLoop | None = None
+        self._latest: MockedLoop | None = None
 
     @classmethod
     def current(cls) -> MockClock:
@@ -68,7 +68,7 @@ class MockClock:
             RuntimeError: No loop runs, or it is not driven by a `MockClock`.
         """
         loop = asyncio.get_running_loop()
-        if not isinstance(loop, _MockedLoop):
+        if not isinstance(loop, MockedLoop):
             raise RuntimeError(f"the running loop has no mock clock: {loop!r}")
         return loop.clock
 
@@ -85,23 +85,23 @@ class MockClock:
         `pytest_asyncio_loop_factories`, and for anyio's pytest plugin and `anyio.run` as
         `("asyncio", {"loop_factory": clock.loop_factory})`.
         """
-        self._latest = _MockedLoop(self)
+        self._latest = MockedLoop(self)
         return self._latest
 
-    def _running(self) -> _MockedLoop | None:
+    def _running(self) -> MockedLoop | None:
         try:
             loop = asyncio.get_running_loop()
         except RuntimeError:
             return None
-        return loop if isinstance(loop, _MockedLoop) and loop.clock is self else None
+        return loop if isinstance(loop, MockedLoop) and loop.clock is self else None
 
-    def _driven(self) -> _MockedLoop:
+    def _driven(self) -> MockedLoop:
         loop = self._running() or self._latest
         if loop is None:
             raise RuntimeError("the clock drives no loop yet")
         return loop
 
-    def _inside(self, what: str) -> _MockedLoop:
+    def _inside(self, what: str) -> MockedLoop:
         loop = self._running()
         if loop is None:
             raise RuntimeError(f"{what} works only inside a loop that this clock drives")
@@ -240,8 +240,8 @@ class MockClock:
             _close(loop)
 
 
-class _MockedLoop(VirtualLoop):
-    """A virtual loop that takes the wall clock with it while it runs."""
+class MockedLoop(VirtualLoop):
+    """A virtual loop that takes the wall clock with it while it runs; made by `MockClock`."""
 
     _traveller: time_machine.Traveller
 
@@ -252,11 +252,13 @@ class _MockedLoop(VirtualLoop):
         self._shown = 0
 
     def jump(self, seconds: float) -> None:
+        """Move the wall clock alone by `seconds`."""
         self._jumped += round(seconds * _NANOSECONDS)
         if self.is_running():
             self.time_moved()
 
     def run_forever(self) -> None:
+        """Run until stopped, with the wall clock of the whole process taken over."""
         # Not for as long as the loop is open: journeys nest, and two open loops need not be closed
         # in the reverse order. Besides, pytest may time itself between two steps.
         with time_machine.travel(self.clock.start, tick=False) as traveller:
@@ -266,6 +268,7 @@ class _MockedLoop(VirtualLoop):
             super().run_forever()
 
     def time_moved(self) -> None:
+        """Let the wall clock follow."""
         seconds, nanoseconds = divmod(self.time(), 1)
         now = self._jumped + int(seconds) * _NANOSECONDS + round(nanoseconds * _NANOSECONDS)
         seconds, nanoseconds = divmod(now - self._shown, _NANOSECONDS)

@@ -92,7 +92,6 @@ class _Timer(asyncio.TimerHandle):
     Equal deadlines are the rule in virtual time, and a heap alone returns equals in any order.
     """
 
-    _count = itertools.count()
     _scheduled: bool
 
     def __init__(
@@ -100,12 +99,12 @@ class _Timer(asyncio.TimerHandle):
         when: float,
         callback: Callable[..., object],
         args: tuple[object, ...],
-        loop: asyncio.AbstractEventLoop,
+        loop: VirtualLoop,
         context: Context | None,
     ) -> None:
         super().__init__(when, callback, args, loop, context)
         self._scheduled = True
-        self._rank = (when, next(self._count))
+        self._rank = (when, loop.place_among_equals())
 
     def __lt__(self, other: asyncio.TimerHandle) -> bool:
         return self._rank < other._rank if isinstance(other, _Timer) else super().__lt__(other)
@@ -157,6 +156,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         self._pools_closed = False
         self._children: list[asyncio.SubprocessTransport] = []
         self._idle_waiters: list[asyncio.Future[None]] = []
+        self._timers_set = itertools.count()
         self._now = 0.0
         self._clock_resolution = math.ulp(0.0)
 
@@ -168,6 +168,10 @@ class VirtualLoop(asyncio.SelectorEventLoop):
 
     def time_moved(self) -> None:
         """Do nothing; a subclass may follow the clock here. Called after each move."""
+
+    def place_among_equals(self) -> int:
+        """Return the place of a new timer among those that are due at the same moment."""
+        return next(self._timers_set)
 
     @contextmanager
     def hold(self) -> Generator[None]:

@@ -1,0 +1,114 @@
+"""The operating system's processes that children have started."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Final, final
+
+from otpy._runtime.current import CURRENT
+
+if TYPE_CHECKING:
+    import asyncio
+    from collections.abc import Callable
+
+    from otpy._runtime.process import Process
+    from otpy.testing.injection import Armed
+
+_STARTERS: Final = ("subprocess_exec", "subprocess_shell")
+
+
+@final
+class ChildProcesses:
+    """Knows who started which process through one event loop.
+
+    asyncio and anyio start all of theirs through two methods of the loop, which are covered while
+    somebody needs to know. `subprocess.Popen` goes other ways, and is not seen.
+    """
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Begin to watch `loop`; for `of`."""
+        self._loop = loop
+        self._users = 0
+        self._started: dict[Process, list[asyncio.SubprocessTransport]] = {}
+        self._told: dict[Process, list[Callable[[], object]]] = {}
+        self._exec, self._shell = loop.subprocess_exec, loop.subprocess_shell
+        self._covered = {name: vars(loop).get(name) for name in _STARTERS}
+        for name in _STARTERS:
+            setattr(loop, name, getattr(self, name))
+
+    @classmethod
+    def of(cls, loop: asyncio.AbstractEventLoop) -> ChildProcesses:
+        """Return the one that watches `loop`; each caller calls `forget` when it is done."""
+        found = getattr(vars(loop).get("subprocess_exec"), "__self__", None)
+        watcher = found if isinstance(found, ChildProcesses) else cls(loop)
+        watcher._users += 1
+        return watcher
+
+    def forget(self) -> None:
+        """Watch no more, once all that needed to know have said so."""
+        self._users -= 1
+        if self._users:
+            return
+        for name, covered in self._covered.items():
+            if covered is None:
+                delattr(self._loop, name)
+            else:
+                setattr(self._loop, name, covered)
+
+    async def subprocess_exec(self, *args: Any, **kwargs: Any) -> Any:
+        """Start a program as the loop does, and note whose it is."""
+        return self._noted(await self._exec(*args, **kwargs))
+
+    async def subprocess_shell(self, *args: Any, **kwargs: Any) -> Any:
+        """Start a shell command as the loop does, and note whose it is."""
+        return self._noted(await self._shell(*args, **kwargs))
+
+    def _noted(self, pair: tuple[asyncio.SubprocessTransport, Any]) -> Any:
+        owner = CURRENT.get(None)
+        if owner is not None and owner in self._told:
+            self._started.setdefault(owner, []).append(pair[0])
+            for told in self._told[owner]:
+                told()
+        return pair
+
+    def tell(self, process: Process, started: Callable[[], object]) -> None:
+        """Call `started` after each start of a process by `process`, until that has ended."""
+        self._told.setdefault(process, []).append(started)
+        process.on_exit(self._ended)
+
+    def _ended(self, process: Process, _reason: object) -> None:
+        self._told.pop(process, None)
+        self._started.pop(process, None)
+
+    def kill(self, process: Process) -> bool:
+        """Kill what `process` has started and still runs; whether there was any."""
+        found = False
+        for transport in self._started.get(process, ()):
+            if transport.get_returncode() is None:
+                with suppress(ProcessLookupError):
+                    transport.kill()
+                    found = True
+        return found
+
+
+@final
+class Kill:
+    """One planned kill of what one process has started."""
+
+    def __init__(self, armed: Armed, process: Process) -> None:
+        """Wait for its time."""
+        self._armed = armed
+        self._process = process
+        self._due = False
+        self._processes = armed.block.processes(process.parent.tree.loop)
+        self._processes.tell(process, self._try)
+
+    def time_has_come(self) -> None:
+        """Kill what runs, or else the next to be started."""
+        self._due = True
+        self._try()
+
+    def _try(self) -> None:
+        if self._due and self._armed.live and self._processes.kill(self._process):
+            self._due = False
+            self._armed.hit(self._process)

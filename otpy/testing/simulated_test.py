@@ -1,0 +1,91 @@
+"""`@pytest.mark.otpy_simulate(seeds=…)`: a test of its own for each seed, on a simulated loop.
+
+A pytest plugin by itself, for async tests that pytest-asyncio or anyio's plugin runs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import shlex
+from collections.abc import Callable, Generator, Iterable, Mapping
+from typing import final
+
+import pytest
+
+from otpy.testing.simulated_loop import SeededClock
+
+_NAME = "otpy_simulate"
+_MARKER = (
+    f"{_NAME}(seeds): run the async test once per seed (whole numbers), on a simulated loop that"
+    " draws from the seed which ready task goes on next."
+)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Add the marker."""
+    config.addinivalue_line("markers", _MARKER)
+
+
+@final
+class _SeededLoops:
+    """The loops of one test function; a plugin only while its tests are made."""
+
+    def __init__(self, seeds: Iterable[int]) -> None:
+        self.factories = {f"seed={seed}": SeededClock(seed).loop_factory for seed in seeds}
+
+    @pytest.hookimpl(optionalhook=True, tryfirst=True)
+    def pytest_asyncio_loop_factories(
+        self,
+    ) -> Mapping[str, Callable[[], asyncio.AbstractEventLoop]]:
+        """Let pytest-asyncio make one test per loop."""
+        return self.factories
+
+    def tell_anyio(self, definition: pytest.Function) -> None:
+        """Let anyio's plugin make one test per loop."""
+        own = definition.own_markers
+        own[:] = [mark for mark in own if mark.args[:1] != ("anyio_backend",)]
+        values = [
+            pytest.param(("asyncio", {"loop_factory": factory}), id=name)
+            for name, factory in self.factories.items()
+        ]
+        definition.add_marker(pytest.mark.parametrize("anyio_backend", values, scope="module"))
+
+
+@pytest.hookimpl(wrapper=True, trylast=True)  # the last that is registered answers first
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> Generator[None]:
+    """Make the tests of a marked function."""
+    marker = metafunc.definition.get_closest_marker(_NAME)
+    if marker is None:
+        return (yield)
+    loops = _SeededLoops(_seeds(metafunc.definition, marker))
+    if "anyio_backend" in metafunc.fixturenames:
+        loops.tell_anyio(metafunc.definition)
+    metafunc.config.pluginmanager.register(loops)
+    try:
+        return (yield)
+    finally:
+        metafunc.config.pluginmanager.unregister(loops)
+
+
+def _seeds(function: pytest.Function, marker: pytest.Mark) -> list[int]:
+    seeds: object = marker.kwargs.get("seeds")
+    listed: list[object] = [*seeds] if isinstance(seeds, Iterable) else []
+    numbers = [seed for seed in listed if isinstance(seed, int)]
+    if marker.args or {*marker.kwargs} != {"seeds"} or not numbers or numbers != listed:
+        text = f"{_NAME} takes seeds=, at least one whole number, got"
+        pytest.fail(f"{function.nodeid}: {text} {marker.args} and {marker.kwargs}", pytrace=False)
+    if not inspect.iscoroutinefunction(function.obj):
+        pytest.fail(f"{function.nodeid}: {_NAME} is for async tests", pytrace=False)
+    return numbers
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item,
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Add the line that runs a failing seed again."""
+    report = yield
+    if report.failed and item.get_closest_marker(_NAME) is not None:
+        report.sections.append(("otpy: run it again", f"pytest {shlex.quote(item.nodeid)}"))
+    return report

@@ -1,0 +1,49 @@
+"""Children that wait for a task group of their own, and how a failure inside of it is made.
+
+An exception that came out of the very wait of `TaskGroup.__aexit__` would be no failure that a
+program can have: it would leave the group's tasks behind. What fails there is one of the tasks.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, TypeAlias
+
+from anyio.abc import TaskGroup
+
+from otpy._runtime.stack import frames_of
+
+Group: TypeAlias = asyncio.TaskGroup | TaskGroup
+
+
+def group_awaited(own: object) -> Group | None:
+    """Return the innermost task group that the suspended coroutine `own` waits for the end of."""
+    found: Group | None = None
+    for frame in frames_of(own):
+        if frame.f_code.co_name == "__aexit__":
+            group = frame.f_locals.get("self")
+            if isinstance(group, Group):
+                found = group
+    return found
+
+
+def raise_in_group(group: Group, error: Exception) -> bool:
+    """Let `error` be raised in one more task of `group`; whether it still takes tasks."""
+    failing = _fail(error)
+    try:
+        if isinstance(group, TaskGroup):
+            group.start_soon(_awaited, failing)
+        else:
+            group.create_task(failing)
+    except RuntimeError:
+        failing.close()
+        return False
+    return True
+
+
+async def _fail(error: Exception) -> None:
+    raise error
+
+
+async def _awaited(failing: Any) -> None:
+    await failing
