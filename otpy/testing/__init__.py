@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from otpy.testing.recording import Recording, assert_reports
     from otpy.testing.restarted import assert_restarted
     from otpy.testing.schedule import NoProgress
-    from otpy.testing.settled import NotSettled, settled
+    from otpy.testing.settling import NotSettled, settled
     from otpy.testing.simulated_loop import SeededClock
     from otpy.testing.simulation import Simulation, SimulationFailed, explore, simulate
     from otpy.testing.trees import StartTree
@@ -62,7 +62,7 @@ _HOMES = {
     "Injected": "injection",
     "MockClock": "clock",
     "NoProgress": "schedule",
-    "NotSettled": "settled",
+    "NotSettled": "settling",
     "PromiseBroken": "promises",
     "Recording": "recording",
     "SeededClock": "simulated_loop",
@@ -74,7 +74,7 @@ _HOMES = {
     "assert_restarted": "restarted",
     "assert_tree": "drawing",
     "explore": "simulation",
-    "settled": "settled",
+    "settled": "settling",
     "simulate": "simulation",
 }
 

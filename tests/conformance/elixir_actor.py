@@ -21,8 +21,8 @@ from otpy import (
     Shutdown,
     TaskSupervisor,
 )
-from otpy.errors import AlreadyRegistered, OtpyError, TaskTimeout
-from tests.conformance.actor import Boom, Nope, limit, raise_reason
+from otpy.errors import AlreadyRegistered, TaskTimeout
+from tests.conformance.actor import Nope, limit, raise_reason
 from tests.conformance.actor import word_of as plain_word_of
 from tests.conformance.elixir_scenario import Job, partition
 
@@ -242,6 +242,3 @@ def word_of(reason: ExitReason) -> str:
     """Return the word for an exit reason."""
     error = getattr(reason, "error", None)
     return "timeout" if isinstance(error, TaskTimeout) else plain_word_of(reason)
-
-
-__all__ = ["Boom", "Counter", "OtpyError", "World", "child_spec", "end", "work"]

@@ -12,7 +12,7 @@ import otpy
 from otpy import Backoff, ChildSpec, DynamicSupervisor, Strategy, SupervisorSpec
 from otpy.errors import OtpyError
 from otpy.testing import MockClock, NotSettled, settled
-from otpy.testing.settled import _in_flight
+from otpy.testing.settling import _in_flight
 from tests.runtime.stage import before_each_step
 from tests.testing.life import fail_when, forever, slow
 
