@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import platform
-import subprocess
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -13,7 +12,7 @@ import click
 from benchmarks import erlang, history
 from benchmarks.catalogue import ERLANG, FLOOR, OTPY, PEERS, WORKLOADS
 from benchmarks.interpreters import ASYNCIO, OWN, UVLOOP, VERSIONS, Setting, find
-from benchmarks.series import MeasurementFailed, run
+from benchmarks.series import run
 from benchmarks.table import table
 
 if TYPE_CHECKING:
@@ -74,8 +73,6 @@ def main(
     except KeyboardInterrupt:
         click.echo("\ninterrupted; nothing was written", err=True)
         sys.exit(130)
-    except (MeasurementFailed, subprocess.SubprocessError) as error:
-        raise click.ClickException(str(error)) from error
     _progress("")
     text = _tables(series, workloads, settings, subjects)
     click.echo(text)
@@ -83,6 +80,9 @@ def main(
         history.append(history.record_of(series, settings, subjects, runs))
         if not names:
             RESULTS.write_text(_page(text, runs), encoding="utf-8")
+    for (setting, workload, subject), why in series.failures.items():
+        click.echo(f"FAILED {workload}, {subject}, {setting}:\n{why}", err=True)
+    sys.exit(bool(series.failures))
 
 
 def _settings(versions: Sequence[str], *, uvloop: bool | None, short: bool) -> list[Setting]:

@@ -31,10 +31,6 @@ Key: TypeAlias = tuple[Setting, str, str]
 """Setting, workload, subject."""
 
 
-class MeasurementFailed(Exception):
-    """A measured process ended badly; the text is what it wrote."""
-
-
 @final
 @frozen
 class Series:
@@ -43,10 +39,12 @@ class Series:
     Attributes:
         readings: What each process found, oldest first.
         refusals: What a subject cannot do, and why.
+        failures: What a process that ended badly wrote, or that it took too long.
     """
 
     readings: dict[Key, list[Reading]] = field(factory=dict[Key, "list[Reading]"])
     refusals: dict[Key, str] = field(factory=dict[Key, str])
+    failures: dict[Key, str] = field(factory=dict[Key, str])
 
     def values(self, setting: Setting, workload: str, subject: str, metric: Metric) -> list[float]:
         """Return all values of a metric; CPU time where there is one, it is the calmer one."""
@@ -87,10 +85,7 @@ def run(
     """Measure everything `runs` times, subjects in turn.
 
     What stands first changes from run to run, so that whatever slows the machine down meanwhile
-    hits all of them.
-
-    Raises:
-        MeasurementFailed: If a process did.
+    hits all of them. Where a process fails, its subject is left out of that workload from then on.
     """
     series = Series()
     for workload in workloads:
@@ -100,10 +95,15 @@ def run(
             for setting in settings:
                 for subject in order:
                     key = (setting, workload.name, subject)
-                    if key in series.refusals or not _belongs(subject, setting, settings):
+                    if not _belongs(subject, setting, settings):
+                        continue
+                    if key in series.refusals or key in series.failures:
                         continue
                     progress(f"{workload.name}: {subject}, {setting}, run {turn + 1}")
-                    _note(series, key, _measured(key, size))
+                    try:
+                        _note(series, key, _measured(key, size))
+                    except subprocess.SubprocessError as error:
+                        series.failures[key] = str(error)
     return series
 
 
@@ -138,6 +138,6 @@ def _measured(key: Key, size: int) -> dict[str, float | str]:
         env={**os.environ, "PYTHONPATH": str(ROOT), "PYTHONHASHSEED": "0"},
     )
     if done.returncode:
-        raise MeasurementFailed(f"{workload}, {subject}, {setting}:\n{done.stderr or done.stdout}")
+        raise subprocess.SubprocessError(done.stderr or done.stdout)
     found: dict[str, float | str] = json.loads(done.stdout.splitlines()[-1])
     return found
