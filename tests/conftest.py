@@ -1,26 +1,28 @@
-"""Virtual time for every async test that isn't marked `real_time`."""
+"""Virtual time, and a look at what is left over, for every async test.
+
+A test that is marked `real_time` has the wall clock, and is looked at all the same.
+"""
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Generator
 
 import pytest
 
 from otpy.testing import MockClock
 
+pytest_plugins = ["otpy.testing.plugin", "pytester"]
 
-@pytest.hookimpl(optionalhook=True)
-def pytest_asyncio_loop_factories(
-    item: pytest.Item,
-) -> Mapping[str, Callable[[], asyncio.AbstractEventLoop]]:
-    """Give each test a loop of its own kind: one entry only, or each test would run twice."""
-    if item.get_closest_marker("real_time"):
-        return {"real": asyncio.new_event_loop}
-    return {"virtual": MockClock().loop_factory}
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)  # before otpy's plugin looks at the marker
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> Generator[None]:
+    """Say in otpy's words what `real_time` means."""
+    if metafunc.definition.get_closest_marker("real_time"):
+        metafunc.definition.add_marker(pytest.mark.otpy(clock="real"))
+    return (yield)
 
 
 @pytest.fixture
-async def clock() -> MockClock:
+def clock(mock_clock: MockClock) -> MockClock:
     """The clock of the running test; an error in a test that is marked `real_time`."""
-    return MockClock.current()
+    return mock_clock

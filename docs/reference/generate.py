@@ -29,6 +29,7 @@ All durations are seconds.
 HANDED_OUT = {
     *("Supervisor", "DynamicSupervisor", "Process", "TreeSnapshot", "ChildInfo", "Counts"),
     *("Monitor", "ExitSignals", "Caller", "Registry", "Task", "Fault", "Hit", "Injected"),
+    "StartTree",
 }
 # Public only because the runtime's own modules call them.
 INTERNAL = {

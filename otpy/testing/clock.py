@@ -33,7 +33,10 @@ class MockClock:
     The clock never jumps while something outside the loop is in flight: a call in a thread
     (`asyncio.to_thread`, `run_in_executor`, `anyio.to_thread`), a child process, or the body of a
     `hold()`. While there is such work the clock flows at real speed, so that a timeout around it
-    fires when it should. When nothing is left that could wake any task, `Deadlock` is raised.
+    fires when it should. It does so for a quarter of a second after something was sent over a TCP
+    connection that leads out of the loop, until an answer comes (on Linux). What else may come from
+    outside, such as from a slower peer or a thread that was started by hand, needs a `hold()`. When
+    nothing is left that could wake any task, `Deadlock` is raised.
 
     Each new loop of a clock starts again at `start`, not paused. Of several open loops the running
     one is meant, and outside all of them the latest. The wall clock belongs to the whole process,

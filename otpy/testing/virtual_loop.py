@@ -5,7 +5,8 @@ Each time the loop would block, it asks in this order:
 1. Is work that it knows of in flight (a thread, a child process, a `hold()`)? Then it really
    waits, and the clock flows at real speed up to the next timer.
 2. Is a timer set? Then the clock jumps to exactly that moment. Open descriptors and threads that
-   the loop knows nothing of are given `GRACE` real seconds to speak up before that.
+   the loop knows nothing of are given `GRACE` real seconds to speak up before that, and a peer
+   that may be about to answer some more, in which the clock flows (`otpy.testing.replies`).
 3. Otherwise nobody can wake the loop any more: `Deadlock`.
 
 While it is paused, the clock neither jumps nor flows, but for what `go_to()` asks for.
@@ -45,6 +46,7 @@ from anyio._backends._asyncio import (
 from anyio.lowlevel import _run_vars  # pyright: ignore[reportPrivateUsage] - RunVar needs a task
 
 from otpy.errors import OtpyError
+from otpy.testing.replies import Replies
 
 GRACE = 0.002
 """Real seconds that open descriptors and unknown threads get before each jump."""
@@ -144,7 +146,9 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         self._asking = _AskingSelector()
         self._asking.before_blocking = self._before_blocking
         super().__init__(self._asking)
-        self._own_descriptors = set(self._asking.get_map())
+        self._own_descriptors: set[int] = set()
+        self._own_descriptors = self._descriptors()
+        self._replies = Replies()
         # The main thread is kept out: it may well feed a loop that runs in another thread.
         self._bystanders = {*threading.enumerate()} - {threading.main_thread()}
         self.paused = False
@@ -247,6 +251,9 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         if known:
             return self._flow(next_timer)
         if next_timer < math.inf:
+            patience = self._replies.patience_left(self._descriptors()) if suspects else 0.0
+            if patience > 0:
+                return self._flow(next_timer, patience)
             self._move_to(next_timer)
             return []
         ready = self._asking.block(DOUBT if suspects else DEADLOCK_AFTER)
@@ -254,9 +261,9 @@ class VirtualLoop(asyncio.SelectorEventLoop):
             raise Deadlock(self, suspects)
         return ready
 
-    def _flow(self, next_timer: float) -> _Events:
+    def _flow(self, next_timer: float, patience: float = _LONGEST_BLOCK) -> _Events:
         began = time.monotonic()
-        patience = min(next_timer - self._now, _LONGEST_BLOCK)
+        patience = min(next_timer - self._now, patience)
         ready = self._asking.block(patience)
         self._move_to(min(self._now + time.monotonic() - began, next_timer))
         return ready
@@ -276,14 +283,16 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         variables = _run_vars.get(self, {})
         return variables.get(_threadpool_workers, ()), variables.get(_threadpool_idle_workers, ())
 
+    def _descriptors(self) -> set[int]:
+        return {key.fd for key in self._asking.get_map().values()} - self._own_descriptors
+
     def _suspects(self) -> list[str]:
         """Name the open descriptors and the threads that may wake the loop, for all it knows."""
         known = {threading.current_thread(), *self._bystanders, *self._anyio_threads()[0]}
         for executor in self._executors:
             known.update(getattr(executor, "_threads", ()))
-        descriptors = set(self._asking.get_map()) - self._own_descriptors
         return [
-            *(f"descriptor {descriptor}" for descriptor in descriptors),
+            *(f"descriptor {descriptor}" for descriptor in self._descriptors()),
             *(f"thread {thread.name}" for thread in threading.enumerate() if thread not in known),
         ]
 

@@ -12,6 +12,9 @@ RUNNABLE = [
     for path in documents()
     if path.name != "CONTRIBUTING.md" and any(info == "python" for info, _ in blocks(path))
 ]
+WITH_TESTS = [
+    path for path in documents() if any(info == "python pytest" for info, _ in blocks(path))
+]
 STEP_3 = ROOT / "docs" / "tutorial" / "3-crash-restart-escalate.md"
 
 
@@ -20,6 +23,17 @@ def test_every_program_in_the_documents_runs(path: Path) -> None:
     """What a reader pastes works, and prints what the page says."""
     station = next(text for info, text in blocks(STEP_3) if info == "python")
     run_document(path, {"station": station})
+
+
+@pytest.mark.parametrize("path", WITH_TESTS, ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_every_test_in_the_documents_passes(path: Path, pytester: pytest.Pytester) -> None:
+    """What a reader pastes into a test file passes under pytest; a page is one file."""
+    texts = [text for info, text in blocks(path) if info == "python pytest"]
+    pytester.makepyfile("\n".join(texts))
+    options = ("-Werror", "-pno:otpy", "-potpy.testing.plugin", "-pno:hypothesispytest")
+    loops = ("-o", "asyncio_default_fixture_loop_scope=function")
+    wanted = sum(text.count("def test_") for text in texts)
+    pytester.runpytest_inprocess(*options, *loops).assert_outcomes(passed=wanted)
 
 
 def test_the_readme_holds_the_two_commands() -> None:

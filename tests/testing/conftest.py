@@ -1,11 +1,13 @@
-"""What the tests of the clock share."""
+"""What the tests of the clock and of the pytest plugin share."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 
 import pytest
+
+RunTests = Callable[..., pytest.RunResult]
 
 
 @pytest.fixture
@@ -14,3 +16,27 @@ async def busy() -> AsyncIterator[threading.Event]:  # async: set before the loo
     event = threading.Event()
     yield event
     event.set()
+
+
+@pytest.fixture
+def run_tests(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> RunTests:
+    """Run a test file under pytest with the plugin, few others, and any warning an error."""
+    # The others take seconds to import, again and again.
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
+
+    def run(
+        source: str,
+        *options: str,
+        conftest: str = "",
+        plugins: tuple[str, ...] = ("pytest_asyncio.plugin", "anyio.pytest_plugin"),
+        **ini: str,
+    ) -> pytest.RunResult:
+        if "pytest_asyncio.plugin" in plugins:
+            ini = {"asyncio_default_fixture_loop_scope": "function", **ini}
+        pytester.makeini("\n".join(["[pytest]", *(f"{k} = {v}" for k, v in ini.items())]))
+        pytester.makeconftest(conftest)
+        pytester.makepyfile(f"import asyncio, pytest, otpy\nfrom otpy import *\n{source}")
+        loaded = [f"-p{name}" for name in ("otpy.testing.plugin", "no:cacheprovider", *plugins)]
+        return pytester.runpytest_inprocess(*loaded, "--strict-markers", "-Werror", *options)
+
+    return run

@@ -123,7 +123,7 @@ async def test_timeouts_fire_when_the_clock_is_moved(clock: MockClock) -> None:
     await clock.advance(2)
     assert not waiting.done()
     await clock.advance(2)
-    assert await waiting == [3, 4]
+    assert list(await waiting) == [3, 4]
 
 
 async def test_after_resume_time_moves_by_itself_again(clock: MockClock) -> None:

@@ -1,0 +1,190 @@
+"""Trees of a test: started on request, stopped at its end, with every crash accounted for."""
+
+from __future__ import annotations
+
+import asyncio
+import traceback
+from collections.abc import Callable, Iterable
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING, Protocol, final, overload
+
+import otpy
+from otpy.reports import ChildExited, ChildStartFailed, ChildStopped, HookFailed, Report
+
+if TYPE_CHECKING:
+    from contextlib import AbstractAsyncContextManager
+
+    from otpy import DynamicSpec, DynamicSupervisor, Supervisor, SupervisorFailed, SupervisorSpec
+    from otpy.reports import ReportHook
+
+
+class StartTree(Protocol):
+    """What the fixture `supervisor_tree` is: a function that starts a tree for one test."""
+
+    @overload
+    async def __call__(
+        self,
+        spec: SupervisorSpec,
+        *,
+        hooks: Iterable[ReportHook] | None = None,
+        crashes: str | Iterable[str] = (),
+    ) -> Supervisor: ...
+    @overload
+    async def __call__(
+        self,
+        spec: DynamicSpec,
+        *,
+        hooks: Iterable[ReportHook] | None = None,
+        crashes: str | Iterable[str] = (),
+    ) -> DynamicSupervisor: ...
+    async def __call__(
+        self,
+        spec: SupervisorSpec | DynamicSpec,
+        *,
+        hooks: Iterable[ReportHook] | None = None,
+        crashes: str | Iterable[str] = (),
+    ) -> Supervisor | DynamicSupervisor:
+        """Start a tree, return its root when every child is ready, and stop it after the test.
+
+        Trees are stopped as soon as the test function has ended, the latest first, and before any
+        fixture is torn down. If a root gives up, the test is cancelled and fails with its
+        `SupervisorFailed`. A test in which that is meant to happen uses `otpy.start` itself.
+
+        A child that raises fails the test, unless it was expected to; so does a report hook or a
+        callback that raises.
+
+        Args:
+            spec: The tree.
+            hooks: Who gets the reports, as in `otpy.start`.
+            crashes: Paths of children that will raise, such as `"app/db"`; `*` stands for any
+                text. A path of which nothing crashes fails the test too.
+
+        Raises:
+            InvalidSpec: If `spec` is no supervisor's.
+            TreeStartFailed: A child did not start; what had been started was stopped.
+
+        Cancellation:
+            What has been started is stopped first.
+        """
+        ...
+
+
+@final
+class Trees:
+    """The trees of one test; called as `StartTree` says.
+
+    Attributes:
+        failures: What the roots that gave up raised, oldest first.
+    """
+
+    def __init__(self, on_failure: Callable[[], object]) -> None:
+        """Hold none yet; `on_failure` is called when a root gives up."""
+        self.failures: list[SupervisorFailed] = []
+        self._on_failure = on_failure
+        self._trees: list[_Tree] = []
+
+    async def __call__(
+        self,
+        spec: SupervisorSpec | DynamicSpec,
+        *,
+        hooks: Iterable[ReportHook] | None = None,
+        crashes: str | Iterable[str] = (),
+    ) -> Supervisor | DynamicSupervisor:
+        """Start a tree; see `StartTree`."""
+        tree = _Tree([crashes] if isinstance(crashes, str) else list(crashes))
+        listeners = [otpy.log_reports()] if hooks is None else list(hooks)
+        running = otpy.start(spec, hooks=[*listeners, tree.hear])
+        ready: asyncio.Future[Supervisor | DynamicSupervisor]
+        ready = asyncio.get_running_loop().create_future()
+        # In a task of its own: who starts the tree may be a fixture, whose task ends at once, and
+        # `otpy.start` cancels the task that it runs in when the root gives up.
+        tree.task = asyncio.create_task(self._keep(tree, running, ready), name="supervisor_tree")
+        try:
+            root = await ready
+        except asyncio.CancelledError:
+            tree.task.cancel()
+            await asyncio.wait([tree.task])
+            raise
+        return root
+
+    async def _keep(
+        self,
+        tree: _Tree,
+        running: AbstractAsyncContextManager[Supervisor | DynamicSupervisor],
+        ready: asyncio.Future[Supervisor | DynamicSupervisor],
+    ) -> None:
+        try:
+            async with running as root:
+                self._trees.append(tree)
+                ready.set_result(root)
+                await tree.stopping.wait()
+        except otpy.SupervisorFailed as failure:
+            if not ready.done():
+                ready.set_exception(failure)
+                return
+            self.failures.append(failure)
+            self._on_failure()
+
+    @property
+    def tasks(self) -> set[asyncio.Task[None]]:
+        """The tasks that keep the trees; children are not among them."""
+        return {tree.task for tree in self._trees}
+
+    async def stop(self) -> None:
+        """Stop all, the latest first."""
+        for tree in reversed(self._trees):
+            tree.stopping.set()
+            if tree.task.get_loop() is not asyncio.get_running_loop():
+                raise RuntimeError("supervisor_tree was called on another loop than the test's")
+            await asyncio.wait([tree.task])
+
+    def problems(self, *, missing: bool) -> list[str]:
+        """Say what crashed unexpectedly, and, if `missing`, what did not crash as expected."""
+        return [line for tree in self._trees for line in tree.problems(missing=missing)]
+
+    def forget(self) -> None:
+        """Be as new."""
+        self._trees.clear()
+        self.failures.clear()
+
+
+@final
+class _Tree:
+    task: asyncio.Task[None]
+
+    def __init__(self, expected: list[str]) -> None:
+        self.stopping = asyncio.Event()
+        self._expected = expected
+        self._crashes: list[tuple[str, str, BaseException]] = []
+
+    def hear(self, report: Report) -> None:
+        match report:
+            case (
+                ChildExited(reason=otpy.Crashed(error), context=context)
+                | ChildStartFailed(reason=otpy.Crashed(error), context=context)
+                | ChildStopped(reason=otpy.Crashed(error), context=context)
+            ) if context is not None:
+                what = f"{report.path} crashed in its life {report.incarnation}"
+                self._crashes.append((report.path, what, error))
+            case HookFailed(hook=hook, error=error):
+                self._crashes.append((report.path, f"{report.path}: {hook} failed", error))
+            case _:
+                pass
+
+    def problems(self, *, missing: bool) -> list[str]:
+        found = [
+            f"{what}, which the test did not expect (crashes={path!r} would):\n{_shown(error)}"
+            for path, what, error in self._crashes
+            if not any(fnmatchcase(path, pattern) for pattern in self._expected)
+        ]
+        if missing:
+            found += [
+                f"{pattern} did not crash, as the test expected"
+                for pattern in self._expected
+                if not any(fnmatchcase(path, pattern) for path, _, _ in self._crashes)
+            ]
+        return found
+
+
+def _shown(error: BaseException) -> str:
+    return "".join(traceback.format_exception(error)).rstrip()
