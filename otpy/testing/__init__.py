@@ -2,7 +2,7 @@
 
 A clock that never makes anybody wait, faults, simulation, and assertions in the words of the
 domain. The pytest plugin `otpy.testing.plugin` adds the fixtures `mock_clock` and
-`supervisor_tree`.
+`supervisor_tree`, and the markers `otpy` and `otpy_simulate`.
 """
 
 from __future__ import annotations

@@ -23,10 +23,14 @@ from typing import TYPE_CHECKING, Any, cast, final
 
 import pytest
 
+from otpy.testing.simulated_test import clock_of
+
 if TYPE_CHECKING:
     from otpy.testing.clock import MockClock
     from otpy.testing.guard import Guard
     from otpy.testing.trees import StartTree
+
+pytest_plugins = ["otpy.testing.simulated_test"]
 
 _MODES = ("strict", "auto")
 _MARKER = (
@@ -233,6 +237,8 @@ def mock_clock(request: pytest.FixtureRequest) -> MockClock:
     """
     loops = _virtual_loops(request.config)
     test: pytest.Function = request.node
+    if (simulated := clock_of(test)) is not None:
+        return simulated
     if (_is_async(test.obj) or _in_a_loop()) and not loops.run(test):
         pytest.fail(
             "mock_clock: the test does not run on the mock clock. Mark it `asyncio` or `anyio`, not"

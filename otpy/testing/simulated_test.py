@@ -1,6 +1,7 @@
 """`@pytest.mark.otpy_simulate(seeds=…)`: a test of its own for each seed, on a simulated loop.
 
-A pytest plugin by itself, for async tests that pytest-asyncio or anyio's plugin runs.
+A part of the plugin `otpy.testing.plugin`, for async tests that pytest-asyncio or anyio's plugin
+runs.
 """
 
 from __future__ import annotations
@@ -9,11 +10,12 @@ import asyncio
 import inspect
 import shlex
 from collections.abc import Callable, Generator, Iterable, Mapping
-from typing import final
+from typing import TYPE_CHECKING, TypeGuard, final
 
 import pytest
 
-from otpy.testing.simulated_loop import SeededClock
+if TYPE_CHECKING:
+    from otpy.testing.clock import MockClock
 
 _NAME = "otpy_simulate"
 _MARKER = (
@@ -32,6 +34,9 @@ class _SeededLoops:
     """The loops of one test function; a plugin only while its tests are made."""
 
     def __init__(self, seeds: Iterable[int]) -> None:
+        # Late, as in `otpy.testing.plugin`, which loads this module.
+        from otpy.testing.simulated_loop import SeededClock  # noqa: PLC0415
+
         self.factories = {f"seed={seed}": SeededClock(seed).loop_factory for seed in seeds}
 
     @pytest.hookimpl(optionalhook=True, tryfirst=True)
@@ -66,6 +71,24 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> Generator[None]:
         return (yield)
     finally:
         metafunc.config.pluginmanager.unregister(loops)
+
+
+def clock_of(test: pytest.Function) -> MockClock | None:
+    """Return the clock of a marked test; None of any other."""
+    if test.get_closest_marker(_NAME) is None:
+        return None
+    from otpy.testing.simulated_loop import SeededClock  # noqa: PLC0415 - as above
+
+    for value in test.callspec.params.values():
+        factory: object = value[1].get("loop_factory") if _is_backend(value) else value
+        owner: object = getattr(factory, "__self__", None)
+        if isinstance(owner, SeededClock):
+            return owner
+    return None
+
+
+def _is_backend(value: object) -> TypeGuard[tuple[str, dict[str, object]]]:
+    return isinstance(value, tuple) and len(value) == 2 and isinstance(value[1], dict)  # pyright: ignore[reportUnknownArgumentType] # noqa: PLR2004
 
 
 def _seeds(function: pytest.Function, marker: pytest.Mark) -> list[int]:

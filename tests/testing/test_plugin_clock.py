@@ -228,9 +228,9 @@ class TestBeingInstalled:
             + ASYNCIO
             + REAL
             + """
-    assert [name for name in sys.modules if name.startswith("otpy.testing.")] == [
-        "otpy.testing.plugin"
-    ]
+    assert {name for name in sys.modules if name.startswith("otpy.testing.")} == {
+        "otpy.testing.plugin", "otpy.testing.simulated_test"
+    }
     asyncio.get_running_loop().kept = asyncio.create_task(asyncio.sleep(60))
 """
         )

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-pytest_plugins = ["pytester"]
-
 _RACE = """
     import pytest
     from tests.testing.toy import unsafe_stop
 
     @pytest.fixture
-    async def clean():
+    async def clean(mock_clock):
+        await mock_clock.advance(1)
         return []
 
     @pytest.mark.otpy_simulate(seeds=range(40))
@@ -25,7 +24,7 @@ _RACE = """
 """
 _OPTIONS = (
     "-p",
-    "otpy.testing.simulated_test",
+    "otpy.testing.plugin",
     "-n0",
     "-o",
     "asyncio_mode=auto",
@@ -70,8 +69,9 @@ def test_anyios_plugin_is_served_too(pytester: pytest.Pytester) -> None:
 
         @pytest.mark.anyio
         @pytest.mark.otpy_simulate(seeds=[3, 5])
-        async def test_it():
+        async def test_it(mock_clock):
             clock = MockClock.current()
+            assert clock is mock_clock
             assert isinstance(clock, SeededClock)
             assert clock.seed in (3, 5)
             await asyncio.sleep(1000)
