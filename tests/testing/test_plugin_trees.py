@@ -165,6 +165,22 @@ async def test_app(app, mock_clock):
         result.assert_outcomes(failed=1)
         result.stdout.fnmatch_lines([f"*{GIVES_UP}"])
 
+    def test_a_tree_belongs_to_the_loop_of_its_test(self, run_tests: RunTests) -> None:
+        """A tree that a fixture started on another loop could not be stopped; it is refused."""
+        result = run_tests(
+            CHILDREN
+            + """
+import pytest_asyncio
+@pytest_asyncio.fixture(loop_scope="module")
+async def app(supervisor_tree):
+    await supervisor_tree(tree(waits), hooks=())
+async def test_app(app):
+    pass
+"""
+        )
+        result.assert_outcomes(failed=1)
+        result.stdout.fnmatch_lines(["*RuntimeError: supervisor_tree was called on another loop*"])
+
     def test_only_async_tests_have_trees(self, run_tests: RunTests) -> None:
         """Where no loop runs, asking for a tree is an error that says so."""
         result = run_tests("def test_plain(supervisor_tree): pass")
