@@ -12,7 +12,6 @@ from __future__ import annotations
 import asyncio
 from asyncio import CancelledError
 from collections.abc import Generator
-from contextvars import copy_context
 from typing import TYPE_CHECKING, Any, cast, final
 
 from otpy._core.reason import Normal
@@ -80,7 +79,6 @@ class FaultyLife(Generator[Any, Any, None]):
     def begin(self, *args: Any, **kwargs: Any) -> FaultyLife:
         """Begin it with the arguments of the body; in the child's task."""
         self._task = asyncio.current_task()
-        self._context = copy_context()  # for tasks that are begun from outside, by a timer
         self._coro = self._live(args, kwargs)
         return self
 
@@ -259,7 +257,7 @@ class FaultyLife(Generator[Any, Any, None]):
         group = None if error is None else group_awaited(self._own)
         if group is not None and isinstance(error, Exception):
             failure = cast("Exception", fresh(error))
-            accepted = self._context.run(raise_in_group, group, failure)
+            accepted = raise_in_group(group, failure)
             if accepted:
                 armed.hit(self._process)
             return accepted

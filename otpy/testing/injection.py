@@ -188,6 +188,8 @@ class Injected:
     def arm(self, path: str) -> list[Armed]:
         """Return the faults that concern the child at `path`, in the plan's order."""
         found: list[Armed] = []
+        if not self.open:
+            return found
         for number, fault in enumerate(self._faults):
             if fault.kind != "clock_jump" and matches(fault.path, path):
                 found.append(self._armed_for(number, path))
@@ -258,7 +260,7 @@ class TreeFaults:
         """Return what `process` runs: `body`, subject to the faults that concern it."""
         if self._outer is not None:
             body = self._outer.around(process, body)
-        armed = self._block.arm(process.path) if self._block.open else []
+        armed = self._block.arm(process.path)
         if not armed and not (self._block.open and self._block.growing):
             return body
         life = FaultyLife(process, body, armed)
