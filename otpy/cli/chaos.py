@@ -112,8 +112,8 @@ def prepared(
     chaos = Chaos(spec, settings, hooks=[hook], say=_say)
 
     def go() -> None:
-        shaken = f"{settings.rate:g} strikes/s for {settings.seconds:g} s"
-        print(f"otpy: shaking {spec.id}: {shaken}, --seed {settings.seed}", file=sys.stderr)
+        how = f"for {settings.seconds:g} s at rate {settings.rate:g}, --seed {settings.seed}"
+        print(f"otpy: shaking {spec.id} {how}", file=sys.stderr, flush=True)
         status, clean = run_status(chaos.tree, None)
         report = chaos.report()
         if report is not None:

@@ -143,7 +143,7 @@ def test_a_tree_that_survives_is_status_0() -> None:
     out, err = process.communicate(timeout=60)
     assert process.returncode == 0, err
     lines = err.splitlines()
-    assert lines[0] == "otpy: shaking app: 20 strikes/s for 0.5 s, --seed 1"
+    assert lines[0] == "otpy: shaking app for 0.5 s at rate 20, --seed 1"
     assert len(lines) == 11
     assert all(" s  app/w  " in line and ": restarted after " in line for line in lines[1:])
     assert out.splitlines()[0].split() == ["path", "strikes", "restarts", "median", "max"]
@@ -189,3 +189,10 @@ def test_a_signal_ends_the_shaking_early_and_reports() -> None:
     assert process.returncode == 130
     assert "SIGINT: stopping app" in err
     assert json.loads(out)["ended"] == "shutdown: SIGINT"
+
+
+def test_the_reference_lists_every_kind() -> None:
+    """In the order of the help."""
+    page = (CHECKOUT / "docs" / "reference" / "cli.md").read_text(encoding="utf-8")
+    section = page.split("| kind | what is done | to whom |\n", 1)[1].split("\n\n", 1)[0]
+    assert [line.split("`")[1] for line in section.splitlines()[1:]] == list(KINDS)
