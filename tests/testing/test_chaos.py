@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import random
-import sys
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -36,6 +35,7 @@ from otpy.testing.chaos_report import ChaosReport
 from otpy.testing.strikes import KINDS, MARK, is_struck_error
 from tests.runtime.children import Boom, Recorder, forever
 from tests.runtime.conftest import logs, reports
+from tests.testing.test_process_kills import by_asyncio
 
 __all__ = ["logs", "reports"]
 
@@ -222,13 +222,7 @@ async def test_a_worker_is_struck_only_as_its_supervisor_can_mend(
 @pytest.mark.real_time
 async def test_a_process_is_killed_where_there_is_one() -> None:
     """The worker that has started none is not struck so."""
-
-    async def runner() -> None:
-        code = "import time; time.sleep(60)"
-        process = await asyncio.create_subprocess_exec(sys.executable, "-c", code)
-        await process.wait()
-
-    spec = app(ChildSpec("a", runner), ChildSpec("b", forever))
+    spec = app(ChildSpec("a", by_asyncio), ChildSpec("b", forever))
     report, _ = await shaken(spec, rate=5, seconds=0.6, kinds=["kill-process"])
     assert report.passed
     assert {strike["path"] for strike in report.strikes} == {"app/a"}
