@@ -159,6 +159,32 @@ async def test_a_stop_at_the_very_moment_wins(reports: Recorder, first: str) -> 
     assert len(injected.hits) == 1
 
 
+async def test_a_fault_that_gave_way_leaves_the_next_one_alone() -> None:
+    """After an early return that a stop came before, a crash is a crash."""
+    plan = FaultPlan(
+        [faults.return_early("app/c", after=1), faults.crash("app/c", Boom(), after=1)]
+    )
+    found: list[str] = []
+
+    async def child() -> None:
+        try:
+            await forever()
+        finally:
+            try:
+                await asyncio.sleep(0.5)
+            except Boom:
+                found.append("crashed in its clean-up")
+
+    with plan.active() as injected:
+        async with otpy.start(app(ChildSpec("c", child)), hooks=()) as root:
+            process = root.child("c")
+            await turns(2)
+            asyncio.get_running_loop().call_at(1, process.exit)
+            await process.wait()
+    assert found == ["crashed in its clean-up"]
+    assert injected.hits[0].fault == plan.faults[1]
+
+
 async def test_two_faults_at_one_await_take_turns() -> None:
     """The second hits the next await."""
     caught: list[str] = []

@@ -95,6 +95,15 @@ async def test_a_life_is_hit_once_by_each_fault() -> None:
     assert hits(injected) == [(1.0, "app/c", 1), (10.0, "app/c", 2)]
 
 
+async def test_only_a_child_that_is_told_to_end_hangs_at_its_stop() -> None:
+    """A life that ends by itself just ends; the one that is stopped in the end hangs."""
+    plan = FaultPlan([faults.hang("app/c")])
+    with plan.active() as injected:
+        async with otpy.start(app(ChildSpec("c", seconds, (2,))), hooks=()):
+            await asyncio.sleep(3)
+    assert hits(injected) == [(3.0, "app/c", 2)]
+
+
 async def test_after_starts_the_count_of_awaits() -> None:
     """With `after`, the await in progress then is the first."""
     plan = FaultPlan([faults.crash("app/c", Boom(), nth=3, after=2.5)])
@@ -243,6 +252,7 @@ async def test_what_outlives_the_block_is_left_alone() -> None:
         await left.wait()
     await asyncio.gather(*tasks)
     assert injected.hits == ()
+    assert injected.arm("app/c") == []
     assert {str(report.reason) for report in recorder.of(ChildExited)} == {"normal"}
     assert {str(report.reason) for report in recorder.of(ChildStopped)} == {"shutdown"}
     assert INTERPOSER.get(None) is None
