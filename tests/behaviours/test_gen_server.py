@@ -35,7 +35,7 @@ from otpy.errors import (
     TreeStartFailed,
 )
 from otpy.reports import MessageUnhandled, Report
-from otpy.testing import MockClock
+from otpy.testing import MockClock, Recording
 from tests.behaviours.servers import (
     Add,
     Counter,
@@ -46,7 +46,7 @@ from tests.behaviours.servers import (
     note,
     running,
 )
-from tests.runtime.children import Boom, Recorder, forever, turns
+from tests.runtime.children import Boom, forever, turns
 
 
 def counters(*children: ChildSpec) -> SupervisorSpec:
@@ -286,7 +286,7 @@ class TestMessages:
             assert await process.wait() == Shutdown()
 
     async def test_unhandled_messages_are_reported_and_dropped(
-        self, reports: Recorder, logs: list[MutableMapping[str, Any]]
+        self, reports: Recording, logs: list[MutableMapping[str, Any]]
     ) -> None:
         """GEN-24: as one warning; the server goes on."""
         async with otpy.start(counters(), hooks=[reports, otpy.log_reports(None)]) as app:

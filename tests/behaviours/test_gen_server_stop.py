@@ -25,7 +25,7 @@ from otpy import (
 )
 from otpy.errors import CallFailed, CallTimeout
 from otpy.reports import ChildExited, ChildStopped
-from otpy.testing import MockClock
+from otpy.testing import MockClock, Recording
 from tests.behaviours.servers import (
     Counter,
     Script,
@@ -33,12 +33,12 @@ from tests.behaviours.servers import (
     note,
     running,
 )
-from tests.runtime.children import Boom, Recorder, forever, turns
+from tests.runtime.children import Boom, forever, turns
 
 
 class TestStopping:
     async def test_the_supervisor_asks_and_terminate_cleans_up(
-        self, clock: MockClock, reports: Recorder
+        self, clock: MockClock, reports: Recording
     ) -> None:
         """GEN-19, GEN-20: after what came before; the supervisor sees its reason."""
         async with running(hooks=[reports]) as (app, _process, ref, log):
@@ -103,7 +103,7 @@ class TestStopping:
             assert await process.wait() == Killed()
             assert (clock.now, log) == (0, [])
 
-    async def test_exit_by_others_is_a_stop_with_that_reason(self, reports: Recorder) -> None:
+    async def test_exit_by_others_is_a_stop_with_that_reason(self, reports: Recording) -> None:
         """GEN-19 differs: every server cleans up, trapping or not (AIO-05)."""
         async with running(hooks=[reports]) as (_, process, _ref, log):
             process.exit(Shutdown("please"))

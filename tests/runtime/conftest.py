@@ -10,7 +10,8 @@ import pytest
 import structlog
 from structlog.testing import capture_logs
 
-from tests.runtime.children import Journal, Recorder
+from otpy.testing import Recording
+from tests.runtime.children import Journal
 
 
 @pytest.fixture(autouse=True)
@@ -22,9 +23,9 @@ def logs() -> Iterator[list[MutableMapping[str, Any]]]:
 
 
 @pytest.fixture
-def reports() -> Recorder:
+def reports() -> Recording:
     """A report hook that remembers."""
-    return Recorder()
+    return Recording()
 
 
 @pytest.fixture

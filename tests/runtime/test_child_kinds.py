@@ -29,8 +29,8 @@ from otpy import (
 )
 from otpy.errors import ChildNotReady, StartFailed
 from otpy.reports import ChildExited, ChildStartFailed, ChildStopped
-from otpy.testing import MockClock
-from tests.runtime.children import Boom, Journal, Recorder, crash, forever, turns
+from otpy.testing import MockClock, Recording
+from tests.runtime.children import Boom, Journal, crash, forever, turns
 
 
 class Service:
@@ -157,7 +157,7 @@ async def test_a_mock_may_stand_in_for_a_child() -> None:
     ("raised", "reason"), [(Exit(Shutdown("no")), Shutdown("no")), (Exit(), None), (Boom(), None)]
 )
 async def test_an_end_before_readiness_is_a_start_failure(
-    reports: Recorder, raised: Exception, reason: otpy.ExitReason | None
+    reports: Recording, raised: Exception, reason: otpy.ExitReason | None
 ) -> None:
     """Raising before `started()` fails the start, whatever is raised."""
 
@@ -190,7 +190,7 @@ async def test_returning_before_readiness_is_child_not_ready() -> None:
         assert isinstance(caught.value.__cause__, ChildNotReady)
 
 
-async def test_saying_started_twice_is_the_childs_error(reports: Recorder) -> None:
+async def test_saying_started_twice_is_the_childs_error(reports: Recording) -> None:
     """The second call raises inside the child, which crashes of it."""
 
     async def child(*, task_status: TaskStatus[int]) -> None:
@@ -206,7 +206,7 @@ async def test_saying_started_twice_is_the_childs_error(reports: Recorder) -> No
 
 
 async def test_context_managers_are_entered_in_order_and_left_in_reverse(
-    journal: Journal, reports: Recorder
+    journal: Journal, reports: Recording
 ) -> None:
     """Both kinds of factory: ready when entered, clean-up on stop, value handed over."""
     service = Service("db")
@@ -249,7 +249,7 @@ async def test_entering_a_context_manager_may_fail(journal: Journal) -> None:
         assert isinstance(caught.value.__cause__, Boom)
 
 
-async def test_leaving_a_context_manager_may_raise(journal: Journal, reports: Recorder) -> None:
+async def test_leaving_a_context_manager_may_raise(journal: Journal, reports: Recording) -> None:
     """A crash in the clean-up is reported; the stop goes on."""
 
     @asynccontextmanager
@@ -346,7 +346,7 @@ async def test_ignore_declines_to_run(restart: Restart) -> None:
         assert await app.start_child(ChildSpec("late", child, restart=restart)) is None
 
 
-async def test_ignore_after_readiness_is_a_crash(reports: Recorder) -> None:
+async def test_ignore_after_readiness_is_a_crash(reports: Recording) -> None:
     """Declining is for children that start: afterwards it is an exception like any other."""
 
     async def child() -> None:

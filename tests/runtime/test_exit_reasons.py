@@ -23,8 +23,8 @@ from otpy import (
 )
 from otpy.errors import NotSupervised
 from otpy.reports import ChildExited
-from otpy.testing import MockClock
-from tests.runtime.children import Boom, Recorder, forever, turns
+from otpy.testing import MockClock, Recording
+from tests.runtime.children import Boom, forever, turns
 
 
 async def returns() -> int:
@@ -100,7 +100,7 @@ async def crashes_in_clean_up() -> None:
     ],
 )
 async def test_an_end_by_itself_has_its_reason(
-    reports: Recorder, child: Callable[[], Awaitable[object]], reason: ExitReason
+    reports: Recording, child: Callable[[], Awaitable[object]], reason: ExitReason
 ) -> None:
     """AIO-07: returning, raising `Exit`, being cancelled and crashing are told apart."""
     spec = ChildSpec("c", child, restart=Restart.TEMPORARY)
@@ -138,7 +138,7 @@ async def test_anything_else_is_a_crash_with_that_very_exception(error: BaseExce
     assert reason.error.__traceback__ is not None
 
 
-async def test_a_strangers_cancellation_is_a_kill_and_is_restarted(reports: Recorder) -> None:
+async def test_a_strangers_cancellation_is_a_kill_and_is_restarted(reports: Recording) -> None:
     """AIO-08: asyncio does not say who cancels: nobody of ours, so it counts as abnormal."""
     tasks: list[asyncio.Task[object]] = []
 
@@ -158,7 +158,7 @@ async def test_a_strangers_cancellation_is_a_kill_and_is_restarted(reports: Reco
     assert len(tasks) <= 2
 
 
-async def test_a_child_cancelled_before_its_first_step_has_ended(reports: Recorder) -> None:
+async def test_a_child_cancelled_before_its_first_step_has_ended(reports: Recording) -> None:
     """AIO-06: its body never ran, and its end is noticed all the same."""
     async with otpy.start(SupervisorSpec("app"), hooks=[reports]) as app:
         process = await app.start_child(ChildSpec("c", forever, restart=Restart.TEMPORARY))

@@ -34,8 +34,8 @@ from otpy.errors import (
     NotRunning,
     StartFailed,
 )
-from otpy.testing import MockClock
-from tests.runtime.children import Boom, Journal, Recorder, crash, forever, turns
+from otpy.testing import MockClock, Recording
+from tests.runtime.children import Boom, Journal, crash, forever, turns
 
 
 async def slow(seconds: float, *, task_status: TaskStatus[None]) -> None:
@@ -168,7 +168,7 @@ async def test_what_cannot_stand_here_is_refused_before_anything_happens() -> No
 
 
 async def test_a_start_by_hand_that_fails_disturbs_nobody(
-    clock: MockClock, journal: Journal, reports: Recorder
+    clock: MockClock, journal: Journal, reports: Recording
 ) -> None:
     """Nothing is counted and nothing kept; a `restart_child` that fails leaves it down."""
     starts = 0

@@ -24,8 +24,8 @@ from otpy import (
 )
 from otpy.errors import TreeStartFailed
 from otpy.reports import SupervisorGaveUp, SupervisorStopped
-from otpy.testing import MockClock
-from tests.runtime.children import Boom, Journal, Recorder, crash, forever, turns
+from otpy.testing import MockClock, Recording
+from tests.runtime.children import Boom, Journal, crash, forever, turns
 
 
 async def crash_after(seconds: float) -> None:
@@ -38,7 +38,7 @@ def doomed(*before: ChildSpec, seconds: float = 1) -> SupervisorSpec:
 
 
 async def test_the_body_is_cancelled_and_the_failure_raised(
-    clock: MockClock, journal: Journal, reports: Recorder
+    clock: MockClock, journal: Journal, reports: Recording
 ) -> None:
     """After the children are stopped; the body learns of it as a cancellation."""
     seen: list[object] = []

@@ -27,8 +27,8 @@ from otpy import (
 )
 from otpy.errors import Demonitored, NotSupervised
 from otpy.reports import ChildStopped
-from otpy.testing import MockClock
-from tests.runtime.children import Boom, Journal, Recorder, forever, stubborn, turns
+from otpy.testing import MockClock, Recording
+from tests.runtime.children import Boom, Journal, forever, stubborn, turns
 
 CRASH = Crashed(Boom("linked"))
 REASONS = [Normal(), Shutdown(), Shutdown("why"), Killed(), CRASH]
@@ -158,7 +158,7 @@ class TestMonitors:
             await asyncio.gather(*tasks)
         assert order == ["c1", "c2", "a1", "a2", "b1", "b2"]
 
-    async def test_the_end_is_told_before_the_next_life_begins(self, reports: Recorder) -> None:
+    async def test_the_end_is_told_before_the_next_life_begins(self, reports: Recording) -> None:
         """Who watches a child never sees its next life first."""
         async with otpy.start(SupervisorSpec("app", [ChildSpec("a", forever)]), hooks=()) as app:
             process = app.child("a")
@@ -327,7 +327,7 @@ class TestLinks:
             assert b.signals is None
 
     async def test_a_stop_by_the_supervisor_ends_linked_children_in_order(
-        self, journal: Journal, reports: Recorder
+        self, journal: Journal, reports: Recording
     ) -> None:
         """A link changes who ends when, not that everything ends in good order."""
         async with otpy.start(journal.tree("a", "b", "c"), hooks=[reports]) as app:
@@ -407,7 +407,7 @@ class TestTrapping:
             assert trapper.got == []
 
     async def test_the_supervisor_stops_a_trapping_child_all_the_same(
-        self, reports: Recorder
+        self, reports: Recording
     ) -> None:
         """GEN-20: its own stop is no signal."""
         trapper = Trapper()

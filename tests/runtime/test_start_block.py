@@ -25,8 +25,8 @@ from otpy import (
     SupervisorSpec,
 )
 from otpy.errors import NotRunning, StartFailed, TreeStartFailed
-from otpy.testing import MockClock
-from tests.runtime.children import Boom, Journal, Recorder, crash, forever, stubborn, turns
+from otpy.testing import MockClock, Recording
+from tests.runtime.children import Boom, Journal, crash, forever, stubborn, turns
 
 
 async def slow_start(journal: Journal, name: str, *, task_status: TaskStatus[None]) -> None:
@@ -90,7 +90,7 @@ async def test_a_tree_is_entered_once() -> None:
             await block.__aenter__()
 
 
-async def test_a_failed_start_rolls_back_in_reverse(journal: Journal, reports: Recorder) -> None:
+async def test_a_failed_start_rolls_back_in_reverse(journal: Journal, reports: Recording) -> None:
     """What was started is stopped in reverse, and the error names the culprit and its crash."""
     children = [
         ChildSpec("a", slow_start, (journal, "a")),
@@ -110,7 +110,7 @@ async def test_a_failed_start_rolls_back_in_reverse(journal: Journal, reports: R
     assert error.reasons == (Crashed(error.__cause__),)
     assert error.history == ()
     assert "did not start" in str(error)
-    assert "child.started app/never" not in reports.lines
+    assert reports.about("app/never") == ()
 
 
 async def test_a_failed_nested_start_names_the_deepest_child(journal: Journal) -> None:
@@ -177,16 +177,16 @@ async def test_the_end_of_all_work_is_before_the_block_is_entered() -> None:
 
 async def test_two_trees_in_one_loop_never_meet() -> None:
     """Same ids, same loop: a crash, a report or a stop in one is unknown to the other."""
-    first_reports, second_reports = Recorder(), Recorder()
+    first_reports, second_reports = Recording(), Recording()
     first, second = Journal(), Journal()
     async with otpy.start(first.tree("a", "b"), hooks=[first_reports]) as one:
         async with otpy.start(second.tree("a", "b"), hooks=[second_reports]) as two:
             await turns(2)
-            count = len(second_reports.reports)
+            count = len(second_reports)
             one.child("a").kill()
             await one.wait_for_restart("a", after=1)
             assert two.child("a").incarnation == 1
-            assert len(second_reports.reports) == count
+            assert len(second_reports) == count
         assert one.running
         assert two.ended
     assert one.ended
