@@ -20,7 +20,7 @@ from otpy import (
 from otpy.errors import NotRunning
 from otpy.reports import ChildExited, ChildStopped
 from otpy.testing import MockClock, Recording
-from tests.runtime.children import Boom, forever, turns
+from tests.runtime.children import Boom, forever
 
 
 async def clean_up(seconds: float) -> None:
@@ -54,7 +54,9 @@ async def test_exit_from_outside_gives_exactly_that_reason(
 
 
 @pytest.mark.parametrize("awaits", [False, True])
-async def test_a_child_can_end_itself_by_its_own_handle(awaits: bool, reports: Recording) -> None:
+async def test_a_child_can_end_itself_by_its_own_handle(
+    clock: MockClock, awaits: bool, reports: Recording
+) -> None:
     """SIG-02: from inside too; other than in OTP `Normal` ends it like any reason."""
     processes: list[Process] = []
 
@@ -73,7 +75,7 @@ async def test_a_child_can_end_itself_by_its_own_handle(awaits: bool, reports: R
         for n, reason in enumerate((Shutdown("mine"), Normal(), None))
     ]
     async with otpy.start(SupervisorSpec("app", children)):
-        await turns(2)
+        await clock.advance(0)
         reasons = [await process.wait() for process in processes]
     assert reasons == [Shutdown("mine"), Normal(), Killed()]
 
@@ -85,7 +87,7 @@ async def test_exit_of_a_supervisor_process_stops_what_is_below(
     inner = SupervisorSpec("in", [ChildSpec("w", clean_up, (2,))], restart=otpy.Restart.TRANSIENT)
     async with otpy.start(SupervisorSpec("app", [inner]), hooks=[reports]) as app:
         process = app.child("in")
-        await turns(2)
+        await clock.advance(0)
         assert process.task is None
         process.exit(Shutdown("enough"))
         assert await process.wait() == Shutdown("enough")

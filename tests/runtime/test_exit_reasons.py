@@ -24,7 +24,7 @@ from otpy import (
 from otpy.errors import NotSupervised
 from otpy.reports import ChildExited
 from otpy.testing import MockClock, Recording
-from tests.runtime.children import Boom, forever, turns
+from tests.runtime.children import Boom, forever
 
 
 async def returns() -> int:
@@ -138,7 +138,9 @@ async def test_anything_else_is_a_crash_with_that_very_exception(error: BaseExce
     assert reason.error.__traceback__ is not None
 
 
-async def test_a_strangers_cancellation_is_a_kill_and_is_restarted(reports: Recording) -> None:
+async def test_a_strangers_cancellation_is_a_kill_and_is_restarted(
+    clock: MockClock, reports: Recording
+) -> None:
     """AIO-08: asyncio does not say who cancels: nobody of ours, so it counts as abnormal."""
     tasks: list[asyncio.Task[object]] = []
 
@@ -150,7 +152,7 @@ async def test_a_strangers_cancellation_is_a_kill_and_is_restarted(reports: Reco
 
     spec = ChildSpec("c", child, restart=Restart.TRANSIENT)
     async with otpy.start(SupervisorSpec("app", [spec]), hooks=[reports]) as app:
-        await turns(2)
+        await clock.advance(0)
         tasks[0].cancel()
         process = await app.wait_for_restart("c", after=1)
         assert process.last_exit == Killed()
@@ -191,7 +193,7 @@ def count_futures() -> int:
     return sum(isinstance(thing, asyncio.Future) for thing in gc.get_objects())
 
 
-async def test_waits_that_were_given_up_leave_nothing_behind() -> None:
+async def test_waits_that_were_given_up_leave_nothing_behind(clock: MockClock) -> None:
     """A watcher that polls with a timeout must not fill the memory of a process."""
     async with otpy.start(SupervisorSpec("app", [ChildSpec("c", forever)])) as app:
         process = app.child("c")
@@ -201,7 +203,7 @@ async def test_waits_that_were_given_up_leave_nothing_behind() -> None:
             app.wait,
             lambda: app.wait_for_restart("c", after=1),
         ]
-        await turns(2)
+        await clock.advance(0)
         for wait in waits:
             before = count_futures()
             for _ in range(50):

@@ -46,7 +46,7 @@ from otpy.reports import (
     SupervisorStopped,
 )
 from otpy.testing import MockClock, Recording, assert_reports, settled
-from tests.runtime.children import Boom, crash, forever, stubborn, turns
+from tests.runtime.children import Boom, crash, forever, stubborn
 
 Logs = list[MutableMapping[str, Any]]
 
@@ -219,11 +219,11 @@ async def test_a_hook_may_act_on_the_tree(clock: MockClock) -> None:
     )
 
 
-async def test_an_error_report_says_who_where_and_why(reports: Recording) -> None:
+async def test_an_error_report_says_who_where_and_why(clock: MockClock, reports: Recording) -> None:
     """REP-01 to REP-05 in other words: supervisor, context, reason, and the child by its path."""
     spec = ChildSpec("c", crash, restart=Restart.TEMPORARY)
     async with otpy.start(SupervisorSpec("app", [SupervisorSpec("in", [spec])]), hooks=[reports]):
-        await turns(3)
+        await clock.advance(0)
     report = reports.one(ChildExited)
     assert (report.supervisor, report.path, report.id) == ("app/in", "app/in/c", "c")
     assert report.context is ErrorContext.CHILD_TERMINATED
@@ -286,7 +286,7 @@ async def test_contexts_are_those_of_otp(clock: MockClock, reports: Recording) -
     async with otpy.start(SupervisorSpec("app", children), hooks=[reports]) as app:
         with pytest.raises(StartFailed):
             await app.start_child(ChildSpec("asked", broken))
-        await turns(5)
+        await clock.advance(0)
     assert reports.one(ChildExited, "app/transient").context is None
     assert reports.one(ChildExited, "app/temporary").context is ErrorContext.CHILD_TERMINATED
     assert reports.one(ChildStartFailed).context is None

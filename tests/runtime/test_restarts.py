@@ -56,16 +56,16 @@ async def crash_once(seconds: float = 1) -> None:
     ],
 )
 async def test_the_strategy_says_who_is_restarted(
-    journal: Journal, reports: Recording, strategy: Strategy, lines: list[str]
+    clock: MockClock, journal: Journal, reports: Recording, strategy: Strategy, lines: list[str]
 ) -> None:
     """Stopped in reverse, started in order, counted once."""
     spec = SupervisorSpec("app", [journal.spec(n) for n in "abc"], strategy=strategy, intensity=1)
     async with otpy.start(spec, hooks=[reports]) as app:
-        await turns(2)
+        await clock.advance(0)
         journal.lines.clear()
         journal.crash["b"].set()
         await app.wait_for_restart("b", after=1)
-        await turns(5)
+        await clock.advance(0)
         assert journal.lines == lines
         assert len(reports.of(ChildRestarting)) == 1
         assert app.settled
@@ -90,7 +90,7 @@ async def test_a_child_knows_that_and_why_it_was_restarted(clock: MockClock) -> 
     assert seen == [(1, 0, None), (2, 1, Crashed(errors[0])), (3, 2, Crashed(errors[1]))]
 
 
-async def test_helpers_of_a_child_belong_to_it() -> None:
+async def test_helpers_of_a_child_belong_to_it(clock: MockClock) -> None:
     """Tasks and threads that a child starts see its process."""
     seen: list[Process] = []
 
@@ -103,7 +103,7 @@ async def test_helpers_of_a_child_belong_to_it() -> None:
         await forever()
 
     async with otpy.start(SupervisorSpec("app", [ChildSpec("c", child)])) as app:
-        await turns(4)
+        await clock.advance(0)
         assert seen == [app.child("c")]
 
 
@@ -324,7 +324,7 @@ async def test_waiting_for_a_restart_that_is_called_off(clock: MockClock, how: s
         await app.start_child(ChildSpec("c", crash_once, backoff=Backoff.sequence(50)))
         await asyncio.sleep(2)
         waiting = asyncio.create_task(app.wait_for_restart("c", after=1))
-        await turns(2)
+        await clock.advance(0)
         await app.terminate_child("c")
         if isinstance(app, otpy.Supervisor):
             await app.delete_child("c")
@@ -340,14 +340,14 @@ async def test_waiting_for_a_restart_has_no_race(clock: MockClock) -> None:
     async with otpy.start(SupervisorSpec("app", [ChildSpec("c", crash_once)])) as app:
         assert (await app.wait_for_restart("c", after=0)) is app.child("c")
         waits = [asyncio.create_task(app.wait_for_restart("c", after=1)) for _ in range(3)]
-        await turns(1)
+        await clock.advance(0)
         waits[0].cancel()
         assert (await waits[1]) is (await waits[2])
         assert (await app.wait_for_restart("c", after=1)).incarnation == 2
         with pytest.raises(NotFound):
             await app.wait_for_restart("nobody", after=0)
         waiting = asyncio.create_task(app.wait_for_restart("c", after=7))
-        await turns(1)
+        await clock.advance(0)
         await app.stop()
         with pytest.raises(NotRunning):
             await waiting

@@ -144,7 +144,7 @@ async def test_a_body_that_swallows_the_cancellation_gets_the_failure(clock: Moc
         async with otpy.start(doomed()):
             with contextlib.suppress(asyncio.CancelledError):
                 await forever()
-            await turns(3)
+            await clock.advance(0)
     assert task.cancelling() == 0
     await asyncio.sleep(1)
 
@@ -252,10 +252,10 @@ async def test_a_pool_that_gives_up_is_a_failure_too(clock: MockClock) -> None:
     assert clock.now == 2
 
 
-async def test_a_killed_root_is_no_failure(journal: Journal) -> None:
+async def test_a_killed_root_is_no_failure(clock: MockClock, journal: Journal) -> None:
     """`kill()` is what somebody wanted: the body goes on, nothing is raised."""
     async with otpy.start(journal.tree("a", "b")) as app:
-        await turns(2)
+        await clock.advance(0)
         app.kill()
         assert await app.wait() == Killed()
         assert app.failure() is None

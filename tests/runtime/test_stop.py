@@ -27,7 +27,7 @@ from otpy import (
 from otpy._core.spec import ShutdownLimit
 from otpy.reports import ChildAbandoned, ChildStopped, SupervisorStopped
 from otpy.testing import MockClock, Recording
-from tests.runtime.children import Boom, crash, forever, stubborn, turns
+from tests.runtime.children import Boom, crash, forever, stubborn
 
 
 async def ask_and_comply() -> None:
@@ -193,7 +193,7 @@ async def test_siblings_are_stopped_in_reverse_around_a_refusal(
         ChildSpec("c", forever),
     ]
     async with otpy.start(SupervisorSpec("app", children), hooks=[reports]):
-        await turns(2)
+        await clock.advance(0)
     stops = [(r.id, r.time) for r in reports.of(ChildStopped)]
     assert stops == [("c", 0), ("b", 4), ("a", 4)]
     assert list(reports)[-1] == SupervisorStopped(path="app", time=4, reason=Normal())
@@ -210,7 +210,7 @@ async def test_a_finite_shutdown_of_a_nested_supervisor_bounds_it(
     ]
     inner = SupervisorSpec("in", children, shutdown=3)
     async with otpy.start(SupervisorSpec("app", [inner]), hooks=[reports]):
-        await turns(2)
+        await clock.advance(0)
     assert clock.now == 5
     stops = {r.path: r.reason for r in reports.of(ChildStopped)}
     assert stops["app/in/a"] == Killed()
@@ -227,7 +227,7 @@ async def test_a_dynamic_supervisor_stops_its_children_together(
         for _ in range(10):
             await pool.start_child(ChildSpec("w", clean_up, (2,)))
         await pool.start_child(ChildSpec("bad", stubborn, (release,), shutdown=3))
-        await turns(2)
+        await clock.advance(0)
     assert clock.now == 4
     assert [r.time for r in reports.of(ChildStopped)] == [2.0] * 10 + [4.0]
 
@@ -239,7 +239,7 @@ async def test_a_killed_dynamic_supervisor_cuts_its_stop_short(
     async with otpy.start(DynamicSupervisor.spec("pool")) as pool:
         await pool.start_child(ChildSpec("a", clean_up, (300,), shutdown=INFINITY))
         await pool.start_child(ChildSpec("b", stubborn, (release,), shutdown=INFINITY))
-        await turns(2)
+        await clock.advance(0)
         pool.shut_down(Shutdown())
         await asyncio.sleep(10)
         assert not pool.ended
@@ -262,7 +262,7 @@ async def test_abandoned_children_are_listed_until_they_end(
     spec = ChildSpec("c", child, shutdown=1)
     async with otpy.start(SupervisorSpec("app", [spec]), hooks=[reports]) as app:
         first = app.child("c")
-        await turns(2)
+        await clock.advance(0)
         first.exit()
         reason = await first.wait()
         assert isinstance(reason, Abandoned)
@@ -285,7 +285,7 @@ async def test_a_nested_kill_does_not_wait_for_anything(
     children = [ChildSpec(n, stubborn, (release,), shutdown=INFINITY) for n in "abc"]
     tree = SupervisorSpec("app", [SupervisorSpec("in", children)])
     async with otpy.start(tree) as app:
-        await turns(2)
+        await clock.advance(0)
         process = app.child("in")
         process.kill()
         assert await process.wait() == Killed()
@@ -299,7 +299,7 @@ async def test_a_kill_overtakes_a_stop(clock: MockClock, reports: Recording, lim
     spec = ChildSpec("c", clean_up, (300,), shutdown=limit)
     async with otpy.start(SupervisorSpec("app", [spec]), hooks=[reports]) as app:
         process = app.child("c")
-        await turns(2)
+        await clock.advance(0)
         process.exit()
         await asyncio.sleep(7)
         process.kill()
@@ -312,7 +312,7 @@ async def test_a_second_stop_changes_nothing(clock: MockClock, reports: Recordin
     spec = ChildSpec("c", clean_up, (10,), restart=otpy.Restart.TEMPORARY, shutdown=4)
     async with otpy.start(SupervisorSpec("app", [spec]), hooks=[reports]) as app:
         process = app.child("c")
-        await turns(2)
+        await clock.advance(0)
         process.exit(Shutdown("first"))
         await asyncio.sleep(3)
         process.exit(Shutdown("second"))
@@ -329,7 +329,7 @@ async def test_a_second_kill_does_not_put_off_the_end(
     spec = ChildSpec("c", stubborn, (release,), restart=otpy.Restart.TEMPORARY)
     async with otpy.start(SupervisorSpec("app", [spec])) as app:
         process = app.child("c")
-        await turns(2)
+        await clock.advance(0)
         for _ in range(10):
             process.kill()
             await asyncio.sleep(0.5)
@@ -343,7 +343,7 @@ async def test_stopping_a_supervisor_twice_is_stopping_it_once(
     """Both callers get the end of the same stop, with the first reason."""
     spec = ChildSpec("c", clean_up, (3,))
     async with otpy.start(SupervisorSpec("app", [spec]), hooks=[reports]) as app:
-        await turns(2)
+        await clock.advance(0)
         first = asyncio.create_task(app.stop(Shutdown("first")))
         await asyncio.sleep(1)
         await app.stop(Shutdown("second"))
@@ -402,7 +402,7 @@ async def test_a_failing_group_restart_gives_up_members_that_refuse(
     children = [ChildSpec("a", stubborn, (release,), shutdown=2), ChildSpec("b", fragile)]
     spec = SupervisorSpec("app", children, strategy=otpy.Strategy.ONE_FOR_ALL)
     async with otpy.start(spec, hooks=[reports]) as app:
-        await turns(2)
+        await clock.advance(0)
         bang.set()
         again: Process = await app.wait_for_restart("b", after=1)
         assert (clock.now, again.incarnation, app.child("a").incarnation) == (3, 2, 2)

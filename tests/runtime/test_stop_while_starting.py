@@ -22,7 +22,7 @@ from otpy._core.spec import ShutdownLimit
 from otpy.errors import NotRunning, StartFailed, StartTimeout, SupervisorFailed
 from otpy.reports import ChildAbandoned, ChildStarted, ChildStartFailed, ChildStopped
 from otpy.testing import MockClock, Recording, assert_reports
-from tests.runtime.children import forever, stubborn, turns
+from tests.runtime.children import forever, stubborn
 
 
 async def slow(seconds: float, *, task_status: TaskStatus[None]) -> None:
@@ -269,5 +269,5 @@ async def test_a_kill_of_a_starting_tree_ends_it(clock: MockClock, reports: Reco
         with pytest.raises(NotRunning):
             await starting
         assert await app.wait() == Killed()
-        await turns(1)
+        await clock.advance(0)
         assert clock.now == 1
