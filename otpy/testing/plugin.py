@@ -85,14 +85,15 @@ class _Use:
         if marker is not None:
             options |= marker.kwargs
             if marker.args or len(options) > 2 or options["clock"] not in _CLOCKS:  # noqa: PLR2004
-                raise pytest.UsageError(
-                    f"{node.nodeid}: otpy() takes clock='mock' or 'real', and leaks=True or False;"
-                    f" got {marker.args} and {marker.kwargs}"
+                text = "otpy() takes clock='mock' or 'real', and leaks=True or False; got"
+                pytest.fail(
+                    f"{node.nodeid}: {text} {marker.args} and {marker.kwargs}", pytrace=False
                 )
         requested = _FIXTURES & {*node.fixturenames}
         self.seeds = node.get_closest_marker(_SIMULATE) is not None
         if self.seeds and options["clock"] == "real":
-            raise pytest.UsageError(f"{node.nodeid}: {_SIMULATE} has no use for clock='real'")
+            text = f"{_SIMULATE} has no use for clock='real'"
+            pytest.fail(f"{node.nodeid}: {text}", pytrace=False)
         self.asked = marker is not None or auto or bool(requested) or self.seeds
         self.clock = options["clock"] == "mock" and (
             marker is not None or auto or "mock_clock" in requested
@@ -151,13 +152,11 @@ def _seeds(function: pytest.Function) -> list[int]:
     listed: list[object] = [*seeds] if isinstance(seeds, Iterable) else []
     numbers = [seed for seed in listed if isinstance(seed, int)]
     if marker.args or {*marker.kwargs} != {"seeds"} or not numbers or numbers != listed:
-        raise pytest.UsageError(
-            f"{function.nodeid}: {_SIMULATE} takes seeds=, at least one whole number;"
-            f" got {marker.args} and {marker.kwargs}"
-        )
+        text = f"{_SIMULATE} takes seeds=, at least one whole number; got"
+        pytest.fail(f"{function.nodeid}: {text} {marker.args} and {marker.kwargs}", pytrace=False)
     # A property test would bring chance of its own, and the seed alone would not repeat it.
     if not inspect.iscoroutinefunction(function.obj):
-        raise pytest.UsageError(f"{function.nodeid}: {_SIMULATE} is for async tests")
+        pytest.fail(f"{function.nodeid}: {_SIMULATE} is for async tests", pytrace=False)
     return numbers
 
 
