@@ -10,7 +10,7 @@ import pytest
 import structlog
 from structlog.testing import capture_logs
 
-from otpy.testing import Recording
+from otpy.testing import MockClock, Recording
 from tests.runtime.children import Journal
 
 
@@ -35,10 +35,9 @@ def journal() -> Journal:
 
 
 @pytest.fixture
-async def release() -> AsyncGenerator[asyncio.Event]:
+async def release(clock: MockClock) -> AsyncGenerator[asyncio.Event]:
     """Lets stubborn children go; set at the end, so that none is left over."""
     event = asyncio.Event()
     yield event
     event.set()
-    for _ in range(5):
-        await asyncio.sleep(0)
+    await clock.advance(0)

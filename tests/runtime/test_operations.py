@@ -34,7 +34,7 @@ from otpy.errors import (
     NotRunning,
     StartFailed,
 )
-from otpy.testing import MockClock, Recording
+from otpy.testing import MockClock, Recording, assert_tree
 from tests.runtime.children import Boom, Journal, crash, forever
 
 
@@ -204,8 +204,13 @@ async def test_operations_wait_their_turn(clock: MockClock) -> None:
         assert not app.settled
         second = asyncio.create_task(app.start_child(ChildSpec("b", forever)))
         await clock.advance(0)
-        assert [child.id for child in app.snapshot().children] == ["a"]
-        assert app.snapshot().children[0].state == "starting"
+        assert_tree(
+            app,
+            """
+            app running
+            └─ a starting
+            """,
+        )
         assert len(await app.which_children()) == 2
         assert clock.now == 5
         assert await first is app.child("a")
@@ -357,11 +362,25 @@ async def test_a_snapshot_answers_during_a_restart(clock: MockClock, journal: Jo
         await clock.advance(0)
         app.child("a").kill()
         await asyncio.sleep(1)
-        states = {node.id: node.state for node in app.snapshot().children}
-        assert states == {"a": "undefined", "b": "stopping", "in": "undefined"}
+        assert_tree(
+            app,
+            """
+            app
+            ├─ a undefined
+            ├─ b stopping
+            └─ in undefined
+            """,
+        )
         await asyncio.sleep(3)
-        snapshot = app.snapshot()
-        assert [node.state for node in snapshot.children] == ["starting", "undefined", "undefined"]
+        assert_tree(
+            app,
+            """
+            app
+            ├─ a starting
+            ├─ b undefined
+            └─ in undefined
+            """,
+        )
         await app.wait_for_restart("in", after=1)
         snapshot = app.snapshot()
         assert [node.restarts for node in snapshot.children] == [1, 1, 1]

@@ -22,7 +22,7 @@ from otpy.errors import (
     NotRunning,
     StartFailed,
 )
-from otpy.testing import MockClock
+from otpy.testing import MockClock, assert_tree
 from tests.runtime.children import Boom, Journal, crash, forever
 
 
@@ -92,7 +92,14 @@ async def test_a_slow_start_delays_no_sibling_in_a_pool(clock: MockClock) -> Non
         with pytest.raises(StartFailed):
             await pool.start_child(ChildSpec("bad", broken))
         assert clock.now == 0
-        assert [n.state for n in pool.snapshot().children] == ["starting", "running"]
+        assert_tree(
+            pool,
+            """
+            pool running
+            ├─ slow starting
+            └─ fast running
+            """,
+        )
         await slow_one
         assert clock.now == 10
         assert pool.settled
