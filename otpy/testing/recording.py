@@ -6,7 +6,7 @@ import asyncio
 import inspect
 from collections.abc import Iterable, Iterator
 from fnmatch import fnmatchcase
-from typing import final
+from typing import TypeVar, final
 from weakref import WeakKeyDictionary, WeakSet
 
 from otpy.reports import (
@@ -18,6 +18,8 @@ from otpy.reports import (
     SupervisorGaveUp,
 )
 from otpy.testing.difference import Found, Wanted, cut, difference, one_line, ways
+
+_R = TypeVar("_R", bound=Report)
 
 # Weak on both sides: a report holds the error that a child raised, and through it the loop.
 _RECORDINGS: WeakKeyDictionary[asyncio.AbstractEventLoop, WeakSet[Recording]] = WeakKeyDictionary()
@@ -62,6 +64,27 @@ class Recording:
                 `"app/db"`, `"app/workers/*"`.
         """
         return tuple(report for report in self._reports if fnmatchcase(report.path, pattern))
+
+    def of(self, kind: type[_R], pattern: str = "*") -> tuple[_R, ...]:
+        """Return the reports of one kind, about `pattern` as in `about`, oldest first.
+
+        Args:
+            kind: A class of `otpy.reports`, such as `ChildStopped`.
+            pattern: A path, or a pattern.
+        """
+        return tuple(report for report in self.about(pattern) if isinstance(report, kind))
+
+    def one(self, kind: type[_R], pattern: str = "*") -> _R:
+        """Return the only report of its kind; arguments as of `of`.
+
+        Raises:
+            AssertionError: There is none, or more than one; the message shows what there is.
+        """
+        found = self.of(kind, pattern)
+        if len(found) != 1:
+            head = f"{len(found)} reports about {pattern!r} are {kind.__name__}, not one:"
+            raise AssertionError("\n".join([head, self.render(pattern)]))
+        return found[0]
 
     def render(self, pattern: str = "*") -> str:
         """Return the reports about `pattern` as text, one line each: when, who, what and why."""

@@ -14,8 +14,8 @@ from otpy import ChildSpec, DynamicSupervisor, Restart, SupervisorSpec
 from otpy._runtime.stack import stack_of
 from otpy.errors import SupervisorFailed
 from otpy.reports import ChildExited
-from otpy.testing import FaultPlan, Injected, faults
-from tests.runtime.children import Boom, Journal, Recorder, forever, turns
+from otpy.testing import FaultPlan, Injected, Recording, faults
+from tests.runtime.children import Boom, Journal, forever, turns
 from tests.runtime.conftest import journal, logs, release, reports
 
 __all__ = ["journal", "logs", "release", "reports"]
@@ -127,7 +127,7 @@ async def test_a_wait_that_ends_at_the_very_moment_fails() -> None:
 
 
 @pytest.mark.parametrize("first", ["fault", "stop"])
-async def test_a_stop_at_the_very_moment_wins(reports: Recorder, first: str) -> None:
+async def test_a_stop_at_the_very_moment_wins(reports: Recording, first: str) -> None:
     """A cancellation by somebody else is passed on, and the next await is hit."""
     plan = FaultPlan([faults.crash("app/c", Boom(), after=1)])
     found: list[str] = []
@@ -273,7 +273,7 @@ async def test_the_stack_of_a_child_shows_its_own_code() -> None:
     assert "faulty_life" in held[-1]
 
 
-async def test_a_child_that_ignores_cancellation_works_on_undisturbed(reports: Recorder) -> None:
+async def test_a_child_that_ignores_cancellation_works_on_undisturbed(reports: Recording) -> None:
     """It is abandoned, and ends when the block is left."""
     ticks: list[float] = []
 
@@ -325,7 +325,7 @@ async def test_a_group_that_is_shutting_down_takes_no_crash() -> None:
     assert hits(injected) == [(4.0, "app/c", 1)]
 
 
-async def test_a_group_may_end_with_system_exit_and_the_loop_goes_on(reports: Recorder) -> None:
+async def test_a_group_may_end_with_system_exit_and_the_loop_goes_on(reports: Recording) -> None:
     """What would end the loop if a task of the group raised it is raised by the child itself."""
     ended: list[str] = []
 

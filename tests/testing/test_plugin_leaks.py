@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from otpy.testing import leaks
 from tests.testing.conftest import ON_ASYNCIO, RunTests
 
 HEAD = """
@@ -46,6 +47,11 @@ def in_test(leak: str, fixtures: str = "") -> str:
 
 
 class TestWhatIsLeftOver:
+    @pytest.fixture(autouse=True)
+    def impatient(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Wait for nothing to end: what these tests leave behind never does."""
+        monkeypatch.setattr(leaks, "PATIENCE", 0.0)
+
     @pytest.mark.parametrize(
         ("leak", "lines"),
         [

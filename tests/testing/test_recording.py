@@ -10,7 +10,15 @@ import pytest
 
 import otpy
 from otpy import GIVE_UP, Backoff, ChildSpec, Intensity, SupervisorSpec
-from otpy.reports import ChildAbandoned, HookFailed, MessageUnhandled, Report
+from otpy.reports import (
+    ChildAbandoned,
+    ChildRestarting,
+    ChildStarted,
+    HookFailed,
+    MessageUnhandled,
+    Report,
+    SupervisorStopped,
+)
 from otpy.testing import MockClock, Recording, assert_reports, settled
 from tests.testing.life import fail_when, forever
 
@@ -50,6 +58,25 @@ async def test_a_recording_reads_like_a_story(recorded: Recording) -> None:
     assert len(recorded) == 11
     assert_reports(recorded, STORY)
     assert_reports(recorded, recorded.render())
+
+
+async def test_reports_can_be_picked_by_kind(recorded: Recording) -> None:
+    """All of one kind, or the only one, of all paths or of some; one that is not alone is told."""
+    assert [report.path for report in recorded.of(SupervisorStopped)] == ["app/in", "app"]
+    assert [report.path for report in recorded.of(ChildStarted, "app/in*")] == [
+        "app/in/api",
+        "app/in",
+    ]
+    assert recorded.of(ChildAbandoned) == ()
+    assert recorded.one(ChildRestarting).delay == 5
+    assert recorded.one(SupervisorStopped, "app/in").time == 7.5
+    with pytest.raises(AssertionError) as none:
+        recorded.one(ChildAbandoned, "app/in")
+    assert str(none.value) == (
+        "0 reports about 'app/in' are ChildAbandoned, not one:\n" + recorded.render("app/in")
+    )
+    with pytest.raises(AssertionError, match=r"^2 reports about '\*' are SupervisorStopped"):
+        recorded.one(SupervisorStopped)
 
 
 async def test_reports_can_be_picked_by_path(recorded: Recording) -> None:
