@@ -79,9 +79,10 @@ class _Use:
         if marker is not None:
             options |= marker.kwargs
             if marker.args or len(options) > 2 or options["clock"] not in _CLOCKS:  # noqa: PLR2004
-                raise pytest.UsageError(
+                pytest.fail(
                     f"{node.nodeid}: otpy() takes clock='mock' or 'real', and leaks=True or False;"
-                    f" got {marker.args} and {marker.kwargs}"
+                    f" got {marker.args} and {marker.kwargs}",
+                    pytrace=False,
                 )
         requested = _FIXTURES & {*node.fixturenames}
         self.asked = marker is not None or auto or bool(requested)

@@ -74,8 +74,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> Generator[None]:
 
 
 def clock_of(test: pytest.Function) -> MockClock | None:
-    """Return the clock of a marked test; None of any other."""
-    if test.get_closest_marker(_NAME) is None:
+    """Return the clock of a marked test; None of any other, and of one that no plugin runs."""
+    if test.get_closest_marker(_NAME) is None or not hasattr(test, "callspec"):
         return None
     from otpy.testing.simulated_loop import SeededClock  # noqa: PLC0415 - as above
 
@@ -103,12 +103,25 @@ def _seeds(function: pytest.Function, marker: pytest.Mark) -> list[int]:
     return numbers
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Refuse a marked test that no plugin would run on the loops of its seeds."""
+    if not isinstance(item, pytest.Function) or item.get_closest_marker(_NAME) is None:
+        return
+    if clock_of(item) is None:
+        pytest.fail(
+            f"{item.nodeid}: {_NAME} needs somebody who runs async tests: mark it `asyncio` or"
+            " `anyio` too, or set asyncio_mode = auto.",
+            pytrace=False,
+        )
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(
     item: pytest.Item,
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """Add the line that runs a failing seed again."""
     report = yield
-    if report.failed and item.get_closest_marker(_NAME) is not None:
+    if report.failed and isinstance(item, pytest.Function) and clock_of(item) is not None:
         report.sections.append(("otpy: run it again", f"pytest {shlex.quote(item.nodeid)}"))
     return report

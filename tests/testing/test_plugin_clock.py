@@ -166,6 +166,7 @@ async def test_bare():
         result = run_tests(f"@pytest.mark.asyncio\n@pytest.mark.otpy({wrong}){HOUR}")
         result.assert_outcomes(errors=1)
         result.stdout.fnmatch_lines(["*test_hour: otpy() takes clock='mock' or 'real'*"])
+        result.stdout.no_fnmatch_line("*plugin.py:*")  # what is wrong, and no traceback
 
     def test_a_wrong_mode_is_refused(self, run_tests: RunTests) -> None:
         """A mode that does not exist ends the run before it begins."""

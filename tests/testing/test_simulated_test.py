@@ -101,3 +101,19 @@ def test_a_marker_that_cannot_work_is_refused(pytester: pytest.Pytester) -> None
     told = [line for line in result.outlines if "otpy_simulate takes seeds=, at least one" in line]
     assert len({line.partition(":")[0] for line in told}) == 5
     result.stdout.fnmatch_lines(["*test_plain.py::test_it: otpy_simulate is for async tests"])
+
+
+@pytest.mark.parametrize("arguments", ["", "mock_clock"])
+def test_a_test_that_nobody_would_run_says_what_is_missing(
+    pytester: pytest.Pytester, arguments: str
+) -> None:
+    """In strict mode the mark alone makes no test async; the way out is named, no seed is."""
+    source = f"""
+        import pytest
+        @pytest.mark.otpy_simulate(seeds=range(5))
+        async def test_it({arguments}): pass
+    """
+    result = run(pytester, source, "-o", "asyncio_mode=strict")
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(["*::test_it: otpy_simulate needs*`asyncio` or `anyio`*"])
+    result.stdout.no_fnmatch_line("*run it again*")
