@@ -97,6 +97,7 @@ def assert_reports(reports: Iterable[Report], expected: str) -> None:
     Raises:
         AssertionError: They are not; the message shows both, line by line.
     """
+    __tracebackhide__ = True
     lines = inspect.cleandoc(expected).splitlines()
     wanted = [Wanted(one_line(line), line.rstrip()) for line in lines if line.strip()]
     diff = difference(wanted, [_line(report) for report in reports])

@@ -41,6 +41,7 @@ def assert_restarted(
         AssertionError: It was restarted more or less often, or nothing is known of it.
         RuntimeError: No loop runs and no `root` was given.
     """
+    __tracebackhide__ = True
     if isinstance(root, Recording):
         count, shown = _recorded(path, root)
     elif root is not None:
@@ -55,6 +56,7 @@ def assert_restarted(
 
 def _anywhere(path: str) -> tuple[int | None, str]:
     """Look in the trees that run on this loop, then in its recordings."""
+    __tracebackhide__ = True
     loop = asyncio.get_running_loop()
     trees = list(_running(loop))
     answers = [(tree, *_standing(path, tree)) for tree in trees]

@@ -132,6 +132,7 @@ def simulate(
         InvalidSpec: An argument can never work.
         RuntimeError: A loop runs already in this thread.
     """
+    __tracebackhide__ = True
     plan = FaultPlan() if faults is None else faults
     run = _prepared(tree, until, check)
     simulation, error = run(seed, plan)
