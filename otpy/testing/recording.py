@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import Iterable, Iterator
-from fnmatch import fnmatchcase
 from typing import final
 from weakref import WeakKeyDictionary, WeakSet
 
@@ -18,6 +17,7 @@ from otpy.reports import (
     SupervisorGaveUp,
 )
 from otpy.testing.difference import Found, Wanted, cut, difference, one_line, ways
+from otpy.testing.path_pattern import matches
 
 # Weak on both sides: a report holds the error that a child raised, and through it the loop.
 _RECORDINGS: WeakKeyDictionary[asyncio.AbstractEventLoop, WeakSet[Recording]] = WeakKeyDictionary()
@@ -58,12 +58,12 @@ class Recording:
         """Return the reports whose path matches `pattern`, oldest first.
 
         Args:
-            pattern: A path, with `*` for any text, slashes included, and `?` for one character:
-                `"app/db"`, `"app/workers/*"`.
+            pattern: A path, or a pattern as that of a fault: `*` is any text within one segment,
+                `**` as a segment of its own any number of segments. `"app/db"`, `"app/workers/*"`.
         """
-        return tuple(report for report in self._reports if fnmatchcase(report.path, pattern))
+        return tuple(report for report in self._reports if matches(pattern, report.path))
 
-    def render(self, pattern: str = "*") -> str:
+    def render(self, pattern: str = "**") -> str:
         """Return the reports about `pattern` as text, one line each: when, who, what and why."""
         return "\n".join(_line(report).shown for report in self.about(pattern))
 

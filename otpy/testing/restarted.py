@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import glob
 from collections.abc import Iterator
 from operator import itemgetter
 from typing import TYPE_CHECKING
@@ -101,7 +100,7 @@ def _recorded(path: str, recording: Recording) -> tuple[int | None, str]:
     last = _last(path, recording)
     if last is None:
         return None, recording.render() or "the recording is empty"
-    return last.restarts, recording.render(glob.escape(path))
+    return last.restarts, recording.render(path)
 
 
 def _last(path: str, recording: Recording) -> Report | None:
