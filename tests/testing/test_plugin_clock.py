@@ -246,4 +246,9 @@ class TestBeingInstalled:
         pytester.makepyfile(test_asks=head + HOUR, test_does_not=head + REAL)
         result = self.run(pytester, "--continue-on-collection-errors")
         result.assert_outcomes(passed=1, errors=1)
-        result.stdout.fnmatch_lines(["*ModuleNotFoundError: import of time_machine halted*"])
+        result.stdout.fnmatch_lines(
+            [
+                "*ModuleNotFoundError: import of time_machine halted*",
+                "*otpy.testing needs the extra `test`: pip install 'otpy-tree[[]test[]]'*",
+            ]
+        )
