@@ -10,9 +10,13 @@ from contextlib import AbstractContextManager, suppress
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 
-import time_machine
-
 from otpy.testing.virtual_loop import VirtualLoop
+
+try:
+    import time_machine
+except ModuleNotFoundError as missing:
+    missing.add_note("otpy.testing needs the extra `test`: pip install 'otpy-tree[test]'")
+    raise
 
 _T = TypeVar("_T")
 _START = datetime(2030, 1, 1, tzinfo=UTC)

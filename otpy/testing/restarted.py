@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import glob
 from collections.abc import Iterator
 from operator import itemgetter
 from typing import TYPE_CHECKING
@@ -41,6 +40,7 @@ def assert_restarted(
         AssertionError: It was restarted more or less often, or nothing is known of it.
         RuntimeError: No loop runs and no `root` was given.
     """
+    __tracebackhide__ = True
     if isinstance(root, Recording):
         count, shown = _recorded(path, root)
     elif root is not None:
@@ -55,6 +55,7 @@ def assert_restarted(
 
 def _anywhere(path: str) -> tuple[int | None, str]:
     """Look in the trees that run on this loop, then in its recordings."""
+    __tracebackhide__ = True
     loop = asyncio.get_running_loop()
     trees = list(_running(loop))
     answers = [(tree, *_standing(path, tree)) for tree in trees]
@@ -99,7 +100,7 @@ def _recorded(path: str, recording: Recording) -> tuple[int | None, str]:
     last = _last(path, recording)
     if last is None:
         return None, recording.render() or "the recording is empty"
-    return last.restarts, recording.render(glob.escape(path))
+    return last.restarts, recording.render(path)
 
 
 def _last(path: str, recording: Recording) -> Report | None:

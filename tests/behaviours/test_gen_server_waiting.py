@@ -122,7 +122,7 @@ class TestFinding:
         async with otpy.start(counters(*specs), hooks=()):
             await clock.advance(0)
         assert got == [7]
-        with pytest.raises(NotSupervised):
+        with pytest.raises(NotSupervised, match=r"Counter\.at\('app/counter'\).* give root="):
             Counter.at("app/counter")
         with pytest.raises(NotFound):
             ServerRef[Any, Any]("app/counter").whereis()

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator
+from typing import Any
 
 import pytest
 
@@ -13,6 +14,7 @@ from otpy import (
     Crashed,
     Exit,
     Exited,
+    InvalidSpec,
     Killed,
     Normal,
     Ok,
@@ -389,6 +391,19 @@ async def test_a_full_supervisor_refuses_in_the_caller() -> None:
         with pytest.raises(MaxChildren):
             async for _ in tasks.async_stream(double, [1]):
                 raise AssertionError
+
+
+async def test_a_coroutine_instead_of_its_function_is_refused(tasks: TaskSupervisor) -> None:
+    """A task may be started again, and so takes the function; told where the mistake is."""
+    made: Any = double(1)
+    for attempt in (tasks.async_, tasks.async_nolink, tasks.start_child):
+        with pytest.raises(InvalidSpec, match=r"TaskSupervisor 'app/tasks': fn is <coroutine .*"):
+            await attempt(made)
+    with pytest.raises(InvalidSpec, match="wanted a coroutine function, not its result"):
+        async for _ in tasks.async_stream(made, [1]):
+            raise AssertionError
+    made.close()
+    assert not await tasks.children()
 
 
 async def test_children_lists_only_those_that_run(clock: MockClock) -> None:

@@ -29,11 +29,11 @@ from otpy import (
     SupervisorSpec,
 )
 from otpy.reports import ChildExited
-from otpy.testing import FaultPlan, MockClock
+from otpy.testing import FaultPlan, MockClock, Recording
 from otpy.testing.chaos import Chaos, ChaosSettings
 from otpy.testing.chaos_report import ChaosReport
 from otpy.testing.strikes import KINDS, MARK, is_struck_error
-from tests.runtime.children import Boom, Recorder, forever
+from tests.runtime.children import Boom, forever
 from tests.runtime.conftest import logs, reports
 from tests.testing.test_process_kills import by_asyncio
 
@@ -65,7 +65,7 @@ def app(*children: ChildSpec | SupervisorSpec | DynamicSpec, **options: Any) -> 
 
 
 async def shaken(
-    spec: SupervisorSpec | DynamicSpec, reports: Recorder | None = None, **settings: Any
+    spec: SupervisorSpec | DynamicSpec, reports: Recording | None = None, **settings: Any
 ) -> tuple[ChaosReport, Told]:
     """Shake a tree to its end, with seed 1; return the report, and what was told meanwhile."""
     told: Told = []
@@ -167,7 +167,7 @@ async def test_a_worker_that_is_not_back_is_not_struck_again() -> None:
     ],
 )
 async def test_each_kind_ends_a_worker_that_comes_back(
-    reports: Recorder, kind: str, least: float, most: float, reason: str
+    reports: Recording, kind: str, least: float, most: float, reason: str
 ) -> None:
     """After the time that its supervisor must wait: a start limit, a shutdown limit."""
     spec = app(ChildSpec("a", ready, start_timeout=4, shutdown=2))

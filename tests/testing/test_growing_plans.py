@@ -12,8 +12,8 @@ import pytest
 import otpy
 from otpy import ChildSpec, DynamicSupervisor, InvalidSpec, Restart, SupervisorSpec
 from otpy.reports import ChildExited
-from otpy.testing import Fault, FaultPlan, Injected, MockClock, faults
-from tests.runtime.children import Boom, Recorder, forever
+from otpy.testing import Fault, FaultPlan, Injected, MockClock, Recording, faults
+from tests.runtime.children import Boom, forever
 from tests.runtime.conftest import logs, reports
 
 __all__ = ["logs", "reports"]
@@ -26,7 +26,7 @@ async def seconds() -> None:
 
 @asynccontextmanager
 async def running(
-    *children: ChildSpec, reports: Recorder
+    *children: ChildSpec, reports: Recording
 ) -> AsyncGenerator[tuple[otpy.Supervisor, Injected]]:
     """A tree in a block that grows, 2.5 seconds old."""
     with FaultPlan().active(growing=True) as injected:
@@ -35,7 +35,7 @@ async def running(
             yield root, injected
 
 
-def exits(reports: Recorder) -> list[tuple[float, str, str]]:
+def exits(reports: Recording) -> list[tuple[float, str, str]]:
     return [(r.time, r.path, str(r.reason)) for r in reports.of(ChildExited)]
 
 
@@ -48,7 +48,7 @@ def exits(reports: Recorder) -> list[tuple[float, str, str]]:
     ],
 )
 async def test_it_strikes_what_is_awaited_right_now(
-    reports: Recorder, fault: Fault, reason: str
+    reports: Recording, fault: Fault, reason: str
 ) -> None:
     """A child that knew of no fault when it began; the others live on."""
     children = ChildSpec("a", forever), ChildSpec("b", forever)
@@ -59,7 +59,7 @@ async def test_it_strikes_what_is_awaited_right_now(
     assert exits(reports) == [(2.5, "app/a", reason)]
 
 
-async def test_what_it_counts_begins_when_it_is_added(reports: Recorder) -> None:
+async def test_what_it_counts_begins_when_it_is_added(reports: Recording) -> None:
     """Awaits and seconds of before are no matter to it."""
     children = ChildSpec("a", seconds), ChildSpec("b", seconds)
     async with running(*children, reports=reports) as (_, injected):
@@ -72,7 +72,7 @@ async def test_what_it_counts_begins_when_it_is_added(reports: Recorder) -> None
     ]
 
 
-async def test_it_holds_for_the_next_start_and_the_next_stop(reports: Recorder) -> None:
+async def test_it_holds_for_the_next_start_and_the_next_stop(reports: Recording) -> None:
     """Also of a child that nobody knew when it was added."""
     pool = DynamicSupervisor.spec("pool")
     with FaultPlan().active(growing=True) as injected:
@@ -92,7 +92,7 @@ async def test_it_holds_for_the_next_start_and_the_next_stop(reports: Recorder) 
     ]
 
 
-async def test_a_life_that_has_not_begun_is_hit_as_soon_as_it_waits(reports: Recorder) -> None:
+async def test_a_life_that_has_not_begun_is_hit_as_soon_as_it_waits(reports: Recording) -> None:
     """It exists, and its first step is still to come."""
     with FaultPlan().active(growing=True) as injected:
         async with otpy.start(SupervisorSpec("app", [ChildSpec("a", seconds)]), hooks=[reports]):
@@ -115,7 +115,7 @@ async def test_only_a_block_that_grows_takes_more(clock: MockClock) -> None:
 
 
 @pytest.mark.real_time
-async def test_a_kill_finds_the_processes_that_run_already(reports: Recorder) -> None:
+async def test_a_kill_finds_the_processes_that_run_already(reports: Recording) -> None:
     """They were started when no fault was planned."""
     started = asyncio.Event()
 

@@ -173,6 +173,7 @@ async def test_bare():
         result = run_tests(f"@pytest.mark.asyncio\n@pytest.mark.otpy({wrong}){HOUR}")
         result.assert_outcomes(errors=1)
         result.stdout.fnmatch_lines(["*test_hour: otpy() takes clock='mock' or 'real'*"])
+        result.stdout.no_fnmatch_line("*plugin.py:*")  # what is wrong, and no traceback
 
     def test_a_wrong_mode_is_refused(self, run_tests: RunTests) -> None:
         """A mode that does not exist ends the run before it begins."""
@@ -252,4 +253,9 @@ class TestBeingInstalled:
         pytester.makepyfile(test_asks=head + HOUR, test_does_not=head + REAL)
         result = self.run(pytester, "--continue-on-collection-errors")
         result.assert_outcomes(passed=1, errors=1)
-        result.stdout.fnmatch_lines(["*ModuleNotFoundError: import of time_machine halted*"])
+        result.stdout.fnmatch_lines(
+            [
+                "*ModuleNotFoundError: import of time_machine halted*",
+                "*otpy.testing needs the extra `test`: pip install 'otpy-tree[[]test[]]'*",
+            ]
+        )

@@ -92,7 +92,7 @@ async def test_reports_can_be_picked_by_path(recorded: Recording) -> None:
         """,
     )
     assert_reports(
-        recorded.about("app/in*"),
+        recorded.about("app/in/**"),
         """app/in/api started
            app/in started
 
@@ -101,7 +101,8 @@ async def test_reports_can_be_picked_by_path(recorded: Recording) -> None:
            app/in #1 stopped""",
     )
     assert_reports(recorded.about("app"), "app stopped")
-    assert_reports(recorded.about("app/?pi"), "")
+    assert {report.path for report in recorded.about("app/*")} == {"app/db", "app/in"}
+    assert recorded.about("**") == tuple(recorded)
     assert recorded.render("app") == "7.5 s app stopped: normal"
 
 
