@@ -237,7 +237,7 @@ class TestBeingInstalled:
             + REAL
             + """
     assert {name for name in sys.modules if name.startswith("otpy.testing.")} == {
-        "otpy.testing.plugin", "otpy.testing.simulated_test"
+        "otpy.testing.plugin"
     }
     asyncio.get_running_loop().kept = asyncio.create_task(asyncio.sleep(60))
 """

@@ -63,7 +63,7 @@ async def test_a_recording_reads_like_a_story(recorded: Recording) -> None:
 async def test_reports_can_be_picked_by_kind(recorded: Recording) -> None:
     """All of one kind, or the only one, of all paths or of some; one that is not alone is told."""
     assert [report.path for report in recorded.of(SupervisorStopped)] == ["app/in", "app"]
-    assert [report.path for report in recorded.of(ChildStarted, "app/in*")] == [
+    assert [report.path for report in recorded.of(ChildStarted, "app/in/**")] == [
         "app/in/api",
         "app/in",
     ]
@@ -75,7 +75,7 @@ async def test_reports_can_be_picked_by_kind(recorded: Recording) -> None:
     assert str(none.value) == (
         "0 reports about 'app/in' are ChildAbandoned, not one:\n" + recorded.render("app/in")
     )
-    with pytest.raises(AssertionError, match=r"^2 reports about '\*' are SupervisorStopped"):
+    with pytest.raises(AssertionError, match=r"^2 reports about '\*\*' are SupervisorStopped"):
         recorded.one(SupervisorStopped)
 
 
