@@ -225,9 +225,10 @@ class TestBeingInstalled:
         monkeypatch.delenv("COVERAGE_PROCESS_START", raising=False)
 
     def test_it_is_found_by_its_entry_point(self, pytester: pytest.Pytester) -> None:
-        """Whoever has otpy installed has the fixtures and the marker, without any setting."""
-        pytester.makepyfile("import asyncio, pytest\n" + ASYNCIO + HOUR)
-        self.run(pytester).assert_outcomes(passed=1)
+        """Whoever has otpy installed has the fixtures and the markers, without any setting."""
+        seeds = "@pytest.mark.otpy_simulate(seeds=[7, 8])" + HOUR.replace("_hour", "_seeded")
+        pytester.makepyfile("import asyncio, pytest\n" + ASYNCIO + HOUR + seeds)
+        self.run(pytester).assert_outcomes(passed=3)
 
     def test_it_changes_nothing_for_those_who_do_not_ask(self, pytester: pytest.Pytester) -> None:
         """Tests without it run as ever, leaks included, and nothing of its own is imported."""
