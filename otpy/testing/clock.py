@@ -25,6 +25,15 @@ _PATIENCE_VIRTUAL = 60.0
 _PATIENCE_REAL = 5.0
 
 
+def in_a_loop() -> bool:
+    """Whether a loop runs in this thread."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
+
+
 class MockClock:
     """A clock that jumps to the next timer as soon as nothing else can run.
 
@@ -232,11 +241,7 @@ class MockClock:
             RuntimeError: A loop runs already in this thread, or tasks refused to end.
             BaseException: Whatever `coro` raised.
         """
-        try:
-            asyncio.get_running_loop()
-        except RuntimeError:
-            pass
-        else:
+        if in_a_loop():
             coro.close()
             raise RuntimeError("run() needs a thread without a running loop")
         loop = self.loop_factory()

@@ -56,7 +56,10 @@ def assert_restarted(
 def _anywhere(path: str) -> tuple[int | None, str]:
     """Look in the trees that run on this loop, then in its recordings."""
     __tracebackhide__ = True
-    loop = asyncio.get_running_loop()
+    try:
+        loop = asyncio.get_running_loop()
+    except RuntimeError:
+        raise RuntimeError("no running event loop: say root=…") from None
     trees = list(_running(loop))
     answers = [(tree, *_standing(path, tree)) for tree in trees]
     known = [answer for answer in answers if answer[1] is not None]

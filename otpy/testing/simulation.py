@@ -13,6 +13,7 @@ from attrs import field, frozen
 from otpy._core.checks import check_optional, is_number, refuse
 from otpy._core.spec import DynamicSpec, SupervisorSpec
 from otpy.errors import OtpyError, SupervisorFailed
+from otpy.testing.clock import in_a_loop
 from otpy.testing.fault_plan import FaultPlan
 from otpy.testing.schedule import NoProgress
 from otpy.testing.shrinking import shrunk
@@ -134,6 +135,8 @@ def simulate(
         RuntimeError: A loop runs already in this thread.
     """
     __tracebackhide__ = True
+    if in_a_loop():
+        raise RuntimeError("simulate() needs a thread without a running loop")
     if not isinstance(seed, int):
         refuse("simulate", "seed", seed, "a whole number")
     check_optional("simulate", "faults", faults, FaultPlan)

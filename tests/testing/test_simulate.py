@@ -134,6 +134,14 @@ def test_a_wrong_argument_is_named() -> None:
         explore(tree(), faults=cast("Any", FaultPlan()))
 
 
+async def test_it_is_refused_where_a_loop_runs() -> None:
+    """That is no failure of the tree; explore does not take it for one either."""
+    with pytest.raises(RuntimeError, match="needs a thread without a running loop"):
+        simulate(tree(), seed=1)
+    with pytest.raises(RuntimeError, match="needs a thread without a running loop"):
+        explore(tree(), seeds=[1])
+
+
 def test_a_function_that_only_makes_the_tree_is_refused() -> None:
     """A program runs its own tree; what returns a spec would have to be called first."""
     failure = failure_of(tree, seed=1)
