@@ -120,6 +120,11 @@ class SupervisorHandle(Shell):
         self.shut_down(reason or Normal())
         await self.wait()
 
+    @property
+    def failed(self) -> bool:
+        """Whether it has given up."""
+        return self._blame is not None
+
     def failure(self) -> Exception | None:
         """Return the `SupervisorFailed` that says why it gave up; None if it did not."""
         if self._blame is None:

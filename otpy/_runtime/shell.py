@@ -243,6 +243,7 @@ class Shell:
         future = cast("asyncio.Future[Any]", reply.ref)
         if future.done():  # its caller was cancelled; the request was executed (AIO-22)
             return
+        reply.ref = None  # it leads back to the future that holds the reply
         if reply.rows is not None:  # seen now: later the caller would find a later table
             future.set_result([row_of(c, s, self._processes.get(c.key)) for c, s in reply.rows])
         else:
