@@ -158,7 +158,8 @@ class DynamicMachine:
         match event:
             case ChildReady():
                 child.status = Status.RUNNING
-                child.started_at = self._out.now
+                if child.spec.backoff is not None:
+                    child.started_at = self._out.now
                 self._out.tell(Fact.STARTED, child)
                 if child.key in self._starters:
                     self._out.add(Reply(self._starters.pop(child.key), child))
@@ -192,7 +193,7 @@ class DynamicMachine:
         self._out.add(Start(child, child.incarnation))
 
     def _start_failed(self, child: Child, reason: ExitReason) -> None:
-        child.last_exit = reason
+        child.ran(reason)
         by_hand = child.key in self._starters
         self._out.tell(Fact.START_FAILED, child, reason, None if by_hand else Context.START_ERROR)
         if by_hand:
@@ -261,7 +262,7 @@ class DynamicMachine:
     def _gone(self, child: Child, reason: ExitReason) -> None:
         """A child that was told to end has ended."""
         child.status = Status.UNDEFINED
-        child.last_exit = reason
+        child.ran(reason)
         del self.children[child.key]
         context = None if _is_expected(child, reason) else Context.SHUTDOWN_ERROR
         self._out.tell(Fact.STOPPED, child, reason, context)

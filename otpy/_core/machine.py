@@ -217,7 +217,8 @@ class SupervisorMachine:
 
     def _started(self, child: Child) -> None:
         child.status = Status.RUNNING
-        child.started_at = self._out.now
+        if child.spec.backoff is not None:
+            child.started_at = self._out.now
         self._out.tell(Fact.STARTED, child)
         if self._operation is Operation.ADD or self._operation is Operation.START_BY_HAND:
             self._out.add(Reply(self._ref, child))
@@ -232,7 +233,7 @@ class SupervisorMachine:
 
     def _start_failed(self, child: Child, reason: ExitReason) -> None:
         child.status = Status.UNDEFINED
-        child.last_exit = reason
+        child.ran(reason)
         context = _START_CONTEXTS.get(self._operation)
         self._out.tell(Fact.START_FAILED, child, reason, context)
         match self._operation:
@@ -270,7 +271,7 @@ class SupervisorMachine:
         elif child.status is Status.STOPPING:
             self._left -= 1
         child.status = Status.UNDEFINED
-        child.last_exit = reason
+        child.ran(reason)
         spec = child.spec
         expected = is_expected(spec.restart, reason, brutal=spec.shutdown is BRUTAL_KILL)
         context = None if expected else Context.SHUTDOWN_ERROR

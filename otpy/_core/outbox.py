@@ -73,7 +73,7 @@ class Outbox:
 
     def tell_exit(self, child: Child, reason: ExitReason) -> None:
         """Note that `child` ended by itself, and append that fact."""
-        child.last_exit = reason
+        child.ran(reason)
         reported = is_reported(child.spec.restart, reason)
         self.tell(Fact.EXITED, child, reason, Context.CHILD_TERMINATED if reported else None)
 
@@ -89,7 +89,7 @@ class Outbox:
 
     def show(self, ref: object, children: Mapping[str, Child]) -> None:
         """Answer the query `ref` with `children` as they are now."""
-        rows = tuple((child, child.status) for child in children.values())
+        rows = tuple((child, child.status, child.process) for child in children.values())
         self.effects.append(Reply(ref, rows=rows))
 
     def next_delay(self, child: Child) -> float:

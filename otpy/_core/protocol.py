@@ -7,7 +7,7 @@ one; they never leave otpy and nobody changes them.
 from __future__ import annotations
 
 from enum import Enum
-from typing import TYPE_CHECKING, TypeAlias, final
+from typing import TYPE_CHECKING, Any, TypeAlias, final
 
 from attrs import define, field, frozen
 
@@ -241,15 +241,15 @@ class Reply:
         child: The child that was started, or that stands in the way.
         refusal: Why not; None if it was done.
         reason: Why the child did not start, if that is the refusal.
-        rows: Answers a `Query`: each child and its status at that moment, in start order. What
-            follows in the same list of effects may have changed the children themselves.
+        rows: Answers a `Query`: each child, its status and its process at that moment, in start
+            order. What follows in the same list of effects may have changed the children.
     """
 
     ref: object
     child: Child | None = None
     refusal: Refusal | None = None
     reason: ExitReason | None = None
-    rows: tuple[tuple[Child, Status], ...] | None = None
+    rows: tuple[tuple[Child, Status, Any], ...] | None = None
 
 
 class Fact(Enum):

@@ -23,6 +23,7 @@ from otpy._core.checks import (
     is_number,
     refuse,
 )
+from otpy._core.readiness import is_ready_at_once
 from otpy._core.reason import Restart
 
 
@@ -177,6 +178,8 @@ class ChildSpec:
             (SUP-303). Extension.
         backoff: Delay before each restart; None restarts at once, as OTP does. Extension.
         intensity: A restart window of its own; None counts with its supervisor's. Extension.
+        ready_at_once: Whether it is ready as soon as its task exists, which follows from `start`;
+            asked here, once, and not at each of its starts.
     """
 
     id: str
@@ -189,6 +192,11 @@ class ChildSpec:
     start_timeout: float | None = field(default=None, kw_only=True)
     backoff: Backoff | None = field(default=None, kw_only=True)
     intensity: Intensity | None = field(default=None, kw_only=True)
+    ready_at_once: bool = field(init=False, eq=False, repr=False)
+
+    @ready_at_once.default  # pyright: ignore[reportAttributeAccessIssue, reportUntypedFunctionDecorator, reportUnknownMemberType]
+    def _ready_at_once(self) -> bool:
+        return is_ready_at_once(self.start)
 
     def __attrs_post_init__(self) -> None:
         """Refuse what can never work, in OTP's order (SUP-212)."""

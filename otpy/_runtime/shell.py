@@ -28,7 +28,6 @@ from otpy._core.protocol import (
 from otpy._core.reason import Crashed
 from otpy._core.spec import BRUTAL_KILL, INFINITY, ChildSpec
 from otpy._runtime.blame import Blame
-from otpy._runtime.current import CURRENT
 from otpy._runtime.life import life_of
 from otpy._runtime.narrate import report_of
 from otpy._runtime.process import Process
@@ -82,7 +81,6 @@ class Shell:
         self.process = process
         self.path = machine.spec.id if process is None else process.path
         self._began = tree.loop.time()
-        self._processes: dict[str, Process] = {}
         self._timers: dict[str, asyncio.Handle] = {}
         self._exit: ExitReason | None = None
         self._blame: Blame | None = None
@@ -122,7 +120,7 @@ class Shell:
                 self._start(effect.child)
             case Stop():
                 # One that has ended already is gone from here; the news of it is on the way.
-                process = self._processes.get(effect.child.key)
+                process: Process | None = effect.child.process
                 if process is not None:
                     process.stop(kill=effect.kill)
             case Reply():
@@ -136,7 +134,7 @@ class Shell:
             case Hurry():
                 self._hurry(effect.child)
             case Respec():
-                process = self._processes.get(effect.child.key)
+                process = effect.child.process
                 if process is not None:
                     process.spec = effect.child.spec
             case Ready():
@@ -147,30 +145,20 @@ class Shell:
                 assert_never(effect)
 
     def _tell(self, tell: Tell) -> None:
-        if tell.child is not None:
-            process = self._processes.get(tell.child.key)
-            if process is not None and not process.alive:
-                self.forget(process)
         if self.tree.hooks:
             self.tree.report(report_of(tell, self.path, self.tree.loop.time()))
 
     def _start(self, child: Child) -> None:
-        process = self._processes[child.key] = Process(self, child)
-        self._blames.pop(child.key, None)  # of an earlier life, or of another child of this id
+        process = child.process = Process(self, child)
+        if self._blames:
+            self._blames.pop(child.key, None)  # of an earlier life, or of another of this id
         tree, spec = self.tree, child.spec
         if not isinstance(spec, ChildSpec):
             process.supervisor = tree.make(spec, tree, process)
             process.supervisor.post(Begin())
             return
-        context = tree.context.copy()
-        context.run(CURRENT.set, process)
-        life, at_once = life_of(process, spec)
-        # Not by the loop's task factory: an eager one would run the child inside its supervisor.
-        task = tree.task_class(life, loop=tree.loop, name=process.path, context=context)
-        process.run(task)
-        tree.adopt(task, process)
-        if at_once:
-            process.now_ready()
+        process.run(tree.task_of(life_of(process, spec), process.path))
+        if spec.ready_at_once:
             self.post(ChildReady(child.key, child.incarnation))
         elif spec.start_timeout is not None:
             process.limit_start(spec.start_timeout)
@@ -192,7 +180,7 @@ class Shell:
     def _hurry(self, child: Child) -> None:
         limit = child.spec.shutdown
         seconds = None if limit is INFINITY else 0.0 if limit is BRUTAL_KILL else float(limit)
-        process = self._processes.get(child.key)
+        process: Process | None = child.process
         if process is not None:
             process.hurry(seconds)
 
@@ -224,11 +212,6 @@ class Shell:
         else:
             self._blames[key] = blame
 
-    def forget(self, process: Process) -> None:
-        """`process` has ended, and that is dealt with."""
-        if self._processes.get(process.id) is process:
-            del self._processes[process.id]
-
     def shut_down(self, reason: ExitReason) -> None:
         """Begin to stop, to end with `reason`; do not wait."""
         self.post(ShutdownAsked(reason))
@@ -245,9 +228,9 @@ class Shell:
             return
         reply.ref = None  # it leads back to the future that holds the reply
         if reply.rows is not None:  # seen now: later the caller would find a later table
-            future.set_result([row_of(c, s, self._processes.get(c.key)) for c, s in reply.rows])
+            future.set_result([row_of(*row) for row in reply.rows])
         else:
-            process = self._processes.get(reply.child.key) if reply.child is not None else None
+            process = reply.child.process if reply.child is not None else None
             future.set_result((reply, process))
 
     async def _table(self) -> list[Row]:
