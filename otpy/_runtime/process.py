@@ -21,7 +21,7 @@ from otpy._runtime import signals
 from otpy._runtime.behaviour import Behaviour
 from otpy._runtime.crash import let_go, reason_for
 from otpy._runtime.current import CURRENT, current
-from otpy._runtime.stop import Ending
+from otpy._runtime.stop import ending_of
 from otpy._runtime.waiters import release, wait_among
 from otpy.errors import CallFailed, ChildNotReady, StartTimeout
 from otpy.reports import HookFailed
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from otpy._core.spec import AnySpec
     from otpy._runtime.shell import Shell
     from otpy._runtime.signals import Monitor, Signals
+    from otpy._runtime.stop import Ending
     from otpy._runtime.tree import AnySupervisor
 
 
@@ -332,7 +333,7 @@ class Process:
             self._ending.cancel()
         if self._task is None or not self._task.done():  # else it had a reason of its own
             self._requested = KILLED if kill else reason or SHUTDOWN
-        before, self._ending = self._ending, Ending(self, kill=kill)
+        before, self._ending = self._ending, ending_of(self, kill=kill)
         if before is not None and before.lingers:
             self._ending.linger()
         else:
@@ -353,7 +354,7 @@ class Process:
             if self._ending is not None:
                 return  # it is being ended already, by its own deadlines
             self._requested = Crashed(StartTimeout(self.path, f"start_timeout={seconds:g} s"))
-            self._ending = Ending(self, kill=True)
+            self._ending = ending_of(self, kill=True)
             self._ending.advance()
 
         self._made_rare().start_timer = self.parent.tree.call_later(seconds, expired)
@@ -433,7 +434,7 @@ class Process:
     def end(self, reason: ExitReason) -> None:
         """It has ended, or was given up: tell its supervisor and whoever waits."""
         if self._ending is not None:
-            self._ending.cancel()
+            self._ending.over()
         self._cancel_start_timer()
         key, incarnation = self._child.key, self.incarnation
         event: ChildExited | ChildIgnored | ChildStartFailed

@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     from otpy._core.protocol import Effect, Event, Request
     from otpy._core.reason import ExitReason
     from otpy._runtime.snapshot import Row
+    from otpy._runtime.stop import Ending
     from otpy._runtime.tree import Tree
     from otpy.errors import ChildError
 
@@ -65,6 +66,7 @@ class Shell:
         path: Its path; the root's is its id.
         tree: What it shares with the other supervisors of its tree.
         process: Itself as a child; None for the root.
+        spare_ending: The stop of a child that is gone, for the next one that it stops.
         on_end: Called when it has ended.
         behaviour: What a behaviour that is built on it keeps with it; None until one does.
     """
@@ -87,6 +89,7 @@ class Shell:
         self._blames: dict[str, Blame] = {}  # why supervisors below failed, by key
         self._waiters: list[asyncio.Future[None]] = []  # for the next change of any child
         self._end_waiters: list[asyncio.Future[ExitReason]] = []
+        self.spare_ending: Ending | None = None
         self.on_end: Callable[[], None] | None = None
         self.behaviour: object = None
 
@@ -197,6 +200,8 @@ class Shell:
         for timer in self._timers.values():
             timer.cancel()
         self._timers.clear()
+        if self.spare_ending is not None:
+            self.spare_ending.cancel()
         release(self._end_waiters, finish.reason)
         if self.process is not None:
             parent, key = self.process.parent, self.process.id

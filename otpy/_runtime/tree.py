@@ -112,6 +112,10 @@ class Tree:
         """Call `callback` after `seconds`, outside of any child's context."""
         return self.loop.call_later(seconds, callback, *args, context=self.context)
 
+    def call_at(self, when: float, callback: Callable[[], object]) -> asyncio.TimerHandle:
+        """Call `callback` at a time of the loop's clock, outside of any child's context."""
+        return self.loop.call_at(when, callback, context=self.context)
+
     def task_of(self, life: Life, name: str) -> asyncio.Task[Any]:
         """Return a task that lives `life`, which hears of its end.
 
