@@ -92,11 +92,6 @@ class Child:
         return f"<Child {self.key!r} {self.status.value} incarnation={self.incarnation}>"
 
     @property
-    def ready_at_once(self) -> bool:
-        """Whether it is ready as soon as its task exists."""
-        return isinstance(self.spec, ChildSpec) and self.spec.ready_at_once
-
-    @property
     def waits(self) -> bool:
         """Whether a restart is due: it can be cut short, or cancelled."""
         return self.status is Status.BACKING_OFF or self.status is Status.RESTARTING

@@ -6,12 +6,13 @@ from collections import deque
 from typing import TYPE_CHECKING, final
 
 from otpy._core.protocol import Failure, Restarted
-from otpy._core.reason import Normal
+from otpy._core.reason import NORMAL
 from otpy._core.spec import ChildSpec, Then
 from otpy._core.window import RestartWindow
 
 if TYPE_CHECKING:
     from otpy._core.child import Child
+    from otpy._core.reason import ExitReason
 
 
 @final
@@ -25,7 +26,9 @@ class RestartLimits:
         self._intensity = intensity
         self._period = period
         self._window = RestartWindow(intensity, period)
-        self._history: deque[Restarted] = deque(maxlen=intensity + 1)
+        # Tuples of what a `Restarted` says: one is made for each restart, and read by nobody
+        # unless the supervisor gives up.
+        self._history: deque[tuple[float, str, int, ExitReason]] = deque(maxlen=intensity + 1)
 
     def change(self, intensity: int, period: float) -> None:
         """Allow `intensity` restarts within any `period` seconds from now on (SUP-122)."""
@@ -41,9 +44,9 @@ class RestartLimits:
             None if it is allowed; `Then.GIVE_UP` if the child must go and its siblings stay; a
             `Failure` if the supervisor must give up.
         """
-        reason = child.last_exit or Normal()
+        reason = child.last_exit or NORMAL
         own = child.own_window()
-        self._history.append(Restarted(now, child.key, child.incarnation, reason))
+        self._history.append((now, child.key, child.incarnation, reason))
         window = self._window if own is None else own  # not `or`: an empty window is false
         if window.add(now):
             return None
@@ -54,7 +57,8 @@ class RestartLimits:
             return Then.GIVE_UP
         else:
             limit = _words(intensity.max_restarts, intensity.within)
-        return Failure(child.key, reason, history=tuple(self._history), limit=limit)
+        history = tuple(Restarted(*entry) for entry in self._history)
+        return Failure(child.key, reason, history=history, limit=limit)
 
 
 def _words(intensity: int, period: float) -> str:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, assert_never, final
 
 from otpy._core.child import Child, Status
 from otpy._core.group import ends_with_it, group_of
-from otpy._core.outbox import Outbox
+from otpy._core.outbox import EVERYBODY, Outbox
 from otpy._core.phase import Operation, Phase
 from otpy._core.protocol import (
     AddChild,
@@ -49,7 +49,6 @@ from otpy._core.protocol import (
     ShutdownAsked,
     Start,
     Stop,
-    Tell,
     TerminateChild,
     TimerDue,
 )
@@ -61,14 +60,13 @@ from otpy._core.reason import (
     Restart,
     Shutdown,
     Verdict,
-    is_expected,
     verdict,
 )
 from otpy._core.reconfigure import rearranged
-from otpy._core.spec import BRUTAL_KILL, SupervisorSpec
+from otpy._core.spec import BRUTAL_KILL, Strategy, SupervisorSpec
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sized
 
 
 # A start that somebody asked for is no error: he is told (SUP-803, SUP-805).
@@ -103,12 +101,17 @@ class SupervisorMachine:
         "spec",
     )
 
-    def __init__(self, spec: SupervisorSpec, random: Callable[[], float]) -> None:
-        """Make a machine that has started nothing; `random` serves the jitter of backoffs."""
+    def __init__(
+        self, spec: SupervisorSpec, random: Callable[[], float], audience: Sized = EVERYBODY
+    ) -> None:
+        """Make a machine that has started nothing.
+
+        `random` serves the jitter of backoffs; facts are told while there is an `audience`.
+        """
         self.spec = spec
         self.phase = Phase.STARTING
         self.children = {child.id: Child(child, child.id) for child in spec.children}
-        self._out = Outbox(spec.intensity, spec.period, random)
+        self._out = Outbox(spec.intensity, spec.period, random, audience)
         self._inbox: deque[ChildExited | TimerDue | Request] = deque()
         self._operation: Operation | None = None
         self._ref: object = None  # of the request in progress
@@ -167,6 +170,8 @@ class SupervisorMachine:
     def _complete(self, operation: Operation) -> None:
         self._operation = None
         match operation:
+            case Operation.RESTART | Operation.ADD | Operation.START_BY_HAND:
+                pass
             case Operation.INIT:
                 self.phase = Phase.RUNNING
                 self._out.add(Ready())
@@ -175,10 +180,8 @@ class SupervisorMachine:
             case Operation.SHUTDOWN | Operation.KILL:
                 self.phase = Phase.ENDED
                 self._inbox.clear()
-                self._out.add(Tell(Fact.ENDED, reason=self._ending.reason))
+                self._out.tell_end(self._ending.reason)
                 self._out.add(self._ending)
-            case Operation.RESTART | Operation.ADD | Operation.START_BY_HAND:
-                pass
 
     def _hear(
         self, child: Child, event: ChildExited | ChildReady | ChildStartFailed | ChildIgnored
@@ -190,8 +193,11 @@ class SupervisorMachine:
                 self._gone(child, gone)
         elif child.status is Status.RUNNING:
             if isinstance(event, ChildExited) and child.pending is None:
-                child.pending = event.reason
-                self._inbox.append(event)
+                if self.phase is Phase.RUNNING and self.settled:
+                    self._exited(child, event.reason)  # nothing is before it in the inbox
+                else:
+                    child.pending = event.reason
+                    self._inbox.append(event)
         elif child.status is Status.STARTING:
             self._awaited = None
             hurried = self._operation is Operation.SHUTDOWN
@@ -211,9 +217,12 @@ class SupervisorMachine:
         if self._operation is Operation.RESTART and child.incarnation:
             child.restarts += 1
         child.incarnation += 1
-        child.status = Status.STARTING
-        self._awaited = child
         self._out.add(Start(child, child.incarnation))
+        if child.spec.ready_at_once:
+            self._started(child)  # nothing can come between its start and its being ready
+        else:
+            child.status = Status.STARTING
+            self._awaited = child
 
     def _started(self, child: Child) -> None:
         child.status = Status.RUNNING
@@ -273,9 +282,7 @@ class SupervisorMachine:
         child.status = Status.UNDEFINED
         child.ran(reason)
         spec = child.spec
-        expected = is_expected(spec.restart, reason, brutal=spec.shutdown is BRUTAL_KILL)
-        context = None if expected else Context.SHUTDOWN_ERROR
-        self._out.tell(Fact.STOPPED, child, reason, context)
+        self._out.tell_stop(child, reason)
         if spec.restart is Restart.TEMPORARY:
             del self.children[child.key]  # SUP-606, SUP-806
 
@@ -387,6 +394,11 @@ class SupervisorMachine:
         if not self._allowed(child):
             return
         child.status = Status.UNDEFINED
+        if delay <= 0 and self.spec.strategy is Strategy.ONE_FOR_ONE:  # alone: there is no agenda
+            self._out.tell(Fact.RESTARTING, child, reason)
+            self._operation = Operation.RESTART
+            self._start(child)
+            return
         group = group_of(child, self.children, self.spec.strategy)
         # A member that is backing off already keeps its delay: the group waits for the longest.
         delay = max([delay, *(c.due - self._out.now for c in group if c.waits)])

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from enum import Enum
 from types import MappingProxyType
-from typing import Any, Final, TypeAlias, cast, final
+from typing import Any, ClassVar, Final, TypeAlias, cast, final
 
 from attrs import evolve, field, frozen
 
@@ -255,6 +255,7 @@ class SupervisorSpec:
     shutdown: ShutdownLimit = field(default=INFINITY, kw_only=True)
     significant: bool = field(default=False, kw_only=True)
     backoff: Backoff | None = field(default=None, kw_only=True)
+    ready_at_once: ClassVar[bool] = False
 
     def __attrs_post_init__(self) -> None:
         """Refuse what can never work: flags first, then children left to right (SUP-112)."""
@@ -310,6 +311,7 @@ class DynamicSpec:
     shutdown: ShutdownLimit = field(default=INFINITY, kw_only=True)
     significant: bool = field(default=False, kw_only=True)
     backoff: Backoff | None = field(default=None, kw_only=True)
+    ready_at_once: ClassVar[bool] = False
 
     def __attrs_post_init__(self) -> None:
         """Refuse what can never work."""

@@ -107,7 +107,7 @@ class Process:
         self.behaviour: Behaviour | None = None
         self._child = child
         self._task: asyncio.Task[Any] | None = None
-        self._ready = child.ready_at_once
+        self._ready = child.spec.ready_at_once
         self._exit: ExitReason | None = None
         self._requested: ExitReason | None = None  # what a cancellation by us stands for
         self._ending: Ending | None = None

@@ -35,8 +35,8 @@ def make_supervisor(
 ) -> AnySupervisor:
     """Return the supervisor that `spec` describes; it has started nothing yet."""
     if isinstance(spec, DynamicSpec):
-        return DynamicSupervisor(DynamicMachine(spec, tree.random), tree, process)
-    return Supervisor(SupervisorMachine(spec, tree.random), tree, process)
+        return DynamicSupervisor(DynamicMachine(spec, tree.random, tree.hooks), tree, process)
+    return Supervisor(SupervisorMachine(spec, tree.random, tree.hooks), tree, process)
 
 
 @overload

@@ -117,8 +117,6 @@ class Shell:
 
     def _perform(self, effect: Effect) -> None:
         match effect:
-            case Tell():
-                self._tell(effect)
             case Start():
                 self._start(effect.child)
             case Stop():
@@ -126,6 +124,8 @@ class Shell:
                 process: Process | None = effect.child.process
                 if process is not None:
                     process.stop(kill=effect.kill)
+            case Tell():
+                self.tree.report(report_of(effect, self.path, self.tree.loop.time()))
             case Reply():
                 self._reply(effect)
             case SetTimer():
@@ -147,10 +147,6 @@ class Shell:
             case _:
                 assert_never(effect)
 
-    def _tell(self, tell: Tell) -> None:
-        if self.tree.hooks:
-            self.tree.report(report_of(tell, self.path, self.tree.loop.time()))
-
     def _start(self, child: Child) -> None:
         process = child.process = Process(self, child)
         if self._blames:
@@ -161,9 +157,7 @@ class Shell:
             process.supervisor.post(Begin())
             return
         process.run(tree.task_of(life_of(process, spec), process.path))
-        if spec.ready_at_once:
-            self.post(ChildReady(child.key, child.incarnation))
-        elif spec.start_timeout is not None:
+        if spec.start_timeout is not None and not spec.ready_at_once:
             process.limit_start(spec.start_timeout)
 
     def _set_timer(self, effect: SetTimer) -> None:

@@ -17,7 +17,7 @@ without limit; asyncio's may be ignored, and so is waited for `KILL_GRACE` secon
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, final
+from typing import TYPE_CHECKING, Any, ClassVar, Final, final
 
 from otpy._core.spec import BRUTAL_KILL, INFINITY
 from otpy._runtime.current import CURRENT
@@ -59,7 +59,7 @@ class Ending:
         self._process = process
         self.kills = kill
         self._limit = _limit_of(process, kill=kill)
-        self._steps = _steps_of(process, kill=kill)
+        self._steps = self._plan(process)
         self._taken = 0
         self._expired = False  # its deadline found the task done, its callback on the way
         self.lingers = False  # the task is done, threads that it started are not
@@ -180,20 +180,20 @@ class Ending:
         else:
             process.abandon("thread", next(iter(self._threads()), ()))
 
+    _CANCEL: ClassVar[tuple[Callable[[Any], None], ...]] = (_cancel, _cut)
+    _ASK: ClassVar[tuple[Callable[[Any], None], ...]] = (_ask, _cut, _cut)
+    _KILL: ClassVar[tuple[Callable[[Any], None], ...]] = (_cut, _cut)
+    _ASK_SUPERVISOR: ClassVar[tuple[Callable[[Any], None], ...]] = (_ask, _kill)
+    _KILL_SUPERVISOR: ClassVar[tuple[Callable[[Any], None], ...]] = (_kill,)
 
-_CANCEL: Final = (Ending._cancel, Ending._cut)
-_ASK: Final = (Ending._ask, Ending._cut, Ending._cut)
-_KILL: Final = (Ending._cut, Ending._cut)
-_ASK_SUPERVISOR: Final = (Ending._ask, Ending._kill)
-_KILL_SUPERVISOR: Final = (Ending._kill,)
-
-
-def _steps_of(process: Process, *, kill: bool) -> tuple[Callable[[Ending], None], ...]:
-    if process.supervisor is not None:
-        return _KILL_SUPERVISOR if kill else _ASK_SUPERVISOR
-    if kill:
-        return _KILL
-    return _ASK if process.behaviour is not None or process.asked is not None else _CANCEL
+    def _plan(self, process: Process) -> tuple[Callable[[Ending], None], ...]:
+        if process.supervisor is not None:
+            return self._KILL_SUPERVISOR if self.kills else self._ASK_SUPERVISOR
+        if self.kills:
+            return self._KILL
+        if process.behaviour is not None or process.asked is not None:
+            return self._ASK
+        return self._CANCEL
 
 
 def _limit_of(process: Process, *, kill: bool) -> float | None:

@@ -89,11 +89,12 @@ class Tree:
         One queue for the whole tree and one loop over it: a failure that climbs a hundred levels
         takes a hundred turns of this loop and no recursion.
         """
-        self._queue.append((shell, event))
         if self._draining:
+            self._queue.append((shell, event))
             return
         self._draining = True
         try:
+            shell.take(event)
             while self._queue:
                 shell, event = self._queue.popleft()
                 shell.take(event)

@@ -58,8 +58,12 @@ NOPE: Final = Crashed(RuntimeError("nope"))
 HELD: Final = "held"
 
 
-async def work() -> None:
-    """Stand in for a child's code; no machine ever runs it."""
+async def work(*, task_status: object) -> None:
+    """Stand in for a child's code that says when it is ready; no machine ever runs it."""
+
+
+async def swift() -> None:
+    """Stand in for a child's code that is ready at once."""
 
 
 def child(id: str, **fields: Any) -> ChildSpec:
@@ -279,6 +283,9 @@ class World:
         assert key not in self.timers, f"{key} was started and its timer is set"
         assert effect.incarnation == effect.child.incarnation
         self.live[key] = effect.incarnation
+        if effect.child.spec.ready_at_once:
+            self.trace.append(f"s {key}")
+            return
         self.unready.add(key)
         plan = self.starts.get(key)
         how = plan.popleft() if plan else "h" if self.manual else "s"

@@ -87,3 +87,13 @@ async def test_a_child_that_never_began_leaves_no_warning() -> None:
         process = root.child("c")
     assert process.exit_reason == otpy.Shutdown()
     assert ran == []
+
+
+async def test_who_is_ready_at_once_has_no_start_to_time_out() -> None:
+    """It runs on when its `start_timeout` is over."""
+    spec = SupervisorSpec("app", [ChildSpec("c", forever, start_timeout=1)])
+    async with otpy.start(spec, hooks=()) as root:
+        process = root.child("c")
+        await asyncio.sleep(5)
+        assert process.alive
+        assert root.child("c") is process
