@@ -269,7 +269,8 @@ class SupervisorFailed(OtpyError, RuntimeError):
         path: Path of the child that could not be kept running.
         reasons: Why it ended, one exit reason per end, oldest first.
         history: The restarts that led here, of all children, as `otpy.RestartRecord`; of the root
-            first, then of the supervisor below it that failed, each oldest first.
+            first, then of the supervisor below it that failed, each oldest first and the last
+            1001 at most.
         abandoned: Paths of the children that refused to stop, in the order they were given up.
     """
 

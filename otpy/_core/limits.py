@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING, final
+from typing import TYPE_CHECKING, Final, final
 
 from otpy._core.protocol import Failure, Restarted
 from otpy._core.reason import NORMAL
@@ -13,6 +13,9 @@ from otpy._core.window import RestartWindow
 if TYPE_CHECKING:
     from otpy._core.child import Child
     from otpy._core.reason import ExitReason
+
+
+_MOST_KEPT: Final = 1000  # each keeps an exception alive, with its traceback
 
 
 @final
@@ -28,14 +31,14 @@ class RestartLimits:
         self._window = RestartWindow(intensity, period)
         # Tuples of what a `Restarted` says: one is made for each restart, and read by nobody
         # unless the supervisor gives up.
-        self._history: deque[tuple[float, str, int, ExitReason]] = deque(maxlen=intensity + 1)
+        self._history: deque[tuple[float, str, int, ExitReason]] = deque(maxlen=_kept(intensity))
 
     def change(self, intensity: int, period: float) -> None:
         """Allow `intensity` restarts within any `period` seconds from now on (SUP-122)."""
         self._intensity = intensity
         self._period = period
         self._window.change(intensity, period)
-        self._history = deque(self._history, maxlen=intensity + 1)
+        self._history = deque(self._history, maxlen=_kept(intensity))
 
     def count(self, child: Child, now: float) -> Failure | Then | None:
         """Count one restart of `child`, decided at `now` (SUP-501).
@@ -59,6 +62,10 @@ class RestartLimits:
             limit = _words(intensity.max_restarts, intensity.within)
         history = tuple(Restarted(*entry) for entry in self._history)
         return Failure(child.key, reason, history=history, limit=limit)
+
+
+def _kept(intensity: int) -> int:
+    return min(intensity, _MOST_KEPT) + 1
 
 
 def _words(intensity: int, period: float) -> str:

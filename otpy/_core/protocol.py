@@ -334,7 +334,8 @@ class Failure:
     Attributes:
         child_id: The child that could not be kept running, or did not start.
         reason: Its last exit reason.
-        history: The restarts that led here, oldest first; empty if it never started.
+        history: The restarts that led here, oldest first, the last 1001 at most; empty if it
+            never started.
         limit: The limit that was reached, in words.
     """
 
