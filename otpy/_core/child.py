@@ -5,6 +5,7 @@ from __future__ import annotations
 from enum import Enum
 from typing import TYPE_CHECKING, Any, final
 
+from otpy._core.quick import quicken
 from otpy._core.spec import ChildSpec
 from otpy._core.window import RestartWindow
 
@@ -32,6 +33,7 @@ class Status(Enum):
     """A restart failed; the next attempt is due at a time, or at once (SUP-612)."""
 
 
+quicken(Status)
 _LIVE = frozenset({Status.STARTING, Status.RUNNING, Status.STOPPING})
 
 

@@ -88,7 +88,6 @@ class SupervisorMachine:
     """
 
     __slots__ = (
-        "_agenda",
         "_awaited",
         "_ending",
         "_inbox",
@@ -96,6 +95,8 @@ class SupervisorMachine:
         "_operation",
         "_out",
         "_ref",
+        "_starts",
+        "_stops",
         "children",
         "phase",
         "spec",
@@ -115,7 +116,8 @@ class SupervisorMachine:
         self._inbox: deque[ChildExited | TimerDue | Request] = deque()
         self._operation: Operation | None = None
         self._ref: object = None  # of the request in progress
-        self._agenda: deque[tuple[Callable[[Child], None], Child]] = deque()
+        self._stops: deque[Child] = deque()  # the agenda: whom to stop, in this order,
+        self._starts: deque[Child] = deque()  # and then whom to start
         self._awaited: Child | None = None  # its start or its stop is in progress
         self._ending = Finish(Normal())
         self._left = 0  # children being killed
@@ -139,7 +141,7 @@ class SupervisorMachine:
                 self._kill()
             case Begin():
                 self._operation = Operation.INIT
-                self._agenda.extend((self._start, child) for child in self.children.values())
+                self._starts.extend(self.children.values())
             case TimerDue():
                 self._inbox.append(event)
             case _:
@@ -155,9 +157,10 @@ class SupervisorMachine:
     def _advance(self) -> None:
         """Work on until a child must be waited for, or nothing is left to do."""
         while self._awaited is None:
-            if self._agenda:
-                step, child = self._agenda.popleft()
-                step(child)
+            if self._stops:
+                self._stop(self._stops.popleft())
+            elif self._starts:
+                self._start(self._starts.popleft())
             elif self._operation is not None:
                 if self._left:
                     return
@@ -193,7 +196,8 @@ class SupervisorMachine:
                 self._gone(child, gone)
         elif child.status is Status.RUNNING:
             if isinstance(event, ChildExited) and child.pending is None:
-                if self.phase is Phase.RUNNING and self.settled:
+                idle = self._operation is None and not self._inbox
+                if idle and self.phase is Phase.RUNNING:
                     self._exited(child, event.reason)  # nothing is before it in the inbox
                 else:
                     child.pending = event.reason
@@ -250,7 +254,7 @@ class SupervisorMachine:
                 failure = Failure(child.key, reason)
                 self._shut_down(Shutdown(FailedToStart(child.key, reason)), failure)
             case Operation.RESTART:  # SUP-612: later siblings stay down, a retry is posted
-                self._agenda.clear()
+                self._starts.clear()
                 self._out.set_timer(child, Status.RESTARTING, self._out.next_delay(child))
             case Operation.ADD:  # SUP-803: the spec is discarded
                 del self.children[child.key]
@@ -328,13 +332,14 @@ class SupervisorMachine:
             if not isinstance(event, ChildExited | TimerDue):
                 self._out.refuse(event.ref, Refusal.NOT_RUNNING)
         self._inbox.clear()
-        self._agenda.clear()
+        self._stops.clear()
+        self._starts.clear()
         for child in self.children.values():
             if child.waits:
                 self._out.cancel_timer(child)
 
     def _plan_stops(self) -> None:
-        self._agenda.extend((self._stop, c) for c in reversed(self.children.values()) if c.live)
+        self._stops.extend(child for child in reversed(self.children.values()) if child.live)
 
     # --- one event at a time ---------------------------------------------------------------------
 
@@ -390,7 +395,7 @@ class SupervisorMachine:
     def _restart(self, child: Child) -> None:
         """Restart `child` and whom the strategy adds, now or after its delay, if allowed."""
         reason = child.last_exit
-        delay = self._out.next_delay(child)
+        delay = 0.0 if child.spec.backoff is None else self._out.next_delay(child)
         if not self._allowed(child):
             return
         child.status = Status.UNDEFINED
@@ -398,6 +403,8 @@ class SupervisorMachine:
             self._out.tell(Fact.RESTARTING, child, reason)
             self._operation = Operation.RESTART
             self._start(child)
+            if self._awaited is None:
+                self._operation = None  # it is ready already
             return
         group = group_of(child, self.children, self.spec.strategy)
         # A member that is backing off already keeps its delay: the group waits for the longest.
@@ -416,9 +423,7 @@ class SupervisorMachine:
             self._plan_restart(child, group, start=True)
         elif self.phase is Phase.RUNNING:  # it was given up; its group is brought up without it
             self._operation = Operation.RESTART
-            for member in group:
-                if member is not child and member.status is Status.UNDEFINED:
-                    self._agenda.append((self._start, member))
+            self._starts.extend(c for c in group if c is not child and c.status is Status.UNDEFINED)
 
     def _allowed(self, child: Child) -> bool:
         """Count a restart; if it is one too many, give up the child or the supervisor."""
@@ -437,13 +442,9 @@ class SupervisorMachine:
     def _plan_restart(self, failed: Child, group: list[Child], *, start: bool) -> None:
         """Stop the group in reverse (SUP-605), then start every member (SUP-607)."""
         self._operation = Operation.RESTART
-        for child in reversed(group):
-            if child is not failed and (child.live or child.waits):
-                self._agenda.append((self._stop, child))
+        self._stops.extend(c for c in reversed(group) if c is not failed and (c.live or c.waits))
         if start:
-            for child in group:
-                if child.spec.restart is not Restart.TEMPORARY:
-                    self._agenda.append((self._start, child))
+            self._starts.extend(c for c in group if c.spec.restart is not Restart.TEMPORARY)
 
     # --- requests --------------------------------------------------------------------------------
 
@@ -456,7 +457,7 @@ class SupervisorMachine:
             self._out.refuse(event.ref, refusal, present)
             return
         child = self.children[key] = Child(event.spec, key)
-        self._begin(Operation.ADD, event.ref, self._start, child)
+        self._begin(Operation.ADD, event.ref, self._starts, child)
 
     def _by_hand(
         self, child: Child, event: TerminateChild | RestartChild | DeleteChild | RetryNow
@@ -464,7 +465,7 @@ class SupervisorMachine:
         """The table of section 8. `ok` for a child that does not run is a reply without one."""
         match event:
             case TerminateChild():
-                self._begin(Operation.TERMINATE, event.ref, self._stop, child)
+                self._begin(Operation.TERMINATE, event.ref, self._stops, child)
             case RetryNow():
                 self._out.add(Reply(event.ref, child if child.waits else None))
                 if child.waits:
@@ -475,14 +476,12 @@ class SupervisorMachine:
             case _ if child.waits:
                 self._out.refuse(event.ref, Refusal.RESTARTING, child)
             case RestartChild():
-                self._begin(Operation.START_BY_HAND, event.ref, self._start, child)
+                self._begin(Operation.START_BY_HAND, event.ref, self._starts, child)
             case DeleteChild():
                 del self.children[child.key]
                 self._out.add(Reply(event.ref))
 
-    def _begin(
-        self, operation: Operation, ref: object, step: Callable[[Child], None], child: Child
-    ) -> None:
+    def _begin(self, operation: Operation, ref: object, agenda: deque[Child], child: Child) -> None:
         self._operation = operation
         self._ref = ref
-        self._agenda.append((step, child))
+        agenda.append(child)

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias, final
 
 from attrs import define, field, frozen
 
+from otpy._core.quick import quicken
+
 if TYPE_CHECKING:
     from otpy._core.child import Child, Status
     from otpy._core.reason import ExitReason
@@ -276,6 +278,9 @@ class Context(Enum):
     """A child that was told to end did not end as it should (SUP-704)."""
     SHUTDOWN = "shutdown"
     """The supervisor gave up."""
+
+
+quicken(Refusal, Fact, Context)
 
 
 @final

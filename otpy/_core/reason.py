@@ -7,6 +7,8 @@ from typing import Final, TypeAlias, final
 
 from attrs import field, frozen
 
+from otpy._core.quick import quicken
+
 
 @final
 @frozen
@@ -158,6 +160,9 @@ class Verdict(Enum):
     """It stays in the table, not running."""
     FORGET = "forget"
     """It leaves the table."""
+
+
+quicken(Restart, Verdict)
 
 
 def is_clean(reason: ExitReason) -> bool:

@@ -23,6 +23,7 @@ from otpy._core.checks import (
     is_number,
     refuse,
 )
+from otpy._core.quick import quicken
 from otpy._core.readiness import is_ready_at_once
 from otpy._core.reason import Restart
 
@@ -65,6 +66,9 @@ class Then(Enum):
     """The supervisor gives up, as if its own limit were reached."""
     GIVE_UP = "give up"
     """Only that child is removed, and reported; its siblings run on."""
+
+
+quicken(Strategy, AutoShutdown, ChildType, Then)
 
 
 class _Limit(Enum):

@@ -13,7 +13,8 @@ if TYPE_CHECKING:
 
 def reason_for(error: BaseException) -> ExitReason:
     """Return the exit reason of a child out of which `error` came."""
-    error = _sole(error)
+    if isinstance(error, BaseExceptionGroup):
+        error = _sole(cast("BaseException", error))
     return error.reason if isinstance(error, Exit) else Crashed(error)
 
 
@@ -28,20 +29,23 @@ def _sole(error: BaseException) -> BaseException:
     return inner if isinstance(inner, Exit | Ignore) else error
 
 
-def let_go(error: BaseException | None) -> None:
+def let_go(error: BaseException) -> None:
     """Clear the variables of the frames that `error` keeps alive; its traceback still prints.
 
     A child that holds its process, or why it was restarted, in a variable would else keep the
     crash before this one alive by its own crash, and that the one before, for ever.
     """
+    traceback.clear_frames(error.__traceback__)
+    if not (error.__context__ or error.__cause__ or isinstance(error, BaseExceptionGroup)):
+        return
     seen: set[int] = set()
-    errors = [error]
+    errors: list[BaseException | None] = [error]
     while errors:
-        error = errors.pop()
-        if error is None or id(error) in seen:
+        one = errors.pop()
+        if one is None or id(one) in seen:
             continue
-        seen.add(id(error))
-        traceback.clear_frames(error.__traceback__)
-        errors += [error.__cause__, error.__context__]
-        if isinstance(error, BaseExceptionGroup):
-            errors += cast("BaseExceptionGroup[BaseException]", error).exceptions
+        seen.add(id(one))
+        traceback.clear_frames(one.__traceback__)
+        errors += [one.__cause__, one.__context__]
+        if isinstance(one, BaseExceptionGroup):
+            errors += cast("BaseExceptionGroup[BaseException]", one).exceptions

@@ -435,7 +435,8 @@ class Process:
         """It has ended, or was given up: tell its supervisor and whoever waits."""
         if self._ending is not None:
             self._ending.over()
-        self._cancel_start_timer()
+        if self._rare is not None:
+            self._cancel_start_timer()
         key, incarnation = self._child.key, self.incarnation
         event: ChildExited | ChildIgnored | ChildStartFailed
         if self._ready:
@@ -459,7 +460,7 @@ class Process:
             self.behaviour.ended(reason)
         if self._rare is not None:
             self._tell_rare(self._rare, reason)
-        self.parent.post(event)
+        self.parent.tree.post(self.parent, event)
 
     def _tell_rare(self, rare: _Rare, reason: ExitReason) -> None:
         signals.ended(self, reason)
