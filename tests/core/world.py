@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from otpy._core.dynamic import DynamicMachine
 from otpy._core.machine import SupervisorMachine
+from otpy._core.outbox import EVERYBODY
 from otpy._core.protocol import (
     AddChild,
     Begin,
@@ -43,7 +44,7 @@ from otpy._core.reason import Crashed, Killed, Shutdown
 from otpy._core.spec import ChildSpec, DynamicSpec, SupervisorSpec
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping, Sequence, Sized
 
     from otpy._core.child import Child
     from otpy._core.protocol import Request
@@ -101,11 +102,12 @@ class World:
         ends: Mapping[str, ExitReason | str] | None = None,
         manual: bool = False,
         now: float = 0.0,
+        audience: Sized = EVERYBODY,
     ) -> None:
         self.machine: Machine = (
-            DynamicMachine(spec, lambda: 0.5)
+            DynamicMachine(spec, lambda: 0.5, audience)
             if isinstance(spec, DynamicSpec)
-            else SupervisorMachine(spec, lambda: 0.5)
+            else SupervisorMachine(spec, lambda: 0.5, audience)
         )
         self.now = now
         self.manual = manual
