@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sized
 
 IDS = "abcd"
-FIELDS = st.fixed_dictionaries(
+FIELDS: st.SearchStrategy[dict[str, Any]] = st.fixed_dictionaries(
     {
         "restart": st.sampled_from(Restart),
         "backoff": st.none() | st.just(Backoff.sequence(0, 2)),
