@@ -103,7 +103,7 @@ class DynamicMachine:
 
     def handle(self, event: Event, now: float) -> list[Effect]:
         """Take one event at `now` (seconds, monotonic) and return what to do, in order."""
-        effects = self._out.begin(now)
+        self._out.now = now
         match event:
             case Begin():
                 self.phase = Phase.RUNNING
@@ -141,7 +141,7 @@ class DynamicMachine:
             self.phase = Phase.ENDED
             self._out.tell_end(self._ending.reason)
             self._out.add(self._ending)
-        return effects
+        return self._out.handed_over()
 
     def _hear(
         self, child: Child, event: ChildExited | ChildReady | ChildStartFailed | ChildIgnored

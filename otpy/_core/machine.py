@@ -129,7 +129,7 @@ class SupervisorMachine:
 
     def handle(self, event: Event, now: float) -> list[Effect]:
         """Take one event at `now` (seconds, monotonic) and return what to do, in order."""
-        effects = self._out.begin(now)
+        self._out.now = now
         match event:
             case ChildExited() | ChildReady() | ChildStartFailed() | ChildIgnored():
                 child = self.children.get(event.key)
@@ -150,7 +150,7 @@ class SupervisorMachine:
                 else:
                     self._out.refuse(event.ref, Refusal.NOT_RUNNING)
         self._advance()
-        return effects
+        return self._out.handed_over()
 
     # --- the one operation in progress -----------------------------------------------------------
 

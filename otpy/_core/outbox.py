@@ -61,11 +61,10 @@ class Outbox:
         """Allow `intensity` restarts in `period` seconds from now on; the past counts too."""
         self._limits.change(intensity, period)
 
-    def begin(self, now: float) -> list[Effect]:
-        """Start a new list of effects, and return it."""
-        self.now = now
-        self.effects = []
-        return self.effects
+    def handed_over(self) -> list[Effect]:
+        """Return the effects and keep none: a batch of starts is long."""
+        effects, self.effects = self.effects, []
+        return effects
 
     def add(self, effect: Effect) -> None:
         """Append an effect."""
