@@ -6,19 +6,20 @@ import asyncio
 import random
 from collections import deque
 from contextvars import copy_context
-from typing import TYPE_CHECKING, Any, TypeAlias, final
+from typing import TYPE_CHECKING, Any, TypeAlias, cast, final
 
 from otpy._runtime.interpose import INTERPOSER
 from otpy._runtime.waiters import release, wait_among
 from otpy.reports import ChildAbandoned, HookFailed, Report
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Coroutine, Iterable
 
     from otpy._core.protocol import Event
     from otpy._core.spec import DynamicSpec, SupervisorSpec
     from otpy._runtime.dynamic import DynamicSupervisor
     from otpy._runtime.interpose import Interposer
+    from otpy._runtime.life import Life
     from otpy._runtime.process import Process
     from otpy._runtime.shell import Shell
     from otpy._runtime.supervisor import Supervisor
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 
 @final
 class Tree:
-    """The event queue, the children's tasks and the report stream of one tree.
+    """The event queue and the report stream of one tree.
 
     Attributes:
         loop: The event loop; its clock is the tree's only one.
@@ -49,7 +50,7 @@ class Tree:
 
     __slots__ = (
         "_draining",
-        "_processes",
+        "_hear",
         "_queue",
         "_waiters",
         "abandoned",
@@ -77,8 +78,8 @@ class Tree:
         self.random: Callable[[], float] = random.random  # jitter, not cryptography
         self._queue: deque[tuple[Shell, Event]] = deque()
         self._draining = False
+        self._hear = self._task_done  # one callback for all tasks, found once
         self._waiters: list[asyncio.Future[None]] = []
-        self._processes: dict[asyncio.Task[Any], Process] = {}
         interpose = INTERPOSER.get(None)
         self.interposer: Interposer | None = None if interpose is None else interpose(self)
 
@@ -88,11 +89,12 @@ class Tree:
         One queue for the whole tree and one loop over it: a failure that climbs a hundred levels
         takes a hundred turns of this loop and no recursion.
         """
-        self._queue.append((shell, event))
         if self._draining:
+            self._queue.append((shell, event))
             return
         self._draining = True
         try:
+            shell.take(event)
             while self._queue:
                 shell, event = self._queue.popleft()
                 shell.take(event)
@@ -111,13 +113,28 @@ class Tree:
         """Call `callback` after `seconds`, outside of any child's context."""
         return self.loop.call_later(seconds, callback, *args, context=self.context)
 
-    def adopt(self, task: asyncio.Task[Any], process: Process) -> None:
-        """Hear of the end of `task`, which is the life of `process`."""
-        self._processes[task] = process
-        task.add_done_callback(self._task_done, context=self.context)
+    def call_at(self, when: float, callback: Callable[[], object]) -> asyncio.TimerHandle:
+        """Call `callback` at a time of the loop's clock, outside of any child's context."""
+        return self.loop.call_at(when, callback, context=self.context)
 
-    def _task_done(self, task: asyncio.Task[Any]) -> None:
-        self._processes.pop(task).task_done(task)
+    def task_of(self, life: Life, name: str) -> asyncio.Task[Any]:
+        """Return a task that lives `life`, which hears of its end.
+
+        Not by the loop's task factory: an eager one would run the child inside its supervisor.
+        """
+        task = self.task_class(
+            cast("Coroutine[Any, Any, None]", life),
+            loop=self.loop,
+            name=name,
+            context=self.context.copy(),
+        )
+        task.add_done_callback(self._hear, context=self.context)
+        return task
+
+    @staticmethod
+    def _task_done(task: asyncio.Task[Any]) -> None:
+        life = cast("Life", task.get_coro())
+        life.process.task_done(task)
 
     def gave_up_on(self, process: Process, what: str, stack: tuple[str, ...]) -> None:
         """Note that `process` refused to end."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeGuard, final
 
 from otpy._core.checks import is_number
 from otpy._core.reason import Crashed, Exit, ExitReason, Normal
-from otpy._runtime.process import reason_for
+from otpy._runtime.crash import reason_for
 from otpy.behaviours.mailbox import Caller, Cast, Continue, Control, Info, Mailbox, StopAsked
 from otpy.behaviours.results import NO_ANSWER, Init, NoReply, Reply, Stop
 from otpy.errors import BadReturn, CallFailed, CallingSelf, CallTimeout

@@ -176,7 +176,7 @@ async def test_who_closes_a_linked_stream_lives_on(
     assert await tasks.children() == []
     await clock.advance(0)
     assert ann.process.alive
-    assert not ann.process._on_exit
+    assert not ann.process._made_rare().on_exit
 
 
 async def test_tasks_that_trap_exits_end_with_their_stream(tasks: TaskSupervisor) -> None:

@@ -264,10 +264,10 @@ async def test_the_stack_of_a_child_shows_its_own_code() -> None:
                 await turns(2)
                 task = root.child("c").task
                 assert task is not None
-                return stack_of(task)
+                return tuple(line for line in stack_of(task) if "_runtime/life.py" not in line)
 
     real = await stack(FaultPlan())
-    assert len(real) == 4
+    assert len(real) == 3
     assert await stack(FaultPlan([faults.crash("app/c", Boom(), nth=9)])) == real
     held = await stack(FaultPlan([faults.hang("app/c", at="start")]))
     assert "faulty_life" in held[-1]
