@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import traceback
+from contextlib import suppress
+from dis import opmap
 from functools import partial
-from typing import TYPE_CHECKING, Any, cast, final
+from typing import TYPE_CHECKING, Any, Final, cast, final
 
 from otpy._core.protocol import ChildExited, ChildIgnored, ChildReady, ChildStartFailed
 from otpy._core.reason import Abandoned, Crashed, Exit, Ignore, Killed, Normal, Shutdown
@@ -19,6 +21,7 @@ from otpy.reports import HookFailed
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from types import FrameType
 
     from otpy._core.child import Child
     from otpy._core.reason import ExitReason
@@ -26,6 +29,8 @@ if TYPE_CHECKING:
     from otpy._runtime.shell import Shell
     from otpy._runtime.signals import Monitor, Signals
     from otpy._runtime.tree import AnySupervisor
+
+_YIELD: Final = opmap["YIELD_VALUE"]
 
 
 @final
@@ -466,7 +471,19 @@ def _let_go(error: BaseException | None) -> None:
         if error is None or id(error) in seen:
             continue
         seen.add(id(error))
-        traceback.clear_frames(error.__traceback__)
+        for frame, _ in traceback.walk_tb(error.__traceback__):
+            if not _is_suspended(frame):
+                with suppress(RuntimeError):  # it is running
+                    frame.clear()
         errors += [error.__cause__, error.__context__]
         if isinstance(error, BaseExceptionGroup):
             errors += cast("BaseExceptionGroup[BaseException]", error).exceptions
+
+
+def _is_suspended(frame: FrameType) -> bool:
+    """Whether a coroutine waits in `frame`: to clear it would end the coroutine, without a word.
+
+    The same error may have been raised elsewhere too, by code that caught it and lives on: whoever
+    was told that a child did not start, or waited for the same future. Python 3.13 refuses.
+    """
+    return frame.f_code.co_code[frame.f_lasti] == _YIELD

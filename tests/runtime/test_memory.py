@@ -128,3 +128,26 @@ async def test_an_eager_task_factory_does_not_run_children_in_their_supervisor()
     finally:
         loop.set_task_factory(None)
     assert started == [1]
+
+
+async def test_who_has_raised_a_childs_error_too_lives_on() -> None:
+    """What a crash keeps alive is let go of, but not the code elsewhere that caught that error."""
+    error = ConnectionError("for everybody")
+
+    async def crashes() -> None:
+        await asyncio.sleep(1)
+        if otpy.current().incarnation <= 2:
+            raise error
+        await asyncio.sleep(60)
+
+    async def catches() -> str:
+        try:
+            raise error
+        except ConnectionError:
+            await asyncio.sleep(10)
+        return "still here"
+
+    bystander = asyncio.create_task(catches())
+    async with otpy.start(SupervisorSpec("app", [ChildSpec("c", crashes)]), hooks=()) as app:
+        await app.wait_for_restart("c", after=2)
+        assert await asyncio.wait_for(bystander, 60) == "still here"
