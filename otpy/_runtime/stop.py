@@ -7,6 +7,9 @@
 | cancel again | it is cancelled once more, for good measure | `KILL_GRACE` |
 | abandon | it is given up and reported, with its stack | – |
 
+The first two cancellations may reach a child whose `shutdown` is shorter than `KILL_GRACE` as one;
+so, within the same time, it is cancelled a third time.
+
 A kill begins with the first cancellation and grants only `KILL_GRACE`. `shutdown=INFINITY` waits
 for ever in the first step, as its name says. Supervisors are asked, and killed when their limit is
 over; they bring their own children to an end in the same way.
@@ -60,7 +63,10 @@ class Ending:
         else:
             steps = [(self._cancel, limit)]
         if process.supervisor is None:
-            steps.append((self._cut, KILL_GRACE))
+            # Two cancellations before its next step are one to it, and it would be given up for
+            # what it was never told.
+            close = not kill and limit is not None and limit < KILL_GRACE
+            steps += [(self._cut, KILL_GRACE / 2)] * 2 if close else [(self._cut, KILL_GRACE)]
         self._steps = iter(steps)
         self._expired = False  # its deadline found the task done, its callback on the way
         self.lingers = False  # the task is done, threads that it started are not
