@@ -88,7 +88,7 @@ class Draft:
             id,
             children,
             strategy=self.strategy if rng.random() < 0.7 else rng.choice([*Strategy]),
-            intensity=rng.choice([0, 1, 2, 3, 12, 50]),
+            intensity=rng.choice([0, 1, 2, 3, 12, 5 if depth else 50]),  # they multiply
             period=rng.choice([1, 5]),
             auto_shutdown=auto,
             **limits,
