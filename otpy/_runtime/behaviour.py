@@ -8,6 +8,22 @@ if TYPE_CHECKING:
     from otpy._core.reason import ExitReason
 
 
+class Life(Protocol):
+    """What a process lives in: a task, or a behaviour that needs none yet."""
+
+    def done(self) -> bool:
+        """Whether it is over, of which nobody may know yet."""
+        ...
+
+    def cancel(self) -> object:
+        """End it, at the latest when the code that it runs just now returns or awaits."""
+        ...
+
+    def get_coro(self) -> Any:
+        """Return what is suspended in it, for drawing its stack; None if nothing is."""
+        ...
+
+
 class Behaviour(Protocol):
     """Takes messages for a process, is told of its stop and of its end, and can be looked into."""
 

@@ -68,13 +68,14 @@ def life_of(process: Process, spec: ChildSpec) -> tuple[Coroutine[Any, Any, None
         at_once = True
     else:
         start, args, kwargs = _made, (process, spec), {}
+    body: Callable[..., Any] = start
     interposer = process.parent.tree.interposer
     if interposer is not None:
-        start = interposer.around(process, start)
-    return _guarded(start, args, kwargs), at_once
+        body = interposer.around(process, start)
+    return guarded(body, args, kwargs), at_once
 
 
-async def _guarded(
+async def guarded(
     start: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]
 ) -> None:
     """Keep `SystemExit` inside: asyncio would end the whole loop with it (AIO-12)."""

@@ -165,10 +165,7 @@ class Shell:
         context = tree.context.copy()
         context.run(CURRENT.set, process)
         life, at_once = life_of(process, spec)
-        # Not by the loop's task factory: an eager one would run the child inside its supervisor.
-        task = tree.task_class(life, loop=tree.loop, name=process.path, context=context)
-        process.run(task)
-        tree.adopt(task, process)
+        tree.run(process, life, context)
         if at_once:
             process.now_ready()
             self.post(ChildReady(child.key, child.incarnation))

@@ -11,10 +11,11 @@ from inspect import isasyncgen
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    import asyncio
     from collections.abc import Iterator
     from contextvars import ContextVar
     from types import FrameType
+
+    from otpy._runtime.behaviour import Life
 
 
 def _line(frame: FrameType) -> str:
@@ -22,12 +23,12 @@ def _line(frame: FrameType) -> str:
     return f"{code.co_qualname} ({code.co_filename}:{frame.f_lineno})"
 
 
-def stack_of(task: asyncio.Task[Any]) -> tuple[str, ...]:
-    """Return one line per frame in which `task` is suspended, outermost call first.
+def stack_of(life: Life) -> tuple[str, ...]:
+    """Return one line per frame in which `life` is suspended, outermost call first.
 
     `Task.get_stack` stops at the first coroutine; this follows what each coroutine awaits.
     """
-    return tuple(map(_line, frames_of(task.get_coro())))
+    return tuple(map(_line, frames_of(life.get_coro())))
 
 
 def frames_of(awaited: Any) -> Iterator[FrameType]:

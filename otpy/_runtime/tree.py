@@ -13,7 +13,8 @@ from otpy._runtime.waiters import release, wait_among
 from otpy.reports import ChildAbandoned, HookFailed, Report
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Coroutine, Iterable
+    from contextvars import Context
 
     from otpy._core.protocol import Event
     from otpy._core.spec import DynamicSpec, SupervisorSpec
@@ -111,8 +112,11 @@ class Tree:
         """Call `callback` after `seconds`, outside of any child's context."""
         return self.loop.call_later(seconds, callback, *args, context=self.context)
 
-    def adopt(self, task: asyncio.Task[Any], process: Process) -> None:
-        """Hear of the end of `task`, which is the life of `process`."""
+    def run(self, process: Process, life: Coroutine[Any, Any, None], context: Context) -> None:
+        """Let `process` live in a task of its own, and hear of its end."""
+        # Not by the loop's task factory: an eager one would run the child inside its supervisor.
+        task = self.task_class(life, loop=self.loop, name=process.path, context=context)
+        process.run(task)
         self._processes[task] = process
         task.add_done_callback(self._task_done, context=self.context)
 
