@@ -5,6 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from contextvars import Context
+
     from otpy._core.reason import ExitReason
 
 
@@ -26,6 +29,14 @@ class Life(Protocol):
 
 class Behaviour(Protocol):
     """Takes messages for a process, is told of its stop and of its end, and can be looked into."""
+
+    def begin(self, args: tuple[Any, ...], kwargs: Mapping[str, Any], context: Context) -> None:
+        """Live in `context` as what the spec says, soon and without a task as long as it can.
+
+        None of its code runs inside this call. It gives the process a `Life` by `Process.run`, and
+        tells it by `Process.lived` that this is over; or it goes on in a task by `Tree.run`.
+        """
+        ...
 
     def stop(self, reason: ExitReason) -> None:
         """Be asked to end with `reason`; the shutdown limit runs from now on.

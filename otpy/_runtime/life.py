@@ -10,9 +10,10 @@
 
 A class of the last kind has a class method `__otpy_life__(process)`. It is called before the task
 exists, may attach a `Behaviour` to the process, and returns the function whose coroutine, called
-with the spec's arguments, is the life. This module needs to know no more of it.
+with the spec's arguments, is the life. This module needs to know no more of it. A behaviour begins
+by itself, and in no task if it likes; the function is for what stands in between (`interpose`).
 
-Children's code runs in their own task and nowhere else.
+Children's code runs in their own task, or called by the loop itself, and nowhere else.
 """
 
 from __future__ import annotations
@@ -56,8 +57,11 @@ def takes_status(start: Callable[..., Any]) -> bool:
         return False
 
 
-def life_of(process: Process, spec: ChildSpec) -> tuple[Coroutine[Any, Any, None], bool]:
-    """Return one life of the child, not yet begun, and whether it is ready as soon as it exists."""
+def life_of(process: Process, spec: ChildSpec) -> tuple[Coroutine[Any, Any, None] | None, bool]:
+    """Return one life of the child, not yet begun, and whether it is ready as soon as it exists.
+
+    None in place of a life if the process has a behaviour, which begins by itself.
+    """
     start, args, kwargs, at_once = spec.start, spec.args, spec.kwargs, False
     hook = getattr(start, "__otpy_life__", None)
     if hook is not None:
@@ -72,6 +76,8 @@ def life_of(process: Process, spec: ChildSpec) -> tuple[Coroutine[Any, Any, None
     interposer = process.parent.tree.interposer
     if interposer is not None:
         body = interposer.around(process, start)
+    if process.behaviour is not None and body is start:
+        return None, False
     return guarded(body, args, kwargs), at_once
 
 

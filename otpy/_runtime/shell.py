@@ -165,7 +165,10 @@ class Shell:
         context = tree.context.copy()
         context.run(CURRENT.set, process)
         life, at_once = life_of(process, spec)
-        tree.run(process, life, context)
+        if life is not None:
+            tree.run(process, life, context)
+        elif process.behaviour is not None:
+            process.behaviour.begin(spec.args, spec.kwargs, context)
         if at_once:
             process.now_ready()
             self.post(ChildReady(child.key, child.incarnation))

@@ -280,7 +280,7 @@ class TestCallersOfTheDying:
 
         async with running() as (_, process, ref, _log):
             call = asyncio.ensure_future(ref.call(stubborn, None))
-            await turns(2)
+            await turns(3)  # the call, the callback, the task that it needs
             process.kill()
             with pytest.raises(CallFailed) as caught:
                 await call
@@ -348,7 +348,7 @@ class TestCallersOfTheDying:
         async with otpy.start(SupervisorSpec("app"), hooks=()) as app:
             starting: asyncio.Future[Any]
             starting = asyncio.gather(app.start_child(spec), return_exceptions=True)
-            await turns(2)
+            await turns(3)  # the request, `init`, the task that it needs
             ref = Script.at("app/s", app)
             if how == "kill":
                 ref.whereis().kill()

@@ -1,0 +1,157 @@
+"""The life of a server in a task: from the first awaitable on that a callback has returned.
+
+The task is kept for the rest of the life: what was entered in it, such as a task group or a cancel
+scope, must be left in it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from typing import TYPE_CHECKING, Any, Final, final
+
+from otpy._core.reason import Exit, Normal
+from otpy._runtime.process import reason_for
+from otpy.behaviours.mailbox import Caller, Control, StopAsked
+from otpy.behaviours.results import NO_ANSWER, Stop
+from otpy.behaviours.serving import hand_over, is_result
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable
+
+    from otpy.behaviours.mailbox import Message
+    from otpy.behaviours.server import Server
+    from otpy.behaviours.serving import Served
+
+BATCH: Final = 64
+"""Messages in a row before the rest of the loop has its turn."""
+
+
+@final
+class ServerTask:
+    """What the task of one server does."""
+
+    __slots__ = ("_first", "_server", "_waiter")
+
+    def __init__(self, server: Server, first: Awaitable[Any] | None = None) -> None:
+        """Serve for `server`; `first` is what the task is going to await first of all."""
+        self._server = server
+        self._first = first
+        self._waiter: asyncio.Future[None] | None = None
+
+    def wake(self) -> None:
+        """Serve what has come; for the mailbox."""
+        self._server.awake()
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+    def ended(self) -> None:
+        """The process has ended."""
+        if inspect.iscoroutine(self._first):
+            self._first.close()  # cancelled before its first step: else Python warns of it
+
+    async def live(self, result: Any) -> None:
+        """Be ready, when what `init` has returned is there, and serve."""
+        self._first = None
+        server = self._server
+        if inspect.isawaitable(result):
+            result = await result
+        if server.begun(result):
+            await asyncio.sleep(0)  # the starter hears of the start first (GEN-07)
+        await self.live_from(None, None)
+
+    async def live_from(self, message: Served | None, result: object) -> None:
+        """Serve to the end, beginning with the `result` that the callback for `message` gave."""
+        self._first = None
+        server = self._server
+        try:
+            stop, caller = await self._serve(message, result)
+        except (Exception, SystemExit) as error:
+            server.ending = reason_for(error)
+            # If this raises, that is the reason (GEN-21).
+            await self._terminate(Stop(server.ending, server.state), None)
+            raise
+        server.ending = stop.reason
+        await self._terminate(stop, caller)
+        if not isinstance(stop.reason, Normal):
+            raise Exit(stop.reason)
+
+    async def _serve(
+        self, message: Served | None, result: object
+    ) -> tuple[Stop[Any, Any], Caller[Any] | None]:
+        """Serve until something says stop; return that, and who is to be told."""
+        server, served = self._server, 0
+        while True:
+            if message is not None:
+                if not is_result(result) and inspect.isawaitable(result):
+                    result = await result
+                stop = server.take(result, message)
+                if stop is not None:
+                    return stop, message if isinstance(message, Caller) else None
+                message = None
+            served += 1
+            if served % BATCH == 0:  # messages to oneself would else keep the loop for ever
+                await asyncio.sleep(0)
+            if not server.process.alive:  # given up in a callback, which has ended after all
+                raise asyncio.CancelledError
+            came = server.next() or await self._wait()
+            if isinstance(came, Control):
+                server.perform(came)
+            elif isinstance(came, StopAsked):
+                return Stop(came.reason, server.state), None
+            else:
+                message, result = came, hand_over(came, server.callbacks, server.state)
+
+    async def _wait(self) -> Message:
+        server = self._server
+        while True:
+            self._waiter = asyncio.get_running_loop().create_future()
+            server.doze()
+            try:
+                await self._waiter
+            finally:
+                self._waiter = None
+                server.awake()
+            message = server.mailbox.next()
+            if message is not None:
+                return message
+
+    async def finish(
+        self,
+        stop: Stop[Any, Any],
+        caller: Caller[Any] | None,
+        error: BaseException | None,
+        result: Any,
+    ) -> None:
+        """Be over, because of `error` if there is one, when what `terminate` gave is there."""
+        self._first = None
+        try:
+            if error is not None:
+                raise error  # now, to be the context of what comes out of `terminate`
+        except (Exception, SystemExit):
+            await self._terminate(stop, caller, result)
+            raise
+        await self._terminate(stop, caller, result)
+        if not isinstance(stop.reason, Normal):
+            raise Exit(stop.reason)
+
+    async def _terminate(
+        self, stop: Stop[Any, Any], caller: Caller[Any] | None, result: Any = None
+    ) -> None:
+        """Terminate, or wait for the `result` of that; reply then, failed or not (GEN-10)."""
+        server = self._server
+        try:
+            if result is None:
+                result = server.callbacks.terminate(stop.reason, server.state)
+            if inspect.isawaitable(result):
+                await result
+        except (Exception, SystemExit):
+            reply_at_last(stop, caller)
+            raise
+        reply_at_last(stop, caller)
+
+
+def reply_at_last(stop: Stop[Any, Any], caller: Caller[Any] | None) -> None:
+    """Reply as `stop` says, when `terminate` is over."""
+    if caller is not None and stop.reply is not NO_ANSWER:
+        caller.reply(stop.reply)
