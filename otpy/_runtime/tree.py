@@ -8,6 +8,7 @@ from collections import deque
 from contextvars import copy_context
 from typing import TYPE_CHECKING, Any, TypeAlias, final
 
+from otpy._runtime.deadlines import Deadlines
 from otpy._runtime.interpose import INTERPOSER
 from otpy._runtime.waiters import release, wait_among
 from otpy.reports import ChildAbandoned, HookFailed, Report
@@ -44,6 +45,7 @@ class Tree:
         hooks: Who gets the reports, in order of subscription.
         task_class: What children's tasks are: `asyncio.Task`, or what a simulated loop puts in its
             place.
+        deadlines: Of those who wait for an answer of one of its processes.
         abandoned: Children that refused to end, with what was left of each: "task" or "thread".
         interposer: What a test kit put between its supervisors and their children; None normally.
     """
@@ -55,6 +57,7 @@ class Tree:
         "_waiters",
         "abandoned",
         "context",
+        "deadlines",
         "hooks",
         "interposer",
         "loop",
@@ -73,6 +76,7 @@ class Tree:
         self.root: AnySupervisor | None = None
         self.task_class: type[asyncio.Task[Any]] = getattr(loop, "task_class", asyncio.Task)
         self.context = copy_context()
+        self.deadlines = Deadlines(loop, self.context)
         self.hooks = list(hooks)
         self.abandoned: dict[Process, str] = {}
         self.random: Callable[[], float] = random.random  # jitter, not cryptography

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeAlias, TypeVar, final
+from enum import Enum
+from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeAlias, TypeVar, final
 
 from otpy._runtime.current import CURRENT
 
@@ -17,6 +18,14 @@ if TYPE_CHECKING:
     from otpy.errors import ChildError
 
 ReplyT = TypeVar("ReplyT")
+
+
+class _Overdue(Enum):
+    OVERDUE = "overdue"
+
+
+OVERDUE: Final = _Overdue.OVERDUE
+"""In place of an answer that did not come in time."""
 
 
 class Question:
@@ -39,6 +48,11 @@ class Question:
         if not self.future.done():
             self.error = error  # not the future's exception: that complains if nobody looks
             self.future.set_result(None)
+
+    def overdue(self) -> None:
+        """Answer that it took too long."""
+        if not self.future.done():
+            self.future.set_result(OVERDUE)
 
 
 @final

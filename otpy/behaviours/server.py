@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, final
 from otpy._core.reason import Crashed, Exit, Normal
 from otpy._runtime.life import guarded
 from otpy._runtime.process import reason_for
-from otpy.behaviours.mailbox import Caller, Continue, Control, Info, Mailbox, StopAsked
+from otpy.behaviours.mailbox import OVERDUE, Caller, Continue, Control, Info, Mailbox, StopAsked
 from otpy.behaviours.results import TIMEOUT, Reply, Stop
 from otpy.behaviours.server_task import BATCH, ServerTask, reply_at_last
 from otpy.behaviours.serving import fits, hand_over, is_init, is_result, is_time
@@ -119,20 +119,20 @@ class Server:
         ending = self.ending or self.process.ending  # a kill is not told, only performed
         if ending is not None:
             raise self.failure(ending)
+        deadlines = self.process.parent.tree.deadlines
+        deadline = None if timeout is None else deadlines.set(timeout, question)
         if self._pending is None:
             self._pending = {}
         self._pending[question] = None
-        timer = None
-        if timeout is not None:
-            error = CallTimeout(self.process.path, f"timeout={timeout:g} s")
-            timer = self.process.parent.tree.call_later(timeout, question.fail, error)
         self.mailbox.put(question)
         try:
             answer = await question.future
         finally:
             del self._pending[question]
-            if timer is not None:
-                timer.cancel()
+            if deadline is not None:
+                deadlines.meet(deadline)
+        if answer is OVERDUE:
+            raise CallTimeout(self.process.path, f"timeout={timeout:g} s")
         if question.error is not None:
             raise question.error
         return answer
