@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from enum import Enum
-from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeAlias, TypeVar, final
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeAlias, TypeVar, final
 
 from otpy._runtime.current import CURRENT
 
@@ -20,23 +19,25 @@ if TYPE_CHECKING:
 ReplyT = TypeVar("ReplyT")
 
 
-class _Overdue(Enum):
-    OVERDUE = "overdue"
+@final
+class Unanswered:
+    """In place of an answer: why there is none; None if it took too long."""
 
+    __slots__ = ("error",)
 
-OVERDUE: Final = _Overdue.OVERDUE
-"""In place of an answer that did not come in time."""
+    def __init__(self, error: ChildError | None) -> None:
+        """Say why."""
+        self.error = error
 
 
 class Question:
     """Somebody waits for an answer; it comes once, and later ones are dropped (GEN-14)."""
 
-    __slots__ = ("error", "future")
+    __slots__ = ("future",)
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         """Wait in `loop`."""
         self.future: asyncio.Future[Any] = loop.create_future()
-        self.error: ChildError | None = None
 
     def answer(self, value: object) -> None:
         """Answer, unless there was an answer before or nobody waits any more."""
@@ -45,14 +46,12 @@ class Question:
 
     def fail(self, error: ChildError) -> None:
         """Answer that there will be no answer."""
-        if not self.future.done():
-            self.error = error  # not the future's exception: that complains if nobody looks
-            self.future.set_result(None)
+        # Not as the future's exception: that complains if nobody looks.
+        self.answer(Unanswered(error))
 
     def overdue(self) -> None:
         """Answer that it took too long."""
-        if not self.future.done():
-            self.future.set_result(OVERDUE)
+        self.answer(Unanswered(None))
 
 
 @final
@@ -68,7 +67,7 @@ class Caller(Question, Generic[ReplyT]):
 
     def __init__(self, loop: asyncio.AbstractEventLoop, request: object) -> None:
         """Wait in `loop` for the reply to `request`; for `ServerRef.call`."""
-        super().__init__(loop)
+        self.future = loop.create_future()  # not by `super`, for speed
         self.process: Process | None = CURRENT.get(None)
         self.request = request
 

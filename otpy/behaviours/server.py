@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any, final
 from otpy._core.reason import Crashed, Exit, Normal
 from otpy._runtime.life import guarded
 from otpy._runtime.process import reason_for
-from otpy.behaviours.mailbox import OVERDUE, Caller, Continue, Control, Info, Mailbox, StopAsked
+from otpy.behaviours.mailbox import Caller, Continue, Control, Info, Mailbox, StopAsked, Unanswered
 from otpy.behaviours.results import TIMEOUT, Reply, Stop
 from otpy.behaviours.server_task import BATCH, ServerTask, reply_at_last
-from otpy.behaviours.serving import fits, hand_over, is_init, is_result, is_time
+from otpy.behaviours.serving import RESULTS, fits, hand_over, is_init, is_time
 from otpy.errors import BadReturn, CallFailed, CallingSelf, CallTimeout
 
 if TYPE_CHECKING:
@@ -25,11 +25,13 @@ if TYPE_CHECKING:
     from contextvars import Context
 
     from otpy._core.reason import ExitReason
+    from otpy._runtime.deadlines import Deadline
     from otpy._runtime.process import Process
     from otpy.behaviours.gen_server import GenServer
     from otpy.behaviours.mailbox import Message
-    from otpy.behaviours.results import Init, NoReply
+    from otpy.behaviours.results import CallResult
     from otpy.behaviours.serving import Served
+    from otpy.errors import ChildError
 
 
 @final
@@ -111,31 +113,42 @@ class Server:
 
     async def control(self, action: Callable[[], object], timeout: float | None) -> Any:
         """Perform `action` between two messages, and return what it returned."""
-        return await self.ask(Control(asyncio.get_running_loop(), action), timeout)
+        question = Control(asyncio.get_running_loop(), action)
+        deadline = self.ask(question, timeout)
+        try:
+            answer = await question.future
+        finally:
+            self.forget(question, deadline)
+        if isinstance(answer, Unanswered):
+            raise self.error(answer, timeout)
+        return answer
 
-    async def ask(self, question: Caller[Any] | Control, timeout: float | None) -> Any:
-        """Put `question` into the mailbox and wait for the answer, for `timeout` seconds."""
+    def ask(self, question: Caller[Any] | Control, timeout: float | None) -> Deadline | None:
+        """Put `question` into the mailbox; whoever does must `forget` it in the end."""
         self.refuse_self()
-        ending = self.ending or self.process.ending  # a kill is not told, only performed
+        process = self.process
+        ending = self.ending or process.ending  # a kill is not told, only performed
         if ending is not None:
             raise self.failure(ending)
-        deadlines = self.process.parent.tree.deadlines
-        deadline = None if timeout is None else deadlines.set(timeout, question)
+        deadline = None
+        if timeout is not None:
+            deadline = process.parent.tree.deadlines.set(timeout, question)
         if self._pending is None:
             self._pending = {}
         self._pending[question] = None
         self.mailbox.put(question)
-        try:
-            answer = await question.future
-        finally:
+        return deadline
+
+    def forget(self, question: Caller[Any] | Control, deadline: Deadline | None) -> None:
+        """Nobody waits for the answer to `question` any more."""
+        if self._pending is not None:
             del self._pending[question]
-            if deadline is not None:
-                deadlines.meet(deadline)
-        if answer is OVERDUE:
-            raise CallTimeout(self.process.path, f"timeout={timeout:g} s")
-        if question.error is not None:
-            raise question.error
-        return answer
+        if deadline is not None:
+            self.process.parent.tree.deadlines.meet(deadline)
+
+    def error(self, unanswered: Unanswered, timeout: float | None) -> ChildError:
+        """Return what to raise in place of an answer."""
+        return unanswered.error or CallTimeout(self.process.path, f"timeout={timeout:g} s")
 
     def refuse_self(self) -> None:
         """Refuse a question of the task that would have to answer it (GEN-15)."""
@@ -175,11 +188,13 @@ class Server:
 
     def wake(self) -> None:
         """Serve what has come; for the mailbox."""
-        self.awake()
+        if self._timer is not None:
+            self.awake()
         self._soon(self._serve)
 
     def _soon(self, do: Callable[..., None], *args: Any) -> None:
-        self._loop.call_soon(self._step, do, *args, context=self._context)
+        loop = self.process.parent.tree.loop
+        loop.call_soon(self._step, do, *args, context=self._context)
 
     def _step(self, do: Callable[..., None], *args: Any) -> None:
         if self._halted:
@@ -230,7 +245,7 @@ class Server:
                 return Stop(message.reason, self.state), None
             else:
                 result = hand_over(message, self.callbacks, self.state)
-                if not is_result(result) and inspect.isawaitable(result):
+                if not isinstance(result, RESULTS) and inspect.isawaitable(result):
                     task = ServerTask(self, result)
                     self._go_on_in_task(task, task.live_from, message, result)
                     return None, None
@@ -291,11 +306,15 @@ class Server:
 
     def begun(self, result: object) -> bool:
         """Take what `init` gave, and be ready; return whether to go on before any message."""
-        if is_result(result) or (is_init(result) and not is_time(result.timeout)):
+        if isinstance(result, RESULTS):
             raise BadReturn(self.process.path, f"{result!r} from init")
         if is_init(result):
+            if not is_time(result.timeout):
+                raise BadReturn(self.process.path, f"{result!r} from init")
             self.state = result.state
-            self._go_on(result)
+            if result.continue_ is not None:
+                self._continue = Continue(result.continue_)
+            self._timeout = result.timeout
         else:
             self.state = result
         self.process.announce()
@@ -303,8 +322,10 @@ class Server:
 
     def next(self) -> Message | Continue | None:
         """Return what is to be done next; None if there is nothing."""
+        if self._continue is None:
+            return self.mailbox.next()
         first, self._continue = self._continue, None
-        return first or self.mailbox.next()
+        return first
 
     def doze(self) -> None:
         """Do nothing until a message comes; it may be that none comes for too long (GEN-18)."""
@@ -320,21 +341,20 @@ class Server:
             self._timer.cancel()
             self._timer = None
 
-    def take(self, result: object, message: Served) -> Stop[Any, Any] | None:
+    def take(self, result: Any, message: Served) -> Stop[Any, Any] | None:
         """Do what a callback returned; until then the state is the old one."""
-        if not is_result(result) or not fits(result, message):
+        if not isinstance(result, RESULTS) or not fits(result, message):
             raise BadReturn(self.process.path, f"{result!r} for a {type(message).__name__}")
-        self.state = result.state
-        if isinstance(result, Stop):
-            return result
-        if isinstance(result, Reply) and isinstance(message, Caller):
-            message.reply(result.value)
-        self._go_on(result)
+        good: CallResult[Any, Any] = result
+        self.state = good.state
+        if isinstance(good, Stop):
+            return good
+        if isinstance(good, Reply) and isinstance(message, Caller):
+            message.answer(good.value)
+        if good.continue_ is not None:
+            self._continue = Continue(good.continue_)
+        self._timeout = good.timeout
         return None
-
-    def _go_on(self, result: Init[Any] | Reply[Any, Any] | NoReply[Any]) -> None:
-        self._continue = None if result.continue_ is None else Continue(result.continue_)
-        self._timeout = result.timeout
 
     def perform(self, message: Control) -> None:
         """Do what was asked of the server itself."""

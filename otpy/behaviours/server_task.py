@@ -14,7 +14,7 @@ from otpy._core.reason import Exit, Normal
 from otpy._runtime.process import reason_for
 from otpy.behaviours.mailbox import Caller, Control, StopAsked
 from otpy.behaviours.results import NO_ANSWER, Stop
-from otpy.behaviours.serving import hand_over, is_result
+from otpy.behaviours.serving import RESULTS, hand_over
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable
@@ -60,7 +60,7 @@ class ServerTask:
             await asyncio.sleep(0)  # the starter hears of the start first (GEN-07)
         await self.live_from(None, None)
 
-    async def live_from(self, message: Served | None, result: object) -> None:
+    async def live_from(self, message: Served | None, result: Any) -> None:
         """Serve to the end, beginning with the `result` that the callback for `message` gave."""
         self._first = None
         server = self._server
@@ -77,13 +77,13 @@ class ServerTask:
             raise Exit(stop.reason)
 
     async def _serve(
-        self, message: Served | None, result: object
+        self, message: Served | None, result: Any
     ) -> tuple[Stop[Any, Any], Caller[Any] | None]:
         """Serve until something says stop; return that, and who is to be told."""
         server, served = self._server, 0
         while True:
             if message is not None:
-                if not is_result(result) and inspect.isawaitable(result):
+                if not isinstance(result, RESULTS) and inspect.isawaitable(result):
                     result = await result
                 stop = server.take(result, message)
                 if stop is not None:
