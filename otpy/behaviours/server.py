@@ -214,7 +214,7 @@ class Server:
         result: Any = self.callbacks.init(*args, **kwargs)
         if inspect.isawaitable(result):
             task = ServerTask(self, result)
-            self._go_on_in_task(task, task.live, result)
+            self._go_on_in_task(task, task.live)
             return
         if self.begun(result):
             self._soon(self._serve)  # the starter hears of the start first (GEN-07)
@@ -246,8 +246,8 @@ class Server:
             else:
                 result = hand_over(message, self.callbacks, self.state)
                 if not isinstance(result, RESULTS) and inspect.isawaitable(result):
-                    task = ServerTask(self, result)
-                    self._go_on_in_task(task, task.live_from, message, result)
+                    task = ServerTask(self, result, message)
+                    self._go_on_in_task(task, task.live_on)
                     return None, None
                 stop = self.take(result, message)
                 if stop is not None:
@@ -268,7 +268,7 @@ class Server:
             return
         if inspect.isawaitable(result):
             task = ServerTask(self, result)
-            self._go_on_in_task(task, task.finish, stop, caller, error, result)
+            self._go_on_in_task(task, task.finish, stop, caller, error)
             return
         reply_at_last(stop, caller)
         if error is None and not isinstance(stop.reason, Normal):
@@ -296,7 +296,10 @@ class Server:
         """Live in a task from the start; for whoever drives its life by hand."""
         self.callbacks = self.make()
         self.mailbox.reader = task = ServerTask(self)
-        await task.live(self.callbacks.init(*args, **kwargs))
+        result: Any = self.callbacks.init(*args, **kwargs)
+        if inspect.isawaitable(result):
+            result = await result
+        await task.live(result)
 
     # --- between two messages --------------------------------------------------------------------
 

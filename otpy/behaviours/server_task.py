@@ -31,12 +31,18 @@ BATCH: Final = 64
 class ServerTask:
     """What the task of one server does."""
 
-    __slots__ = ("_first", "_server", "_waiter")
+    __slots__ = ("_first", "_message", "_server", "_waiter")
 
-    def __init__(self, server: Server, first: Awaitable[Any] | None = None) -> None:
-        """Serve for `server`; `first` is what the task is going to await first of all."""
+    def __init__(
+        self, server: Server, first: Awaitable[Any] | None = None, message: Served | None = None
+    ) -> None:
+        """Serve for `server`; the task first awaits `first`, which the callback for `message` gave.
+
+        Kept here and not handed to the task, whose frames would hold them for the whole life.
+        """
         self._server = server
         self._first = first
+        self._message = message
         self._waiter: asyncio.Future[None] | None = None
 
     def wake(self) -> None:
@@ -50,22 +56,25 @@ class ServerTask:
         if inspect.iscoroutine(self._first):
             self._first.close()  # cancelled before its first step: else Python warns of it
 
-    async def live(self, result: Any) -> None:
-        """Be ready, when what `init` has returned is there, and serve."""
-        self._first = None
-        server = self._server
-        if inspect.isawaitable(result):
-            result = await result
-        if server.begun(result):
-            await asyncio.sleep(0)  # the starter hears of the start first (GEN-07)
-        await self.live_from(None, None)
+    def _take_first(self) -> Awaitable[Any]:
+        assert self._first is not None  # noqa: S101 - the task was made for its sake
+        first, self._first = self._first, None
+        return first
 
-    async def live_from(self, message: Served | None, result: Any) -> None:
-        """Serve to the end, beginning with the `result` that the callback for `message` gave."""
-        self._first = None
+    async def live(self, result: Any = None) -> None:
+        """Be ready, when what `init` has returned is there, and serve."""
+        if self._first is not None:
+            result = await self._take_first()
+        if self._server.begun(result):
+            await asyncio.sleep(0)  # the starter hears of the start first (GEN-07)
+        del result
+        await self.live_on()
+
+    async def live_on(self) -> None:
+        """Serve to the end."""
         server = self._server
         try:
-            stop, caller = await self._serve(message, result)
+            stop, caller = await self._serve()
         except (Exception, SystemExit) as error:
             server.ending = reason_for(error)
             # If this raises, that is the reason (GEN-21).
@@ -76,11 +85,11 @@ class ServerTask:
         if not isinstance(stop.reason, Normal):
             raise Exit(stop.reason)
 
-    async def _serve(
-        self, message: Served | None, result: Any
-    ) -> tuple[Stop[Any, Any], Caller[Any] | None]:
+    async def _serve(self) -> tuple[Stop[Any, Any], Caller[Any] | None]:
         """Serve until something says stop; return that, and who is to be told."""
         server, served = self._server, 0
+        message, self._message = self._message, None
+        result: Any = None if message is None else await self._take_first()
         while True:
             if message is not None:
                 if not isinstance(result, RESULTS) and inspect.isawaitable(result):
@@ -88,7 +97,7 @@ class ServerTask:
                 stop = server.take(result, message)
                 if stop is not None:
                     return stop, message if isinstance(message, Caller) else None
-                message = None
+                message = result = None
             served += 1
             if served % BATCH == 0:  # messages to oneself would else keep the loop for ever
                 await asyncio.sleep(0)
@@ -117,34 +126,29 @@ class ServerTask:
                 return message
 
     async def finish(
-        self,
-        stop: Stop[Any, Any],
-        caller: Caller[Any] | None,
-        error: BaseException | None,
-        result: Any,
+        self, stop: Stop[Any, Any], caller: Caller[Any] | None, error: BaseException | None
     ) -> None:
         """Be over, because of `error` if there is one, when what `terminate` gave is there."""
-        self._first = None
         try:
             if error is not None:
                 raise error  # now, to be the context of what comes out of `terminate`
         except (Exception, SystemExit):
-            await self._terminate(stop, caller, result)
+            await self._terminate(stop, caller)
             raise
-        await self._terminate(stop, caller, result)
+        await self._terminate(stop, caller)
         if not isinstance(stop.reason, Normal):
             raise Exit(stop.reason)
 
-    async def _terminate(
-        self, stop: Stop[Any, Any], caller: Caller[Any] | None, result: Any = None
-    ) -> None:
-        """Terminate, or wait for the `result` of that; reply then, failed or not (GEN-10)."""
+    async def _terminate(self, stop: Stop[Any, Any], caller: Caller[Any] | None) -> None:
+        """Terminate, or wait for what that gave; reply then, failed or not (GEN-10)."""
         server = self._server
         try:
-            if result is None:
-                result = server.callbacks.terminate(stop.reason, server.state)
-            if inspect.isawaitable(result):
-                await result
+            if self._first is not None:
+                await self._take_first()
+            else:
+                result: Any = server.callbacks.terminate(stop.reason, server.state)
+                if inspect.isawaitable(result):
+                    await result
         except (Exception, SystemExit):
             reply_at_last(stop, caller)
             raise

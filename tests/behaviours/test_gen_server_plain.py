@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import threading
+import weakref
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from contextvars import ContextVar
@@ -165,6 +167,18 @@ class TestIntoATask:
             ref.cast(note(3))
             assert await ref.call(echo(4)) == 4
             assert log == [1, 2, 3]
+
+    async def test_the_first_message_is_not_kept(self) -> None:
+        """Nor what came of it, though the task that was made for it lives on."""
+        async with running() as (_, process, ref, _log):
+            first = busy(0)
+            kept = weakref.ref(first)
+            ref.cast(first)
+            del first
+            assert await ref.call(echo(1)) == 1
+            assert own_tasks(process) == [process.task]
+            gc.collect()
+            assert kept() is None
 
     @pytest.mark.parametrize("early", [True, False])
     async def test_killed_before_the_task_has_begun(self, early: bool) -> None:
