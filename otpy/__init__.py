@@ -21,6 +21,8 @@
 
 from __future__ import annotations
 
+from otpy import errors as errors
+from otpy import reports as reports
 from otpy._core.backoff import Backoff as Backoff
 from otpy._core.reason import Abandoned as Abandoned
 from otpy._core.reason import Crashed as Crashed
@@ -151,7 +153,9 @@ __all__ = [
     "callers",
     "console_logger",
     "current",
+    "errors",
     "log_reports",
+    "reports",
     "run",
     "start",
     "trap_exit",

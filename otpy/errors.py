@@ -269,7 +269,8 @@ class SupervisorFailed(OtpyError, RuntimeError):
         path: Path of the child that could not be kept running.
         reasons: Why it ended, one exit reason per end, oldest first.
         history: The restarts that led here, of all children, as `otpy.RestartRecord`; of the root
-            first, then of the supervisor below it that failed, each oldest first.
+            first, then of the supervisor below it that failed, each oldest first and the last
+            1001 at most.
         abandoned: Paths of the children that refused to stop, in the order they were given up.
     """
 
@@ -283,14 +284,18 @@ class SupervisorFailed(OtpyError, RuntimeError):
         abandoned: Sequence[str] = (),
     ) -> None:
         """Build the error; the message is `path: message` with one line per restart below it."""
-        lines = [f"{path}: {message}", *(f"  {line}" for line in history)]
-        lines += [f"  abandoned: {name} refused to stop" for name in abandoned]
         # Not super(): a TreeStartFailed would pass through ChildError, which words its own message.
-        Exception.__init__(self, "\n".join(lines))
+        Exception.__init__(self, f"{path}: {message}")
         self.path = path
         self.reasons = tuple(reasons)
         self.history = tuple(history)
         self.abandoned = tuple(abandoned)
+
+    def __str__(self) -> str:
+        """Return the message; it is put together only when somebody reads it."""
+        lines = [super().__str__(), *(f"  {line}" for line in self.history)]
+        lines += [f"  abandoned: {name} refused to stop" for name in self.abandoned]
+        return "\n".join(lines)
 
 
 @final

@@ -5,6 +5,7 @@ A test that is marked `real_time` has the wall clock, and is looked at all the s
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Generator
 
 import pytest
@@ -20,6 +21,15 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> Generator[None]:
     if metafunc.definition.get_closest_marker("real_time"):
         metafunc.definition.add_marker(pytest.mark.otpy(clock="real"))
     return (yield)
+
+
+def pytest_collection_finish() -> None:
+    """Spare the garbage collector what lasts as long as the run: modules and collected tests.
+
+    Tests of memory collect again and again, and each time would look at a million objects.
+    """
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture

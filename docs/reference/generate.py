@@ -39,7 +39,7 @@ INTERNAL = {
     },
     "Question": {"answer", "fail", "overdue"},
     "ExitSignals": {"deliver", "discard"},
-    "Injected": {"arm", "finally_do", "note", "processes", "set_jumps"},
+    "Injected": {"arm", "begins", "finally_do", "life_of", "note", "processes", "set_jumps"},
     "Monitor": {"notify"},
     "SupervisorHandle": {"process_of", "snapshot_as"},
 }

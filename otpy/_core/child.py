@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from enum import Enum
-from typing import TYPE_CHECKING, final
+from typing import TYPE_CHECKING, Any, final
 
+from otpy._core.quick import quicken
 from otpy._core.spec import ChildSpec
 from otpy._core.window import RestartWindow
 
@@ -32,6 +33,7 @@ class Status(Enum):
     """A restart failed; the next attempt is due at a time, or at once (SUP-612)."""
 
 
+quicken(Status)
 _LIVE = frozenset({Status.STARTING, Status.RUNNING, Status.STOPPING})
 
 
@@ -51,6 +53,8 @@ class Child:
             Not None implies `status` is RUNNING.
         due: When its restart is due (monotonic seconds), while it waits for one.
         token: Number of the timer it waits for; 0 while it waits for none.
+        process: What the runtime keeps of its latest incarnation, until its end has been dealt
+            with. The machines never look into it; here it is found without a look-up by name.
     """
 
     __slots__ = (
@@ -60,6 +64,7 @@ class Child:
         "key",
         "last_exit",
         "pending",
+        "process",
         "restarts",
         "spec",
         "started_at",
@@ -79,6 +84,7 @@ class Child:
         self.started_at = 0.0
         self.last_exit: ExitReason | None = None
         self.pending: ExitReason | None = None
+        self.process: Any = None
         self.due = 0.0
         self.token = 0
         self.window: RestartWindow | None = None
@@ -96,6 +102,11 @@ class Child:
     def live(self) -> bool:
         """Whether an incarnation was started whose end has not been dealt with."""
         return self.status in _LIVE
+
+    def ran(self, reason: ExitReason) -> None:
+        """Note that its latest incarnation, which ended with `reason`, has been dealt with."""
+        self.last_exit = reason
+        self.process = None
 
     def own_window(self) -> RestartWindow | None:
         """Return the restart window of its own, made on first use; None if it has none."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, assert_never, final
 
 from otpy._core.child import Child, Status
-from otpy._core.outbox import Outbox
+from otpy._core.outbox import EVERYBODY, Outbox
 from otpy._core.phase import Phase
 from otpy._core.protocol import (
     AddChild,
@@ -39,7 +39,6 @@ from otpy._core.protocol import (
     ShutdownAsked,
     Start,
     Stop,
-    Tell,
     TerminateChild,
     TimerDue,
 )
@@ -55,7 +54,7 @@ from otpy._core.reason import (
 from otpy._core.spec import BRUTAL_KILL, DynamicSpec
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sized
 
 
 @final
@@ -80,12 +79,17 @@ class DynamicMachine:
         "spec",
     )
 
-    def __init__(self, spec: DynamicSpec, random: Callable[[], float]) -> None:
-        """Make a machine without children; `random` serves the jitter of backoffs."""
+    def __init__(
+        self, spec: DynamicSpec, random: Callable[[], float], audience: Sized = EVERYBODY
+    ) -> None:
+        """Make a machine without children.
+
+        `random` serves the jitter of backoffs; facts are told while there is an `audience`.
+        """
         self.spec = spec
         self.phase = Phase.STARTING
         self.children: dict[str, Child] = {}
-        self._out = Outbox(spec.intensity, spec.period, random)
+        self._out = Outbox(spec.intensity, spec.period, random, audience)
         self._ending = Finish(Normal())
         self._serial = 1
         self._starters: dict[str, object] = {}  # who waits for a child's first start
@@ -99,7 +103,7 @@ class DynamicMachine:
 
     def handle(self, event: Event, now: float) -> list[Effect]:
         """Take one event at `now` (seconds, monotonic) and return what to do, in order."""
-        effects = self._out.begin(now)
+        self._out.now = now
         match event:
             case Begin():
                 self.phase = Phase.RUNNING
@@ -135,9 +139,9 @@ class DynamicMachine:
                 assert_never(event)
         if self.phase is Phase.STOPPING and not self.children:
             self.phase = Phase.ENDED
-            self._out.add(Tell(Fact.ENDED, reason=self._ending.reason))
+            self._out.tell_end(self._ending.reason)
             self._out.add(self._ending)
-        return effects
+        return self._out.handed_over()
 
     def _hear(
         self, child: Child, event: ChildExited | ChildReady | ChildStartFailed | ChildIgnored
@@ -157,11 +161,7 @@ class DynamicMachine:
     ) -> None:
         match event:
             case ChildReady():
-                child.status = Status.RUNNING
-                child.started_at = self._out.now
-                self._out.tell(Fact.STARTED, child)
-                if child.key in self._starters:
-                    self._out.add(Reply(self._starters.pop(child.key), child))
+                self._started(child)
             case ChildIgnored():  # DYN-08, DYN-09
                 if child.key in self._starters:
                     self._out.add(Reply(self._starters.pop(child.key)))
@@ -190,9 +190,19 @@ class DynamicMachine:
         child.incarnation += 1
         child.status = Status.STARTING
         self._out.add(Start(child, child.incarnation))
+        if child.spec.ready_at_once:
+            self._started(child)  # nothing can come between its start and its being ready
+
+    def _started(self, child: Child) -> None:
+        child.status = Status.RUNNING
+        if child.spec.backoff is not None:
+            child.started_at = self._out.now
+        self._out.tell(Fact.STARTED, child)
+        if self._starters and child.key in self._starters:
+            self._out.add(Reply(self._starters.pop(child.key), child))
 
     def _start_failed(self, child: Child, reason: ExitReason) -> None:
-        child.last_exit = reason
+        child.ran(reason)
         by_hand = child.key in self._starters
         self._out.tell(Fact.START_FAILED, child, reason, None if by_hand else Context.START_ERROR)
         if by_hand:
@@ -261,7 +271,7 @@ class DynamicMachine:
     def _gone(self, child: Child, reason: ExitReason) -> None:
         """A child that was told to end has ended."""
         child.status = Status.UNDEFINED
-        child.last_exit = reason
+        child.ran(reason)
         del self.children[child.key]
         context = None if _is_expected(child, reason) else Context.SHUTDOWN_ERROR
         self._out.tell(Fact.STOPPED, child, reason, context)

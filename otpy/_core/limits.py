@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING, final
+from typing import TYPE_CHECKING, Final, final
 
 from otpy._core.protocol import Failure, Restarted
-from otpy._core.reason import Normal
+from otpy._core.reason import NORMAL
 from otpy._core.spec import ChildSpec, Then
 from otpy._core.window import RestartWindow
 
 if TYPE_CHECKING:
     from otpy._core.child import Child
+    from otpy._core.reason import ExitReason
+
+
+_MOST_KEPT: Final = 1000  # each keeps an exception alive, with its traceback
 
 
 @final
@@ -25,14 +29,16 @@ class RestartLimits:
         self._intensity = intensity
         self._period = period
         self._window = RestartWindow(intensity, period)
-        self._history: deque[Restarted] = deque(maxlen=intensity + 1)
+        # Tuples of what a `Restarted` says: one is made for each restart, and read by nobody
+        # unless the supervisor gives up.
+        self._history: deque[tuple[float, str, int, ExitReason]] = deque(maxlen=_kept(intensity))
 
     def change(self, intensity: int, period: float) -> None:
         """Allow `intensity` restarts within any `period` seconds from now on (SUP-122)."""
         self._intensity = intensity
         self._period = period
         self._window.change(intensity, period)
-        self._history = deque(self._history, maxlen=intensity + 1)
+        self._history = deque(self._history, maxlen=_kept(intensity))
 
     def count(self, child: Child, now: float) -> Failure | Then | None:
         """Count one restart of `child`, decided at `now` (SUP-501).
@@ -41,9 +47,9 @@ class RestartLimits:
             None if it is allowed; `Then.GIVE_UP` if the child must go and its siblings stay; a
             `Failure` if the supervisor must give up.
         """
-        reason = child.last_exit or Normal()
+        reason = child.last_exit or NORMAL
         own = child.own_window()
-        self._history.append(Restarted(now, child.key, child.incarnation, reason))
+        self._history.append((now, child.key, child.incarnation, reason))
         window = self._window if own is None else own  # not `or`: an empty window is false
         if window.add(now):
             return None
@@ -54,7 +60,12 @@ class RestartLimits:
             return Then.GIVE_UP
         else:
             limit = _words(intensity.max_restarts, intensity.within)
-        return Failure(child.key, reason, history=tuple(self._history), limit=limit)
+        history = tuple(Restarted(*entry) for entry in self._history)
+        return Failure(child.key, reason, history=history, limit=limit)
+
+
+def _kept(intensity: int) -> int:
+    return min(intensity, _MOST_KEPT) + 1
 
 
 def _words(intensity: int, period: float) -> str:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, assert_never, final
 
 from otpy._core.child import Child, Status
 from otpy._core.group import ends_with_it, group_of
-from otpy._core.outbox import Outbox
+from otpy._core.outbox import EVERYBODY, Outbox
 from otpy._core.phase import Operation, Phase
 from otpy._core.protocol import (
     AddChild,
@@ -49,7 +49,6 @@ from otpy._core.protocol import (
     ShutdownAsked,
     Start,
     Stop,
-    Tell,
     TerminateChild,
     TimerDue,
 )
@@ -61,14 +60,13 @@ from otpy._core.reason import (
     Restart,
     Shutdown,
     Verdict,
-    is_expected,
     verdict,
 )
 from otpy._core.reconfigure import rearranged
-from otpy._core.spec import BRUTAL_KILL, SupervisorSpec
+from otpy._core.spec import BRUTAL_KILL, Strategy, SupervisorSpec
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sized
 
 
 # A start that somebody asked for is no error: he is told (SUP-803, SUP-805).
@@ -90,7 +88,6 @@ class SupervisorMachine:
     """
 
     __slots__ = (
-        "_agenda",
         "_awaited",
         "_ending",
         "_inbox",
@@ -98,21 +95,29 @@ class SupervisorMachine:
         "_operation",
         "_out",
         "_ref",
+        "_starts",
+        "_stops",
         "children",
         "phase",
         "spec",
     )
 
-    def __init__(self, spec: SupervisorSpec, random: Callable[[], float]) -> None:
-        """Make a machine that has started nothing; `random` serves the jitter of backoffs."""
+    def __init__(
+        self, spec: SupervisorSpec, random: Callable[[], float], audience: Sized = EVERYBODY
+    ) -> None:
+        """Make a machine that has started nothing.
+
+        `random` serves the jitter of backoffs; facts are told while there is an `audience`.
+        """
         self.spec = spec
         self.phase = Phase.STARTING
         self.children = {child.id: Child(child, child.id) for child in spec.children}
-        self._out = Outbox(spec.intensity, spec.period, random)
+        self._out = Outbox(spec.intensity, spec.period, random, audience)
         self._inbox: deque[ChildExited | TimerDue | Request] = deque()
         self._operation: Operation | None = None
         self._ref: object = None  # of the request in progress
-        self._agenda: deque[tuple[Callable[[Child], None], Child]] = deque()
+        self._stops: deque[Child] = deque()  # the agenda: whom to stop, in this order,
+        self._starts: deque[Child] = deque()  # and then whom to start
         self._awaited: Child | None = None  # its start or its stop is in progress
         self._ending = Finish(Normal())
         self._left = 0  # children being killed
@@ -124,7 +129,7 @@ class SupervisorMachine:
 
     def handle(self, event: Event, now: float) -> list[Effect]:
         """Take one event at `now` (seconds, monotonic) and return what to do, in order."""
-        effects = self._out.begin(now)
+        self._out.now = now
         match event:
             case ChildExited() | ChildReady() | ChildStartFailed() | ChildIgnored():
                 child = self.children.get(event.key)
@@ -136,7 +141,7 @@ class SupervisorMachine:
                 self._kill()
             case Begin():
                 self._operation = Operation.INIT
-                self._agenda.extend((self._start, child) for child in self.children.values())
+                self._starts.extend(self.children.values())
             case TimerDue():
                 self._inbox.append(event)
             case _:
@@ -145,16 +150,17 @@ class SupervisorMachine:
                 else:
                     self._out.refuse(event.ref, Refusal.NOT_RUNNING)
         self._advance()
-        return effects
+        return self._out.handed_over()
 
     # --- the one operation in progress -----------------------------------------------------------
 
     def _advance(self) -> None:
         """Work on until a child must be waited for, or nothing is left to do."""
         while self._awaited is None:
-            if self._agenda:
-                step, child = self._agenda.popleft()
-                step(child)
+            if self._stops:
+                self._stop(self._stops.popleft())
+            elif self._starts:
+                self._start(self._starts.popleft())
             elif self._operation is not None:
                 if self._left:
                     return
@@ -167,6 +173,8 @@ class SupervisorMachine:
     def _complete(self, operation: Operation) -> None:
         self._operation = None
         match operation:
+            case Operation.RESTART | Operation.ADD | Operation.START_BY_HAND:
+                pass
             case Operation.INIT:
                 self.phase = Phase.RUNNING
                 self._out.add(Ready())
@@ -175,10 +183,8 @@ class SupervisorMachine:
             case Operation.SHUTDOWN | Operation.KILL:
                 self.phase = Phase.ENDED
                 self._inbox.clear()
-                self._out.add(Tell(Fact.ENDED, reason=self._ending.reason))
+                self._out.tell_end(self._ending.reason)
                 self._out.add(self._ending)
-            case Operation.RESTART | Operation.ADD | Operation.START_BY_HAND:
-                pass
 
     def _hear(
         self, child: Child, event: ChildExited | ChildReady | ChildStartFailed | ChildIgnored
@@ -190,8 +196,12 @@ class SupervisorMachine:
                 self._gone(child, gone)
         elif child.status is Status.RUNNING:
             if isinstance(event, ChildExited) and child.pending is None:
-                child.pending = event.reason
-                self._inbox.append(event)
+                idle = self._operation is None and not self._inbox
+                if idle and self.phase is Phase.RUNNING:
+                    self._exited(child, event.reason)  # nothing is before it in the inbox
+                else:
+                    child.pending = event.reason
+                    self._inbox.append(event)
         elif child.status is Status.STARTING:
             self._awaited = None
             hurried = self._operation is Operation.SHUTDOWN
@@ -211,13 +221,17 @@ class SupervisorMachine:
         if self._operation is Operation.RESTART and child.incarnation:
             child.restarts += 1
         child.incarnation += 1
-        child.status = Status.STARTING
-        self._awaited = child
         self._out.add(Start(child, child.incarnation))
+        if child.spec.ready_at_once:
+            self._started(child)  # nothing can come between its start and its being ready
+        else:
+            child.status = Status.STARTING
+            self._awaited = child
 
     def _started(self, child: Child) -> None:
         child.status = Status.RUNNING
-        child.started_at = self._out.now
+        if child.spec.backoff is not None:
+            child.started_at = self._out.now
         self._out.tell(Fact.STARTED, child)
         if self._operation is Operation.ADD or self._operation is Operation.START_BY_HAND:
             self._out.add(Reply(self._ref, child))
@@ -232,7 +246,7 @@ class SupervisorMachine:
 
     def _start_failed(self, child: Child, reason: ExitReason) -> None:
         child.status = Status.UNDEFINED
-        child.last_exit = reason
+        child.ran(reason)
         context = _START_CONTEXTS.get(self._operation)
         self._out.tell(Fact.START_FAILED, child, reason, context)
         match self._operation:
@@ -240,7 +254,7 @@ class SupervisorMachine:
                 failure = Failure(child.key, reason)
                 self._shut_down(Shutdown(FailedToStart(child.key, reason)), failure)
             case Operation.RESTART:  # SUP-612: later siblings stay down, a retry is posted
-                self._agenda.clear()
+                self._starts.clear()
                 self._out.set_timer(child, Status.RESTARTING, self._out.next_delay(child))
             case Operation.ADD:  # SUP-803: the spec is discarded
                 del self.children[child.key]
@@ -270,11 +284,9 @@ class SupervisorMachine:
         elif child.status is Status.STOPPING:
             self._left -= 1
         child.status = Status.UNDEFINED
-        child.last_exit = reason
+        child.ran(reason)
         spec = child.spec
-        expected = is_expected(spec.restart, reason, brutal=spec.shutdown is BRUTAL_KILL)
-        context = None if expected else Context.SHUTDOWN_ERROR
-        self._out.tell(Fact.STOPPED, child, reason, context)
+        self._out.tell_stop(child, reason)
         if spec.restart is Restart.TEMPORARY:
             del self.children[child.key]  # SUP-606, SUP-806
 
@@ -320,13 +332,14 @@ class SupervisorMachine:
             if not isinstance(event, ChildExited | TimerDue):
                 self._out.refuse(event.ref, Refusal.NOT_RUNNING)
         self._inbox.clear()
-        self._agenda.clear()
+        self._stops.clear()
+        self._starts.clear()
         for child in self.children.values():
             if child.waits:
                 self._out.cancel_timer(child)
 
     def _plan_stops(self) -> None:
-        self._agenda.extend((self._stop, c) for c in reversed(self.children.values()) if c.live)
+        self._stops.extend(child for child in reversed(self.children.values()) if child.live)
 
     # --- one event at a time ---------------------------------------------------------------------
 
@@ -382,10 +395,17 @@ class SupervisorMachine:
     def _restart(self, child: Child) -> None:
         """Restart `child` and whom the strategy adds, now or after its delay, if allowed."""
         reason = child.last_exit
-        delay = self._out.next_delay(child)
+        delay = 0.0 if child.spec.backoff is None else self._out.next_delay(child)
         if not self._allowed(child):
             return
         child.status = Status.UNDEFINED
+        if delay <= 0 and self.spec.strategy is Strategy.ONE_FOR_ONE:  # alone: there is no agenda
+            self._out.tell(Fact.RESTARTING, child, reason)
+            self._operation = Operation.RESTART
+            self._start(child)
+            if self._awaited is None:
+                self._operation = None  # it is ready already
+            return
         group = group_of(child, self.children, self.spec.strategy)
         # A member that is backing off already keeps its delay: the group waits for the longest.
         delay = max([delay, *(c.due - self._out.now for c in group if c.waits)])
@@ -403,9 +423,7 @@ class SupervisorMachine:
             self._plan_restart(child, group, start=True)
         elif self.phase is Phase.RUNNING:  # it was given up; its group is brought up without it
             self._operation = Operation.RESTART
-            for member in group:
-                if member is not child and member.status is Status.UNDEFINED:
-                    self._agenda.append((self._start, member))
+            self._starts.extend(c for c in group if c is not child and c.status is Status.UNDEFINED)
 
     def _allowed(self, child: Child) -> bool:
         """Count a restart; if it is one too many, give up the child or the supervisor."""
@@ -424,13 +442,9 @@ class SupervisorMachine:
     def _plan_restart(self, failed: Child, group: list[Child], *, start: bool) -> None:
         """Stop the group in reverse (SUP-605), then start every member (SUP-607)."""
         self._operation = Operation.RESTART
-        for child in reversed(group):
-            if child is not failed and (child.live or child.waits):
-                self._agenda.append((self._stop, child))
+        self._stops.extend(c for c in reversed(group) if c is not failed and (c.live or c.waits))
         if start:
-            for child in group:
-                if child.spec.restart is not Restart.TEMPORARY:
-                    self._agenda.append((self._start, child))
+            self._starts.extend(c for c in group if c.spec.restart is not Restart.TEMPORARY)
 
     # --- requests --------------------------------------------------------------------------------
 
@@ -443,7 +457,7 @@ class SupervisorMachine:
             self._out.refuse(event.ref, refusal, present)
             return
         child = self.children[key] = Child(event.spec, key)
-        self._begin(Operation.ADD, event.ref, self._start, child)
+        self._begin(Operation.ADD, event.ref, self._starts, child)
 
     def _by_hand(
         self, child: Child, event: TerminateChild | RestartChild | DeleteChild | RetryNow
@@ -451,7 +465,7 @@ class SupervisorMachine:
         """The table of section 8. `ok` for a child that does not run is a reply without one."""
         match event:
             case TerminateChild():
-                self._begin(Operation.TERMINATE, event.ref, self._stop, child)
+                self._begin(Operation.TERMINATE, event.ref, self._stops, child)
             case RetryNow():
                 self._out.add(Reply(event.ref, child if child.waits else None))
                 if child.waits:
@@ -462,14 +476,12 @@ class SupervisorMachine:
             case _ if child.waits:
                 self._out.refuse(event.ref, Refusal.RESTARTING, child)
             case RestartChild():
-                self._begin(Operation.START_BY_HAND, event.ref, self._start, child)
+                self._begin(Operation.START_BY_HAND, event.ref, self._starts, child)
             case DeleteChild():
                 del self.children[child.key]
                 self._out.add(Reply(event.ref))
 
-    def _begin(
-        self, operation: Operation, ref: object, step: Callable[[Child], None], child: Child
-    ) -> None:
+    def _begin(self, operation: Operation, ref: object, agenda: deque[Child], child: Child) -> None:
         self._operation = operation
         self._ref = ref
-        self._agenda.append((step, child))
+        agenda.append(child)

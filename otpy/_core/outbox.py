@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, final
+from typing import TYPE_CHECKING, Final, final
 
 from otpy._core.child import Child, Status
 from otpy._core.limits import RestartLimits
@@ -17,28 +17,40 @@ from otpy._core.protocol import (
     SetTimer,
     Tell,
 )
-from otpy._core.reason import is_reported
-from otpy._core.spec import Then
+from otpy._core.reason import is_expected, is_reported
+from otpy._core.spec import BRUTAL_KILL, Then
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sized
 
     from otpy._core.reason import ExitReason
+
+
+EVERYBODY: Final = ("everybody",)
+"""An audience that is always there."""
 
 
 @final
 class Outbox:
     """Collects the effects of one event.
 
+    Nothing is told, and nothing is built to tell it, while nobody listens.
+
     Attributes:
         effects: The effects so far, in order.
         now: Time of the event, in monotonic seconds.
     """
 
-    __slots__ = ("_limits", "_random", "_tokens", "effects", "now")
+    __slots__ = ("_audience", "_limits", "_random", "_tokens", "effects", "now")
 
-    def __init__(self, intensity: int, period: float, random: Callable[[], float]) -> None:
-        """Allow `intensity` restarts in `period` seconds; `random` serves the jitter."""
+    def __init__(
+        self, intensity: int, period: float, random: Callable[[], float], audience: Sized
+    ) -> None:
+        """Allow `intensity` restarts in `period` seconds; `random` serves the jitter.
+
+        `audience` holds those who listen at the moment.
+        """
+        self._audience = audience
         self._limits = RestartLimits(intensity, period)
         self._random = random
         self._tokens = 0
@@ -49,11 +61,10 @@ class Outbox:
         """Allow `intensity` restarts in `period` seconds from now on; the past counts too."""
         self._limits.change(intensity, period)
 
-    def begin(self, now: float) -> list[Effect]:
-        """Start a new list of effects, and return it."""
-        self.now = now
-        self.effects = []
-        return self.effects
+    def handed_over(self) -> list[Effect]:
+        """Return the effects and keep none: a batch of starts is long."""
+        effects, self.effects = self.effects, []
+        return effects
 
     def add(self, effect: Effect) -> None:
         """Append an effect."""
@@ -68,14 +79,31 @@ class Outbox:
         delay: float = 0.0,
     ) -> None:
         """Append a fact about the present incarnation of `child`."""
+        if not self._audience:
+            return
         life, restarts = child.incarnation, child.restarts
         self.effects.append(Tell(fact, child, life, reason, context, delay, restarts))
 
     def tell_exit(self, child: Child, reason: ExitReason) -> None:
         """Note that `child` ended by itself, and append that fact."""
-        child.last_exit = reason
+        child.ran(reason)
+        if not self._audience:
+            return
         reported = is_reported(child.spec.restart, reason)
         self.tell(Fact.EXITED, child, reason, Context.CHILD_TERMINATED if reported else None)
+
+    def tell_stop(self, child: Child, reason: ExitReason) -> None:
+        """Append that `child`, which was told to end, has ended (SUP-704)."""
+        if self._audience:
+            spec = child.spec
+            expected = is_expected(spec.restart, reason, brutal=spec.shutdown is BRUTAL_KILL)
+            context = None if expected else Context.SHUTDOWN_ERROR
+            self.tell(Fact.STOPPED, child, reason, context)
+
+    def tell_end(self, reason: ExitReason) -> None:
+        """Append that the supervisor itself has ended."""
+        if self._audience:
+            self.effects.append(Tell(Fact.ENDED, reason=reason))
 
     def refuse(
         self,
@@ -89,7 +117,7 @@ class Outbox:
 
     def show(self, ref: object, children: Mapping[str, Child]) -> None:
         """Answer the query `ref` with `children` as they are now."""
-        rows = tuple((child, child.status) for child in children.values())
+        rows = tuple((child, child.status, child.process) for child in children.values())
         self.effects.append(Reply(ref, rows=rows))
 
     def next_delay(self, child: Child) -> float:

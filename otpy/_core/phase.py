@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from enum import Enum, auto
 
+from otpy._core.quick import quicken
+
 
 class Phase(Enum):
     """Where a supervisor is in its life."""
@@ -28,3 +30,6 @@ class Operation(Enum):
     TERMINATE = auto()
     SHUTDOWN = auto()
     KILL = auto()
+
+
+quicken(Phase, Operation)

@@ -7,9 +7,11 @@ one; they never leave otpy and nobody changes them.
 from __future__ import annotations
 
 from enum import Enum
-from typing import TYPE_CHECKING, TypeAlias, final
+from typing import TYPE_CHECKING, Any, TypeAlias, final
 
 from attrs import define, field, frozen
+
+from otpy._core.quick import quicken
 
 if TYPE_CHECKING:
     from otpy._core.child import Child, Status
@@ -241,15 +243,15 @@ class Reply:
         child: The child that was started, or that stands in the way.
         refusal: Why not; None if it was done.
         reason: Why the child did not start, if that is the refusal.
-        rows: Answers a `Query`: each child and its status at that moment, in start order. What
-            follows in the same list of effects may have changed the children themselves.
+        rows: Answers a `Query`: each child, its status and its process at that moment, in start
+            order. What follows in the same list of effects may have changed the children.
     """
 
     ref: object
     child: Child | None = None
     refusal: Refusal | None = None
     reason: ExitReason | None = None
-    rows: tuple[tuple[Child, Status], ...] | None = None
+    rows: tuple[tuple[Child, Status, Any], ...] | None = None
 
 
 class Fact(Enum):
@@ -276,6 +278,9 @@ class Context(Enum):
     """A child that was told to end did not end as it should (SUP-704)."""
     SHUTDOWN = "shutdown"
     """The supervisor gave up."""
+
+
+quicken(Refusal, Fact, Context)
 
 
 @final
@@ -334,7 +339,8 @@ class Failure:
     Attributes:
         child_id: The child that could not be kept running, or did not start.
         reason: Its last exit reason.
-        history: The restarts that led here, oldest first; empty if it never started.
+        history: The restarts that led here, oldest first, the last 1001 at most; empty if it
+            never started.
         limit: The limit that was reached, in words.
     """
 

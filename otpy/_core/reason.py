@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from enum import Enum
-from typing import TypeAlias, final
+from typing import Final, TypeAlias, final
 
 from attrs import field, frozen
+
+from otpy._core.quick import quicken
 
 
 @final
@@ -106,6 +108,13 @@ class FailedToStart:
 
 ExitReason: TypeAlias = Normal | Shutdown | Killed | Crashed | Abandoned
 
+# Made once: the reasons without a detail are asked for at every end.
+NORMAL: Final = Normal()
+SHUTDOWN: Final = Shutdown()
+KILLED: Final = Killed()
+
+_CLEAN: Final = (Normal, Shutdown)  # a tuple: `A | B` would be put together at every question
+
 
 class Exit(Exception):
     """Raised by a child to end with a reason of its choice, as `exit(Reason)` in Erlang.
@@ -153,9 +162,12 @@ class Verdict(Enum):
     """It leaves the table."""
 
 
+quicken(Restart, Verdict)
+
+
 def is_clean(reason: ExitReason) -> bool:
     """Whether `reason` is `Normal` or `Shutdown` with any detail; all others are abnormal."""
-    return isinstance(reason, Normal | Shutdown)
+    return isinstance(reason, _CLEAN)
 
 
 def verdict(restart: Restart, reason: ExitReason) -> Verdict:
@@ -191,7 +203,7 @@ def is_expected(restart: Restart, reason: ExitReason, *, brutal: bool) -> bool:
         return True
     if restart is not Restart.PERMANENT:
         return is_clean(reason)
-    return not brutal and reason == Shutdown()
+    return not brutal and isinstance(reason, Shutdown) and reason.detail is None
 
 
 def signal_of(reason: ExitReason) -> ExitReason | None:

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from enum import Enum
 from types import MappingProxyType
-from typing import Any, Final, TypeAlias, cast, final
+from typing import Any, ClassVar, Final, TypeAlias, cast, final
 
 from attrs import evolve, field, frozen
 
@@ -23,6 +23,8 @@ from otpy._core.checks import (
     is_number,
     refuse,
 )
+from otpy._core.quick import quicken
+from otpy._core.readiness import is_ready_at_once
 from otpy._core.reason import Restart
 
 
@@ -64,6 +66,9 @@ class Then(Enum):
     """The supervisor gives up, as if its own limit were reached."""
     GIVE_UP = "give up"
     """Only that child is removed, and reported; its siblings run on."""
+
+
+quicken(Strategy, AutoShutdown, ChildType, Then)
 
 
 class _Limit(Enum):
@@ -177,6 +182,8 @@ class ChildSpec:
             (SUP-303). Extension.
         backoff: Delay before each restart; None restarts at once, as OTP does. Extension.
         intensity: A restart window of its own; None counts with its supervisor's. Extension.
+        ready_at_once: Whether it is ready as soon as its task exists, which follows from `start`;
+            asked here, once, and not at each of its starts.
     """
 
     id: str
@@ -189,6 +196,11 @@ class ChildSpec:
     start_timeout: float | None = field(default=None, kw_only=True)
     backoff: Backoff | None = field(default=None, kw_only=True)
     intensity: Intensity | None = field(default=None, kw_only=True)
+    ready_at_once: bool = field(init=False, eq=False, repr=False)
+
+    @ready_at_once.default  # pyright: ignore[reportAttributeAccessIssue, reportUntypedFunctionDecorator, reportUnknownMemberType]
+    def _ready_at_once(self) -> bool:
+        return is_ready_at_once(self.start)
 
     def __attrs_post_init__(self) -> None:
         """Refuse what can never work, in OTP's order (SUP-212)."""
@@ -247,6 +259,7 @@ class SupervisorSpec:
     shutdown: ShutdownLimit = field(default=INFINITY, kw_only=True)
     significant: bool = field(default=False, kw_only=True)
     backoff: Backoff | None = field(default=None, kw_only=True)
+    ready_at_once: ClassVar[bool] = False
 
     def __attrs_post_init__(self) -> None:
         """Refuse what can never work: flags first, then children left to right (SUP-112)."""
@@ -302,6 +315,7 @@ class DynamicSpec:
     shutdown: ShutdownLimit = field(default=INFINITY, kw_only=True)
     significant: bool = field(default=False, kw_only=True)
     backoff: Backoff | None = field(default=None, kw_only=True)
+    ready_at_once: ClassVar[bool] = False
 
     def __attrs_post_init__(self) -> None:
         """Refuse what can never work."""

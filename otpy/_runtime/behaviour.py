@@ -6,13 +6,15 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from contextvars import Context
 
     from otpy._core.reason import ExitReason
 
 
-class Life(Protocol):
-    """What a process lives in: a task, or a behaviour that needs none yet."""
+class TaskLike(Protocol):
+    """What a process lives in: its task, or a behaviour that needs none yet and stands for one.
+
+    Not to be mixed up with `Life`, which is what a task runs.
+    """
 
     def done(self) -> bool:
         """Whether it is over, of which nobody may know yet."""
@@ -30,11 +32,12 @@ class Life(Protocol):
 class Behaviour(Protocol):
     """Takes messages for a process, is told of its stop and of its end, and can be looked into."""
 
-    def begin(self, args: tuple[Any, ...], kwargs: Mapping[str, Any], context: Context) -> None:
-        """Live in `context` as what the spec says, soon and without a task as long as it can.
+    def begin(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
+        """Live as what the spec says, soon and without a task as long as it can.
 
-        None of its code runs inside this call. It gives the process a `Life` by `Process.run`, and
-        tells it by `Process.lived` that this is over; or it goes on in a task by `Tree.run`.
+        None of its code runs inside this call. It puts itself in the place of a task by
+        `Process.run`, and tells by `Process.lived` that it is over; or it goes on in a task, by
+        `Tree.run`. It makes its own copy of the tree's context, and sets `CURRENT` in it.
         """
         ...
 

@@ -56,16 +56,28 @@ class Blame:
     began: float
     below: Blame | None
 
-    def _history(self) -> Iterator[RestartRecord]:
-        for entry in self.failure.history:
-            path, after = f"{self.path}/{entry.child_id}", entry.time - self.began
-            yield RestartRecord(path, entry.incarnation, after, entry.reason)
-        if self.below is not None:
-            yield from self.below._history()
+    def _from_here_down(self) -> Iterator[Blame]:
+        blame: Blame | None = self
+        while blame is not None:  # no recursion: there may be a thousand levels
+            yield blame
+            blame = blame.below
+
+    def _history(self) -> list[RestartRecord]:
+        return [
+            RestartRecord(
+                f"{blame.path}/{entry.child_id}",
+                entry.incarnation,
+                entry.time - blame.began,
+                entry.reason,
+            )
+            for blame in self._from_here_down()
+            for entry in blame.failure.history
+        ]
 
     def deepest(self) -> Blame:
         """Return the failure at the bottom, where the trouble began."""
-        return self if self.below is None else self.below.deepest()
+        *_, last = self._from_here_down()
+        return last
 
     def error(self, abandoned: Iterable[str]) -> SupervisorFailed:
         """Return the exception for the host, with the last crash as its cause."""
@@ -86,7 +98,7 @@ class Blame:
             path,
             f"{self.path} {what}",
             reasons=reasons,
-            history=list(self._history()),
+            history=self._history(),
             abandoned=list(abandoned),
         )
         error.__cause__ = crash_in(cause.failure.reason)

@@ -51,11 +51,12 @@ class SupervisorHandle(Shell):
             NotFound: If there is no such child.
             NotRunning: If it is known but does not run just now.
         """
-        process = self._processes.get(id)
-        if process is not None and process.alive:
+        child = self._machine.children.get(id)
+        process = None if child is None else self.process_of(child)
+        if process is not None:
             return process
         path = f"{self.path}/{id}"
-        raise NotRunning(path) if id in self._machine.children else NotFound(path)
+        raise NotFound(path) if child is None else NotRunning(path)
 
     def whereis(self, path: str) -> Process:
         """Return the process at `path`, which begins with this supervisor's own path.
@@ -85,12 +86,13 @@ class SupervisorHandle(Shell):
             NotRunning: If the supervisor has ended.
         """
         while True:
-            process = self._processes.get(id)
-            if process and process.alive and process.ready and process.incarnation > after:
+            child = self._machine.children.get(id)
+            process = None if child is None else self.process_of(child)
+            if process and process.ready and process.incarnation > after:
                 return process
             if self._exit is not None:
                 raise NotRunning(self.path)
-            if id not in self._machine.children:
+            if child is None:
                 raise NotFound(f"{self.path}/{id}")
             await self._next_change()
 
@@ -119,6 +121,11 @@ class SupervisorHandle(Shell):
         """
         self.shut_down(reason or Normal())
         await self.wait()
+
+    @property
+    def failed(self) -> bool:
+        """Whether it has given up."""
+        return self._blame is not None
 
     def failure(self) -> Exception | None:
         """Return the `SupervisorFailed` that says why it gave up; None if it did not."""
@@ -180,5 +187,5 @@ class SupervisorHandle(Shell):
 
     def process_of(self, child: Child) -> Process | None:
         """Return the live process of `child`, if it has one."""
-        process = self._processes.get(child.key)
+        process: Process | None = child.process
         return process if process is not None and process.alive else None

@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 import asyncio
-import traceback
 from functools import partial
-from typing import TYPE_CHECKING, Any, cast, final
+from typing import TYPE_CHECKING, Any, final
 
 from otpy._core.protocol import ChildExited, ChildIgnored, ChildReady, ChildStartFailed
-from otpy._core.reason import Abandoned, Crashed, Exit, Ignore, Killed, Normal, Shutdown
+from otpy._core.reason import (
+    KILLED,
+    NORMAL,
+    SHUTDOWN,
+    Abandoned,
+    Crashed,
+    Ignore,
+    Normal,
+    Shutdown,
+)
 from otpy._runtime import signals
+from otpy._runtime.crash import let_go, reason_for
 from otpy._runtime.current import CURRENT, current
-from otpy._runtime.stop import Ending
+from otpy._runtime.stop import ending_of
 from otpy._runtime.waiters import release, wait_among
 from otpy.errors import CallFailed, ChildNotReady, StartTimeout
 from otpy.reports import HookFailed
@@ -22,10 +31,26 @@ if TYPE_CHECKING:
     from otpy._core.child import Child
     from otpy._core.reason import ExitReason
     from otpy._core.spec import AnySpec
-    from otpy._runtime.behaviour import Behaviour, Life
+    from otpy._runtime.behaviour import Behaviour, TaskLike
     from otpy._runtime.shell import Shell
     from otpy._runtime.signals import Monitor, Signals
+    from otpy._runtime.stop import Ending
     from otpy._runtime.tree import AnySupervisor
+
+
+@final
+class _Rare:
+    """What few processes have, in an object of its own, made on first use."""
+
+    __slots__ = ("asked", "on_exit", "signals", "start_timer", "value", "waiters")
+
+    def __init__(self) -> None:
+        self.value: object = None
+        self.signals: Signals | None = None
+        self.asked: asyncio.Future[None] | None = None
+        self.start_timer: asyncio.TimerHandle | None = None
+        self.waiters: list[asyncio.Future[ExitReason]] = []
+        self.on_exit: dict[object, Callable[[Process, ExitReason], object]] = {}
 
 
 @final
@@ -53,26 +78,21 @@ class Process:
 
     __slots__ = (
         "__weakref__",
-        "_asked",
+        "_child",
         "_ending",
         "_exit",
-        "_key",
-        "_on_exit",
+        "_rare",
         "_ready",
         "_requested",
-        "_start_timer",
         "_task",
-        "_waiters",
         "behaviour",
         "incarnation",
         "last_exit",
         "parent",
         "path",
         "restarts",
-        "signals",
         "spec",
         "supervisor",
-        "value",
     )
 
     def __init__(self, parent: Shell, child: Child) -> None:
@@ -83,20 +103,15 @@ class Process:
         self.incarnation = child.incarnation
         self.restarts = child.restarts
         self.last_exit = child.last_exit
-        self.value: object = None
         self.supervisor: AnySupervisor | None = None
         self.behaviour: Behaviour | None = None
-        self.signals: Signals | None = None
-        self._key = child.key
-        self._task: Life | None = None
-        self._ready = False
+        self._child = child
+        self._task: TaskLike | None = None
+        self._ready = child.spec.ready_at_once
         self._exit: ExitReason | None = None
         self._requested: ExitReason | None = None  # what a cancellation by us stands for
-        self._asked: asyncio.Future[None] | None = None
         self._ending: Ending | None = None
-        self._start_timer: asyncio.TimerHandle | None = None
-        self._waiters: list[asyncio.Future[ExitReason]] | None = None
-        self._on_exit: dict[object, Callable[[Process, ExitReason], object]] | None = None
+        self._rare: _Rare | None = None
 
     def __repr__(self) -> str:
         """Return path, incarnation and state."""
@@ -106,7 +121,29 @@ class Process:
     @property
     def id(self) -> str:
         """Id of the child among its siblings."""
-        return self._key
+        return self._child.key
+
+    @property
+    def value(self) -> object:
+        """What it handed over when it became ready; None if it did not."""
+        return None if self._rare is None else self._rare.value
+
+    @property
+    def signals(self) -> Signals | None:
+        """Its monitors and links; None if it never had any."""
+        return None if self._rare is None else self._rare.signals
+
+    def made_signals(self) -> Signals:
+        """Return its monitors and links, made on first use; for the runtime."""
+        rare = self._made_rare()
+        if rare.signals is None:
+            rare.signals = signals.Signals()
+        return rare.signals
+
+    def _made_rare(self) -> _Rare:
+        if self._rare is None:
+            self._rare = _Rare()
+        return self._rare
 
     @property
     def root(self) -> AnySupervisor:
@@ -143,9 +180,7 @@ class Process:
         """
         if self._exit is not None:
             return self._exit
-        if self._waiters is None:
-            self._waiters = []
-        return await wait_among(self._waiters, self.parent.tree.loop)
+        return await wait_among(self._made_rare().waiters, self.parent.tree.loop)
 
     def on_exit(self, callback: Callable[[Process, ExitReason], object]) -> Callable[[], object]:
         """Call `callback(process, reason)` once, in the very moment it ends.
@@ -160,11 +195,9 @@ class Process:
         if self._exit is not None:
             self._notify(callback, self._exit)
             return lambda: None
-        if self._on_exit is None:
-            self._on_exit = {}
-        token = object()
-        self._on_exit[token] = callback
-        return partial(self._on_exit.pop, token, None)
+        callbacks, token = self._made_rare().on_exit, object()
+        callbacks[token] = callback
+        return partial(callbacks.pop, token, None)
 
     def _notify(
         self, callback: Callable[[Process, ExitReason], object], reason: ExitReason
@@ -183,11 +216,12 @@ class Process:
         then has `shutdown` seconds to return, and its exit reason is the one requested. A child
         that never calls it is cancelled at once and has `shutdown` seconds for its clean-up.
         """
-        if self._asked is None:
-            self._asked = self.parent.tree.loop.create_future()
+        rare = self._made_rare()
+        if rare.asked is None:
+            rare.asked = self.parent.tree.loop.create_future()
             if self._ending is not None or self._exit is not None:
-                self._asked.set_result(None)
-        await asyncio.shield(self._asked)
+                rare.asked.set_result(None)
+        await asyncio.shield(rare.asked)
 
     def exit(self, reason: ExitReason | None = None) -> None:
         """Ask it to end with `reason`, `Shutdown()` if none is given; do not wait for it.
@@ -298,8 +332,8 @@ class Process:
                 return
             self._ending.cancel()
         if self._task is None or not self._task.done():  # else it had a reason of its own
-            self._requested = Killed() if kill else reason or Shutdown()
-        before, self._ending = self._ending, Ending(self, kill=kill)
+            self._requested = KILLED if kill else reason or SHUTDOWN
+        before, self._ending = self._ending, ending_of(self, kill=kill)
         if before is not None and before.lingers:
             self._ending.linger()
         else:
@@ -311,7 +345,7 @@ class Process:
             self.stop(kill=False)  # with its own deadline, as a supervisor that is ready
         elif seconds is not None and not self._ready:
             self._cancel_start_timer()
-            self._start_timer = self.parent.tree.call_later(seconds, self.kill)
+            self._made_rare().start_timer = self.parent.tree.call_later(seconds, self.kill)
 
     def limit_start(self, seconds: float) -> None:
         """End it, with `StartTimeout`, if it is not ready within `seconds`."""
@@ -320,17 +354,17 @@ class Process:
             if self._ending is not None:
                 return  # it is being ended already, by its own deadlines
             self._requested = Crashed(StartTimeout(self.path, f"start_timeout={seconds:g} s"))
-            self._ending = Ending(self, kill=True)
+            self._ending = ending_of(self, kill=True)
             self._ending.advance()
 
-        self._start_timer = self.parent.tree.call_later(seconds, expired)
+        self._made_rare().start_timer = self.parent.tree.call_later(seconds, expired)
 
-    def run(self, life: Life) -> None:
-        """Take what this process lives in."""
-        self._task = life
+    def run(self, task: TaskLike) -> None:
+        """Take the task that this process lives in, or what stands for one."""
+        self._task = task
 
     @property
-    def task(self) -> Life | None:
+    def task(self) -> TaskLike | None:
         """The task it lives in, or what stands for one; None for a supervisor, which has none."""
         return self._task
 
@@ -342,17 +376,17 @@ class Process:
     @property
     def requested(self) -> ExitReason:
         """The reason it was told to end with."""
-        return self._requested or Shutdown()
+        return self._requested or SHUTDOWN
 
     @property
     def asked(self) -> asyncio.Future[None] | None:
         """Resolved when it is asked to stop; None if nobody ever looked."""
-        return self._asked
+        return None if self._rare is None else self._rare.asked
 
     def cut(self) -> None:
         """From now on a cancellation of it means that its time was over."""
         if not isinstance(self._requested, Crashed):
-            self._requested = Killed()
+            self._requested = KILLED
 
     def announce(self, value: object = None) -> None:
         """Note that the child is ready, and tell its supervisor."""
@@ -360,14 +394,15 @@ class Process:
             msg = f"{self.path}: task_status.started() was called twice"
             raise RuntimeError(msg)
         self.now_ready()
-        self.value = value
+        if value is not None:
+            self._made_rare().value = value
         # Not at once: the supervisor would start the next sibling inside this child's own step.
         tree = self.parent.tree
         tree.loop.call_soon(self._tell_ready, context=tree.context)
 
     def _tell_ready(self) -> None:
         if self._exit is None:  # else it was given up in this very turn, and its id may be reused
-            self.parent.post(ChildReady(self._key, self.incarnation))
+            self.parent.post(ChildReady(self._child.key, self.incarnation))
 
     def now_ready(self) -> None:
         """Note that the child is ready; its time limit for starting is over."""
@@ -375,9 +410,9 @@ class Process:
         self._cancel_start_timer()
 
     def _cancel_start_timer(self) -> None:
-        if self._start_timer is not None:
-            self._start_timer.cancel()
-            self._start_timer = None
+        if self._rare is not None and self._rare.start_timer is not None:
+            self._rare.start_timer.cancel()
+            self._rare.start_timer = None
 
     def task_done(self, task: asyncio.Task[Any]) -> None:
         """Take the end of its task."""
@@ -394,23 +429,24 @@ class Process:
 
     def _reason_of(self, error: BaseException | None, *, cancelled: bool) -> ExitReason:
         if cancelled:
-            return self._requested or Killed()  # AIO-08: a stranger's cancellation has no reason
+            return self._requested or KILLED  # AIO-08: a stranger's cancellation has no reason
         if error is None:
-            complied = self._asked is not None and self._asked.done()
-            return (self._requested if complied else None) or Normal()
+            complied = self.asked is not None and self.asked.done()
+            return (self._requested if complied else None) or NORMAL
         return reason_for(error)
 
     def end(self, reason: ExitReason) -> None:
         """It has ended, or was given up: tell its supervisor and whoever waits."""
         if self._ending is not None:
-            self._ending.cancel()
-        self._cancel_start_timer()
-        key, incarnation = self._key, self.incarnation
+            self._ending.over()
+        if self._rare is not None:
+            self._cancel_start_timer()
+        key, incarnation = self._child.key, self.incarnation
         event: ChildExited | ChildIgnored | ChildStartFailed
         if self._ready:
             event = ChildExited(key, incarnation, reason)
         elif isinstance(reason, Crashed) and isinstance(reason.error, Ignore):
-            reason = Normal()
+            reason = NORMAL
             event = ChildIgnored(key, incarnation)
         else:
             if isinstance(reason, Normal):
@@ -419,58 +455,25 @@ class Process:
         self._exit = reason
         self._task = self._ending = None  # both lead back here: nothing for the collector to find
         if isinstance(self.last_exit, Crashed):
-            _let_go(self.last_exit.error)
-        if not self._ready:  # else it is listed until its supervisor has dealt with its end
-            self.parent.forget(self)
-        if self._waiters is not None:
-            release(self._waiters, reason)
+            let_go(self.last_exit.error)
+        if not self._ready and self._child.process is self:
+            self._child.process = None  # else it is listed until its supervisor has dealt with it
+        if self._rare is not None:
+            release(self._rare.waiters, reason)
         if self.behaviour is not None:
             self.behaviour.ended(reason)
+        if self._rare is not None:
+            self._tell_rare(self._rare, reason)
+        self.parent.tree.post(self.parent, event)
+
+    def _tell_rare(self, rare: _Rare, reason: ExitReason) -> None:
         signals.ended(self, reason)
-        callbacks = self._on_exit or {}
-        for token in tuple(callbacks):
-            callback = callbacks.pop(token, None)  # one before it may have taken it back
+        for token in tuple(rare.on_exit):
+            callback = rare.on_exit.pop(token, None)  # one before it may have taken it back
             if callback is not None:
                 self._notify(callback, reason)
-        self.parent.post(event)
 
     def abandon(self, what: str, stack: tuple[str, ...]) -> None:
         """Give it up: it refused to end."""
         self.parent.tree.gave_up_on(self, what, stack)
         self.end(Abandoned(stack))
-
-
-def reason_for(error: BaseException) -> ExitReason:
-    """Return the exit reason of a child out of which `error` came."""
-    error = _sole(error)
-    return error.reason if isinstance(error, Exit) else Crashed(error)
-
-
-def _sole(error: BaseException) -> BaseException:
-    """Return the `Exit` or `Ignore` that `error` wraps, as a task group does; else `error`."""
-    inner = error
-    while isinstance(inner, BaseExceptionGroup):
-        group = cast("BaseExceptionGroup[BaseException]", inner)
-        inner, *others = group.exceptions
-        if others:
-            return error
-    return inner if isinstance(inner, Exit | Ignore) else error
-
-
-def _let_go(error: BaseException | None) -> None:
-    """Clear the variables of the frames that `error` keeps alive; its traceback still prints.
-
-    A child that holds its process, or why it was restarted, in a variable would else keep the
-    crash before this one alive by its own crash, and that the one before, for ever.
-    """
-    seen: set[int] = set()
-    errors = [error]
-    while errors:
-        error = errors.pop()
-        if error is None or id(error) in seen:
-            continue
-        seen.add(id(error))
-        traceback.clear_frames(error.__traceback__)
-        errors += [error.__cause__, error.__context__]
-        if isinstance(error, BaseExceptionGroup):
-            errors += cast("BaseExceptionGroup[BaseException]", error).exceptions

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import sys
+from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, final, overload
 
 import anyio
@@ -33,8 +35,8 @@ def make_supervisor(
 ) -> AnySupervisor:
     """Return the supervisor that `spec` describes; it has started nothing yet."""
     if isinstance(spec, DynamicSpec):
-        return DynamicSupervisor(DynamicMachine(spec, tree.random), tree, process)
-    return Supervisor(SupervisorMachine(spec, tree.random), tree, process)
+        return DynamicSupervisor(DynamicMachine(spec, tree.random, tree.hooks), tree, process)
+    return Supervisor(SupervisorMachine(spec, tree.random, tree.hooks), tree, process)
 
 
 @overload
@@ -123,7 +125,7 @@ class RunningTree:
 
     def _ended(self) -> None:
         """The tree has ended while the body of the block runs."""
-        if self.root is not None and self.root.failure() is not None:
+        if self.root is not None and self.root.failed:
             self._cancelled_host = True
             self._host.cancel()
 
@@ -173,7 +175,7 @@ async def _undisturbed(root: AnySupervisor) -> None:
     which would keep the loop busy until the last child has stopped.
     """
     cancelled: asyncio.CancelledError | None = None
-    with anyio.CancelScope(shield=True):
+    with _shield():
         while not root.ended:
             try:
                 await root.wait()
@@ -181,3 +183,13 @@ async def _undisturbed(root: AnySupervisor) -> None:
                 cancelled = error
     if cancelled is not None:
         raise cancelled
+
+
+def _shield() -> AbstractContextManager[object]:
+    """Return anyio's shield; nothing where anyio has run nothing yet.
+
+    A first scope imports anyio's backend, for 26 ms. Without it there is no scope to shield from.
+    """
+    if "anyio._backends._asyncio" in sys.modules:
+        return anyio.CancelScope(shield=True)
+    return nullcontext()

@@ -58,6 +58,11 @@ def run(
             SIGTERM. A tree that ended by itself in good order just returns.
     """
     status, clean = run_status(tree, hooks)
+    conclude(status, clean=clean)
+
+
+def conclude(status: int, *, clean: bool) -> None:
+    """Leave the program with `status`; just return if it is 0 and nothing is left running."""
     if not clean:  # a thread that does not end would be waited for at exit, for ever
         _leave(status)
     if status:

@@ -28,7 +28,6 @@ from otpy._core.protocol import (
 from otpy._core.reason import Crashed
 from otpy._core.spec import BRUTAL_KILL, INFINITY, ChildSpec
 from otpy._runtime.blame import Blame
-from otpy._runtime.current import CURRENT
 from otpy._runtime.life import life_of
 from otpy._runtime.narrate import report_of
 from otpy._runtime.process import Process
@@ -55,6 +54,7 @@ if TYPE_CHECKING:
     from otpy._core.protocol import Effect, Event, Request
     from otpy._core.reason import ExitReason
     from otpy._runtime.snapshot import Row
+    from otpy._runtime.stop import Ending
     from otpy._runtime.tree import Tree
     from otpy.errors import ChildError
 
@@ -66,6 +66,7 @@ class Shell:
         path: Its path; the root's is its id.
         tree: What it shares with the other supervisors of its tree.
         process: Itself as a child; None for the root.
+        spare_ending: The stop of a child that is gone, for the next one that it stops.
         on_end: Called when it has ended.
         behaviour: What a behaviour that is built on it keeps with it; None until one does.
     """
@@ -82,13 +83,13 @@ class Shell:
         self.process = process
         self.path = machine.spec.id if process is None else process.path
         self._began = tree.loop.time()
-        self._processes: dict[str, Process] = {}
         self._timers: dict[str, asyncio.Handle] = {}
         self._exit: ExitReason | None = None
         self._blame: Blame | None = None
         self._blames: dict[str, Blame] = {}  # why supervisors below failed, by key
         self._waiters: list[asyncio.Future[None]] = []  # for the next change of any child
         self._end_waiters: list[asyncio.Future[ExitReason]] = []
+        self.spare_ending: Ending | None = None
         self.on_end: Callable[[], None] | None = None
         self.behaviour: object = None
 
@@ -116,15 +117,15 @@ class Shell:
 
     def _perform(self, effect: Effect) -> None:
         match effect:
-            case Tell():
-                self._tell(effect)
             case Start():
                 self._start(effect.child)
             case Stop():
                 # One that has ended already is gone from here; the news of it is on the way.
-                process = self._processes.get(effect.child.key)
+                process: Process | None = effect.child.process
                 if process is not None:
                     process.stop(kill=effect.kill)
+            case Tell():
+                self.tree.report(report_of(effect, self.path, self.tree.loop.time()))
             case Reply():
                 self._reply(effect)
             case SetTimer():
@@ -136,7 +137,7 @@ class Shell:
             case Hurry():
                 self._hurry(effect.child)
             case Respec():
-                process = self._processes.get(effect.child.key)
+                process = effect.child.process
                 if process is not None:
                     process.spec = effect.child.spec
             case Ready():
@@ -146,33 +147,21 @@ class Shell:
             case _:
                 assert_never(effect)
 
-    def _tell(self, tell: Tell) -> None:
-        if tell.child is not None:
-            process = self._processes.get(tell.child.key)
-            if process is not None and not process.alive:
-                self.forget(process)
-        if self.tree.hooks:
-            self.tree.report(report_of(tell, self.path, self.tree.loop.time()))
-
     def _start(self, child: Child) -> None:
-        process = self._processes[child.key] = Process(self, child)
-        self._blames.pop(child.key, None)  # of an earlier life, or of another child of this id
+        process = child.process = Process(self, child)
+        if self._blames:
+            self._blames.pop(child.key, None)  # of an earlier life, or of another of this id
         tree, spec = self.tree, child.spec
         if not isinstance(spec, ChildSpec):
             process.supervisor = tree.make(spec, tree, process)
             process.supervisor.post(Begin())
             return
-        context = tree.context.copy()
-        context.run(CURRENT.set, process)
-        life, at_once = life_of(process, spec)
+        life = life_of(process, spec)
         if life is not None:
-            tree.run(process, life, context)
+            tree.run(life, tree.context.copy())
         elif process.behaviour is not None:
-            process.behaviour.begin(spec.args, spec.kwargs, context)
-        if at_once:
-            process.now_ready()
-            self.post(ChildReady(child.key, child.incarnation))
-        elif spec.start_timeout is not None:
+            process.behaviour.begin(spec.args, spec.kwargs)
+        if spec.start_timeout is not None and not spec.ready_at_once:
             process.limit_start(spec.start_timeout)
 
     def _set_timer(self, effect: SetTimer) -> None:
@@ -192,7 +181,7 @@ class Shell:
     def _hurry(self, child: Child) -> None:
         limit = child.spec.shutdown
         seconds = None if limit is INFINITY else 0.0 if limit is BRUTAL_KILL else float(limit)
-        process = self._processes.get(child.key)
+        process: Process | None = child.process
         if process is not None:
             process.hurry(seconds)
 
@@ -209,6 +198,8 @@ class Shell:
         for timer in self._timers.values():
             timer.cancel()
         self._timers.clear()
+        if self.spare_ending is not None:
+            self.spare_ending.cancel()
         release(self._end_waiters, finish.reason)
         if self.process is not None:
             parent, key = self.process.parent, self.process.id
@@ -224,11 +215,6 @@ class Shell:
         else:
             self._blames[key] = blame
 
-    def forget(self, process: Process) -> None:
-        """`process` has ended, and that is dealt with."""
-        if self._processes.get(process.id) is process:
-            del self._processes[process.id]
-
     def shut_down(self, reason: ExitReason) -> None:
         """Begin to stop, to end with `reason`; do not wait."""
         self.post(ShutdownAsked(reason))
@@ -243,10 +229,11 @@ class Shell:
         future = cast("asyncio.Future[Any]", reply.ref)
         if future.done():  # its caller was cancelled; the request was executed (AIO-22)
             return
+        reply.ref = None  # it leads back to the future that holds the reply
         if reply.rows is not None:  # seen now: later the caller would find a later table
-            future.set_result([row_of(c, s, self._processes.get(c.key)) for c, s in reply.rows])
+            future.set_result([row_of(*row) for row in reply.rows])
         else:
-            process = self._processes.get(reply.child.key) if reply.child is not None else None
+            process = reply.child.process if reply.child is not None else None
             future.set_result((reply, process))
 
     async def _table(self) -> list[Row]:

@@ -258,9 +258,7 @@ def trap_exit() -> ExitSignals:
 
 def signals_of(process: Process) -> Signals:
     """Return the signals of `process`, made on first use."""
-    if process.signals is None:
-        process.signals = Signals()
-    return process.signals
+    return process.made_signals()
 
 
 def link(one: Process, other: Process) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import _thread
 import gc
 import sys
 import threading
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from contextvars import ContextVar
     from types import FrameType
 
-    from otpy._runtime.behaviour import Life
+    from otpy._runtime.behaviour import TaskLike
 
 
 def _line(frame: FrameType) -> str:
@@ -23,12 +24,12 @@ def _line(frame: FrameType) -> str:
     return f"{code.co_qualname} ({code.co_filename}:{frame.f_lineno})"
 
 
-def stack_of(life: Life) -> tuple[str, ...]:
-    """Return one line per frame in which `life` is suspended, outermost call first.
+def stack_of(task: TaskLike) -> tuple[str, ...]:
+    """Return one line per frame in which `task` is suspended, outermost call first.
 
     `Task.get_stack` stops at the first coroutine; this follows what each coroutine awaits.
     """
-    return tuple(map(_line, frames_of(life.get_coro())))
+    return tuple(map(_line, frames_of(task.get_coro())))
 
 
 def frames_of(awaited: Any) -> Iterator[FrameType]:
@@ -54,7 +55,7 @@ def threads_of(variable: ContextVar[Any], value: object) -> list[tuple[str, ...]
     that does the work, and so the thread can be found although its task is gone (AIO-13). A bare
     `run_in_executor` hands over no context: such a thread is not seen.
     """
-    if threading.active_count() < 2:  # noqa: PLR2004 - this thread and no other
+    if not _thread._count():  # pyright: ignore[reportPrivateUsage] - an active_count in no time
         return []
     here = threading.get_ident()
     return [

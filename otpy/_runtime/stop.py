@@ -17,7 +17,7 @@ without limit; asyncio's may be ignored, and so is waited for `KILL_GRACE` secon
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, final
+from typing import TYPE_CHECKING, Any, ClassVar, Final, final
 
 from otpy._core.spec import BRUTAL_KILL, INFINITY
 from otpy._runtime.current import CURRENT
@@ -38,51 +38,83 @@ _THREAD_POLL: Final = 0.05  # a thread's end cannot be awaited by anyone but its
 
 @final
 class Ending:
-    """The stop of one process, in progress: one timer at a time."""
+    """The stop of one process, in progress: one deadline at a time.
 
-    __slots__ = ("_expired", "_process", "_steps", "_timer", "kills", "lingers")
+    A supervisor that stops its children one after the other keeps the one that is over, for the
+    next: its timer is still set, and most children are gone long before it is due. So there is
+    one timer for a whole ordered stop, which looks at `_due` when it goes off.
+    """
 
-    def __init__(self, process: Process, *, kill: bool) -> None:
+    __slots__ = ("_due", "_expired", "_limit", "_process", "_steps", "_taken", "_timer", "kills",
+                 "lingers")  # fmt: skip
+
+    def __init__(self) -> None:
+        """Have nothing to end yet; see `ending_of`."""
+        self._process: Process
+        self._timer: asyncio.TimerHandle | None = None
+        self._due: float | None = None  # of the present step; the timer may go off earlier
+
+    def plan(self, process: Process, *, kill: bool) -> None:
         """Plan the steps for `process`; `advance` begins with the first."""
         self._process = process
-        self._timer: asyncio.TimerHandle | None = None
         self.kills = kill
-        shutdown = process.spec.shutdown
-        limit: float | None = KILL_GRACE  # BRUTAL_KILL means its supervisor; `exit` may still ask
-        if shutdown is not BRUTAL_KILL:
-            limit = None if shutdown is INFINITY else float(shutdown)
-        if kill:
-            steps: list[tuple[Callable[[], None], float | None]] = [(self._kill, KILL_GRACE)]
-        elif process.supervisor is not None:
-            steps = [(self._ask, limit), (self._kill, None)]
-        elif process.asked is not None or process.behaviour is not None:
-            steps = [(self._ask, limit), (self._cut, KILL_GRACE)]
-        else:
-            steps = [(self._cancel, limit)]
-        if process.supervisor is None:
-            steps.append((self._cut, KILL_GRACE))
-        self._steps = iter(steps)
+        self._limit = _limit_of(process, kill=kill)
+        self._steps = self._plan(process)
+        self._taken = 0
         self._expired = False  # its deadline found the task done, its callback on the way
         self.lingers = False  # the task is done, threads that it started are not
 
     def advance(self) -> None:
         """Take the next step; after the last, give up."""
-        self._timer = None
+        self._due = None
         task = self._process.task
         if task is not None and task.done() and not self.lingers:
             self._expired = True
             return  # it ended in this very turn of the loop; its callback is on the way
-        step = None if self.lingers else next(self._steps, None)
-        if step is None:
+        taken = self._taken
+        if self.lingers or taken == len(self._steps):
             self._abandon()
             return
-        do, seconds = step
+        self._taken += 1
+        if taken == 0:
+            seconds = self._limit
+        else:  # a supervisor that is killed ends by the deadlines of those below it
+            seconds = None if self._process.supervisor is not None else KILL_GRACE
         if seconds is not None:
-            self._timer = self._process.parent.tree.call_later(seconds, self.advance)
-        do()
+            self._set_deadline(seconds)
+        self._steps[taken](self)
+
+    def _set_deadline(self, seconds: float) -> None:
+        tree = self._process.parent.tree
+        self._due = due = tree.loop.time() + seconds
+        if self._timer is not None:
+            if self._timer.when() <= due:
+                return
+            self._timer.cancel()
+        self._timer = tree.call_at(due, self._woken)
+
+    def _woken(self) -> None:
+        timer, self._timer = self._timer, None
+        if self._due is None or timer is None:
+            return
+        if timer.when() < self._due:  # it was set for another child, which is gone
+            self._timer = self._process.parent.tree.call_at(self._due, self._woken)
+        else:
+            self.advance()
+
+    def over(self) -> None:
+        """The process has ended; its supervisor may end another by this."""
+        parent = self._process.parent
+        self._due = None
+        del self._process
+        if parent.spare_ending is None:
+            parent.spare_ending = self
+        else:
+            self.cancel()
 
     def cancel(self) -> None:
         """Take no more steps."""
+        self._due = None
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -90,7 +122,7 @@ class Ending:
     def linger(self) -> None:
         """Wait for threads that the ended task left behind, for `KILL_GRACE` at most."""
         self.lingers = True
-        self._timer = self._process.parent.tree.call_later(KILL_GRACE, self.advance)
+        self._set_deadline(KILL_GRACE)
 
     def waits_for_threads(self, reason: ExitReason) -> bool:
         """Whether threads that the ended task left behind are still to be waited for.
@@ -104,11 +136,13 @@ class Ending:
             self.linger()  # the deadline came in the very turn in which the task ended
         self.lingers = True
 
-        def look_again() -> None:
-            if self._process.alive and not self.waits_for_threads(reason):
-                self._process.end(reason)
+        process = self._process
 
-        self._process.parent.tree.call_later(_THREAD_POLL, look_again)
+        def look_again() -> None:
+            if process.alive and not self.waits_for_threads(reason):
+                process.end(reason)
+
+        process.parent.tree.call_later(_THREAD_POLL, look_again)
         return True
 
     def _threads(self) -> list[tuple[str, ...]]:
@@ -136,8 +170,6 @@ class Ending:
     def _kill(self) -> None:
         if self._process.supervisor is not None:
             self._process.supervisor.kill()
-        else:
-            self._cut()
 
     def _abandon(self) -> None:
         process, task = self._process, self._process.task
@@ -147,3 +179,34 @@ class Ending:
             process.abandon("task", stack_of(task))
         else:
             process.abandon("thread", next(iter(self._threads()), ()))
+
+    _CANCEL: ClassVar[tuple[Callable[[Any], None], ...]] = (_cancel, _cut)
+    _ASK: ClassVar[tuple[Callable[[Any], None], ...]] = (_ask, _cut, _cut)
+    _KILL: ClassVar[tuple[Callable[[Any], None], ...]] = (_cut, _cut)
+    _ASK_SUPERVISOR: ClassVar[tuple[Callable[[Any], None], ...]] = (_ask, _kill)
+    _KILL_SUPERVISOR: ClassVar[tuple[Callable[[Any], None], ...]] = (_kill,)
+
+    def _plan(self, process: Process) -> tuple[Callable[[Ending], None], ...]:
+        if process.supervisor is not None:
+            return self._KILL_SUPERVISOR if self.kills else self._ASK_SUPERVISOR
+        if self.kills:
+            return self._KILL
+        if process.behaviour is not None or process.asked is not None:
+            return self._ASK
+        return self._CANCEL
+
+
+def _limit_of(process: Process, *, kill: bool) -> float | None:
+    """Return the seconds for the first step; None does not limit it."""
+    shutdown = process.spec.shutdown
+    if kill or shutdown is BRUTAL_KILL:  # which means its supervisor; `exit` may still ask
+        return KILL_GRACE
+    return None if shutdown is INFINITY else float(shutdown)
+
+
+def ending_of(process: Process, *, kill: bool) -> Ending:
+    """Return the ending of `process`, with nothing done yet."""
+    parent = process.parent
+    ending, parent.spare_ending = parent.spare_ending or Ending(), None
+    ending.plan(process, kill=kill)
+    return ending

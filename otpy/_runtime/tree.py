@@ -6,7 +6,7 @@ import asyncio
 import random
 from collections import deque
 from contextvars import copy_context
-from typing import TYPE_CHECKING, Any, TypeAlias, final
+from typing import TYPE_CHECKING, Any, TypeAlias, cast, final
 
 from otpy._runtime.deadlines import Deadlines
 from otpy._runtime.interpose import INTERPOSER
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from otpy._core.spec import DynamicSpec, SupervisorSpec
     from otpy._runtime.dynamic import DynamicSupervisor
     from otpy._runtime.interpose import Interposer
+    from otpy._runtime.life import Life
     from otpy._runtime.process import Process
     from otpy._runtime.shell import Shell
     from otpy._runtime.supervisor import Supervisor
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
 
 @final
 class Tree:
-    """The event queue, the children's tasks and the report stream of one tree.
+    """The event queue and the report stream of one tree.
 
     Attributes:
         loop: The event loop; its clock is the tree's only one.
@@ -52,7 +53,7 @@ class Tree:
 
     __slots__ = (
         "_draining",
-        "_processes",
+        "_hear",
         "_queue",
         "_waiters",
         "abandoned",
@@ -82,8 +83,8 @@ class Tree:
         self.random: Callable[[], float] = random.random  # jitter, not cryptography
         self._queue: deque[tuple[Shell, Event]] = deque()
         self._draining = False
+        self._hear = self._task_done  # one callback for all tasks, found once
         self._waiters: list[asyncio.Future[None]] = []
-        self._processes: dict[asyncio.Task[Any], Process] = {}
         interpose = INTERPOSER.get(None)
         self.interposer: Interposer | None = None if interpose is None else interpose(self)
 
@@ -93,11 +94,12 @@ class Tree:
         One queue for the whole tree and one loop over it: a failure that climbs a hundred levels
         takes a hundred turns of this loop and no recursion.
         """
-        self._queue.append((shell, event))
         if self._draining:
+            self._queue.append((shell, event))
             return
         self._draining = True
         try:
+            shell.take(event)
             while self._queue:
                 shell, event = self._queue.popleft()
                 shell.take(event)
@@ -116,16 +118,28 @@ class Tree:
         """Call `callback` after `seconds`, outside of any child's context."""
         return self.loop.call_later(seconds, callback, *args, context=self.context)
 
-    def run(self, process: Process, life: Coroutine[Any, Any, None], context: Context) -> None:
-        """Let `process` live in a task of its own, and hear of its end."""
-        # Not by the loop's task factory: an eager one would run the child inside its supervisor.
-        task = self.task_class(life, loop=self.loop, name=process.path, context=context)
-        process.run(task)
-        self._processes[task] = process
-        task.add_done_callback(self._task_done, context=self.context)
+    def call_at(self, when: float, callback: Callable[[], object]) -> asyncio.TimerHandle:
+        """Call `callback` at a time of the loop's clock, outside of any child's context."""
+        return self.loop.call_at(when, callback, context=self.context)
 
-    def _task_done(self, task: asyncio.Task[Any]) -> None:
-        self._processes.pop(task).task_done(task)
+    def run(self, life: Life, context: Context) -> None:
+        """Let the process of `life` live in a task of its own, which runs it in `context`.
+
+        Not by the loop's task factory: an eager one would run the child inside its supervisor.
+        """
+        task = self.task_class(
+            cast("Coroutine[Any, Any, None]", life),
+            loop=self.loop,
+            name=life.process.path,
+            context=context,
+        )
+        task.add_done_callback(self._hear, context=self.context)
+        life.process.run(task)
+
+    @staticmethod
+    def _task_done(task: asyncio.Task[Any]) -> None:
+        life = cast("Life", task.get_coro())
+        life.process.task_done(task)
 
     def gave_up_on(self, process: Process, what: str, stack: tuple[str, ...]) -> None:
         """Note that `process` refused to end."""

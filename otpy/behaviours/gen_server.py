@@ -9,6 +9,7 @@ from otpy._runtime.signals import Monitor, signals_of
 from otpy.behaviours.results import NoReply
 from otpy.behaviours.server import Server
 from otpy.behaviours.server_ref import ServerRef
+from otpy.errors import NotSupervised
 from otpy.reports import MessageUnhandled
 
 if TYPE_CHECKING:
@@ -168,7 +169,11 @@ class GenServer(Generic[RequestT, ReplyT, StateT]):
             NotSupervised: If `target` is a path, no root is given, and no child is running.
         """
         if root is None and isinstance(target, str):
-            root = current().root
+            try:
+                root = current().root
+            except NotSupervised:
+                msg = f"{cls.__name__}.at({target!r}): no child is running; give root="
+                raise NotSupervised(msg) from None
         return ServerRef(target, root)
 
     @classmethod

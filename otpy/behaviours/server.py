@@ -12,8 +12,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, final
 
 from otpy._core.reason import Crashed, Exit, Normal
-from otpy._runtime.life import guarded
-from otpy._runtime.process import reason_for
+from otpy._runtime.crash import reason_for
+from otpy._runtime.current import CURRENT
+from otpy._runtime.life import Life
 from otpy.behaviours.mailbox import Caller, Continue, Control, Info, Mailbox, StopAsked, Unanswered
 from otpy.behaviours.results import TIMEOUT, Reply, Stop
 from otpy.behaviours.server_task import BATCH, ServerTask, reply_at_last
@@ -152,8 +153,8 @@ class Server:
 
     def refuse_self(self) -> None:
         """Refuse a question of the task that would have to answer it (GEN-15)."""
-        life = self.process.task
-        if life is not self and life is not None and life is asyncio.current_task():
+        task = self.process.task
+        if task is not self and task is not None and task is asyncio.current_task():
             raise CallingSelf(self.process.path, "a server cannot wait for itself; cast()")
 
     def failure(self, reason: ExitReason) -> CallFailed:
@@ -164,12 +165,12 @@ class Server:
 
     # --- the life, as long as no callback has returned an awaitable ------------------------------
 
-    def begin(self, args: tuple[Any, ...], kwargs: Mapping[str, Any], context: Context) -> None:
+    def begin(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
         """Live in callbacks of the loop; in a task from the first awaitable on.
 
         That task is kept: what was entered in it, such as a task group, must be left in it.
         """
-        self._context = context
+        self._context = self.process.parent.tree.context.copy()
         self.process.run(self)
         self._soon(self._start, args, kwargs)
 
@@ -210,6 +211,7 @@ class Server:
             self._over(error)
 
     def _start(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
+        CURRENT.set(self.process)
         self.callbacks = self.make()
         result: Any = self.callbacks.init(*args, **kwargs)
         if inspect.isawaitable(result):
@@ -281,16 +283,16 @@ class Server:
         self._loop.call_soon(tell, context=self.process.parent.tree.context)
 
     def _give_way(self) -> None:
-        life = self.process.task
-        if life is not self and life is not None:
-            life.cancel()  # the callback in which it was cancelled has returned an awaitable
+        task = self.process.task
+        if task is not self and task is not None:
+            task.cancel()  # the callback in which it was cancelled has returned an awaitable
         elif not self._done:
             self._over(None, cancelled=True)
 
-    def _go_on_in_task(self, task: ServerTask, life: Callable[..., Any], *args: Any) -> None:
+    def _go_on_in_task(self, task: ServerTask, live: Callable[..., Any], *args: Any) -> None:
         assert self._context is not None  # noqa: S101 - it has begun
         self.mailbox.reader = task
-        self.process.parent.tree.run(self.process, guarded(life, args, {}), self._context)
+        self.process.parent.tree.run(Life(self.process, partial(live, *args)), self._context)
 
     async def live(self, *args: Any, **kwargs: Any) -> None:
         """Live in a task from the start; for whoever drives its life by hand."""

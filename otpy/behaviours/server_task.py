@@ -11,7 +11,7 @@ import inspect
 from typing import TYPE_CHECKING, Any, Final, final
 
 from otpy._core.reason import Exit, Normal
-from otpy._runtime.process import reason_for
+from otpy._runtime.crash import reason_for
 from otpy.behaviours.mailbox import Caller, Control, StopAsked
 from otpy.behaviours.results import NO_ANSWER, Stop
 from otpy.behaviours.serving import RESULTS, hand_over

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, TypeVarTuple, final
 
 from attrs import field, frozen
 
+from otpy._core.checks import refuse
 from otpy._core.reason import Restart
 from otpy._core.spec import ChildSpec
 from otpy._runtime.current import CURRENT
@@ -77,6 +78,7 @@ class TaskSupervisor:
             The task; it has not run yet.
 
         Raises:
+            InvalidSpec: If `fn` cannot be called.
             MaxChildren: If the supervisor holds as many tasks as it may (TSK-08).
             NotRunning: If the supervisor is ending.
         """
@@ -128,6 +130,7 @@ class TaskSupervisor:
             shutdown: Seconds it has to end once asked.
 
         Raises:
+            InvalidSpec: If `fn` cannot be called.
             MaxChildren: If the supervisor holds as many tasks as it may.
             NotRunning: If the supervisor is ending.
         """
@@ -141,6 +144,9 @@ class TaskSupervisor:
         restart: Restart,
         shutdown: ShutdownLimit,
     ) -> Process:
+        if not callable(fn):
+            who = f"TaskSupervisor {self.supervisor.path!r}"
+            refuse(who, "fn", fn, "a coroutine function, not its result")
         name = str(getattr(fn, "__name__", "task"))
         job = (chain(), fn, args, done)
         spec = ChildSpec(name, work, job, restart=restart, shutdown=shutdown)

@@ -1,4 +1,4 @@
-"""The command `otpy`: run a tree, or look at one.
+"""The command `otpy`: run a tree, shake it, or look at it.
 
 It is written with `argparse`, because plain otpy has no dependency to spare for a command line.
 """
@@ -10,6 +10,7 @@ import sys
 from typing import TYPE_CHECKING, NoReturn
 
 import otpy
+from otpy.cli import chaos
 from otpy.cli.target import BadTarget, load
 
 if TYPE_CHECKING:
@@ -20,6 +21,7 @@ examples:
   otpy run shop.app:tree           run the tree `tree` of the module shop.app
   otpy run examples/shop.py:tree   the same, of a file
   otpy tree shop.app:tree          print it and start nothing
+  otpy chaos shop.app:tree         run it, and break its workers at random
 """
 
 _RUN = """\
@@ -34,10 +36,14 @@ def main(argv: Sequence[str] | None = None) -> None:
     arguments = _parser().parse_args(argv)
     try:
         spec = load(arguments.target)
-    except (BadTarget, otpy.InvalidSpec) as error:
+        shake = chaos.prepared(spec, arguments) if arguments.command == "chaos" else None
+    except (BadTarget, chaos.MissingExtra, otpy.InvalidSpec) as error:
         _fail(str(error))
     if arguments.command == "tree":
         print(spec.render())
+        return
+    if shake is not None:
+        shake()
         return
     # Asked to be verbose, it writes every report to stderr, however the target has set logging up.
     logger = otpy.console_logger(verbose=True) if arguments.verbose else None
@@ -60,9 +66,13 @@ def _parser() -> argparse.ArgumentParser:
         description="Print a tree without starting it: ids, restart types and strategies.",
     )
     run.add_argument("-v", "--verbose", action="store_true", help="log every start and stop too")
-    for command in (run, tree):
+    shake = commands.add_parser(
+        "chaos", help="run a tree and break its workers at random", description=chaos.DESCRIPTION
+    )
+    chaos.add_options(shake)
+    for command, epilog in ((run, _EXAMPLES), (tree, _EXAMPLES), (shake, chaos.EPILOG)):
         command.formatter_class = plain
-        command.epilog = _EXAMPLES
+        command.epilog = epilog
         command.add_argument(
             "target",
             metavar="TARGET",

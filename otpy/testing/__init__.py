@@ -2,7 +2,7 @@
 
 A clock that never makes anybody wait, faults, simulation, and assertions in the words of the
 domain. The pytest plugin `otpy.testing.plugin` adds the fixtures `mock_clock` and
-`supervisor_tree`.
+`supervisor_tree`, and the markers `otpy` and `otpy_simulate`.
 """
 
 from __future__ import annotations
@@ -79,11 +79,12 @@ _HOMES = {
 }
 
 
-# Late, because pytest loads our plugin, and this package with it, in every project that has otpy
-# installed: also where the extra `test`, and with it time-machine, is not.
-def __getattr__(name: str) -> object:
-    if name == "faults":
-        return importlib.import_module(f"{__name__}.faults")
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)
+if not TYPE_CHECKING:
+    # Late, because pytest loads our plugin, and this package with it, in every project that has
+    # otpy installed: also where the extra `test`, and with it time-machine, is not.
+    def __getattr__(name: str) -> object:
+        if name == "faults":
+            return importlib.import_module(f"{__name__}.faults")
+        if name not in _HOMES:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        return getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)

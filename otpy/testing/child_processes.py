@@ -65,9 +65,12 @@ class ChildProcesses:
 
     def _noted(self, pair: tuple[asyncio.SubprocessTransport, Any]) -> Any:
         owner = CURRENT.get(None)
-        if owner is not None and owner in self._told:
-            self._started.setdefault(owner, []).append(pair[0])
-            for told in self._told[owner]:
+        if owner is not None and owner.alive:
+            if owner not in self._started:
+                self._started[owner] = []
+                owner.on_exit(self._ended)
+            self._started[owner].append(pair[0])
+            for told in self._told.get(owner, ()):
                 told()
         return pair
 
@@ -80,15 +83,22 @@ class ChildProcesses:
         self._told.pop(process, None)
         self._started.pop(process, None)
 
+    def has(self, process: Process) -> bool:
+        """Whether something that `process` has started still runs."""
+        return bool(self._running(process))
+
     def kill(self, process: Process) -> bool:
         """Kill what `process` has started and still runs; whether there was any."""
         found = False
-        for transport in self._started.get(process, ()):
-            if transport.get_returncode() is None:
-                with suppress(ProcessLookupError):
-                    transport.kill()
-                    found = True
+        for transport in self._running(process):
+            with suppress(ProcessLookupError):
+                transport.kill()
+                found = True
         return found
+
+    def _running(self, process: Process) -> list[asyncio.SubprocessTransport]:
+        started = self._started.get(process, ())
+        return [transport for transport in started if transport.get_returncode() is None]
 
 
 @final

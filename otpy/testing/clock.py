@@ -10,15 +10,28 @@ from contextlib import AbstractContextManager, suppress
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 
-import time_machine
-
 from otpy.testing.virtual_loop import VirtualLoop
+
+try:
+    import time_machine
+except ModuleNotFoundError as missing:
+    missing.add_note("otpy.testing needs the extra `test`: pip install 'otpy-tree[test]'")
+    raise
 
 _T = TypeVar("_T")
 _START = datetime(2030, 1, 1, tzinfo=UTC)
 _NANOSECONDS = 1_000_000_000
 _PATIENCE_VIRTUAL = 60.0
 _PATIENCE_REAL = 5.0
+
+
+def in_a_loop() -> bool:
+    """Whether a loop runs in this thread."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
 
 
 class MockClock:
@@ -228,11 +241,7 @@ class MockClock:
             RuntimeError: A loop runs already in this thread, or tasks refused to end.
             BaseException: Whatever `coro` raised.
         """
-        try:
-            asyncio.get_running_loop()
-        except RuntimeError:
-            pass
-        else:
+        if in_a_loop():
             coro.close()
             raise RuntimeError("run() needs a thread without a running loop")
         loop = self.loop_factory()

@@ -41,6 +41,7 @@ def assert_tree(sup: AnySupervisor | TreeSnapshot, drawing: str) -> None:
     Raises:
         AssertionError: It is not; the message shows both, line by line.
     """
+    __tracebackhide__ = True
     snapshot = sup if isinstance(sup, TreeSnapshot) else sup.snapshot()
     if inspect.cleandoc(drawing) == inspect.cleandoc(snapshot.render()):
         return  # whatever strange ids there are: what was printed is what is there

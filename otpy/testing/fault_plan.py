@@ -59,7 +59,7 @@ class FaultPlan:
         lines = "".join(f"    {fault!r},\n" for fault in self.faults)
         return f"FaultPlan([\n{lines}])"
 
-    def active(self) -> Injected:
+    def active(self, *, growing: bool = False) -> Injected:
         """Return a `with` block; the trees that are started inside are subject to the plan.
 
         Every tree that its body, or a task it starts, starts by `otpy.start` or `otpy.run`, however
@@ -67,8 +67,12 @@ class FaultPlan:
         block is left, nothing more is injected. Blocks may be nested: all their plans hold.
 
         Counts begin anew with each block.
+
+        Args:
+            growing: Whether faults may be added while the trees run (`Injected.add`). Every worker
+                is then driven from its first step on, those included that no fault concerns yet.
         """
-        return Injected(self.faults)
+        return Injected(self.faults, growing=growing)
 
     @classmethod
     def random(

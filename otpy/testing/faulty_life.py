@@ -12,7 +12,6 @@ from __future__ import annotations
 import asyncio
 from asyncio import CancelledError
 from collections.abc import Generator
-from contextvars import copy_context
 from typing import TYPE_CHECKING, Any, cast, final
 
 from otpy._core.reason import Normal
@@ -24,7 +23,7 @@ from otpy.testing.planned_error import fresh
 from otpy.testing.waiting_group import group_awaited, raise_in_group
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Coroutine
+    from collections.abc import Awaitable, Callable, Coroutine
 
     from otpy._runtime.interpose import Body
     from otpy._runtime.process import Process
@@ -58,7 +57,7 @@ class FaultyLife(Generator[Any, Any, None]):
         self._process = process
         self._body = body
         self._armed = armed
-        self._pending = [_Pending(one) for one in armed if one.fault.at in {"await", "message"}]
+        self._pending = [_Pending(one) for one in armed if _waits(one)]
         self._task: asyncio.Task[Any] | None = None
         self._coro: Coroutine[Any, Any, None]
         self._own: Awaitable[Any] | None = None  # the child's code, while it runs
@@ -80,7 +79,6 @@ class FaultyLife(Generator[Any, Any, None]):
     def begin(self, *args: Any, **kwargs: Any) -> FaultyLife:
         """Begin it with the arguments of the body; in the child's task."""
         self._task = asyncio.current_task()
-        self._context = copy_context()  # for tasks that are begun from outside, by a timer
         self._coro = self._live(args, kwargs)
         return self
 
@@ -195,15 +193,35 @@ class FaultyLife(Generator[Any, Any, None]):
     # --- faults that wait for an await, a message or a time --------------------------------------
 
     def _set_timers(self) -> None:
-        tree = self._process.parent.tree
         for pending in self._pending:
-            after = pending.armed.fault.after
-            if after is not None:
-                self._timers.append(tree.call_later(after, self._time_has_come, pending))
+            if not pending.counts:
+                self._set_timer(pending.armed, self._time_has_come, pending)
         for armed in self._armed:
-            if armed.fault.kind == "kill_process" and armed.live:
-                kill = Kill(armed, self._process)
-                self._timers.append(tree.call_later(armed.fault.after or 0.0, kill.time_has_come))
+            self._prepare_kill(armed)
+
+    def _set_timer(self, armed: Armed, callback: Callable[..., object], *args: object) -> None:
+        tree, after = self._process.parent.tree, armed.fault.after or 0.0
+        self._timers.append(tree.call_later(after, callback, *args))
+
+    def _prepare_kill(self, armed: Armed) -> None:
+        if armed.fault.kind == "kill_process" and armed.live:
+            self._set_timer(armed, Kill(armed, self._process).time_has_come)
+
+    def arm(self, armed: Armed) -> None:
+        """Be subject to one more fault, which counts from now on."""
+        self._armed.append(armed)
+        pending = _Pending(armed) if _waits(armed) else None
+        if pending is not None:
+            self._pending.append(pending)
+        if self._task is None:  # its first step is to come, and will set the timers
+            return
+        self._prepare_kill(armed)
+        if pending is None:
+            return
+        if not pending.counts:
+            self._set_timer(armed, self._time_has_come, pending)
+        elif armed.fault.at == "await" and self._own is not None:  # else there is nothing to strike
+            self._count_await(pending)
 
     def _time_has_come(self, pending: _Pending) -> None:
         pending.counts = True
@@ -239,7 +257,7 @@ class FaultyLife(Generator[Any, Any, None]):
         group = None if error is None else group_awaited(self._own)
         if group is not None and isinstance(error, Exception):
             failure = cast("Exception", fresh(error))
-            accepted = self._context.run(raise_in_group, group, failure)
+            accepted = raise_in_group(group, failure)
             if accepted:
                 armed.hit(self._process)
             return accepted
@@ -283,6 +301,11 @@ class FaultyLife(Generator[Any, Any, None]):
         self._ignores = False
         if self._task is not None and not self._process.parent.tree.loop.is_closed():
             self._task.cancel()
+
+
+def _waits(armed: Armed) -> bool:
+    """Whether the fault waits, in each life, for an await or a message."""
+    return armed.fault.at in {"await", "message"}
 
 
 async def _for_ever() -> None:

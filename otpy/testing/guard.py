@@ -13,6 +13,8 @@ import pytest
 
 from otpy._runtime.stack import stack_of
 from otpy.testing.leaks import Snapshot, left_over
+from otpy.testing.schedule import LONGEST_DELAY
+from otpy.testing.simulated_loop import SimulatedLoop
 from otpy.testing.trees import Trees
 from otpy.testing.virtual_loop import VirtualLoop
 
@@ -128,7 +130,8 @@ class Guard:
             self._loop.paused = False  # whoever is stopped may have to sleep
         keepers = self.trees.tasks
         await self.trees.stop()
-        for _ in range(_TURNS):
+        late = LONGEST_DELAY if isinstance(self._loop, SimulatedLoop) else 1
+        for _ in range(_TURNS * late):
             if not asyncio.all_tasks() - known - keepers:
                 break
             await asyncio.sleep(0)

@@ -5,12 +5,14 @@ from __future__ import annotations
 from contextlib import suppress
 from contextvars import Token
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple, Self, final
+from typing import TYPE_CHECKING, NamedTuple, Self, final
 
+from otpy._core.checks import check_kind, refuse
 from otpy._runtime.interpose import INTERPOSER
 from otpy.errors import OtpyError
 from otpy.testing.child_processes import ChildProcesses
 from otpy.testing.clock import MockClock
+from otpy.testing.faults import Fault
 from otpy.testing.faulty_life import FaultyLife
 from otpy.testing.path_pattern import matches
 
@@ -22,7 +24,6 @@ if TYPE_CHECKING:
     from otpy._runtime.interpose import Body, Interposer
     from otpy._runtime.process import Process
     from otpy._runtime.tree import Tree
-    from otpy.testing.faults import Fault
 
 
 class FaultImpossible(OtpyError, RuntimeError):
@@ -90,12 +91,15 @@ class Injected:
 
     Attributes:
         open: Whether the block is entered and not left.
+        growing: Whether faults may be added.
     """
 
-    def __init__(self, faults: tuple[Fault, ...]) -> None:
+    def __init__(self, faults: tuple[Fault, ...], *, growing: bool = False) -> None:
         """Describe the block; for `FaultPlan.active`."""
         self.open = False
-        self._faults = faults
+        self.growing = growing
+        self._faults = list(faults)
+        self._lives: dict[Process, FaultyLife] = {}
         self._hits: list[Hit] = []
         self._struck: set[int] = set()
         self._armed: dict[tuple[int, str], Armed] = {}
@@ -113,6 +117,39 @@ class Injected:
     def missed(self) -> tuple[Fault, ...]:
         """The faults that hit nobody so far, in the plan's order."""
         return tuple(f for number, f in enumerate(self._faults) if number not in self._struck)
+
+    @property
+    def workers(self) -> tuple[Process, ...]:
+        """The live workers that can be hit, in the order of their starts.
+
+        Of a block that grows that is every worker; else those whom a fault of the plan concerns.
+        """
+        return tuple(self._lives)
+
+    def add(self, fault: Fault) -> None:
+        """Add a fault, also for children that run already; for a block that grows.
+
+        It counts from now on: `after` the seconds of a life that is in progress, and so on. So
+        `crash(path, error)` strikes what is awaited right now. Call it from outside of the child
+        that it is to hit.
+
+        Args:
+            fault: The fault; any but a jump of the clock.
+
+        Raises:
+            InvalidSpec: If it is no fault, or a jump of the clock.
+            RuntimeError: If the block does not grow, or is not entered.
+        """
+        check_kind("Injected.add", "fault", fault, Fault, "what a function of `faults` returns")
+        if fault.kind == "clock_jump":
+            refuse("Injected.add", "fault", fault, "any other; MockClock.jump() is at hand")
+        if not self.growing or not self.open:
+            raise RuntimeError("Injected.add(): needs the inside of `plan.active(growing=True)`")
+        self._faults.append(fault)
+        number = len(self._faults) - 1
+        for process, life in tuple(self._lives.items()):
+            if matches(fault.path, process.path):
+                life.arm(self._armed_for(number, process.path))
 
     def __enter__(self) -> Self:
         """Let the plan hold for every tree that is started from here on, inside the block."""
@@ -151,13 +188,30 @@ class Injected:
     def arm(self, path: str) -> list[Armed]:
         """Return the faults that concern the child at `path`, in the plan's order."""
         found: list[Armed] = []
+        if not self.open:
+            return found
         for number, fault in enumerate(self._faults):
             if fault.kind != "clock_jump" and matches(fault.path, path):
-                key = (number, path)
-                if key not in self._armed:
-                    self._armed[key] = Armed(number, fault, self)
-                found.append(self._armed[key])
+                found.append(self._armed_for(number, path))
         return found
+
+    def _armed_for(self, number: int, path: str) -> Armed:
+        key = (number, path)
+        if key not in self._armed:
+            self._armed[key] = Armed(number, self._faults[number], self)
+        return self._armed[key]
+
+    def begins(self, process: Process, life: FaultyLife) -> None:
+        """Note a life that is subject to faults."""
+        self._lives[process] = life
+        process.on_exit(self._ended)
+
+    def life_of(self, process: Process) -> FaultyLife | None:
+        """Return the life of `process`, if it is subject to faults and has not ended."""
+        return self._lives.get(process)
+
+    def _ended(self, process: Process, _reason: object) -> None:
+        del self._lives[process]
 
     def set_jumps(self, tree: Tree) -> None:
         """Plan the jumps of the clock, when the first tree is started."""
@@ -197,27 +251,25 @@ class TreeFaults:
         """Stand there for `block`, inside of what an `outer` block puts there."""
         self._block = block
         self._outer = None if outer is None else outer(tree)
-        self._lives: dict[Process, FaultyLife] = {}
         if block.open:
             block.set_jumps(tree)
+        if block.open and block.growing:
+            block.processes(tree.loop)  # a kill may be added when its process runs already
 
     def around(self, process: Process, body: Body) -> Body:
         """Return what `process` runs: `body`, subject to the faults that concern it."""
         if self._outer is not None:
             body = self._outer.around(process, body)
-        armed = self._block.arm(process.path) if self._block.open else []
-        if not armed:
+        armed = self._block.arm(process.path)
+        if not armed and not (self._block.open and self._block.growing):
             return body
-        life = self._lives[process] = FaultyLife(process, body, armed)
-        process.on_exit(self._ended)
+        life = FaultyLife(process, body, armed)
+        self._block.begins(process, life)
         return life.begin
-
-    def _ended(self, process: Process, _reason: Any) -> None:
-        del self._lives[process]
 
     def lets_cancel(self, process: Process) -> bool:
         """Whether no fault keeps a cancellation by its supervisor from `process`."""
-        life = self._lives.get(process)
+        life = self._block.life_of(process)
         if life is not None and life.ignores_cancellation():
             return False
         return self._outer is None or self._outer.lets_cancel(process)

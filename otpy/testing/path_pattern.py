@@ -1,4 +1,4 @@
-"""Patterns for paths of children.
+"""Patterns for paths of children: of faults, of recordings, and of `crashes=`.
 
 | in a pattern | stands for |
 |---|---|

@@ -1,14 +1,16 @@
-"""The pytest plugin: virtual time, trees, and a look at what is left over.
+"""The pytest plugin: virtual time, trees, seeds, and a look at what is left over.
 
-Nothing happens to a test that does not ask for it, in one of three ways:
+Nothing happens to a test that does not ask for it, in one of four ways:
 
 - it requests one of the fixtures `mock_clock` and `supervisor_tree`;
 - it is marked `@pytest.mark.otpy`;
-- it is an async test, and the ini option `otpy_mode` is `auto`.
+- it is an async test, and the ini option `otpy_mode` is `auto`;
+- it is marked `@pytest.mark.otpy_simulate(seeds=…)`.
 
 Such a test is watched: see `otpy.testing.guard`. It runs on the mock clock if it requests
-`mock_clock`, or for the two other reasons unless the marker says `clock="real"`; the async tests of
-pytest-asyncio and of anyio's plugin can.
+`mock_clock`, or for the next two reasons unless the marker says `clock="real"`; for the last one
+it runs once per seed, on a simulated loop. The async tests of pytest-asyncio and of anyio's plugin
+can.
 
 pytest imports this module in every project that has otpy installed. So it imports nothing of
 `otpy.testing` before a test asks for it: time-machine may not even be there.
@@ -18,7 +20,8 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Callable, Generator, Mapping
+import shlex
+from collections.abc import Generator, Iterable
 from typing import TYPE_CHECKING, Any, cast, final
 
 import pytest
@@ -26,17 +29,22 @@ import pytest
 if TYPE_CHECKING:
     from otpy.testing.clock import MockClock
     from otpy.testing.guard import Guard
+    from otpy.testing.loops_of_tests import Loops
     from otpy.testing.trees import StartTree
 
 _MODES = ("strict", "auto")
-_MARKER = (
-    "otpy(clock='mock', leaks=True): run the test on otpy's mock clock (or clock='real'), and fail"
-    " it for tasks, threads, processes and descriptors that it leaves behind (or leaks=False)."
-)
+_SIMULATE = "otpy_simulate"
+_MARKERS = {
+    "otpy(clock='mock', leaks=True)": "run the test on otpy's mock clock (or clock='real'), and"
+    " fail it for tasks, threads, processes and descriptors that it leaves behind (leaks=False: do"
+    " not).",
+    f"{_SIMULATE}(seeds)": "run the async test once per seed (whole numbers), on a simulated loop"
+    " that draws from the seed which ready task goes on next.",
+}
 _CLOCKS = ("mock", "real")
 _FIXTURES = {"mock_clock", "supervisor_tree"}
 _GUARD = pytest.StashKey["Guard"]()  # of the test that runs now
-_LOOPS = pytest.StashKey["_VirtualLoops"]()
+_MOCK_LOOPS = pytest.StashKey["Loops"]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -49,8 +57,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Add the marker, and refuse a mode that does not exist."""
-    config.addinivalue_line("markers", _MARKER)
+    """Add the markers, and refuse a mode that does not exist."""
+    for marker, meaning in _MARKERS.items():
+        config.addinivalue_line("markers", f"{marker}: {meaning}")
     if (mode := config.getini("otpy_mode")) not in _MODES:
         raise pytest.UsageError(f"otpy_mode must be one of {', '.join(_MODES)}, got {mode!r}")
 
@@ -65,6 +74,7 @@ class _Use:
     Attributes:
         asked: Whether it is watched at all.
         clock: Whether it runs on the mock clock.
+        seeds: Whether it runs on simulated loops instead.
         leaks: Whether what it leaves behind fails it.
     """
 
@@ -75,12 +85,16 @@ class _Use:
         if marker is not None:
             options |= marker.kwargs
             if marker.args or len(options) > 2 or options["clock"] not in _CLOCKS:  # noqa: PLR2004
-                raise pytest.UsageError(
-                    f"{node.nodeid}: otpy() takes clock='mock' or 'real', and leaks=True or False;"
-                    f" got {marker.args} and {marker.kwargs}"
+                text = "otpy() takes clock='mock' or 'real', and leaks=True or False; got"
+                pytest.fail(
+                    f"{node.nodeid}: {text} {marker.args} and {marker.kwargs}", pytrace=False
                 )
         requested = _FIXTURES & {*node.fixturenames}
-        self.asked = marker is not None or auto or bool(requested)
+        self.seeds = node.get_closest_marker(_SIMULATE) is not None
+        if self.seeds and options["clock"] == "real":
+            text = f"{_SIMULATE} has no use for clock='real'"
+            pytest.fail(f"{node.nodeid}: {text}", pytrace=False)
+        self.asked = marker is not None or auto or bool(requested) or self.seeds
         self.clock = options["clock"] == "mock" and (
             marker is not None or auto or "mock_clock" in requested
         )
@@ -97,6 +111,12 @@ def _is_async(test: Any) -> bool:
     return inspect.iscoroutinefunction(getattr(*part) if part else test)
 
 
+def _clock_of(test: pytest.Function) -> MockClock | None:
+    from otpy.testing.loops_of_tests import clock_of  # noqa: PLC0415 - see the module's docstring
+
+    return clock_of(test)
+
+
 def _in_a_loop() -> bool:
     try:
         asyncio.get_running_loop()
@@ -108,54 +128,49 @@ def _in_a_loop() -> bool:
 # --- the loop of a test ---------------------------------------------------------------------------
 
 
-@final
-class _VirtualLoops:
-    """The clock of a session, and how the plugins that run async tests are told to use it.
-
-    A plugin of its own too, but only while the tests of a function that runs on the clock are
-    made: pytest-asyncio changes what it does for every test as soon as somebody answers its hook.
-    """
-
-    def __init__(self) -> None:
+def _mock_loops(config: pytest.Config) -> Loops:
+    """Return the loops of all tests on the mock clock: one object, so that they can share one."""
+    if _MOCK_LOOPS not in config.stash:
         from otpy.testing.clock import MockClock  # noqa: PLC0415 - see the module's docstring
+        from otpy.testing.loops_of_tests import Loops  # noqa: PLC0415
 
-        self.clock = MockClock()
-        self._factory = self.clock.loop_factory
-        self._backend = ("asyncio", {"loop_factory": self._factory})
-
-    @pytest.hookimpl(optionalhook=True, tryfirst=True)
-    def pytest_asyncio_loop_factories(
-        self,
-    ) -> Mapping[str, Callable[[], asyncio.AbstractEventLoop]]:
-        """Answer pytest-asyncio."""
-        return {"mock_clock": self._factory}
-
-    def tell_anyio(self, definition: pytest.Function) -> None:
-        """Let anyio's plugin run the tests of a function on this clock only."""
-        own = definition.own_markers
-        own[:] = [mark for mark in own if mark.args[:1] != ("anyio_backend",)]
-        values = [pytest.param(self._backend, id="asyncio")]
-        definition.add_marker(pytest.mark.parametrize("anyio_backend", values, scope="module"))
-
-    def run(self, test: pytest.Function) -> bool:
-        """Return whether one of the plugins was told to run this very test on the clock."""
-        values = test.callspec.params.values() if hasattr(test, "callspec") else ()
-        return any(value is self._factory or value is self._backend for value in values)
+        config.stash[_MOCK_LOOPS] = Loops({"asyncio": MockClock()})
+    return config.stash[_MOCK_LOOPS]
 
 
-def _virtual_loops(config: pytest.Config) -> _VirtualLoops:
-    if _LOOPS not in config.stash:
-        config.stash[_LOOPS] = _VirtualLoops()
-    return config.stash[_LOOPS]
+def _seeded_loops(function: pytest.Function) -> Loops:
+    from otpy.testing.loops_of_tests import Loops  # noqa: PLC0415 - see the module's docstring
+    from otpy.testing.simulated_loop import SeededClock  # noqa: PLC0415
+
+    return Loops({f"seed={seed}": SeededClock(seed) for seed in _seeds(function)})
+
+
+def _seeds(function: pytest.Function) -> list[int]:
+    marker = function.get_closest_marker(_SIMULATE)
+    assert marker is not None  # noqa: S101 - the caller has seen it
+    seeds: object = marker.kwargs.get("seeds")
+    listed: list[object] = [*seeds] if isinstance(seeds, Iterable) else []
+    numbers = [seed for seed in listed if isinstance(seed, int)]
+    if marker.args or {*marker.kwargs} != {"seeds"} or not numbers or numbers != listed:
+        text = f"{_SIMULATE} takes seeds=, at least one whole number; got"
+        pytest.fail(f"{function.nodeid}: {text} {marker.args} and {marker.kwargs}", pytrace=False)
+    # A property test would bring chance of its own, and the seed alone would not repeat it.
+    if not inspect.iscoroutinefunction(function.obj):
+        pytest.fail(f"{function.nodeid}: {_SIMULATE} is for async tests", pytrace=False)
+    return numbers
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> Generator[None]:
-    """Put the tests of a function on the mock clock, if they want to be there."""
+    """Put the tests of a function on the mock clock, or one on each seed, if they want it."""
     function = metafunc.definition
-    if not (_is_async(function.obj) and _Use(function).clock):
+    use = _Use(function)
+    if use.seeds:
+        loops = _seeded_loops(function)
+    elif use.clock and _is_async(function.obj):
+        loops = _mock_loops(metafunc.config)
+    else:
         return (yield)
-    loops = _virtual_loops(metafunc.config)
     if "anyio_backend" in metafunc.fixturenames:
         loops.tell_anyio(function)
     metafunc.config.pluginmanager.register(loops)
@@ -199,6 +214,11 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None]:
     guard = item.config.stash.get(_GUARD, None)
     if guard is None or not isinstance(item, pytest.Function):
         return (yield)
+    if _Use(item).seeds and _clock_of(item) is None:
+        pytest.fail(
+            f"{_SIMULATE}: nobody runs the test on a simulated loop. Mark it `asyncio` or `anyio`.",
+            pytrace=False,
+        )
     guard.begin()
     with pytest.MonkeyPatch.context() as patch, guard.whole_test():
         if _is_async(item.obj):
@@ -221,6 +241,17 @@ def pytest_runtest_teardown(item: pytest.Item) -> Generator[None]:
             del item.config.stash[_GUARD]
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item,
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Add the line that runs a failing seed again."""
+    report = yield
+    if report.failed and item.get_closest_marker(_SIMULATE) is not None:
+        report.sections.append(("otpy: run it again", f"pytest {shlex.quote(item.nodeid)}"))
+    return report
+
+
 # --- fixtures -------------------------------------------------------------------------------------
 
 
@@ -228,18 +259,19 @@ def pytest_runtest_teardown(item: pytest.Item) -> Generator[None]:
 def mock_clock(request: pytest.FixtureRequest) -> MockClock:
     """The clock of the test: virtual time for what it awaits, see `otpy.testing.MockClock`.
 
-    An async test that requests it runs on it. Any other test gets a clock that drives no loop yet:
-    `mock_clock.run(…)`.
+    An async test that requests it runs on it; if it is simulated, this is the clock of its seed.
+    Any other test gets a clock that drives no loop yet: `mock_clock.run(…)`.
     """
-    loops = _virtual_loops(request.config)
     test: pytest.Function = request.node
-    if (_is_async(test.obj) or _in_a_loop()) and not loops.run(test):
+    if (clock := _clock_of(test)) is not None:
+        return clock
+    if _is_async(test.obj) or _in_a_loop():
         pytest.fail(
             "mock_clock: the test does not run on the mock clock. Mark it `asyncio` or `anyio`, not"
             " `otpy(clock='real')`, and request the fixture in its signature.",
             pytrace=False,
         )
-    return loops.clock
+    return next(iter(_mock_loops(request.config).factories.values())).clock
 
 
 @pytest.fixture

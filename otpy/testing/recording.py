@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import Iterable, Iterator
-from fnmatch import fnmatchcase
-from typing import final
+from typing import TypeVar, final
 from weakref import WeakKeyDictionary, WeakSet
 
 from otpy.reports import (
@@ -18,6 +17,9 @@ from otpy.reports import (
     SupervisorGaveUp,
 )
 from otpy.testing.difference import Found, Wanted, cut, difference, one_line, ways
+from otpy.testing.path_pattern import matches
+
+_R = TypeVar("_R", bound=Report)
 
 # Weak on both sides: a report holds the error that a child raised, and through it the loop.
 _RECORDINGS: WeakKeyDictionary[asyncio.AbstractEventLoop, WeakSet[Recording]] = WeakKeyDictionary()
@@ -58,12 +60,33 @@ class Recording:
         """Return the reports whose path matches `pattern`, oldest first.
 
         Args:
-            pattern: A path, with `*` for any text, slashes included, and `?` for one character:
-                `"app/db"`, `"app/workers/*"`.
+            pattern: A path, or a pattern as that of a fault: `*` is any text within one segment,
+                `**` as a segment of its own any number of segments. `"app/db"`, `"app/workers/*"`.
         """
-        return tuple(report for report in self._reports if fnmatchcase(report.path, pattern))
+        return tuple(report for report in self._reports if matches(pattern, report.path))
 
-    def render(self, pattern: str = "*") -> str:
+    def of(self, kind: type[_R], pattern: str = "**") -> tuple[_R, ...]:
+        """Return the reports of one kind, about `pattern` as in `about`, oldest first.
+
+        Args:
+            kind: A class of `otpy.reports`, such as `ChildStopped`.
+            pattern: A path, or a pattern.
+        """
+        return tuple(report for report in self.about(pattern) if isinstance(report, kind))
+
+    def one(self, kind: type[_R], pattern: str = "**") -> _R:
+        """Return the only report of its kind; arguments as of `of`.
+
+        Raises:
+            AssertionError: There is none, or more than one; the message shows what there is.
+        """
+        found = self.of(kind, pattern)
+        if len(found) != 1:
+            head = f"{len(found)} reports about {pattern!r} are {kind.__name__}, not one:"
+            raise AssertionError("\n".join([head, self.render(pattern)]))
+        return found[0]
+
+    def render(self, pattern: str = "**") -> str:
         """Return the reports about `pattern` as text, one line each: when, who, what and why."""
         return "\n".join(_line(report).shown for report in self.about(pattern))
 
@@ -97,6 +120,7 @@ def assert_reports(reports: Iterable[Report], expected: str) -> None:
     Raises:
         AssertionError: They are not; the message shows both, line by line.
     """
+    __tracebackhide__ = True
     lines = inspect.cleandoc(expected).splitlines()
     wanted = [Wanted(one_line(line), line.rstrip()) for line in lines if line.strip()]
     diff = difference(wanted, [_line(report) for report in reports])

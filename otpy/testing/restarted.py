@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import glob
 from collections.abc import Iterator
 from operator import itemgetter
 from typing import TYPE_CHECKING
@@ -41,6 +40,7 @@ def assert_restarted(
         AssertionError: It was restarted more or less often, or nothing is known of it.
         RuntimeError: No loop runs and no `root` was given.
     """
+    __tracebackhide__ = True
     if isinstance(root, Recording):
         count, shown = _recorded(path, root)
     elif root is not None:
@@ -55,7 +55,11 @@ def assert_restarted(
 
 def _anywhere(path: str) -> tuple[int | None, str]:
     """Look in the trees that run on this loop, then in its recordings."""
-    loop = asyncio.get_running_loop()
+    __tracebackhide__ = True
+    try:
+        loop = asyncio.get_running_loop()
+    except RuntimeError:
+        raise RuntimeError("no running event loop: say root=…") from None
     trees = list(_running(loop))
     answers = [(tree, *_standing(path, tree)) for tree in trees]
     known = [answer for answer in answers if answer[1] is not None]
@@ -99,7 +103,7 @@ def _recorded(path: str, recording: Recording) -> tuple[int | None, str]:
     last = _last(path, recording)
     if last is None:
         return None, recording.render() or "the recording is empty"
-    return last.restarts, recording.render(glob.escape(path))
+    return last.restarts, recording.render(path)
 
 
 def _last(path: str, recording: Recording) -> Report | None:

@@ -54,6 +54,8 @@ _STEP, _WAKE_UP = "TaskStepMethWrapper", "task_wakeup"
 _MULTIPLIER, _INCREMENT, _MASK = 6364136223846793005, 1442695040888963407, (1 << 64) - 1
 _LATE = 1 << 63  # every other step, on average
 _REACHES = (15, 1023, 7, 255, 0, 63)  # bit masks; a seed takes its tasks' from the first few
+LONGEST_DELAY = max(_REACHES)
+"""Callbacks by which a step can be late."""
 
 Entry: TypeAlias = float | str | Report
 """A moment that the clock moved to, the label of a task that took a step, or a report."""

@@ -67,6 +67,7 @@ async def settled(sup: AnySupervisor, *, timeout: float = 60.0) -> None:
     Cancellation:
         Disturbs nothing.
     """
+    __tracebackhide__ = True
     try:
         async with asyncio.timeout(timeout):
             while not await _at_rest(sup):

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 from collections.abc import Callable, Coroutine, Iterable
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeAlias, cast, final
+from typing import TYPE_CHECKING, Any, TypeAlias, final
 
 from attrs import field, frozen
 
-from otpy._core.checks import is_number, refuse
+from otpy._core.checks import check_optional, is_number, refuse
 from otpy._core.spec import DynamicSpec, SupervisorSpec
 from otpy.errors import OtpyError, SupervisorFailed
+from otpy.testing.clock import in_a_loop
 from otpy.testing.fault_plan import FaultPlan
 from otpy.testing.schedule import NoProgress
 from otpy.testing.shrinking import shrunk
@@ -132,6 +134,14 @@ def simulate(
         InvalidSpec: An argument can never work.
         RuntimeError: A loop runs already in this thread.
     """
+    __tracebackhide__ = True
+    if in_a_loop():
+        raise RuntimeError("simulate() needs a thread without a running loop")
+    if not isinstance(seed, int):
+        refuse("simulate", "seed", seed, "a whole number")
+    check_optional("simulate", "faults", faults, FaultPlan)
+    if check is not None and not callable(check):
+        refuse("simulate", "check", check, "a function of the Simulation, or None")
     plan = FaultPlan() if faults is None else faults
     run = _prepared(tree, until, check)
     simulation, error = run(seed, plan)
@@ -178,6 +188,9 @@ def explore(
         InvalidSpec: An argument can never work.
         RuntimeError: A loop runs already in this thread.
     """
+    if faults is not None and not callable(faults):
+        wanted = "a function of a random.Random that returns a FaultPlan, or None"
+        refuse("explore", "faults", faults, wanted)
     for seed in seeds:
         plan = None if faults is None else faults(random.Random(seed))
         try:
@@ -206,8 +219,14 @@ def _prepared(tree: object, until: Until | None, check: Check | None) -> _Run:
         refuse("simulate", "tree", tree, "a supervisor's spec or a coroutine function")
     if until is not None:
         refuse("simulate", "until", until, "None: a program says itself when it is over")
-    program = cast("Callable[[], Coroutine[Any, Any, object]]", tree)
-    return partial(_run, lambda _: program(), check)
+    return partial(_run, lambda _: _started(tree), check)
+
+
+def _started(program: Callable[[], object]) -> Coroutine[Any, Any, object]:
+    made = program()
+    if not asyncio.iscoroutine(made):
+        refuse("simulate", "tree()", made, "a coroutine; a spec is given as it is, and not called")
+    return made
 
 
 def _run(

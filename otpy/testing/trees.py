@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import traceback
 from collections.abc import Callable, Iterable
-from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Protocol, final, overload
 
 import otpy
 from otpy.reports import ChildExited, ChildStartFailed, ChildStopped, HookFailed, Report
+from otpy.testing.path_pattern import matches
 
 if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
@@ -56,8 +56,8 @@ class StartTree(Protocol):
         Args:
             spec: The tree.
             hooks: Who gets the reports, as in `otpy.start`.
-            crashes: Paths of children that will raise, such as `"app/db"`; `*` stands for any
-                text. A path of which nothing crashes fails the test too.
+            crashes: Paths of children that will raise, such as `"app/db"`, or patterns as those
+                of faults: `"app/*"`. One of which nothing crashes fails the test too.
 
         Raises:
             InvalidSpec: If `spec` is no supervisor's.
@@ -175,13 +175,13 @@ class _Tree:
         found = [
             f"{what}, which the test did not expect (crashes={path!r} would):\n{_shown(error)}"
             for path, what, error in self._crashes
-            if not any(fnmatchcase(path, pattern) for pattern in self._expected)
+            if not any(matches(pattern, path) for pattern in self._expected)
         ]
         if missing:
             found += [
                 f"{pattern} did not crash, as the test expected"
                 for pattern in self._expected
-                if not any(fnmatchcase(path, pattern) for path, _, _ in self._crashes)
+                if not any(matches(pattern, path) for path, _, _ in self._crashes)
             ]
         return found
 

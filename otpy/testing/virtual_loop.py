@@ -45,6 +45,7 @@ from anyio._backends._asyncio import (
 )
 from anyio.lowlevel import _run_vars  # pyright: ignore[reportPrivateUsage] - RunVar needs a task
 
+from otpy._runtime.stack import stack_of
 from otpy.errors import OtpyError
 from otpy.testing.replies import Replies
 
@@ -54,6 +55,7 @@ DEADLOCK_AFTER = 0.05
 """Real seconds without any way on after which the loop gives up."""
 DOUBT = 10.0
 """The same, while a descriptor is open or an unknown thread is alive."""
+_SHOWN = 10  # tasks that a deadlock names
 _LONGEST_BLOCK = 86_400.0  # epoll cannot count the milliseconds of a month
 
 _T = TypeVar("_T")
@@ -65,16 +67,20 @@ _Events = list[tuple[selectors.SelectorKey, int]]
 class Deadlock(OtpyError, RuntimeError):
     """Every task waits, and no timer, descriptor, thread or process can wake any of them.
 
+    Its notes (`__notes__`) say where the first ten tasks wait.
+
     Attributes:
         blocked: Number of tasks that wait.
     """
 
     def __init__(self, loop: VirtualLoop, suspects: Collection[str] = ()) -> None:
         """Name the tasks of `loop`; `suspects` could have woken one of them, but did not."""
-        names = sorted(task.get_name() for task in asyncio.all_tasks(loop))
-        self.blocked = len(names)
-        shown = ", ".join(names[:10]) + (", …" if self.blocked > 10 else "")  # noqa: PLR2004
-        text = f"{self.blocked} tasks blocked for ever at {loop.time()} s: {shown}"
+        tasks = sorted(asyncio.all_tasks(loop), key=asyncio.Task[Any].get_name)
+        self.blocked = len(tasks)
+        shown = ", ".join(task.get_name() for task in tasks[:_SHOWN])
+        shown += ", …" if self.blocked > _SHOWN else ""
+        who = "1 task" if self.blocked == 1 else f"{self.blocked} tasks"
+        text = f"{who} blocked for ever at {loop.time()} s: {shown}"
         if loop.paused and loop.next_timer() < math.inf:
             text += (
                 f"; the clock is paused, and the next timer is due at {loop.next_timer()} s:"
@@ -86,6 +92,8 @@ class Deadlock(OtpyError, RuntimeError):
                 " If something still had to: wait for it inside `with clock.hold():`"
             )
         super().__init__(text)
+        for task in tasks[:_SHOWN]:
+            self.add_note("\n  ".join([f"task {task.get_name()}, which is at", *stack_of(task)]))
 
 
 class _Timer(asyncio.TimerHandle):

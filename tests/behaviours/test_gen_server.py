@@ -35,7 +35,7 @@ from otpy.errors import (
     TreeStartFailed,
 )
 from otpy.reports import MessageUnhandled, Report
-from otpy.testing import MockClock
+from otpy.testing import MockClock, Recording
 from tests.behaviours.servers import (
     Add,
     Counter,
@@ -46,7 +46,7 @@ from tests.behaviours.servers import (
     note,
     running,
 )
-from tests.runtime.children import Boom, Recorder, forever, turns
+from tests.runtime.children import Boom, forever, turns
 
 
 def counters(*children: ChildSpec) -> SupervisorSpec:
@@ -154,7 +154,7 @@ class TestStart:
             spec = ChildSpec("s", Script, ([], None, tries))
             ref = Script.at("app/s", app)
             starting = asyncio.ensure_future(app.start_child(spec))
-            await turns(2)
+            await clock.advance(0)
             call = asyncio.ensure_future(ref.call(echo(1)))
             with pytest.raises(CallFailed) as failed:
                 await call
@@ -162,7 +162,7 @@ class TestStart:
             with pytest.raises(StartFailed):
                 await starting
             starting = asyncio.ensure_future(app.start_child(spec))
-            await turns(2)
+            await clock.advance(0)
             assert await ref.call(echo(2)) == 2
             assert await starting is app.child("s")
 
@@ -199,7 +199,7 @@ class TestStart:
 
 
 class TestContinue:
-    async def test_it_runs_after_the_start_and_before_any_message(self) -> None:
+    async def test_it_runs_after_the_start_and_before_any_message(self, clock: MockClock) -> None:
         """GEN-07: also before one that was sent during `init`."""
 
         def init(server: Script) -> Any:
@@ -213,10 +213,10 @@ class TestContinue:
             order.append(report.event)
 
         async with otpy.start(counters(spec), hooks=[hook]):
-            await turns(3)
+            await clock.advance(0)
             assert order == ["child.started", ("continue", "first"), "early"]
 
-    async def test_continues_may_chain(self) -> None:
+    async def test_continues_may_chain(self, clock: MockClock) -> None:
         """GEN-07: each is done before the next message."""
 
         def second(server: Script, state: Any) -> Any:
@@ -227,7 +227,7 @@ class TestContinue:
             return NoReply("two", continue_=second)
 
         async with running(Init("one", continue_=first)) as (_, _process, ref, log):
-            await turns(5)
+            await clock.advance(0)
             assert [entry[1] for entry in log[:3]] == [first, second, "end"]
             assert log[3:] == ["message"]
             assert await ref.get_state() == "three"
@@ -262,14 +262,14 @@ class TestMessages:
         """GEN-08: one at a time, also while a callback waits."""
         async with running() as (_, _process, ref, log):
             calls = [asyncio.ensure_future(ref.call(blocked(1, "one")))]
-            await turns(1)
+            await clock.advance(0)
             ref.cast(note("two"))
             ref.send("three")
             calls.append(asyncio.ensure_future(ref.call(blocked(1, "four"))))
-            await turns(1)
+            await clock.advance(0)
             ref.send("five")
             assert await asyncio.gather(*calls) == ["one", "four"]
-            await turns(1)
+            await clock.advance(0)
             assert log == ["one", "two", "three", "four", "five"]
 
     async def test_messages_to_oneself_do_not_keep_the_loop(self, clock: MockClock) -> None:
@@ -286,7 +286,7 @@ class TestMessages:
             assert await process.wait() == Shutdown()
 
     async def test_unhandled_messages_are_reported_and_dropped(
-        self, reports: Recorder, logs: list[MutableMapping[str, Any]]
+        self, reports: Recording, logs: list[MutableMapping[str, Any]]
     ) -> None:
         """GEN-24: as one warning; the server goes on."""
         async with otpy.start(counters(), hooks=[reports, otpy.log_reports(None)]) as app:
@@ -361,7 +361,7 @@ class TestReply:
             assert await ref.call(defer) == "done"
             assert clock.now == 2
             call = asyncio.ensure_future(ref.call(hand_over))
-            await turns(3)
+            await clock.advance(0)
 
             async def other() -> None:
                 callers[0].reply("from another")
@@ -393,7 +393,7 @@ class TestReply:
             assert await ref.call(reply_and_crash) == "ok"
             assert isinstance(await process.wait(), Crashed)
 
-    async def test_a_caller_knows_who_asks(self) -> None:
+    async def test_a_caller_knows_who_asks(self, clock: MockClock) -> None:
         """The process of the child whose code called."""
         seen: list[Caller[int]] = []
 
@@ -408,6 +408,6 @@ class TestReply:
                 await forever()
 
             process = await app.start_child(ChildSpec("child", child))
-            await turns(3)
+            await clock.advance(0)
             assert seen[0].process is process
             assert repr(seen[0]) == "<Caller 'app/child' answered>"

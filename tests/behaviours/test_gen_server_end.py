@@ -39,7 +39,7 @@ from tests.behaviours.servers import (
     running,
     stop,
 )
-from tests.runtime.children import Boom, turns
+from tests.runtime.children import Boom
 
 REASONS = [Normal(), Shutdown(), Shutdown("x"), Killed(), Crashed(Boom("as reason"))]
 
@@ -248,7 +248,7 @@ class TestCallersOfTheDying:
 
         async with running() as (_, _process, ref, _log):
             calls = [asyncio.ensure_future(ref.call(defer))]
-            await turns(2)
+            await clock.advance(0)
             ref.cast(busy(1))
             crash = fail(Boom("all of you"))
             calls += [asyncio.ensure_future(ref.call(do)) for do in (crash, echo(1), echo(2))]
@@ -280,13 +280,13 @@ class TestCallersOfTheDying:
 
         async with running() as (_, process, ref, _log):
             call = asyncio.ensure_future(ref.call(stubborn, None))
-            await turns(3)  # the call, the callback, the task that it needs
+            await clock.advance(0)
             process.kill()
             with pytest.raises(CallFailed) as caught:
                 await call
             assert isinstance(caught.value.reason, Abandoned)
             freed.set()
-            await turns(5)
+            await clock.advance(0)
             assert [task for task in asyncio.all_tasks() if task.get_name() == process.path] == []
 
     @pytest.mark.parametrize("terminates", [True, False])
@@ -308,7 +308,7 @@ class TestCallersOfTheDying:
             else:
                 ref.cast(busy(1))
                 process.exit(Shutdown("asked"))
-            await turns(2)
+            await clock.advance(0)
             for question in (ref.call(echo(1)), ref.get_state()):
                 with pytest.raises(CallFailed) as caught:
                     await question
@@ -319,14 +319,16 @@ class TestCallersOfTheDying:
             assert isinstance(caught.value.reason, Shutdown)
             assert clock.now == 1
 
-    async def test_the_first_stop_is_the_one_that_callers_are_told_of(self) -> None:
+    async def test_the_first_stop_is_the_one_that_callers_are_told_of(
+        self, clock: MockClock
+    ) -> None:
         """GEN-15, GEN-23: it is the one that the server ends with."""
         async with running() as (_, process, ref, _log):
             ref.cast(busy(1))
-            await turns(1)
+            await clock.advance(0)
             process.exit(Shutdown("first"))
             stopping = asyncio.ensure_future(ref.stop(Shutdown("second")))
-            await turns(1)
+            await clock.advance(0)
             with pytest.raises(CallFailed, match="first"):
                 await ref.call(echo(1))
             with pytest.raises(CallFailed, match="first"):
@@ -348,7 +350,7 @@ class TestCallersOfTheDying:
         async with otpy.start(SupervisorSpec("app"), hooks=()) as app:
             starting: asyncio.Future[Any]
             starting = asyncio.gather(app.start_child(spec), return_exceptions=True)
-            await turns(3)  # the request, `init`, the task that it needs
+            await clock.advance(0)
             ref = Script.at("app/s", app)
             if how == "kill":
                 ref.whereis().kill()

@@ -25,7 +25,7 @@ from otpy import (
 )
 from otpy.errors import CallFailed, CallTimeout
 from otpy.reports import ChildExited, ChildStopped
-from otpy.testing import MockClock
+from otpy.testing import MockClock, Recording
 from tests.behaviours.servers import (
     Counter,
     Script,
@@ -33,18 +33,18 @@ from tests.behaviours.servers import (
     note,
     running,
 )
-from tests.runtime.children import Boom, Recorder, forever, turns
+from tests.runtime.children import Boom, forever
 
 
 class TestStopping:
     async def test_the_supervisor_asks_and_terminate_cleans_up(
-        self, clock: MockClock, reports: Recorder
+        self, clock: MockClock, reports: Recording
     ) -> None:
         """GEN-19, GEN-20: after what came before; the supervisor sees its reason."""
         async with running(hooks=[reports]) as (app, _process, ref, log):
             ref.cast(busy(2))
             ref.cast(note("served"))
-            await turns(1)
+            await clock.advance(0)
             await app.terminate_child("s")
             assert clock.now == 2
             assert log == ["served", ("terminate", Shutdown(), "state")]
@@ -55,7 +55,7 @@ class TestStopping:
         """GEN-19, SUP-702: without `terminate`."""
         async with running(shutdown=3) as (app, process, ref, log):
             ref.cast(busy(60))
-            await turns(1)
+            await clock.advance(0)
             await app.terminate_child("s")
             assert clock.now == 3
             assert process.exit_reason == Killed()
@@ -78,11 +78,11 @@ class TestStopping:
             assert process.exit_reason == Killed()
 
     @pytest.mark.parametrize("how", ["kill", "brutal", "stranger"])
-    async def test_terminate_is_not_called_on_a_kill(self, how: str) -> None:
+    async def test_terminate_is_not_called_on_a_kill(self, clock: MockClock, how: str) -> None:
         """GEN-19: nor when a stranger cancels the task (AIO-08)."""
         limit = BRUTAL_KILL if how == "brutal" else 5.0
         async with running(shutdown=limit) as (app, process, _ref, log):
-            await turns(2)
+            await clock.advance(0)
             if how == "kill":
                 process.kill()
             elif how == "brutal":
@@ -97,13 +97,13 @@ class TestStopping:
         """GEN-19: in the middle of what it does."""
         async with running() as (_, process, ref, log):
             ref.cast(busy(60))
-            await turns(1)
+            await clock.advance(0)
             process.exit()
             process.kill()
             assert await process.wait() == Killed()
             assert (clock.now, log) == (0, [])
 
-    async def test_exit_by_others_is_a_stop_with_that_reason(self, reports: Recorder) -> None:
+    async def test_exit_by_others_is_a_stop_with_that_reason(self, reports: Recording) -> None:
         """GEN-19 differs: every server cleans up, trapping or not (AIO-05)."""
         async with running(hooks=[reports]) as (_, process, _ref, log):
             process.exit(Shutdown("please"))
@@ -123,7 +123,7 @@ class TestStopping:
             starting = asyncio.ensure_future(
                 app.start_child(ChildSpec("s", Script, (log, None, slow)))
             )
-            await turns(2)
+            await clock.advance(0)
             await app.stop()
             assert clock.now == 2
             with pytest.raises(otpy.OtpyError):
@@ -163,14 +163,14 @@ class TestStopping:
         """GEN-23: it has ended, whichever the caller was told of first."""
         async with running() as (_, process, ref, _log):
             ref.cast(busy(60))
-            await turns(1)
+            await clock.advance(0)
             life = process.task
             assert life is not None
             asyncio.get_running_loop().call_later(3, lambda: process.end(Normal()))
             await ref.stop(timeout=3)
             assert clock.now == 3
             life.cancel()
-            await turns(2)
+            await clock.advance(0)
 
     async def test_a_permanent_server_that_is_stopped_comes_back(self) -> None:
         """GEN-23: `stop` is no `terminate_child`."""
@@ -181,7 +181,7 @@ class TestStopping:
 
 
 class TestSignals:
-    async def test_downs_come_to_handle_info(self) -> None:
+    async def test_downs_come_to_handle_info(self, clock: MockClock) -> None:
         """SIG-04: in the order of the messages; also of the dead."""
         plain = ChildSpec("a", forever, restart=Restart.TEMPORARY)
         async with running() as (app, process, ref, log):
@@ -192,11 +192,11 @@ class TestSignals:
                 return Reply(server.monitor(other), state)
 
             await ref.call(watch)
-            await turns(1)
+            await clock.advance(0)
             other.exit(Shutdown("x"))
             await other.wait()
             await ref.call(watch)
-            await turns(2)
+            await clock.advance(0)
             assert log == [Down(other, Shutdown("x"))] * 2
             assert process.signals is not None
             assert process.signals.watching == {}
@@ -209,7 +209,7 @@ class TestSignals:
         async with running() as (app, _process, ref, log):
             other = await app.start_child(plain)
             assert other is not None
-            await turns(1)
+            await clock.advance(0)
             watched = [
                 await ref.call(lambda s, c, state: Reply(s.monitor(other), state)) for _ in range(2)
             ]
@@ -218,10 +218,10 @@ class TestSignals:
             await other.wait()
             watched[0].demonitor()
             ref.send("after")
-            await turns(1)
+            await clock.advance(0)
             watched[1].demonitor()
             await ref.resume()
-            await turns(2)
+            await clock.advance(0)
             assert log == ["after"]
 
     async def test_a_dead_server_watches_nobody(self) -> None:
@@ -236,7 +236,7 @@ class TestSignals:
             await ref.stop()
             assert other.signals.monitors == {}
 
-    async def test_a_trapping_server_gets_exits_as_messages(self) -> None:
+    async def test_a_trapping_server_gets_exits_as_messages(self, clock: MockClock) -> None:
         """GEN-20: of partners and of strangers; its supervisor still stops it."""
 
         def init(server: Script) -> str:
@@ -247,30 +247,32 @@ class TestSignals:
         async with running(None, init) as (app, process, _ref, log):
             other = await app.start_child(plain)
             assert other is not None
-            await turns(1)
+            await clock.advance(0)
             other.link(process)
             other.exit()
             process.exit(Shutdown("please"))
             await other.wait()
-            await turns(2)
+            await clock.advance(0)
             assert log == [ExitSignal(None, Shutdown("please")), ExitSignal(other, Shutdown())]
             await app.terminate_child("s")
             assert log[-1] == ("terminate", Shutdown(), "state")
 
-    async def test_a_linked_server_that_does_not_trap_ends_with_its_partner(self) -> None:
+    async def test_a_linked_server_that_does_not_trap_ends_with_its_partner(
+        self, clock: MockClock
+    ) -> None:
         """SIG-01: with `terminate`, and with the same reason."""
         plain = ChildSpec("a", forever, restart=Restart.TEMPORARY)
         reason = Crashed(Boom("partner"))
         async with running() as (app, process, _ref, log):
             other = await app.start_child(plain)
             assert other is not None
-            await turns(1)
+            await clock.advance(0)
             other.link(process)
             other.exit(reason)
             assert await process.wait() == reason
             assert log == [("terminate", reason, "state")]
 
-    async def test_the_tools_of_callbacks_are_for_callbacks(self) -> None:
+    async def test_the_tools_of_callbacks_are_for_callbacks(self, clock: MockClock) -> None:
         """Of another child they are refused, as `otpy.trap_exit()` of a server is."""
         refused: list[str] = []
 
@@ -289,5 +291,5 @@ class TestSignals:
         async with running() as (app, _process, ref, _log):
             await app.start_child(ChildSpec("child", child))
             assert "self.trap_exit()" in await ref.call(trap)
-            await turns(2)
+            await clock.advance(0)
         assert len(refused) == 2

@@ -26,7 +26,7 @@ from tests.behaviours.servers import (
     note,
     running,
 )
-from tests.runtime.children import forever, turns
+from tests.runtime.children import forever
 
 
 class TestSuspended:
@@ -38,7 +38,7 @@ class TestSuspended:
             await ref.suspend()
             ref.cast(note("one"))
             call = asyncio.ensure_future(ref.call(echo("two")))
-            await turns(2)
+            await clock.advance(0)
             assert await ref.get_state() == "state"
             ref.cast(note("three"))
             await clock.advance(3)
@@ -46,21 +46,23 @@ class TestSuspended:
             await ref.resume()
             ref.cast(note("four"))
             assert await call == "two"
-            await turns(2)
+            await clock.advance(0)
             assert log == ["before", "one", "three", "four"]
             await ref.resume()
 
-    async def test_what_was_held_comes_before_what_came_after_the_resume(self) -> None:
+    async def test_what_was_held_comes_before_what_came_after_the_resume(
+        self, clock: MockClock
+    ) -> None:
         """Also if the server has not got round to that yet."""
         async with running() as (_, _process, ref, log):
             await ref.suspend()
             for number in (1, 2):
                 ref.cast(note(number))
-            await turns(2)
+            await clock.advance(0)
             resuming = asyncio.ensure_future(ref.resume())
             asyncio.get_running_loop().call_soon(ref.cast, note(3))
             await resuming
-            await turns(2)
+            await clock.advance(0)
             assert log == [1, 2, 3]
 
     async def test_calls_run_out_of_time(self, clock: MockClock) -> None:
@@ -70,16 +72,16 @@ class TestSuspended:
             with pytest.raises(CallTimeout):
                 await ref.call(blocked(0, "late"))
             await ref.resume()
-            await turns(2)
+            await clock.advance(0)
             assert log == ["late"]
 
-    async def test_it_still_stops(self) -> None:
+    async def test_it_still_stops(self, clock: MockClock) -> None:
         """GEN-19: what waits is not served any more."""
         async with running() as (app, _process, ref, log):
             await ref.suspend()
             call = asyncio.ensure_future(ref.call(echo(1)))
             ref.cast(note("never"))
-            await turns(2)
+            await clock.advance(0)
             await app.terminate_child("s")
             with pytest.raises(CallFailed):
                 await call
@@ -114,21 +116,21 @@ class TestSuspended:
         """As any request: the server is suspended when its turn comes, and `resume` undoes it."""
         async with running() as (_, _process, ref, log):
             ref.cast(busy(10))
-            await turns(1)
+            await clock.advance(0)
             with pytest.raises(CallTimeout):
                 await ref.suspend(timeout=1)
             ref.cast(note("held"))
             await clock.advance(60)
             assert log == []
             await ref.resume()
-            await turns(2)
+            await clock.advance(0)
             assert log == ["held"]
 
     async def test_a_hung_server_shows_nothing(self, clock: MockClock) -> None:
         """Its state is seen between two messages only; after the time the question is dropped."""
         async with running() as (_, _process, ref, _log):
             ref.cast(busy(60))
-            await turns(1)
+            await clock.advance(0)
             with pytest.raises(CallTimeout, match="timeout=2 s"):
                 await ref.get_state(2)
             assert clock.now == 2
@@ -146,19 +148,19 @@ class TestSuspended:
 
 
 class TestByProcess:
-    async def test_a_process_is_suspended_resumed_and_looked_into(self) -> None:
+    async def test_a_process_is_suspended_resumed_and_looked_into(self, clock: MockClock) -> None:
         """What a handle can do for debugging, its process can."""
         async with running() as (_, process, ref, log):
             await process.suspend()
             ref.cast(note("held"))
-            await turns(2)
+            await clock.advance(0)
             assert log == []
             assert await process.get_state() == "state"
             await process.resume()
-            await turns(2)
+            await clock.advance(0)
             assert log == ["held"]
             ref.cast(busy(60))
-            await turns(1)
+            await clock.advance(0)
             for question in (process.suspend(1), process.resume(1), process.get_state(1)):
                 with pytest.raises(CallTimeout):
                     await question

@@ -67,7 +67,7 @@ class TestIdle:
             await clock.advance(5)
             assert log == []
             await ref.call(lambda s, c, state: Reply(None, state, timeout=0))
-            await turns(3)
+            await clock.advance(0)
             assert log == [TIMEOUT]
             assert repr(TIMEOUT) == "TIMEOUT"
             assert repr(NO_ANSWER) == "NO_ANSWER"
@@ -110,7 +110,7 @@ class TestFinding:
                 await by_process.call(Get())
             assert caught.value.reason == Killed()
 
-    async def test_inside_of_a_tree_a_path_needs_no_root(self) -> None:
+    async def test_inside_of_a_tree_a_path_needs_no_root(self, clock: MockClock) -> None:
         """It is that of the running child; outside there is none."""
         got: list[int] = []
 
@@ -120,9 +120,9 @@ class TestFinding:
 
         specs = [ChildSpec("counter", Counter, (7,)), ChildSpec("child", child)]
         async with otpy.start(counters(*specs), hooks=()):
-            await turns(3)
+            await clock.advance(0)
         assert got == [7]
-        with pytest.raises(NotSupervised):
+        with pytest.raises(NotSupervised, match=r"Counter\.at\('app/counter'\).* give root="):
             Counter.at("app/counter")
         with pytest.raises(NotFound):
             ServerRef[Any, Any]("app/counter").whereis()
@@ -175,7 +175,7 @@ class TestTimeouts:
         async with running() as (_, process, ref, log):
             ref.cast(busy(2))
             call = asyncio.ensure_future(ref.call(blocked(1, "served")))
-            await turns(2)
+            await clock.advance(0)
             call.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await call

@@ -3,8 +3,9 @@ from __future__ import annotations
 import otpy
 from otpy import ChildSpec, Killed, Normal, Process, Restart, SupervisorSpec
 from otpy.reports import HookFailed
+from otpy.testing import Recording
 from tests.behaviours.actor import actor
-from tests.runtime.children import Recorder, forever
+from tests.runtime.children import forever
 
 
 async def test_an_exit_is_told_before_the_replacement_begins() -> None:
@@ -44,7 +45,7 @@ async def test_a_callback_can_be_taken_back() -> None:
         forget_c()
 
 
-async def test_a_callback_that_raises_disturbs_nobody(reports: Recorder) -> None:
+async def test_a_callback_that_raises_disturbs_nobody(reports: Recording) -> None:
     """It is reported, the other callbacks are called, and the supervisor goes on."""
     heard: list[otpy.ExitReason] = []
     async with otpy.start(SupervisorSpec("app", []), hooks=[reports]) as root:

@@ -25,7 +25,7 @@ from otpy import (
 from otpy.behaviours.partition import RoutingKey, _bytes_of
 from otpy.errors import InvalidSpec, NotRunning, PartitionError, StartFailed
 from otpy.testing import MockClock
-from tests.runtime.children import Boom, forever, turns
+from tests.runtime.children import Boom, forever
 
 
 @pytest.fixture
@@ -203,13 +203,13 @@ async def test_no_key_leads_to_a_partition_that_stops(clock: MockClock) -> None:
         shards = PartitionSupervisor(root)
         shrinking = asyncio.create_task(shards.resize(1))
         growing = asyncio.create_task(PartitionSupervisor(root).resize(2))
-        await turns(3)
+        await clock.advance(0)
         assert shards.route(1).id == "0"
         assert (await shrinking, await growing) == (2, 1)
         assert shards.route(1).incarnation == 2
 
 
-async def test_resizes_that_meet_never_lose_a_partition() -> None:
+async def test_resizes_that_meet_never_lose_a_partition(clock: MockClock) -> None:
     """The second begins when the first is over, however many stops that takes (PAR-06)."""
 
     async def slow() -> None:
@@ -221,20 +221,20 @@ async def test_resizes_that_meet_never_lose_a_partition() -> None:
     spec = PartitionSupervisor.spec("shards", ChildSpec("x", slow), partitions=3)
     async with otpy.start(spec, hooks=()) as root:
         shards = PartitionSupervisor(root)
-        await turns(1)
+        await clock.advance(0)
         assert list(await asyncio.gather(shards.resize(0), shards.resize(3))) == [3, 0]
         assert [shards.route(key).incarnation for key in range(3)] == [2, 2, 2]
         assert (await root.count_children()).active == 3
 
 
 async def test_a_resize_that_was_cut_off_is_finished_by_the_next(
-    root: Supervisor, shards: PartitionSupervisor
+    clock: MockClock, root: Supervisor, shards: PartitionSupervisor
 ) -> None:
     """Cancelled while it shrinks, it leaves a partition that nobody uses (PAR-06)."""
     shrinking = asyncio.create_task(shards.resize(0))
     await asyncio.sleep(0)
     shrinking.cancel()
-    await turns(5)
+    await clock.advance(0)
     assert shrinking.cancelled()
     assert shards.partitions == 0
     assert (await root.count_children()).active == 2
@@ -243,7 +243,7 @@ async def test_a_resize_that_was_cut_off_is_finished_by_the_next(
     shrinking = asyncio.create_task(shards.resize(0))
     await asyncio.sleep(0)
     shrinking.cancel()
-    await turns(5)
+    await clock.advance(0)
     assert await shards.resize(0) == 0
     assert (await root.count_children()).active == 0
 

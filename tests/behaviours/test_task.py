@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator
+from typing import Any
 
 import pytest
 
@@ -13,6 +14,7 @@ from otpy import (
     Crashed,
     Exit,
     Exited,
+    InvalidSpec,
     Killed,
     Normal,
     Ok,
@@ -28,7 +30,7 @@ from otpy import (
 from otpy.errors import MaxChildren, NotFound, NotOwner, NotRunning, TaskTimeout
 from otpy.testing import MockClock
 from tests.behaviours.actor import actor
-from tests.runtime.children import Boom, crash, forever, stubborn, turns
+from tests.runtime.children import Boom, crash, forever, stubborn
 
 
 @pytest.fixture
@@ -154,7 +156,9 @@ async def test_a_timeout_does_not_stop_the_task(tasks: TaskSupervisor, clock: Mo
     assert clock.now == 20
 
 
-async def test_a_result_is_preferred_to_a_timeout_in_the_same_turn(tasks: TaskSupervisor) -> None:
+async def test_a_result_is_preferred_to_a_timeout_in_the_same_turn(
+    clock: MockClock, tasks: TaskSupervisor
+) -> None:
     """The end, then the timer, both before the waiter runs: the result counts."""
     task = await tasks.async_nolink(forever)
     life = task.process.task
@@ -164,16 +168,18 @@ async def test_a_result_is_preferred_to_a_timeout_in_the_same_turn(tasks: TaskSu
     loop.call_later(5.0, lambda: task.process.end(Killed()))  # in the turn of the timer
     assert await waiting == Exited(Killed())
     life.cancel()
-    await turns(2)
+    await clock.advance(0)
 
 
-async def test_a_cancelled_wait_leaves_the_task_alone(tasks: TaskSupervisor) -> None:
+async def test_a_cancelled_wait_leaves_the_task_alone(
+    clock: MockClock, tasks: TaskSupervisor
+) -> None:
     """Who waits can be cancelled without the task noticing."""
     task = await tasks.async_(double, 1, 3.0)
     waiting = asyncio.create_task(task.await_())
-    await turns(2)
+    await clock.advance(0)
     waiting.cancel()
-    await turns(2)
+    await clock.advance(0)
     assert waiting.cancelled()
     assert await task == 2
 
@@ -249,19 +255,19 @@ async def test_an_unlinked_task_and_its_owner_die_apart(
 
 
 async def test_a_task_that_was_given_up_counts_as_killed(
-    root: Supervisor, tasks: TaskSupervisor, release: asyncio.Event
+    clock: MockClock, root: Supervisor, tasks: TaskSupervisor, release: asyncio.Event
 ) -> None:
     """Who ends because of it has not been given up itself."""
     ann = await actor(root)
     task = await ann.ask(lambda: tasks.async_(stubborn, release))
-    await turns(1)
+    await clock.advance(0)
     task.process.kill()
     assert await ann.process.wait() == Killed()
     assert isinstance(await task.process.wait(), otpy.Abandoned)
 
 
 async def test_a_dead_owner_passes_on_its_end_at_once(
-    root: Supervisor, tasks: TaskSupervisor, release: asyncio.Event
+    clock: MockClock, root: Supervisor, tasks: TaskSupervisor, release: asyncio.Event
 ) -> None:
     """A process that was given up, and still starts a task, has it ended with it."""
     started: list[Task[None]] = []
@@ -272,11 +278,11 @@ async def test_a_dead_owner_passes_on_its_end_at_once(
 
     process = await root.start_child(ChildSpec("o", outlives, restart=Restart.TEMPORARY))
     assert process is not None
-    await turns(1)
+    await clock.advance(0)
     process.kill()
     assert isinstance(await process.wait(), otpy.Abandoned)
     release.set()
-    await turns(5)
+    await clock.advance(0)
     assert await started[0].process.wait() == Killed()
 
 
@@ -301,25 +307,27 @@ async def test_a_task_knows_who_asked_for_it(root: Supervisor, tasks: TaskSuperv
 
 
 async def test_shutdown_ends_a_task_and_spares_the_caller(
-    root: Supervisor, tasks: TaskSupervisor
+    clock: MockClock, root: Supervisor, tasks: TaskSupervisor
 ) -> None:
     """The task is unlinked first, and None says that it ended because of this (TSK-07)."""
     ann = await actor(root)
     for timeout in (5.0, INFINITY, BRUTAL_KILL):
         task = await ann.ask(lambda: tasks.async_(forever))
-        await turns(1)
+        await clock.advance(0)
         assert await ann.ask(lambda task=task, t=timeout: task.shutdown(t)) is None  # type: ignore[misc]
         assert not task.process.alive
     assert ann.process.alive
 
 
-async def test_shutdown_returns_a_result_that_arrived(tasks: TaskSupervisor) -> None:
+async def test_shutdown_returns_a_result_that_arrived(
+    clock: MockClock, tasks: TaskSupervisor
+) -> None:
     """The value counts, before the request or because of it; another end is told (TSK-07)."""
     done = await tasks.async_(double, 2)
     await done.process.wait()
     assert await done.shutdown() == Ok(4)
     polite = await tasks.async_(gracious)
-    await turns(1)
+    await clock.advance(0)
     assert await polite.shutdown() == Ok("bye")
     failed = await tasks.async_(crash)
     await failed.process.wait()
@@ -329,14 +337,14 @@ async def test_shutdown_returns_a_result_that_arrived(tasks: TaskSupervisor) -> 
 async def test_shutdown_kills_who_takes_too_long(tasks: TaskSupervisor, clock: MockClock) -> None:
     """It is asked, and killed when the time is over; then its end is told (TSK-07)."""
     task = await tasks.async_(slow_to_end, 4.0)
-    await turns(1)
+    await clock.advance(0)
     assert await task.shutdown(2.0) == Exited(Killed())
     assert clock.now == 2
     quick = await tasks.async_(slow_to_end, 1.0, shutdown=3.0)
-    await turns(1)
+    await clock.advance(0)
     assert await quick.shutdown() is None
     slow = await tasks.async_(slow_to_end, 9.0, shutdown=3.0)
-    await turns(1)
+    await clock.advance(0)
     assert await slow.shutdown(INFINITY) == Exited(Killed())
     assert clock.now == 6
 
@@ -385,6 +393,19 @@ async def test_a_full_supervisor_refuses_in_the_caller() -> None:
                 raise AssertionError
 
 
+async def test_a_coroutine_instead_of_its_function_is_refused(tasks: TaskSupervisor) -> None:
+    """A task may be started again, and so takes the function; told where the mistake is."""
+    made: Any = double(1)
+    for attempt in (tasks.async_, tasks.async_nolink, tasks.start_child):
+        with pytest.raises(InvalidSpec, match=r"TaskSupervisor 'app/tasks': fn is <coroutine .*"):
+            await attempt(made)
+    with pytest.raises(InvalidSpec, match="wanted a coroutine function, not its result"):
+        async for _ in tasks.async_stream(made, [1]):
+            raise AssertionError
+    made.close()
+    assert not await tasks.children()
+
+
 async def test_children_lists_only_those_that_run(clock: MockClock) -> None:
     """A task that waits for its restart is not among them (TSK-10)."""
     async with otpy.start(TaskSupervisor.spec("tasks"), hooks=()) as root:
@@ -393,6 +414,6 @@ async def test_children_lists_only_those_that_run(clock: MockClock) -> None:
             ChildSpec("again", crash, backoff=otpy.Backoff.sequence(60), restart=Restart.PERMANENT)
         )
         task = await tasks.async_(forever)
-        await turns(3)
+        await clock.advance(0)
         assert (await root.count_children()).specs == 2
         assert await tasks.children() == [task.process]

@@ -28,8 +28,9 @@ from otpy import (
     TaskSupervisor,
 )
 from otpy.errors import TaskTimeout
+from otpy.testing import MockClock
 from tests.behaviours.actor import Actor, actor
-from tests.runtime.children import Boom, crash, forever, turns
+from tests.runtime.children import Boom, crash, forever
 
 
 @pytest.fixture
@@ -116,12 +117,12 @@ async def test_a_request_to_end_is_kept_when_its_sender_is_unlinked(
 
 @pytest.mark.parametrize("timeout", [5.0, BRUTAL_KILL])
 async def test_a_task_that_is_shut_down_is_no_partner_any_more(
-    tasks: TaskSupervisor, trapper: Actor, timeout: Any
+    clock: MockClock, tasks: TaskSupervisor, trapper: Actor, timeout: Any
 ) -> None:
     """TSK-07: nothing is heard of its end; what was heard already is taken back."""
     running = await trapper.ask(lambda: tasks.async_(forever))
     failed = await trapper.ask(lambda: tasks.async_(crash))
-    await turns(2)
+    await clock.advance(0)
     assert await trapper.ask(lambda: running.shutdown(timeout)) is None
     assert isinstance(await trapper.ask(lambda: failed.shutdown(timeout)), Exited)
     assert await heard_by(trapper) == []
@@ -160,7 +161,9 @@ async def test_a_crash_is_a_result_for_a_reader_that_traps_exits(
     assert await heard_by(trapper) == []
 
 
-async def test_who_closes_a_linked_stream_lives_on(root: Supervisor, tasks: TaskSupervisor) -> None:
+async def test_who_closes_a_linked_stream_lives_on(
+    clock: MockClock, root: Supervisor, tasks: TaskSupervisor
+) -> None:
     """TSK-11: the tasks that are shut down are no failures; nothing is kept with the reader."""
     ann = await actor(root, "reader")
 
@@ -171,9 +174,9 @@ async def test_who_closes_a_linked_stream_lives_on(root: Supervisor, tasks: Task
 
     assert await ann.ask(read_one) == Ok(1)
     assert await tasks.children() == []
-    await turns(3)
+    await clock.advance(0)
     assert ann.process.alive
-    assert not ann.process._on_exit
+    assert not ann.process._made_rare().on_exit
 
 
 async def test_tasks_that_trap_exits_end_with_their_stream(tasks: TaskSupervisor) -> None:

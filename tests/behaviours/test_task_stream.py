@@ -27,7 +27,7 @@ from otpy import (
 from otpy.errors import InvalidSpec, NotRunning, TaskTimeout
 from otpy.testing import MockClock
 from tests.behaviours.actor import actor
-from tests.runtime.children import Boom, turns
+from tests.runtime.children import Boom
 
 
 @pytest.fixture
@@ -155,7 +155,7 @@ async def test_the_first_crash_is_the_one_that_is_told(tasks: TaskSupervisor) ->
             raise AssertionError
 
 
-async def test_a_crash_ends_the_process_that_reads_the_stream() -> None:
+async def test_a_crash_ends_the_process_that_reads_the_stream(clock: MockClock) -> None:
     """With the reason of the task, and nothing is left (TSK-03, TSK-11)."""
     async with otpy.start(SupervisorSpec("app", [TaskSupervisor.spec("tasks")])) as root:
         tasks, ann = TaskSupervisor(root.child("tasks")), await actor(root)
@@ -168,7 +168,7 @@ async def test_a_crash_ends_the_process_that_reads_the_stream() -> None:
         reason = await ann.process.wait()
         assert isinstance(reason, Crashed)
         assert isinstance(reason.error, Boom)
-        await turns(3)
+        await clock.advance(0)
         assert await tasks.children() == []
 
 
@@ -187,7 +187,7 @@ async def test_a_normal_end_without_result_disturbs_nobody(tasks: TaskSupervisor
 
 
 @pytest.mark.parametrize("reason", [Killed(), Normal()])
-async def test_a_stream_ends_with_its_owner(reason: otpy.ExitReason) -> None:
+async def test_a_stream_ends_with_its_owner(clock: MockClock, reason: otpy.ExitReason) -> None:
     """However the owner ends, and though the stream is not collected, no task is left (TSK-11)."""
     async with otpy.start(SupervisorSpec("app", [TaskSupervisor.spec("tasks")])) as root:
         tasks, ann = TaskSupervisor(root.child("tasks")), await actor(root)
@@ -209,14 +209,14 @@ async def test_a_stream_ends_with_its_owner(reason: otpy.ExitReason) -> None:
         assert [await process.wait() for process in left] == [expected, expected]
         streams.clear()
         gc.collect()
-        await turns(3)
+        await clock.advance(0)
 
 
-async def test_leaving_the_loop_ends_the_tasks(tasks: TaskSupervisor) -> None:
+async def test_leaving_the_loop_ends_the_tasks(clock: MockClock, tasks: TaskSupervisor) -> None:
     """A `break` closes the stream as soon as it is collected (TSK-11)."""
     async for _ in tasks.async_stream(nap, [1, 60, 70], max_concurrency=3, timeout=None):
         break
-    await turns(5)
+    await clock.advance(0)
     assert await tasks.children() == []
 
 
@@ -233,11 +233,13 @@ async def test_a_source_that_raises_ends_the_stream(tasks: TaskSupervisor) -> No
     assert await tasks.children() == []
 
 
-async def test_the_end_of_the_supervisor_ends_the_stream(tasks: TaskSupervisor) -> None:
+async def test_the_end_of_the_supervisor_ends_the_stream(
+    clock: MockClock, tasks: TaskSupervisor
+) -> None:
     """The tasks in flight are told, and no further one can be started."""
     stream = tasks.async_stream(nap, [50, 1], linked=False, max_concurrency=1, timeout=None)
     reading = asyncio.ensure_future(anext(stream))
-    await turns(2)
+    await clock.advance(0)
     await tasks.supervisor.stop()
     assert await reading == Exited(Shutdown())
     with pytest.raises(NotRunning):
@@ -369,13 +371,13 @@ def test_nothing_is_left_whenever_a_stream_is_cut_off(
     assert load.now == 0
 
 
-async def test_the_clean_up_may_be_cancelled_too(tasks: TaskSupervisor) -> None:
+async def test_the_clean_up_may_be_cancelled_too(clock: MockClock, tasks: TaskSupervisor) -> None:
     """Tasks that were asked to end do so, though nobody waits any more."""
     load = Load()
     stream = tasks.async_stream(load.nap, [(0, 3.0), (1, 0.5)], ordered=False, max_concurrency=2)
     assert await anext(stream) == Ok(1)
     closing = asyncio.create_task(stream.aclose())
-    await turns(3)
+    await clock.advance(0)
     closing.cancel()
     with pytest.raises(asyncio.CancelledError):
         await closing

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import otpy
 from otpy import BRUTAL_KILL, Abandoned, ChildSpec, Shutdown, SupervisorSpec
-from otpy.reports import ChildStopped, Report
+from otpy.reports import ChildStopped
+from otpy.testing import FaultPlan, Recording, faults
 from tests.conformance.case import permanent, sub, together, top
 from tests.conformance.differences import DIFFERENCES
 from tests.conformance.otpy_runner import play
@@ -99,22 +100,10 @@ def test_an_overtaken_retry_is_dropped() -> None:
 
 async def test_who_refuses_to_be_killed_is_abandoned(clock: MockClock) -> None:
     """AIO-04: it is given up after two cancellations, and never said to be dead."""
-    release = asyncio.Event()
-    reports: list[Report] = []
-
-    async def refuse(*, task_status: Any) -> None:
-        task_status.started()
-        while not release.is_set():
-            try:
-                await release.wait()
-            except asyncio.CancelledError:
-                continue
-
-    child = ChildSpec("a", refuse, shutdown=BRUTAL_KILL)
-    async with otpy.start(SupervisorSpec("top", [child]), hooks=[reports.append]) as root:
-        await root.stop(Shutdown())
-    (stopped,) = (report for report in reports if isinstance(report, ChildStopped))
-    assert isinstance(stopped.reason, Abandoned)
-    assert clock.now == 2 * 1.0
-    release.set()
-    await clock.advance(0)
+    reports = Recording()
+    child = ChildSpec("a", asyncio.Event().wait, shutdown=BRUTAL_KILL)
+    with FaultPlan([faults.ignore_cancellation("top/a")]).active():
+        async with otpy.start(SupervisorSpec("top", [child]), hooks=[reports]) as root:
+            await root.stop(Shutdown())
+        assert isinstance(reports.one(ChildStopped).reason, Abandoned)
+        assert clock.now == 2 * 1.0

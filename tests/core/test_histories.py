@@ -42,7 +42,7 @@ from otpy._core.spec import (
     Then,
 )
 from tests.core.witness import Witness
-from tests.core.world import BOOM, work
+from tests.core.world import BOOM, swift, work
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -64,7 +64,7 @@ INTENSITIES = st.none() | st.builds(
 CHILDREN = st.builds(
     ChildSpec,
     IDS,
-    st.just(work),
+    st.sampled_from([work, swift]),
     restart=st.sampled_from(Restart),
     shutdown=st.sampled_from([5.0, 0.0, INFINITY, BRUTAL_KILL]),
     backoff=BACKOFFS,

@@ -25,7 +25,7 @@ from otpy._core.spec import (
     check_child,
 )
 from otpy.errors import InvalidSpec, OtpyError
-from tests.core.world import work
+from tests.core.world import swift, work
 
 PERMANENT, TRANSIENT = Restart.PERMANENT, Restart.TRANSIENT
 SPECS: list[Callable[..., Any]] = [SupervisorSpec, DynamicSpec]
@@ -81,7 +81,7 @@ class TestChild:
 
     def test_start_is_not_its_result(self) -> None:
         """The classic mistake: a call instead of the function."""
-        coroutine = work()
+        coroutine = swift()
         refused(lambda: worker(start=coroutine), "ChildSpec 'x': start is <coroutine object ")
         coroutine.close()
 

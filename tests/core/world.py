@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from otpy._core.dynamic import DynamicMachine
 from otpy._core.machine import SupervisorMachine
+from otpy._core.outbox import EVERYBODY
 from otpy._core.protocol import (
     AddChild,
     Begin,
@@ -43,7 +44,7 @@ from otpy._core.reason import Crashed, Killed, Shutdown
 from otpy._core.spec import ChildSpec, DynamicSpec, SupervisorSpec
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping, Sequence, Sized
 
     from otpy._core.child import Child
     from otpy._core.protocol import Request
@@ -58,8 +59,12 @@ NOPE: Final = Crashed(RuntimeError("nope"))
 HELD: Final = "held"
 
 
-async def work() -> None:
-    """Stand in for a child's code; no machine ever runs it."""
+async def work(*, task_status: object) -> None:
+    """Stand in for a child's code that says when it is ready; no machine ever runs it."""
+
+
+async def swift() -> None:
+    """Stand in for a child's code that is ready at once."""
 
 
 def child(id: str, **fields: Any) -> ChildSpec:
@@ -97,11 +102,12 @@ class World:
         ends: Mapping[str, ExitReason | str] | None = None,
         manual: bool = False,
         now: float = 0.0,
+        audience: Sized = EVERYBODY,
     ) -> None:
         self.machine: Machine = (
-            DynamicMachine(spec, lambda: 0.5)
+            DynamicMachine(spec, lambda: 0.5, audience)
             if isinstance(spec, DynamicSpec)
-            else SupervisorMachine(spec, lambda: 0.5)
+            else SupervisorMachine(spec, lambda: 0.5, audience)
         )
         self.now = now
         self.manual = manual
@@ -279,6 +285,9 @@ class World:
         assert key not in self.timers, f"{key} was started and its timer is set"
         assert effect.incarnation == effect.child.incarnation
         self.live[key] = effect.incarnation
+        if effect.child.spec.ready_at_once:
+            self.trace.append(f"s {key}")
+            return
         self.unready.add(key)
         plan = self.starts.get(key)
         how = plan.popleft() if plan else "h" if self.manual else "s"

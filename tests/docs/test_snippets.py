@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -32,8 +33,10 @@ def test_every_test_in_the_documents_passes(path: Path, pytester: pytest.Pyteste
     pytester.makepyfile("\n".join(texts))
     options = ("-Werror", "-pno:otpy", "-potpy.testing.plugin", "-pno:hypothesispytest")
     loops = ("-o", "asyncio_default_fixture_loop_scope=function")
-    wanted = sum(text.count("def test_") for text in texts)
-    pytester.runpytest_inprocess(*options, *loops).assert_outcomes(passed=wanted)
+    result = pytester.runpytest_inprocess(*options, *loops, "-v")
+    assert {*result.parseoutcomes()} == {"passed"}
+    ran = re.findall(r"::(test_\w+)\S* PASSED", result.stdout.str())
+    assert {*ran} == {*re.findall(r"def (test_\w+)", "\n".join(texts))}
 
 
 def test_the_readme_holds_the_two_commands() -> None:

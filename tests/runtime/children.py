@@ -1,44 +1,16 @@
-"""Children for the tests of the runtime, and a hook that remembers what it is told."""
+"""Children for the tests of the runtime."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from typing import TypeVar
 
 from otpy import ChildSpec, SupervisorSpec
-from otpy.reports import Report
-
-_R = TypeVar("_R", bound=Report)
 
 
 class Boom(Exception):
     """What a child raises when a test wants it to crash."""
-
-
-class Recorder:
-    """A report hook that keeps everything, in order."""
-
-    def __init__(self) -> None:
-        self.reports: list[Report] = []
-
-    def __call__(self, report: Report) -> None:
-        self.reports.append(report)
-
-    def of(self, kind: type[_R], path: str | None = None) -> list[_R]:
-        """Return the reports of one kind, about one path if it is given."""
-        return [r for r in self.reports if isinstance(r, kind) and path in (None, r.path)]
-
-    def one(self, kind: type[_R], path: str | None = None) -> _R:
-        """Return the only report of its kind."""
-        (report,) = self.of(kind, path)
-        return report
-
-    @property
-    def lines(self) -> list[str]:
-        """Event and path of each report."""
-        return [f"{report.event} {report.path}" for report in self.reports]
 
 
 class Journal:

@@ -10,7 +10,8 @@ import pytest
 import structlog
 from structlog.testing import capture_logs
 
-from tests.runtime.children import Journal, Recorder
+from otpy.testing import MockClock, Recording
+from tests.runtime.children import Journal
 
 
 @pytest.fixture(autouse=True)
@@ -22,9 +23,9 @@ def logs() -> Iterator[list[MutableMapping[str, Any]]]:
 
 
 @pytest.fixture
-def reports() -> Recorder:
+def reports() -> Recording:
     """A report hook that remembers."""
-    return Recorder()
+    return Recording()
 
 
 @pytest.fixture
@@ -34,10 +35,9 @@ def journal() -> Journal:
 
 
 @pytest.fixture
-async def release() -> AsyncGenerator[asyncio.Event]:
+async def release(clock: MockClock) -> AsyncGenerator[asyncio.Event]:
     """Lets stubborn children go; set at the end, so that none is left over."""
     event = asyncio.Event()
     yield event
     event.set()
-    for _ in range(5):
-        await asyncio.sleep(0)
+    await clock.advance(0)

@@ -13,7 +13,8 @@ from anyio.abc import TaskStatus
 import otpy
 from otpy import ChildSpec, ExitReason, GenServer, Strategy, Supervisor, SupervisorSpec
 from otpy.reports import ChildAbandoned, ChildStopped
-from tests.runtime.children import Boom, Recorder, forever, turns
+from otpy.testing import Recording
+from tests.runtime.children import Boom, forever, turns
 
 ORDER = ("plain", "slow", "context", "x", "y", "z", "server")
 """The workers in start order; x, y and z stand together under a supervisor of their own."""
@@ -50,7 +51,7 @@ class Stage:
     def __init__(self, *, waits_for_end: bool = False) -> None:
         self._waits_for_end = waits_for_end
         self.lines: list[str] = []
-        self.reports = Recorder()
+        self.reports = Recording()
         self.crash = asyncio.Event()
 
     def write(self, mark: str) -> None:
@@ -168,7 +169,7 @@ class Stage:
                 restarts = False
             alive[name] = mark
         assert alive == {}, self.lines
-        assert self.reports.of(ChildAbandoned) == []
+        assert self.reports.of(ChildAbandoned) == ()
         assert [r for r in self.reports.of(ChildStopped) if r.context is not None] == []
 
 

@@ -13,12 +13,12 @@ from anyio.abc import TaskStatus
 import otpy
 from otpy import ChildSpec, Crashed, Normal, Restart, Shutdown, SupervisorSpec
 from otpy.reports import ChildExited, ChildStopped
-from otpy.testing import MockClock
-from tests.runtime.children import Boom, Recorder, forever, turns
+from otpy.testing import MockClock, Recording
+from tests.runtime.children import Boom, forever, turns
 
 
 async def test_a_task_group_in_a_child_is_stopped_with_it(
-    clock: MockClock, reports: Recorder
+    clock: MockClock, reports: Recording
 ) -> None:
     """Members are cancelled and waited for; the child ends as asked."""
     ended: list[float] = []
@@ -43,7 +43,7 @@ async def test_a_task_group_in_a_child_is_stopped_with_it(
 
 
 async def test_a_shielded_scope_is_bounded_by_the_limit(
-    clock: MockClock, reports: Recorder
+    clock: MockClock, reports: Recording
 ) -> None:
     """A native cancellation goes through anyio's shield: the child is ended at once."""
 
@@ -59,7 +59,7 @@ async def test_a_shielded_scope_is_bounded_by_the_limit(
     assert reports.one(ChildStopped).reason == Shutdown()
 
 
-async def test_timeouts_in_a_child_are_its_own(clock: MockClock, reports: Recorder) -> None:
+async def test_timeouts_in_a_child_are_its_own(clock: MockClock, reports: Recording) -> None:
     """`fail_after`, `move_on_after`, `asyncio.timeout`: each ends what it should, and no more."""
     seen: list[str] = []
 
@@ -85,7 +85,7 @@ async def test_timeouts_in_a_child_are_its_own(clock: MockClock, reports: Record
     assert clock.now == 3
 
 
-async def test_a_stop_inside_a_timeout_is_a_stop(clock: MockClock, reports: Recorder) -> None:
+async def test_a_stop_inside_a_timeout_is_a_stop(clock: MockClock, reports: Recording) -> None:
     """The timeout does not take the supervisor's cancellation for its own."""
 
     async def child() -> None:
@@ -99,7 +99,7 @@ async def test_a_stop_inside_a_timeout_is_a_stop(clock: MockClock, reports: Reco
     assert reports.one(ChildStopped).reason == Shutdown()
 
 
-async def test_a_task_group_that_fails_is_a_crash_with_its_group(reports: Recorder) -> None:
+async def test_a_task_group_that_fails_is_a_crash_with_its_group(reports: Recording) -> None:
     """The group is kept as raised, with the tracebacks in it."""
 
     async def member() -> None:
@@ -133,7 +133,9 @@ async def test_a_child_may_be_handed_to_group_start_as_well() -> None:
         assert app.child("c").value == 42
 
 
-async def test_a_context_manager_may_hold_a_task_group(clock: MockClock, reports: Recorder) -> None:
+async def test_a_context_manager_may_hold_a_task_group(
+    clock: MockClock, reports: Recording
+) -> None:
     """A service with background tasks: entered, run, left in the same task."""
 
     @asynccontextmanager
@@ -149,7 +151,7 @@ async def test_a_context_manager_may_hold_a_task_group(clock: MockClock, reports
 
 
 async def test_a_background_task_that_fails_crashes_its_context_manager(
-    clock: MockClock, reports: Recorder
+    clock: MockClock, reports: Recording
 ) -> None:
     """The failure of a member ends the child, which is restarted."""
 

@@ -11,8 +11,8 @@ import otpy
 from otpy import Abandoned, ChildSpec, Crashed, Killed, Restart, Shutdown, SupervisorSpec
 from otpy.errors import StartFailed
 from otpy.reports import ChildStartFailed
-from otpy.testing import MockClock
-from tests.runtime.children import Boom, Recorder, forever, turns
+from otpy.testing import MockClock, Recording
+from tests.runtime.children import Boom, forever, turns
 
 
 async def test_a_child_that_refuses_is_never_closed_by_force(
@@ -42,7 +42,7 @@ async def test_a_child_that_refuses_is_never_closed_by_force(
 
 
 async def test_a_start_that_is_cancelled_before_its_first_step_has_failed(
-    reports: Recorder,
+    reports: Recording,
 ) -> None:
     """AIO-06: it will never say that it is ready, and nobody waits for it to."""
 

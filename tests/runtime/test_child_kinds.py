@@ -29,8 +29,8 @@ from otpy import (
 )
 from otpy.errors import ChildNotReady, StartFailed
 from otpy.reports import ChildExited, ChildStartFailed, ChildStopped
-from otpy.testing import MockClock
-from tests.runtime.children import Boom, Journal, Recorder, crash, forever, turns
+from otpy.testing import MockClock, Recording
+from tests.runtime.children import Boom, Journal, crash, forever
 
 
 class Service:
@@ -87,7 +87,7 @@ def logged(start: Callable[..., Any]) -> Callable[..., Any]:
     return wrapper
 
 
-async def test_arguments_reach_every_kind_of_callable() -> None:
+async def test_arguments_reach_every_kind_of_callable(clock: MockClock) -> None:
     """Functions, partials, bound methods, callable objects and lambdas get args and kwargs."""
     service = Service()
     children = [
@@ -99,7 +99,7 @@ async def test_arguments_reach_every_kind_of_callable() -> None:
         ChildSpec("partial object", functools.partial(service, 3), (4,)),
     ]
     async with otpy.start(SupervisorSpec("app", children)):
-        await turns(2)
+        await clock.advance(0)
     assert service.seen == [((1,), {"a": 2})] * 4 + [(3, 4)] * 2
 
 
@@ -143,12 +143,12 @@ async def test_a_coroutine_function_is_ready_as_soon_as_its_task_exists(clock: M
         assert app.child("c").value is None
 
 
-async def test_a_mock_may_stand_in_for_a_child() -> None:
+async def test_a_mock_may_stand_in_for_a_child(clock: MockClock) -> None:
     """`AsyncMock` is a coroutine function as far as anybody can tell."""
     mock = AsyncMock()
     spec = ChildSpec("c", mock, ("hello",), restart=Restart.TEMPORARY)
     async with otpy.start(SupervisorSpec("app", [spec])) as app:
-        await turns(3)
+        await clock.advance(0)
         assert await app.which_children() == []
     mock.assert_awaited_once_with("hello")
 
@@ -157,7 +157,7 @@ async def test_a_mock_may_stand_in_for_a_child() -> None:
     ("raised", "reason"), [(Exit(Shutdown("no")), Shutdown("no")), (Exit(), None), (Boom(), None)]
 )
 async def test_an_end_before_readiness_is_a_start_failure(
-    reports: Recorder, raised: Exception, reason: otpy.ExitReason | None
+    reports: Recording, raised: Exception, reason: otpy.ExitReason | None
 ) -> None:
     """Raising before `started()` fails the start, whatever is raised."""
 
@@ -190,7 +190,9 @@ async def test_returning_before_readiness_is_child_not_ready() -> None:
         assert isinstance(caught.value.__cause__, ChildNotReady)
 
 
-async def test_saying_started_twice_is_the_childs_error(reports: Recorder) -> None:
+async def test_saying_started_twice_is_the_childs_error(
+    clock: MockClock, reports: Recording
+) -> None:
     """The second call raises inside the child, which crashes of it."""
 
     async def child(*, task_status: TaskStatus[int]) -> None:
@@ -199,14 +201,14 @@ async def test_saying_started_twice_is_the_childs_error(reports: Recorder) -> No
 
     spec = ChildSpec("c", child, restart=Restart.TEMPORARY)
     async with otpy.start(SupervisorSpec("app", [spec]), hooks=[reports]):
-        await turns(3)
+        await clock.advance(0)
     reason = reports.one(ChildExited).reason
     assert isinstance(reason, Crashed)
     assert "app/c: task_status.started() was called twice" in str(reason.error)
 
 
 async def test_context_managers_are_entered_in_order_and_left_in_reverse(
-    journal: Journal, reports: Recorder
+    journal: Journal, reports: Recording
 ) -> None:
     """Both kinds of factory: ready when entered, clean-up on stop, value handed over."""
     service = Service("db")
@@ -249,7 +251,9 @@ async def test_entering_a_context_manager_may_fail(journal: Journal) -> None:
         assert isinstance(caught.value.__cause__, Boom)
 
 
-async def test_leaving_a_context_manager_may_raise(journal: Journal, reports: Recorder) -> None:
+async def test_leaving_a_context_manager_may_raise(
+    clock: MockClock, journal: Journal, reports: Recording
+) -> None:
     """A crash in the clean-up is reported; the stop goes on."""
 
     @asynccontextmanager
@@ -259,7 +263,7 @@ async def test_leaving_a_context_manager_may_raise(journal: Journal, reports: Re
 
     children = [journal.spec("a"), ChildSpec("c", broken)]
     async with otpy.start(SupervisorSpec("app", children), hooks=[reports]):
-        await turns(2)
+        await clock.advance(0)
     reason = reports.one(ChildStopped, "app/c").reason
     assert isinstance(reason, Crashed)
     assert isinstance(reason.error, Boom)
@@ -346,7 +350,7 @@ async def test_ignore_declines_to_run(restart: Restart) -> None:
         assert await app.start_child(ChildSpec("late", child, restart=restart)) is None
 
 
-async def test_ignore_after_readiness_is_a_crash(reports: Recorder) -> None:
+async def test_ignore_after_readiness_is_a_crash(clock: MockClock, reports: Recording) -> None:
     """Declining is for children that start: afterwards it is an exception like any other."""
 
     async def child() -> None:
@@ -354,7 +358,7 @@ async def test_ignore_after_readiness_is_a_crash(reports: Recorder) -> None:
 
     spec = ChildSpec("c", child, restart=Restart.TEMPORARY)
     async with otpy.start(SupervisorSpec("app", [spec]), hooks=[reports]):
-        await turns(3)
+        await clock.advance(0)
     reason = reports.one(ChildExited).reason
     assert isinstance(reason, Crashed)
     assert isinstance(reason.error, Ignore)

@@ -28,7 +28,7 @@ from otpy._core.spec import AnySpec, DynamicSpec
 from otpy.errors import InvalidSpec, NotFound, NotRunning
 from otpy.testing import MockClock
 from tests.core.world import World
-from tests.runtime.children import crash, forever, turns
+from tests.runtime.children import crash, forever
 
 
 class Idle(GenServer[None, None, None]):
@@ -107,7 +107,7 @@ async def test_a_dynamic_supervisor_counts_those_that_wait_for_a_restart(clock: 
     async with otpy.start(DynamicSupervisor.spec("pool"), hooks=()) as pool:
         for spec in (waits, ChildSpec("runs", forever), SupervisorSpec("sub")):
             await pool.start_child(spec)
-        await turns(3)
+        await clock.advance(0)
         assert await pool.count_children() == Counts(specs=3, active=2, supervisors=1, workers=2)
 
 

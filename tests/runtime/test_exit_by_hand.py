@@ -19,8 +19,8 @@ from otpy import (
 )
 from otpy.errors import NotRunning
 from otpy.reports import ChildExited, ChildStopped
-from otpy.testing import MockClock
-from tests.runtime.children import Boom, Recorder, forever, turns
+from otpy.testing import MockClock, Recording
+from tests.runtime.children import Boom, forever
 
 
 async def clean_up(seconds: float) -> None:
@@ -31,7 +31,7 @@ async def clean_up(seconds: float) -> None:
 
 
 async def test_exit_from_outside_gives_exactly_that_reason(
-    clock: MockClock, reports: Recorder
+    clock: MockClock, reports: Recording
 ) -> None:
     """SIG-02: `Process.exit(reason)` is an exit by itself with that reason."""
     spec = ChildSpec("c", forever, restart=otpy.Restart.TRANSIENT)
@@ -54,7 +54,9 @@ async def test_exit_from_outside_gives_exactly_that_reason(
 
 
 @pytest.mark.parametrize("awaits", [False, True])
-async def test_a_child_can_end_itself_by_its_own_handle(awaits: bool, reports: Recorder) -> None:
+async def test_a_child_can_end_itself_by_its_own_handle(
+    clock: MockClock, awaits: bool, reports: Recording
+) -> None:
     """SIG-02: from inside too; other than in OTP `Normal` ends it like any reason."""
     processes: list[Process] = []
 
@@ -73,19 +75,19 @@ async def test_a_child_can_end_itself_by_its_own_handle(awaits: bool, reports: R
         for n, reason in enumerate((Shutdown("mine"), Normal(), None))
     ]
     async with otpy.start(SupervisorSpec("app", children)):
-        await turns(2)
+        await clock.advance(0)
         reasons = [await process.wait() for process in processes]
     assert reasons == [Shutdown("mine"), Normal(), Killed()]
 
 
 async def test_exit_of_a_supervisor_process_stops_what_is_below(
-    clock: MockClock, reports: Recorder
+    clock: MockClock, reports: Recording
 ) -> None:
     """SUP-718 differs: whoever asks a supervisor to exit, it ends with exactly that reason."""
     inner = SupervisorSpec("in", [ChildSpec("w", clean_up, (2,))], restart=otpy.Restart.TRANSIENT)
     async with otpy.start(SupervisorSpec("app", [inner]), hooks=[reports]) as app:
         process = app.child("in")
-        await turns(2)
+        await clock.advance(0)
         assert process.task is None
         process.exit(Shutdown("enough"))
         assert await process.wait() == Shutdown("enough")

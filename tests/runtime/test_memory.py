@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import gc
 import sys
+from typing import Any
 
 import pytest
 
 import otpy
 from otpy import ChildSpec, DynamicSupervisor, Process, Restart, SupervisorFailed, SupervisorSpec
+from tests.runtime.children import forever
 
 
 def count(kind: type) -> int:
@@ -128,3 +130,74 @@ async def test_an_eager_task_factory_does_not_run_children_in_their_supervisor()
     finally:
         loop.set_task_factory(None)
     assert started == [1]
+
+
+async def test_children_that_come_and_go_leave_nothing_for_the_collector() -> None:
+    """However they end: by themselves, by a crash, or because they are told to."""
+
+    async def end(crash: bool) -> None:
+        await asyncio.sleep(0)
+        if crash:
+            raise ValueError
+
+    async with otpy.start(DynamicSupervisor.spec("pool"), hooks=()) as pool:
+        gc.collect()
+        gc.disable()
+        try:
+            for _ in range(50):
+                for crash in (False, True):
+                    spec = ChildSpec("c", end, (crash,), restart=Restart.TEMPORARY)
+                    process = await pool.start_child(spec)
+                    assert process is not None
+                    await process.wait()
+                idle = await pool.start_child(ChildSpec("idle", asyncio.sleep, (9,)))
+                assert idle is not None
+                await pool.terminate_child(idle)
+                del process, idle
+            assert gc.collect() < 20
+        finally:
+            gc.enable()
+
+
+async def test_an_ordered_stop_needs_one_timer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each child has its deadline, and the next takes over the timer of the one before."""
+    loop = asyncio.get_running_loop()
+    timers = 0
+    call_at = loop.call_at
+
+    def counted(*args: Any, **kwargs: Any) -> asyncio.TimerHandle:
+        nonlocal timers
+        timers += 1
+        return call_at(*args, **kwargs)
+
+    children = [ChildSpec(f"c{number}", forever) for number in range(20)]
+    async with otpy.start(SupervisorSpec("app", children), hooks=()):
+        await asyncio.sleep(0)
+        monkeypatch.setattr(loop, "call_at", counted)
+    assert timers == 1
+
+
+@pytest.mark.parametrize(("first", "second"), [(10.0, 2.0), (2.0, 10.0)])
+async def test_a_deadline_is_that_of_the_child_being_stopped(first: float, second: float) -> None:
+    """Whether the timer that is taken over goes off later or earlier."""
+    clock = asyncio.get_running_loop().time
+
+    async def stubborn() -> None:
+        while True:
+            try:
+                await forever()
+            except asyncio.CancelledError:
+                cancelled.append(clock())
+                if len(cancelled) > 1:
+                    raise
+
+    cancelled: list[float] = []
+    children = [
+        ChildSpec("stubborn", stubborn, shutdown=second),
+        ChildSpec("good", forever, shutdown=first),
+    ]
+    async with otpy.start(SupervisorSpec("app", children), hooks=()):
+        await asyncio.sleep(0)
+        began = clock()
+    assert [when - began for when in cancelled] == [0, second]
+    assert clock() - began == second

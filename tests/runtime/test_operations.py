@@ -34,8 +34,8 @@ from otpy.errors import (
     NotRunning,
     StartFailed,
 )
-from otpy.testing import MockClock
-from tests.runtime.children import Boom, Journal, Recorder, crash, forever, turns
+from otpy.testing import MockClock, Recording, assert_tree
+from tests.runtime.children import Boom, Journal, crash, forever
 
 
 async def slow(seconds: float, *, task_status: TaskStatus[None]) -> None:
@@ -48,12 +48,12 @@ async def broken(*, task_status: TaskStatus[None]) -> None:
     raise Boom
 
 
-async def test_the_life_of_a_child_by_hand(journal: Journal) -> None:
+async def test_the_life_of_a_child_by_hand(clock: MockClock, journal: Journal) -> None:
     """Start, terminate, restart, delete: each does what OTP's does."""
     async with otpy.start(journal.tree("a")) as app:
         process = app.child("b") if await app.start_child(journal.spec("b")) else None
         assert process is not None
-        await turns(2)
+        await clock.advance(0)
         await app.terminate_child("b")
         assert journal.lines == ["+a", "+b", "-b"]
         assert await process.wait() == Shutdown()
@@ -82,7 +82,7 @@ async def test_a_temporary_child_is_forgotten_when_terminated() -> None:
         assert await app.which_children() == []
 
 
-async def test_counts_and_order() -> None:
+async def test_counts_and_order(clock: MockClock) -> None:
     """Newest first; supervisors and workers are counted apart, known and active ones (SUP-208)."""
     pool = DynamicSupervisor.spec("pool")
     inner = SupervisorSpec("in")
@@ -91,7 +91,7 @@ async def test_counts_and_order() -> None:
         SupervisorSpec("app", [ChildSpec("w", forever), inner, pool, resting])
     ) as app:
         await app.start_child(ChildSpec("x", forever))
-        await turns(4)
+        await clock.advance(0)
         infos = await app.which_children()
         assert [info.id for info in infos] == ["x", "resting", "pool", "in", "w"]
         assert infos[1].process is RESTARTING
@@ -168,7 +168,7 @@ async def test_what_cannot_stand_here_is_refused_before_anything_happens() -> No
 
 
 async def test_a_start_by_hand_that_fails_disturbs_nobody(
-    clock: MockClock, journal: Journal, reports: Recorder
+    clock: MockClock, journal: Journal, reports: Recording
 ) -> None:
     """Nothing is counted and nothing kept; a `restart_child` that fails leaves it down."""
     starts = 0
@@ -200,12 +200,17 @@ async def test_operations_wait_their_turn(clock: MockClock) -> None:
     """AIO-15: one at a time, in the order of the calls; a slow start holds up the next."""
     async with otpy.start(SupervisorSpec("app")) as app:
         first = asyncio.create_task(app.start_child(ChildSpec("a", slow, (5,))))
-        await turns(1)
+        await clock.advance(0)
         assert not app.settled
         second = asyncio.create_task(app.start_child(ChildSpec("b", forever)))
-        await turns(3)
-        assert [child.id for child in app.snapshot().children] == ["a"]
-        assert app.snapshot().children[0].state == "starting"
+        await clock.advance(0)
+        assert_tree(
+            app,
+            """
+            app running
+            └─ a starting
+            """,
+        )
         assert len(await app.which_children()) == 2
         assert clock.now == 5
         assert await first is app.child("a")
@@ -216,9 +221,9 @@ async def test_cancelling_a_caller_does_not_take_the_request_back(clock: MockClo
     """The child is started, or ended, all the same."""
     async with otpy.start(SupervisorSpec("app", [ChildSpec("old", forever)])) as app:
         starting = asyncio.create_task(app.start_child(ChildSpec("new", slow, (5,))))
-        await turns(1)
+        await clock.advance(0)
         stopping = asyncio.create_task(app.terminate_child("old"))
-        await turns(1)
+        await clock.advance(0)
         starting.cancel()
         stopping.cancel()
         await asyncio.wait([starting, stopping])
@@ -253,7 +258,7 @@ async def test_a_child_that_starts_cannot_call_who_waits_for_it() -> None:
     assert "call it after task_status.started()" in str(errors[0])
 
 
-async def test_a_running_child_may_call_its_supervisor() -> None:
+async def test_a_running_child_may_call_its_supervisor(clock: MockClock) -> None:
     """Once it is ready; also a child of a pool, even while it starts."""
     started: list[Process | None] = []
 
@@ -272,7 +277,7 @@ async def test_a_running_child_may_call_its_supervisor() -> None:
         await forever()
 
     async with otpy.start(SupervisorSpec("app", [ChildSpec("c", child)])):
-        await turns(3)
+        await clock.advance(0)
     async with otpy.start(DynamicSupervisor.spec("pool")) as pool:
         await pool.start_child(ChildSpec("c", dynamic_child))
     assert [process.path for process in started if process] == ["app/x", "pool/x"]
@@ -292,7 +297,7 @@ async def test_a_child_may_end_itself_and_its_tree_by_request(clock: MockClock) 
         await app.stop()
 
     async with otpy.start(SupervisorSpec("app", [ChildSpec("c", suicidal)])) as app:
-        await turns(4)
+        await clock.advance(0)
         with pytest.raises(NotRunning):
             app.child("c")
         await app.start_child(ChildSpec("d", stops_the_tree))
@@ -303,10 +308,10 @@ async def test_a_child_may_end_itself_and_its_tree_by_request(clock: MockClock) 
 async def test_whoever_ends_refuses_everything(clock: MockClock, journal: Journal) -> None:
     """While it ends and afterwards: `NotRunning` with its path, for those that wait too."""
     async with otpy.start(SupervisorSpec("app", [journal.spec("a", 3)])) as app:
-        await turns(2)
+        await clock.advance(0)
         waiting = asyncio.create_task(app.start_child(ChildSpec("x", slow, (100,))))
         behind = asyncio.create_task(app.terminate_child("a"))
-        await turns(2)
+        await clock.advance(0)
         app.shut_down(Shutdown())
         for task in (waiting, behind):
             with pytest.raises(NotRunning, match=r"^app: "):
@@ -354,14 +359,28 @@ async def test_a_snapshot_answers_during_a_restart(clock: MockClock, journal: Jo
     )
     spec = SupervisorSpec("app", children, strategy=otpy.Strategy.ONE_FOR_ALL)
     async with otpy.start(spec) as app:
-        await turns(3)
+        await clock.advance(0)
         app.child("a").kill()
         await asyncio.sleep(1)
-        states = {node.id: node.state for node in app.snapshot().children}
-        assert states == {"a": "undefined", "b": "stopping", "in": "undefined"}
+        assert_tree(
+            app,
+            """
+            app
+            ├─ a undefined
+            ├─ b stopping
+            └─ in undefined
+            """,
+        )
         await asyncio.sleep(3)
-        snapshot = app.snapshot()
-        assert [node.state for node in snapshot.children] == ["starting", "undefined", "undefined"]
+        assert_tree(
+            app,
+            """
+            app
+            ├─ a starting
+            ├─ b undefined
+            └─ in undefined
+            """,
+        )
         await app.wait_for_restart("in", after=1)
         snapshot = app.snapshot()
         assert [node.restarts for node in snapshot.children] == [1, 1, 1]

@@ -22,8 +22,8 @@ from otpy.errors import (
     NotRunning,
     StartFailed,
 )
-from otpy.testing import MockClock
-from tests.runtime.children import Boom, Journal, crash, forever, turns
+from otpy.testing import MockClock, assert_tree
+from tests.runtime.children import Boom, Journal, crash, forever
 
 
 async def slow(seconds: float, *, task_status: TaskStatus[None]) -> None:
@@ -86,13 +86,20 @@ async def test_a_slow_start_delays_no_sibling_in_a_pool(clock: MockClock) -> Non
     """Starts run side by side, and a start that fails leaves nothing."""
     async with otpy.start(DynamicSupervisor.spec("pool")) as pool:
         slow_one = asyncio.create_task(pool.start_child(ChildSpec("slow", slow, (10,))))
-        await turns(1)
+        await clock.advance(0)
         assert not pool.settled
         assert await pool.start_child(ChildSpec("fast", forever)) is not None
         with pytest.raises(StartFailed):
             await pool.start_child(ChildSpec("bad", broken))
         assert clock.now == 0
-        assert [n.state for n in pool.snapshot().children] == ["starting", "running"]
+        assert_tree(
+            pool,
+            """
+            pool running
+            ├─ slow starting
+            └─ fast running
+            """,
+        )
         await slow_one
         assert clock.now == 10
         assert pool.settled
@@ -102,10 +109,10 @@ async def test_a_pool_that_ends_answers_everybody(clock: MockClock, journal: Jou
     """Starts in progress are refused, terminations done, later calls refused."""
     async with otpy.start(DynamicSupervisor.spec("pool")) as pool:
         await pool.start_child(journal.spec("w", 3))
-        await turns(2)
+        await clock.advance(0)
         starting = asyncio.create_task(pool.start_child(ChildSpec("s", slow, (50,))))
         ending = [asyncio.create_task(pool.terminate_child("w")) for _ in range(2)]
-        await turns(2)
+        await clock.advance(0)
         pool.shut_down(Shutdown())
         with pytest.raises(NotRunning):
             await starting

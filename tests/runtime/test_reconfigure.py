@@ -11,7 +11,7 @@ import otpy
 from otpy import ChildSpec, Killed, Shutdown, Supervisor, SupervisorSpec
 from otpy.errors import CallingSelf, InvalidSpec, NotRunning
 from otpy.testing import MockClock
-from tests.runtime.children import Journal, forever, turns
+from tests.runtime.children import Journal, forever
 
 
 async def lingering() -> None:
@@ -22,16 +22,16 @@ async def lingering() -> None:
         await asyncio.sleep(60)
 
 
-async def test_a_running_tree_takes_another_spec(journal: Journal) -> None:
+async def test_a_running_tree_takes_another_spec(clock: MockClock, journal: Journal) -> None:
     """SUP-122, AIO-26: known children run on, new ones wait to be started, vanished ones stay."""
     async with otpy.start(journal.tree("a", "b"), hooks=()) as app:
-        await turns(1)
+        await clock.advance(0)
         process = app.child("a")
         await app.reconfigure(SupervisorSpec("app", [journal.spec("c"), journal.spec("a")]))
         assert app.child("a") is process
         assert [child.id for child in await app.which_children()] == ["b", "a", "c"]
         assert await app.restart_child("c") is app.child("c")
-        await turns(1)
+        await clock.advance(0)
     assert journal.lines == ["+a", "+b", "+c", "-b", "-a", "-c"]
 
 

@@ -24,8 +24,8 @@ from otpy import (
 )
 from otpy.errors import TreeStartFailed
 from otpy.reports import SupervisorGaveUp, SupervisorStopped
-from otpy.testing import MockClock
-from tests.runtime.children import Boom, Journal, Recorder, crash, forever, turns
+from otpy.testing import MockClock, Recording
+from tests.runtime.children import Boom, Journal, crash, forever, turns
 
 
 async def crash_after(seconds: float) -> None:
@@ -38,7 +38,7 @@ def doomed(*before: ChildSpec, seconds: float = 1) -> SupervisorSpec:
 
 
 async def test_the_body_is_cancelled_and_the_failure_raised(
-    clock: MockClock, journal: Journal, reports: Recorder
+    clock: MockClock, journal: Journal, reports: Recording
 ) -> None:
     """After the children are stopped; the body learns of it as a cancellation."""
     seen: list[object] = []
@@ -144,7 +144,7 @@ async def test_a_body_that_swallows_the_cancellation_gets_the_failure(clock: Moc
         async with otpy.start(doomed()):
             with contextlib.suppress(asyncio.CancelledError):
                 await forever()
-            await turns(3)
+            await clock.advance(0)
     assert task.cancelling() == 0
     await asyncio.sleep(1)
 
@@ -252,10 +252,10 @@ async def test_a_pool_that_gives_up_is_a_failure_too(clock: MockClock) -> None:
     assert clock.now == 2
 
 
-async def test_a_killed_root_is_no_failure(journal: Journal) -> None:
+async def test_a_killed_root_is_no_failure(clock: MockClock, journal: Journal) -> None:
     """`kill()` is what somebody wanted: the body goes on, nothing is raised."""
     async with otpy.start(journal.tree("a", "b")) as app:
-        await turns(2)
+        await clock.advance(0)
         app.kill()
         assert await app.wait() == Killed()
         assert app.failure() is None

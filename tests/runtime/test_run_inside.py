@@ -17,7 +17,8 @@ import pytest
 import otpy
 from otpy import AutoShutdown, ChildSpec, DynamicSupervisor, InvalidSpec, Restart, SupervisorSpec
 from otpy._runtime import run as run_module
-from tests.runtime.children import Journal, Recorder, crash, forever
+from otpy.testing import Recording, assert_reports
+from tests.runtime.children import Journal, crash, forever
 
 pytestmark = pytest.mark.real_time
 LEAVE = run_module._leave
@@ -50,13 +51,13 @@ def raise_signal(*numbers: signal.Signals) -> None:
 
 
 def test_it_returns_when_the_tree_has_ended(
-    reports: Recorder, capsys: pytest.CaptureFixture[str], left: list[int]
+    reports: Recording, capsys: pytest.CaptureFixture[str], left: list[int]
 ) -> None:
     """And leaves signals, loop and threads as they were."""
     before = signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)
     otpy.run(ending(ChildSpec("a", forever)), hooks=[reports])
     assert (signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)) == before
-    assert reports.lines[-1] == "supervisor.stopped app"
+    assert_reports(list(reports)[-1:], "app stopped: shutdown")
     assert capsys.readouterr().err == "otpy: app ended: shutdown\n"
     assert left == []
 
@@ -320,7 +321,7 @@ def test_an_idle_program_hears_a_signal_at_once() -> None:
     assert time.monotonic() - begun < 0.7
 
 
-def test_a_pool_may_be_a_program(reports: Recorder) -> None:
+def test_a_pool_may_be_a_program(reports: Recording) -> None:
     """Any supervisor may be the root."""
 
     async def child() -> None:
@@ -332,7 +333,7 @@ def test_a_pool_may_be_a_program(reports: Recorder) -> None:
             yield pool
 
     otpy.run(asynccontextmanager(fill))
-    assert reports.lines[-1] == "supervisor.stopped pool"
+    assert_reports(list(reports)[-1:], "pool stopped: normal")
 
 
 async def test_it_refuses_a_loop_that_runs() -> None:

@@ -27,8 +27,8 @@ from otpy import (
 )
 from otpy.errors import Demonitored, NotSupervised
 from otpy.reports import ChildStopped
-from otpy.testing import MockClock
-from tests.runtime.children import Boom, Journal, Recorder, forever, stubborn, turns
+from otpy.testing import MockClock, Recording
+from tests.runtime.children import Boom, Journal, forever, stubborn, turns
 
 CRASH = Crashed(Boom("linked"))
 REASONS = [Normal(), Shutdown(), Shutdown("why"), Killed(), CRASH]
@@ -62,13 +62,15 @@ class Trapper:
 
 class TestMonitors:
     @pytest.mark.parametrize("reason", REASONS, ids=str)
-    async def test_the_end_is_told_once_with_its_reason(self, reason: ExitReason) -> None:
+    async def test_the_end_is_told_once_with_its_reason(
+        self, clock: MockClock, reason: ExitReason
+    ) -> None:
         """SIG-04: every monitor gets one `Down`, always the same, whatever the reason."""
         async with otpy.start(tree("a"), hooks=()) as app:
             process = app.child("a")
             first, second = process.monitor(), process.monitor()
             waiting = asyncio.ensure_future(_value(first))
-            await turns(2)
+            await clock.advance(0)
             assert not waiting.done()
             process.exit(reason)
             assert await waiting == Down(process, reason)
@@ -85,13 +87,13 @@ class TestMonitors:
             assert await process.monitor() == Down(process, CRASH)
             assert process.signals is None
 
-    async def test_a_monitor_taken_back_delivers_nothing(self) -> None:
+    async def test_a_monitor_taken_back_delivers_nothing(self, clock: MockClock) -> None:
         """SIG-07: not later, and not what had been delivered; who waits is told."""
         async with otpy.start(tree("a"), hooks=()) as app:
             process = app.child("a")
             monitor, kept = process.monitor(), process.monitor()
             waiting = asyncio.ensure_future(_value(monitor))
-            await turns(1)
+            await clock.advance(0)
             monitor.demonitor()
             monitor.demonitor()
             with pytest.raises(Demonitored, match="app/a"):
@@ -130,15 +132,15 @@ class TestMonitors:
         spec = ChildSpec("s", stubborn, (release,), restart=Restart.TEMPORARY, shutdown=1)
         async with otpy.start(SupervisorSpec("app", [spec]), hooks=()) as app:
             monitor = app.child("s").monitor()
-            await turns(2)
+            await clock.advance(0)
             app.child("s").exit()
             down = await monitor
             assert isinstance(down.reason, otpy.Abandoned)
             release.set()
-            await turns(5)
+            await clock.advance(0)
             assert await monitor is down
 
-    async def test_notices_come_in_the_order_of_the_ends(self) -> None:
+    async def test_notices_come_in_the_order_of_the_ends(self, clock: MockClock) -> None:
         """SIG-05, AIO-14: of several in the order of their ends, of one in that of monitoring."""
         order: list[str] = []
 
@@ -152,13 +154,13 @@ class TestMonitors:
                 for name in "abc"
                 for n in (1, 2)
             ]
-            await turns(2)
+            await clock.advance(0)
             for name in "cab":
                 app.child(name).exit()
             await asyncio.gather(*tasks)
         assert order == ["c1", "c2", "a1", "a2", "b1", "b2"]
 
-    async def test_the_end_is_told_before_the_next_life_begins(self, reports: Recorder) -> None:
+    async def test_the_end_is_told_before_the_next_life_begins(self, reports: Recording) -> None:
         """Who watches a child never sees its next life first."""
         async with otpy.start(SupervisorSpec("app", [ChildSpec("a", forever)]), hooks=()) as app:
             process = app.child("a")
@@ -174,18 +176,18 @@ class TestLinks:
     @pytest.mark.parametrize("reason", REASONS, ids=str)
     @pytest.mark.parametrize("who", ["a", "b"])
     async def test_an_end_takes_the_partner_with_it_unless_it_is_normal(
-        self, reason: ExitReason, who: str
+        self, clock: MockClock, reason: ExitReason, who: str
     ) -> None:
         """SIG-01: both ways and with the same reason; `Normal` alone is ignored."""
         async with otpy.start(tree("a", "b"), hooks=()) as app:
             partner = app.child("b" if who == "a" else "a")
             app.child("a").link(app.child("b"))
-            await turns(1)
+            await clock.advance(0)
             app.child(who).exit(reason)
-            await turns(5)
+            await clock.advance(0)
             assert partner.exit_reason == (None if reason == Normal() else reason)
 
-    async def test_the_other_side_is_the_running_child(self) -> None:
+    async def test_the_other_side_is_the_running_child(self, clock: MockClock) -> None:
         """`process.link()` ties the caller, and `process.unlink()` unties it."""
 
         async def child() -> None:
@@ -199,9 +201,9 @@ class TestLinks:
         spec = ChildSpec("c", child, restart=Restart.TEMPORARY)
         async with otpy.start(SupervisorSpec("app", [mortal("a"), mortal("b"), spec])) as app:
             process = app.child("c")
-            await turns(2)
+            await clock.advance(0)
             app.child("b").kill()
-            await turns(3)
+            await clock.advance(0)
             assert process.alive
             app.child("a").kill()
             assert await process.wait() == Killed()
@@ -211,11 +213,13 @@ class TestLinks:
                 process.unlink()
 
     @pytest.mark.parametrize("dead_first", [True, False])
-    async def test_linking_to_the_dead_delivers_at_once(self, dead_first: bool) -> None:
+    async def test_linking_to_the_dead_delivers_at_once(
+        self, clock: MockClock, dead_first: bool
+    ) -> None:
         """SIG-04: with its real reason, whichever side is dead."""
         async with otpy.start(tree("a", "b"), hooks=()) as app:
             dead, alive = app.child("a"), app.child("b")
-            await turns(1)
+            await clock.advance(0)
             dead.exit(CRASH)
             await dead.wait()
             if dead_first:
@@ -231,19 +235,19 @@ class TestLinks:
             app.child("a").link(app.child("a"))
             assert app.child("a").signals is None
 
-    async def test_links_form_chains_and_cycles(self) -> None:
+    async def test_links_form_chains_and_cycles(self, clock: MockClock) -> None:
         """One crash ends everyone who is tied to it, over any number of steps, once."""
         names = [f"p{n}" for n in range(50)]
         async with otpy.start(tree(*names), hooks=()) as app:
             processes = [app.child(name) for name in names]
             for one, other in zip(processes, processes[1:] + processes[:1], strict=True):
                 one.link(other)
-            await turns(1)
+            await clock.advance(0)
             processes[7].exit(CRASH)
             assert {await process.wait() for process in processes} == {CRASH}
             assert all(not process.signals.links for process in processes if process.signals)
 
-    async def test_a_link_taken_back_delivers_nothing(self) -> None:
+    async def test_a_link_taken_back_delivers_nothing(self, clock: MockClock) -> None:
         """SIG-07: nor does unlinking strangers do harm."""
         async with otpy.start(tree("a", "b"), hooks=()) as app:
             a, b = app.child("a"), app.child("b")
@@ -251,7 +255,7 @@ class TestLinks:
             a.link(b)
             b.unlink(a)
             a.kill()
-            await turns(5)
+            await clock.advance(0)
             assert b.alive
 
     async def test_a_partner_gets_its_time_to_clean_up(self, clock: MockClock) -> None:
@@ -267,12 +271,14 @@ class TestLinks:
         async with otpy.start(SupervisorSpec("app", [mortal("a"), spec]), hooks=()) as app:
             process = app.child("slow")
             process.link(app.child("a"))
-            await turns(1)
+            await clock.advance(0)
             app.child("a").exit(CRASH)
             assert await process.wait() == CRASH
             assert clock.now == 3
 
-    async def test_supervisors_ignore_the_end_of_what_they_are_linked_to(self) -> None:
+    async def test_supervisors_ignore_the_end_of_what_they_are_linked_to(
+        self, clock: MockClock
+    ) -> None:
         """SUP-406: but their own end takes the partner with it."""
         inner = SupervisorSpec("in", [mortal("x")], restart=Restart.TEMPORARY)
         spec = SupervisorSpec("app", [mortal("a"), mortal("b"), inner])
@@ -281,12 +287,12 @@ class TestLinks:
             sup.link(a)
             sup.link(b)
             a.exit(CRASH)
-            await turns(5)
+            await clock.advance(0)
             assert sup.alive
             sup.exit(Shutdown("over"))
             assert await b.wait() == Shutdown("over")
 
-    async def test_a_supervisor_ignores_it_from_its_first_moment(self) -> None:
+    async def test_a_supervisor_ignores_it_from_its_first_moment(self, clock: MockClock) -> None:
         """SUP-121: also while it starts its children."""
 
         async def slow(*, task_status: TaskStatus[None]) -> None:
@@ -299,7 +305,7 @@ class TestLinks:
 
         inner = SupervisorSpec("in", [ChildSpec("x", slow)])
         async with otpy.start(tree("a"), hooks=()) as app:
-            await turns(1)
+            await clock.advance(0)
             process = await app.start_child(inner)
             assert process is not None
             assert process.alive
@@ -312,7 +318,7 @@ class TestLinks:
         async with otpy.start(SupervisorSpec("app", [spec, mortal("a")]), hooks=()) as app:
             partner = app.child("a")
             app.child("s").link(partner)
-            await turns(2)
+            await clock.advance(0)
             app.child("s").exit()
             assert await partner.wait() == Killed()
 
@@ -327,12 +333,12 @@ class TestLinks:
             assert b.signals is None
 
     async def test_a_stop_by_the_supervisor_ends_linked_children_in_order(
-        self, journal: Journal, reports: Recorder
+        self, clock: MockClock, journal: Journal, reports: Recording
     ) -> None:
         """A link changes who ends when, not that everything ends in good order."""
         async with otpy.start(journal.tree("a", "b", "c"), hooks=[reports]) as app:
             app.child("a").link(app.child("c"))
-            await turns(1)
+            await clock.advance(0)
         assert journal.lines[:3] == ["+a", "+b", "+c"]
         assert sorted(journal.lines[3:]) == ["-a", "-b", "-c"]
         assert {r.context for r in reports.of(ChildStopped)} == {None}
@@ -340,20 +346,22 @@ class TestLinks:
 
 class TestTrapping:
     @pytest.mark.parametrize("reason", REASONS, ids=str)
-    async def test_the_end_of_a_partner_is_a_value(self, reason: ExitReason) -> None:
+    async def test_the_end_of_a_partner_is_a_value(
+        self, clock: MockClock, reason: ExitReason
+    ) -> None:
         """SIG-01, SIG-03: whatever the reason, `Normal` and `Killed` too; nobody ends."""
         trapper = Trapper()
         async with otpy.start(SupervisorSpec("app", [mortal("a"), trapper.spec()])) as app:
-            await turns(1)
+            await clock.advance(0)
             partner = app.child("a")
             partner.link(app.child("trapper"))
             partner.exit(reason)
             await partner.wait()
-            await turns(1)
+            await clock.advance(0)
             assert trapper.got == [ExitSignal(partner, reason)]
             assert app.child("trapper").alive
 
-    async def test_linking_to_the_dead_is_a_value_at_once(self) -> None:
+    async def test_linking_to_the_dead_is_a_value_at_once(self, clock: MockClock) -> None:
         """SIG-04: with the real reason."""
         trapper = Trapper()
         async with otpy.start(SupervisorSpec("app", [mortal("a"), trapper.spec()])) as app:
@@ -361,10 +369,10 @@ class TestTrapping:
             dead.kill()
             await dead.wait()
             app.child("trapper").link(dead)
-            await turns(2)
+            await clock.advance(0)
             assert trapper.got == [ExitSignal(dead, Killed())]
 
-    async def test_an_exit_request_is_a_value_with_its_sender(self) -> None:
+    async def test_an_exit_request_is_a_value_with_its_sender(self, clock: MockClock) -> None:
         """SIG-02: from another child, from outside of the tree, and from itself."""
         trapper = Trapper()
 
@@ -376,30 +384,30 @@ class TestTrapping:
 
         spec = SupervisorSpec("app", [trapper.spec(), ChildSpec("s", sender)])
         async with otpy.start(spec, hooks=()) as app:
-            await turns(3)
+            await clock.advance(0)
             app.child("trapper").exit()
-            await turns(2)
+            await clock.advance(0)
             assert trapper.got == [
                 ExitSignal(app.child("s"), Shutdown("please")),
                 ExitSignal(None, Shutdown()),
             ]
 
-    async def test_requests_of_one_sender_keep_their_order(self) -> None:
+    async def test_requests_of_one_sender_keep_their_order(self, clock: MockClock) -> None:
         """SIG-05: and none is lost."""
         trapper = Trapper()
         reasons = [Shutdown(n) for n in range(20)]
         async with otpy.start(SupervisorSpec("app", [trapper.spec()]), hooks=()) as app:
-            await turns(1)
+            await clock.advance(0)
             for reason in reasons:
                 app.child("trapper").exit(reason)
-            await turns(2)
+            await clock.advance(0)
             assert [signal.reason for signal in trapper.got] == reasons
 
-    async def test_kill_cannot_be_trapped(self) -> None:
+    async def test_kill_cannot_be_trapped(self, clock: MockClock) -> None:
         """SIG-02: it ends the process."""
         trapper = Trapper()
         async with otpy.start(SupervisorSpec("app", [trapper.spec()]), hooks=()) as app:
-            await turns(2)
+            await clock.advance(0)
             process = app.child("trapper")
             process.kill()
             assert await process.wait() == Killed()
@@ -407,17 +415,17 @@ class TestTrapping:
             assert trapper.got == []
 
     async def test_the_supervisor_stops_a_trapping_child_all_the_same(
-        self, reports: Recorder
+        self, clock: MockClock, reports: Recording
     ) -> None:
         """GEN-20: its own stop is no signal."""
         trapper = Trapper()
         async with otpy.start(SupervisorSpec("app", [trapper.spec()]), hooks=[reports]) as app:
-            await turns(2)
+            await clock.advance(0)
             await app.terminate_child("trapper")
             assert reports.one(ChildStopped).reason == Shutdown()
         assert trapper.got == []
 
-    async def test_unlinking_takes_back_what_lies_unread(self) -> None:
+    async def test_unlinking_takes_back_what_lies_unread(self, clock: MockClock) -> None:
         """SIG-07: of that partner and of that link only."""
         ready: list[ExitSignals] = []
 
@@ -427,7 +435,7 @@ class TestTrapping:
 
         specs = [mortal("a"), mortal("b"), ChildSpec("c", child)]
         async with otpy.start(SupervisorSpec("app", specs), hooks=()) as app:
-            await turns(1)
+            await clock.advance(0)
             a, b, c = (app.child(name) for name in "abc")
             c.link(a)
             c.link(b)
@@ -447,7 +455,7 @@ class TestTrapping:
         with pytest.raises(NotSupervised):
             otpy.trap_exit()
 
-    async def test_each_life_begins_without(self) -> None:
+    async def test_each_life_begins_without(self, clock: MockClock) -> None:
         """A restarted child traps only if it says so again."""
         lives: list[Process] = []
 
@@ -460,7 +468,7 @@ class TestTrapping:
 
         async with otpy.start(SupervisorSpec("app", [ChildSpec("c", child)]), hooks=()) as app:
             second = await app.wait_for_restart("c", after=1)
-            await turns(1)
+            await clock.advance(0)
             second.exit(Shutdown("x"))
             assert await second.wait() == Shutdown("x")
 

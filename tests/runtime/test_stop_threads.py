@@ -13,7 +13,7 @@ import otpy
 from otpy import Abandoned, ChildSpec, Killed, Shutdown, SupervisorSpec
 from otpy._runtime import stop
 from otpy.reports import ChildAbandoned, ChildStopped
-from tests.runtime.children import Recorder
+from otpy.testing import Recording
 
 pytestmark = pytest.mark.real_time
 
@@ -64,7 +64,7 @@ async def entered(block: Block) -> None:
 @pytest.mark.parametrize("child", [by_asyncio, by_anyio, by_patient_anyio])
 @pytest.mark.parametrize("limit", [0, 0.05])
 async def test_a_thread_that_does_not_end_is_given_up(
-    reports: Recorder,
+    reports: Recording,
     block: Block,
     monkeypatch: pytest.MonkeyPatch,
     child: Callable[[Block], Awaitable[None]],
@@ -83,7 +83,7 @@ async def test_a_thread_that_does_not_end_is_given_up(
 
 @pytest.mark.parametrize("child", [by_asyncio, by_anyio, by_patient_anyio])
 async def test_a_thread_that_ends_in_time_is_a_good_end(
-    reports: Recorder, block: Block, child: Callable[[Block], Awaitable[None]]
+    reports: Recording, block: Block, child: Callable[[Block], Awaitable[None]]
 ) -> None:
     """Waited for within the limit, the thread ends: `Shutdown`, and nothing is abandoned."""
     spec = ChildSpec("c", child, (block,), shutdown=20)
@@ -92,11 +92,11 @@ async def test_a_thread_that_ends_in_time_is_a_good_end(
         asyncio.get_running_loop().call_later(0.02, block.free.set)
     assert reports.one(ChildStopped).reason == Shutdown()
     assert block.left.is_set()
-    assert reports.of(ChildAbandoned) == []
+    assert reports.of(ChildAbandoned) == ()
 
 
 async def test_a_kill_while_a_thread_is_waited_for_is_bounded_too(
-    reports: Recorder, block: Block, monkeypatch: pytest.MonkeyPatch
+    reports: Recording, block: Block, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A kill that overtakes the wait for a thread has its own deadline."""
     monkeypatch.setattr(stop, "KILL_GRACE", 0.05)
@@ -113,7 +113,7 @@ async def test_a_kill_while_a_thread_is_waited_for_is_bounded_too(
 
 
 async def test_a_kill_while_a_thread_is_waited_for_takes_its_end(
-    reports: Recorder, block: Block
+    reports: Recording, block: Block
 ) -> None:
     """A thread that ends after the kill ends the process, once."""
     spec = ChildSpec("c", by_asyncio, (block,), shutdown=60, restart=otpy.Restart.TEMPORARY)
@@ -126,11 +126,11 @@ async def test_a_kill_while_a_thread_is_waited_for_takes_its_end(
         block.free.set()
         reason = await asyncio.wait_for(process.wait(), 2)
         assert reason in (Killed(), Shutdown())
-        assert reports.of(ChildAbandoned) == []
+        assert reports.of(ChildAbandoned) == ()
 
 
 async def test_threads_of_other_children_are_not_waited_for(
-    reports: Recorder, block: Block
+    reports: Recording, block: Block
 ) -> None:
     """Only a thread that runs in the child's own context is its own."""
     other = Block()
@@ -145,4 +145,4 @@ async def test_threads_of_other_children_are_not_waited_for(
         await asyncio.wait_for(app.terminate_child("other"), 5)
         assert not block.left.is_set()
         block.free.set()
-    assert reports.of(ChildAbandoned) == []
+    assert reports.of(ChildAbandoned) == ()

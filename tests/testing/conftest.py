@@ -7,6 +7,9 @@ from collections.abc import AsyncIterator, Callable
 
 import pytest
 
+# Where trio is not installed either: the oldest anyio asks for it all the same.
+ON_ASYNCIO = "import pytest\n@pytest.fixture\ndef anyio_backend(): return 'asyncio'\n"
+
 RunTests = Callable[..., pytest.RunResult]
 
 

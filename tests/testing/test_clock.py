@@ -13,8 +13,16 @@ import pytest
 from anyio._backends import _asyncio as anyio_asyncio
 from anyio.lowlevel import _run_vars
 
+import otpy.testing
 from otpy.testing import MockClock, VirtualLoop
 from tests.testing.delays import slow
+
+
+def test_what_is_not_there_is_said_to_be_missing() -> None:
+    """The package imports its names late, and does not invent any."""
+    misspelt = "MokcClock"
+    with pytest.raises(AttributeError, match=r"'otpy\.testing' has no attribute 'MokcClock'"):
+        getattr(otpy.testing, misspelt)
 
 
 def test_a_clock_without_a_loop_shows_zero() -> None:

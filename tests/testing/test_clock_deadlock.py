@@ -44,6 +44,18 @@ def test_it_names_ten_tasks_at_most(children: int, cut: bool) -> None:
     assert text.count("child-") + text.count("Task-") == 10
 
 
+def test_it_notes_where_each_of_them_waits() -> None:
+    """A name such as Task-7 says nothing; the line of code that waits does. Ten are enough."""
+    with pytest.raises(Deadlock, match=r"^1 task blocked") as caught:
+        MockClock().run(blocked())
+    (note,) = caught.value.__notes__
+    assert note.startswith("task Task-")
+    assert "which is at\n  blocked (" in note
+    with pytest.raises(Deadlock) as caught:
+        MockClock().run(nursery(11))
+    assert len(caught.value.__notes__) == 10
+
+
 @pytest.mark.parametrize("forever", [anyio.sleep_forever, lambda: asyncio.sleep(math.inf)])
 def test_an_endless_sleep_is_one(forever: Callable[[], Coroutine[None, None, None]]) -> None:
     """Nobody can be woken by a timer that is never due."""

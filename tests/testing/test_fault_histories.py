@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 import otpy
 from otpy import ChildSpec, DynamicSupervisor, GenServer, NoReply, SupervisorSpec, TaskSupervisor
 from otpy.errors import NotRunning, SupervisorFailed
-from otpy.reports import Report
-from otpy.testing import FaultPlan, Hit, MockClock, faults
+from otpy.testing import FaultPlan, Hit, MockClock, Recording, faults
 from tests.runtime.conftest import logs
 from tests.testing.failing_children import (
     Script,
@@ -77,7 +76,7 @@ def tree() -> SupervisorSpec:
 
 class Outcome:
     def __init__(self) -> None:
-        self.reports: list[Report] = []
+        self.reports = Recording()
         self.complaints: list[object] = []
         self.hits: tuple[Hit, ...] = ()
         self.left = 0
@@ -88,7 +87,7 @@ async def scenario(plan: FaultPlan, outcome: Outcome) -> None:
     loop.set_exception_handler(lambda _, what: outcome.complaints.append(what))
     with plan.active() as injected:
         with suppress(SupervisorFailed):
-            async with otpy.start(tree(), hooks=[outcome.reports.append]) as root:
+            async with otpy.start(tree(), hooks=[outcome.reports]) as root:
                 for _ in range(5):
                     with suppress(NotRunning):
                         await TaskSupervisor(root.child("crew")).start_child(plain, Script())

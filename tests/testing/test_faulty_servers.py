@@ -22,8 +22,8 @@ from otpy import (
     SupervisorSpec,
 )
 from otpy.errors import CallFailed, CallTimeout, SupervisorFailed
-from otpy.reports import ChildExited, Report
-from otpy.testing import Fault, FaultPlan, faults
+from otpy.reports import ChildExited
+from otpy.testing import Fault, FaultPlan, Recording, faults
 from tests.runtime.conftest import logs
 from tests.testing.failing_children import seen
 
@@ -173,13 +173,13 @@ async def told(kind: type[Log], plan: FaultPlan) -> list[object]:
     loop = asyncio.get_running_loop()
     began = loop.time()
     kind.life = 0
-    reports: list[Report] = []
+    reports = Recording()
     journal: list[str] = []
     heard: list[object] = []
     spec = ChildSpec("c", kind, (journal,), shutdown=2, start_timeout=4)
     with plan.active() as injected:
         try:
-            async with otpy.start(SupervisorSpec("app", [spec]), hooks=[reports.append]) as app:
+            async with otpy.start(SupervisorSpec("app", [spec]), hooks=[reports]) as app:
                 server = Log.at("app/c", app)
                 await asyncio.sleep(1)
                 try:
@@ -231,16 +231,15 @@ async def test_a_clean_up_that_fails_after_a_crash_replaces_the_reason() -> None
             faults.crash("app/c", KeyError("second"), at="cleanup"),
         ]
     )
-    reports: list[Report] = []
+    reports = Recording()
     Log.life = 0
     with plan.active():
         tree = SupervisorSpec("app", [ChildSpec("c", Log, ([],))])
-        async with otpy.start(tree, hooks=[reports.append]) as app:
+        async with otpy.start(tree, hooks=[reports]) as app:
             with pytest.raises(CallFailed) as caught:
                 await Log.at("app/c", app).call("a")
     assert repr(caught.value.__cause__) == "KeyError('second')"
-    (ended,) = [report for report in reports if isinstance(report, ChildExited)]
-    assert str(ended.reason) == "crashed: KeyError: 'second'"
+    assert str(reports.one(ChildExited).reason) == "crashed: KeyError: 'second'"
 
 
 async def test_a_server_that_obeys_is_not_cancelled() -> None:

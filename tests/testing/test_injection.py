@@ -13,8 +13,8 @@ from otpy import ChildSpec, Strategy, SupervisorSpec
 from otpy._runtime.interpose import INTERPOSER
 from otpy.errors import SupervisorFailed
 from otpy.reports import ChildExited, ChildStopped
-from otpy.testing import FaultPlan, Injected, MockClock, faults
-from tests.runtime.children import Boom, Journal, Recorder, forever
+from otpy.testing import FaultPlan, Injected, MockClock, Recording, faults
+from tests.runtime.children import Boom, Journal, forever
 from tests.runtime.conftest import journal, logs, release, reports
 from tests.testing.failing_children import seen
 
@@ -93,6 +93,15 @@ async def test_a_life_is_hit_once_by_each_fault() -> None:
             await asyncio.sleep(15)
     assert caught == [1, 1]
     assert hits(injected) == [(1.0, "app/c", 1), (10.0, "app/c", 2)]
+
+
+async def test_only_a_child_that_is_told_to_end_hangs_at_its_stop() -> None:
+    """A life that ends by itself just ends; the one that is stopped in the end hangs."""
+    plan = FaultPlan([faults.hang("app/c")])
+    with plan.active() as injected:
+        async with otpy.start(app(ChildSpec("c", seconds, (2,))), hooks=()):
+            await asyncio.sleep(3)
+    assert hits(injected) == [(3.0, "app/c", 2)]
 
 
 async def test_after_starts_the_count_of_awaits() -> None:
@@ -174,18 +183,18 @@ async def test_two_trees_side_by_side() -> None:
     """One runs in the block, one beside it, in one loop at one time; one of them is hit."""
     plan = FaultPlan([faults.crash("app/c", Boom(), after=2)])
 
-    async def run(recorder: Recorder) -> None:
+    async def run(recorder: Recording) -> None:
         async with otpy.start(app(ChildSpec("c", forever)), hooks=[recorder]):
             await asyncio.sleep(5)
 
-    async def run_inside(recorder: Recorder) -> None:
+    async def run_inside(recorder: Recording) -> None:
         with plan.active():
             await run(recorder)
 
-    inside, outside = Recorder(), Recorder()
+    inside, outside = Recording(), Recording()
     await asyncio.gather(run_inside(inside), run(outside))
     assert len(inside.of(ChildExited)) == 1
-    assert outside.of(ChildExited) == []
+    assert outside.of(ChildExited) == ()
 
 
 async def test_a_tree_deep_in_unchanged_code_is_hit() -> None:
@@ -237,12 +246,13 @@ async def test_what_outlives_the_block_is_left_alone() -> None:
         await asyncio.sleep(1)
         await run()
 
-    recorder = Recorder()
+    recorder = Recording()
     with plan.active() as injected:
         tasks = [asyncio.create_task(run()), asyncio.create_task(wait_and_run())]
         await left.wait()
     await asyncio.gather(*tasks)
     assert injected.hits == ()
+    assert injected.arm("app/c") == []
     assert {str(report.reason) for report in recorder.of(ChildExited)} == {"normal"}
     assert {str(report.reason) for report in recorder.of(ChildStopped)} == {"shutdown"}
     assert INTERPOSER.get(None) is None
@@ -303,7 +313,7 @@ async def test_siblings_are_restarted_as_after_a_real_crash(
     """Each strategy does after an injected crash what it does after a real one."""
 
     async def run(crash: Callable[[], object], plan: FaultPlan) -> tuple[list[str], list[object]]:
-        recorder = Recorder()
+        recorder = Recording()
         began = asyncio.get_running_loop().time()
         asyncio.get_running_loop().call_later(1, crash)
         spec = journal.tree("a", "b", "c").replace(strategy=strategy)
@@ -311,7 +321,7 @@ async def test_siblings_are_restarted_as_after_a_real_crash(
             async with otpy.start(spec, hooks=[recorder]):
                 await asyncio.sleep(2)
         lines, journal.lines = journal.lines, []
-        return lines, [seen(report, began) for report in recorder.reports]
+        return lines, [seen(report, began) for report in recorder]
 
     def crash() -> None:
         journal.crash["b"].set()

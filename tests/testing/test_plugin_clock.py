@@ -5,6 +5,7 @@ from __future__ import annotations
 import tomllib
 from pathlib import Path
 
+import anyio.pytest_plugin
 import pytest
 
 from tests.testing.conftest import RunTests
@@ -30,7 +31,13 @@ class TestAskingForTheClock:
             (ASYNCIO, {}),
             ("", {"asyncio_mode": "auto"}),
             (ANYIO, {}),
-            ("", {"anyio_mode": "auto"}),
+            pytest.param(
+                *("", {"anyio_mode": "auto"}),
+                marks=pytest.mark.skipif(
+                    not hasattr(anyio.pytest_plugin, "pytest_addoption"),
+                    reason="this anyio has no modes",
+                ),
+            ),
             (ANYIO, {"asyncio_mode": "auto"}),
         ],
     )
@@ -166,6 +173,7 @@ async def test_bare():
         result = run_tests(f"@pytest.mark.asyncio\n@pytest.mark.otpy({wrong}){HOUR}")
         result.assert_outcomes(errors=1)
         result.stdout.fnmatch_lines(["*test_hour: otpy() takes clock='mock' or 'real'*"])
+        result.stdout.no_fnmatch_line("*plugin.py:*")  # what is wrong, and no traceback
 
     def test_a_wrong_mode_is_refused(self, run_tests: RunTests) -> None:
         """A mode that does not exist ends the run before it begins."""
@@ -217,9 +225,10 @@ class TestBeingInstalled:
         monkeypatch.delenv("COVERAGE_PROCESS_START", raising=False)
 
     def test_it_is_found_by_its_entry_point(self, pytester: pytest.Pytester) -> None:
-        """Whoever has otpy installed has the fixtures and the marker, without any setting."""
-        pytester.makepyfile("import asyncio, pytest\n" + ASYNCIO + HOUR)
-        self.run(pytester).assert_outcomes(passed=1)
+        """Whoever has otpy installed has the fixtures and the markers, without any setting."""
+        seeds = "@pytest.mark.otpy_simulate(seeds=[7, 8])" + HOUR.replace("_hour", "_seeded")
+        pytester.makepyfile("import asyncio, pytest\n" + ASYNCIO + HOUR + seeds)
+        self.run(pytester).assert_outcomes(passed=3)
 
     def test_it_changes_nothing_for_those_who_do_not_ask(self, pytester: pytest.Pytester) -> None:
         """Tests without it run as ever, leaks included, and nothing of its own is imported."""
@@ -228,9 +237,9 @@ class TestBeingInstalled:
             + ASYNCIO
             + REAL
             + """
-    assert [name for name in sys.modules if name.startswith("otpy.testing.")] == [
+    assert {name for name in sys.modules if name.startswith("otpy.testing.")} == {
         "otpy.testing.plugin"
-    ]
+    }
     asyncio.get_running_loop().kept = asyncio.create_task(asyncio.sleep(60))
 """
         )
@@ -245,4 +254,9 @@ class TestBeingInstalled:
         pytester.makepyfile(test_asks=head + HOUR, test_does_not=head + REAL)
         result = self.run(pytester, "--continue-on-collection-errors")
         result.assert_outcomes(passed=1, errors=1)
-        result.stdout.fnmatch_lines(["*ModuleNotFoundError: import of time_machine halted*"])
+        result.stdout.fnmatch_lines(
+            [
+                "*ModuleNotFoundError: import of time_machine halted*",
+                "*otpy.testing needs the extra `test`: pip install 'otpy-tree[[]test[]]'*",
+            ]
+        )

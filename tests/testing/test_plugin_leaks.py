@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.testing.conftest import RunTests
+from otpy.testing import leaks
+from tests.testing.conftest import ON_ASYNCIO, RunTests
 
 HEAD = """
 import os, socket, subprocess, sys, threading, time
@@ -46,6 +47,11 @@ def in_test(leak: str, fixtures: str = "") -> str:
 
 
 class TestWhatIsLeftOver:
+    @pytest.fixture(autouse=True)
+    def impatient(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Wait for nothing to end: what these tests leave behind never does."""
+        monkeypatch.setattr(leaks, "PATIENCE", 0.0)
+
     @pytest.mark.parametrize(
         ("leak", "lines"),
         [
@@ -75,9 +81,8 @@ class TestWhatIsLeftOver:
     def test_tests_of_anyio_are_checked(self, run_tests: RunTests, leak: str) -> None:
         """What is left behind under anyio's plugin is found as well."""
         source = in_test(leak, "mock_clock").replace("mark.asyncio", "mark.anyio")
-        run_tests(source.replace(', pytest.mark.otpy(clock="real")', "")).assert_outcomes(
-            passed=2, errors=1
-        )
+        source = source.replace(', pytest.mark.otpy(clock="real")', "")
+        run_tests(source, conftest=ON_ASYNCIO).assert_outcomes(passed=2, errors=1)
 
     @pytest.mark.parametrize("leak", [THREAD, DESCRIPTOR])
     def test_plain_tests_are_checked(self, run_tests: RunTests, leak: str) -> None:
@@ -183,6 +188,7 @@ async def test_it(started, opened):
     opened.append(os.open(__file__, os.O_RDONLY))
     asyncio.create_task(asyncio.sleep(0))
 """,
+            conftest=ON_ASYNCIO,
             asyncio_mode="auto" if mark == "asyncio" else "strict",
         ).assert_outcomes(passed=1)
 

@@ -108,7 +108,7 @@ async def test_unready(supervisor_tree, mock_clock):
             + f"""
 seen = []
 async def test_hooks(supervisor_tree, mock_clock):
-    await supervisor_tree(tree(crashes), crashes="*"{options})
+    await supervisor_tree(tree(crashes), crashes="**"{options})
     await mock_clock.advance(90)
     pytest.fail(f"seen {{len(seen) > 0}}")
 """
@@ -165,6 +165,22 @@ async def test_app(app, mock_clock):
         result.assert_outcomes(failed=1)
         result.stdout.fnmatch_lines([f"*{GIVES_UP}"])
 
+    def test_a_tree_belongs_to_the_loop_of_its_test(self, run_tests: RunTests) -> None:
+        """A tree that a fixture started on another loop could not be stopped; it is refused."""
+        result = run_tests(
+            CHILDREN
+            + """
+import pytest_asyncio
+@pytest_asyncio.fixture(loop_scope="module")
+async def app(supervisor_tree):
+    await supervisor_tree(tree(waits), hooks=())
+async def test_app(app):
+    pass
+"""
+        )
+        result.assert_outcomes(failed=1)
+        result.stdout.fnmatch_lines(["*RuntimeError: supervisor_tree was called on another loop*"])
+
     def test_only_async_tests_have_trees(self, run_tests: RunTests) -> None:
         """Where no loop runs, asking for a tree is an error that says so."""
         result = run_tests("def test_plain(supervisor_tree): pass")
@@ -195,7 +211,20 @@ async def test_crash(supervisor_tree, mock_clock):
         result.assert_outcomes(failed=1)
         result.stdout.fnmatch_lines([line, "Traceback*", "OSError: no contact"])
 
-    @pytest.mark.parametrize("crashes", ["app/crashes", "app/*", ["app/crashes"]])
+    def test_a_pattern_is_that_of_the_other_tools(self, run_tests: RunTests) -> None:
+        """One star is one segment, as in a fault: here it stands for nobody."""
+        result = run_tests(
+            CHILDREN
+            + """
+async def test_crash(supervisor_tree, mock_clock):
+    await supervisor_tree(tree(waits, crashes), hooks=(), crashes="*")
+    await mock_clock.advance(90)
+"""
+        )
+        result.assert_outcomes(failed=1)
+        result.stdout.fnmatch_lines(["* did not crash, as the test expected"])
+
+    @pytest.mark.parametrize("crashes", ["app/crashes", "app/*", "**", ["app/crashes"]])
     def test_an_expected_crash_is_fine(self, run_tests: RunTests, crashes: object) -> None:
         """A child that the test has named, or a pattern of its path, may raise."""
         run_tests(

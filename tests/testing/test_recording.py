@@ -10,7 +10,15 @@ import pytest
 
 import otpy
 from otpy import GIVE_UP, Backoff, ChildSpec, Intensity, SupervisorSpec
-from otpy.reports import ChildAbandoned, HookFailed, MessageUnhandled, Report
+from otpy.reports import (
+    ChildAbandoned,
+    ChildRestarting,
+    ChildStarted,
+    HookFailed,
+    MessageUnhandled,
+    Report,
+    SupervisorStopped,
+)
 from otpy.testing import MockClock, Recording, assert_reports, settled
 from tests.testing.life import fail_when, forever
 
@@ -52,6 +60,25 @@ async def test_a_recording_reads_like_a_story(recorded: Recording) -> None:
     assert_reports(recorded, recorded.render())
 
 
+async def test_reports_can_be_picked_by_kind(recorded: Recording) -> None:
+    """All of one kind, or the only one, of all paths or of some; one that is not alone is told."""
+    assert [report.path for report in recorded.of(SupervisorStopped)] == ["app/in", "app"]
+    assert [report.path for report in recorded.of(ChildStarted, "app/in/**")] == [
+        "app/in/api",
+        "app/in",
+    ]
+    assert recorded.of(ChildAbandoned) == ()
+    assert recorded.one(ChildRestarting).delay == 5
+    assert recorded.one(SupervisorStopped, "app/in").time == 7.5
+    with pytest.raises(AssertionError) as none:
+        recorded.one(ChildAbandoned, "app/in")
+    assert str(none.value) == (
+        "0 reports about 'app/in' are ChildAbandoned, not one:\n" + recorded.render("app/in")
+    )
+    with pytest.raises(AssertionError, match=r"^2 reports about '\*\*' are SupervisorStopped"):
+        recorded.one(SupervisorStopped)
+
+
 async def test_reports_can_be_picked_by_path(recorded: Recording) -> None:
     """A path, or a pattern that covers several."""
     assert_reports(
@@ -65,7 +92,7 @@ async def test_reports_can_be_picked_by_path(recorded: Recording) -> None:
         """,
     )
     assert_reports(
-        recorded.about("app/in*"),
+        recorded.about("app/in/**"),
         """app/in/api started
            app/in started
 
@@ -74,7 +101,8 @@ async def test_reports_can_be_picked_by_path(recorded: Recording) -> None:
            app/in #1 stopped""",
     )
     assert_reports(recorded.about("app"), "app stopped")
-    assert_reports(recorded.about("app/?pi"), "")
+    assert {report.path for report in recorded.about("app/*")} == {"app/db", "app/in"}
+    assert recorded.about("**") == tuple(recorded)
     assert recorded.render("app") == "7.5 s app stopped: normal"
 
 

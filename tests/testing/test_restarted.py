@@ -160,5 +160,5 @@ def test_outside_of_a_loop_the_tree_must_be_named() -> None:
 
     MockClock().run(scenario())
     assert_restarted("app/db", times=1, root=recorded)
-    with pytest.raises(RuntimeError, match="no running event loop"):
+    with pytest.raises(RuntimeError, match="no running event loop: say root="):
         assert_restarted("app/db", times=1)

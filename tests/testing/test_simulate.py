@@ -124,6 +124,30 @@ def test_a_wrong_argument_is_named() -> None:
         simulate(tree(), seed=1, until=-1)
     with pytest.raises(InvalidSpec, match="a program says itself"):
         simulate(unsafe_stop, seed=1, until=5)
+    with pytest.raises(InvalidSpec, match="seed is 'x', wanted a whole number"):
+        simulate(tree(), seed=cast("int", "x"))
+    with pytest.raises(InvalidSpec, match=r"faults is \[\], wanted FaultPlan, or None"):
+        simulate(tree(), seed=1, faults=cast("FaultPlan", []))
+    with pytest.raises(InvalidSpec, match="check is 5, wanted a function of the Simulation"):
+        simulate(tree(), seed=1, check=cast("Any", 5))
+    with pytest.raises(InvalidSpec, match=r"explore: faults is FaultPlan.*, wanted a function"):
+        explore(tree(), faults=cast("Any", FaultPlan()))
+
+
+async def test_it_is_refused_where_a_loop_runs() -> None:
+    """That is no failure of the tree; explore does not take it for one either."""
+    with pytest.raises(RuntimeError, match="needs a thread without a running loop"):
+        simulate(tree(), seed=1)
+    with pytest.raises(RuntimeError, match="needs a thread without a running loop"):
+        explore(tree(), seeds=[1])
+
+
+def test_a_function_that_only_makes_the_tree_is_refused() -> None:
+    """A program runs its own tree; what returns a spec would have to be called first."""
+    failure = failure_of(tree, seed=1)
+    assert isinstance(failure.__cause__, InvalidSpec)
+    assert "tree() is SupervisorSpec" in str(failure)
+    assert "wanted a coroutine" in str(failure)
 
 
 # --- promises ------------------------------------------------------------------------------------

@@ -1,0 +1,30 @@
+"""When a child is ready, as far as `start` tells it without being called."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+
+def takes_status(start: object) -> bool:
+    """Whether `start` takes a `task_status` keyword."""
+    code = getattr(start, "__code__", None)
+    if code is not None and not hasattr(start, "__wrapped__"):  # a plain function: 20 times faster
+        count: int = code.co_argcount + code.co_kwonlyargcount
+        return "task_status" in code.co_varnames[:count]
+    if not callable(start):
+        return False
+    try:
+        return "task_status" in inspect.signature(start).parameters
+    except (TypeError, ValueError):  # written in C, without a signature
+        return False
+
+
+def is_ready_at_once(start: Any) -> bool:
+    """Whether a child that runs `start` is ready as soon as its task exists.
+
+    That is so for a coroutine function that does not promise to say when.
+    """
+    if hasattr(start, "__otpy_life__") or not inspect.iscoroutinefunction(start):
+        return False
+    return not takes_status(start)

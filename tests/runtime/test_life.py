@@ -1,0 +1,99 @@
+"""What a child's task runs passes for the child's own coroutine."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from typing import Any
+
+import pytest
+
+import otpy
+from otpy import ChildSpec, Crashed, Restart, SupervisorSpec
+from otpy.errors import TreeStartFailed
+from tests.runtime.children import forever
+
+
+async def test_others_see_the_coroutine_of_the_child() -> None:
+    """asyncio, inspect and debuggers look at the child's own code, also before its first step."""
+    spec = SupervisorSpec("app", [ChildSpec("c", forever)])
+    async with otpy.start(spec, hooks=()) as root:
+        task = root.child("c").task
+        assert isinstance(task, asyncio.Task)
+        life: Any = task.get_coro()
+        assert asyncio.iscoroutine(life)
+        assert "app/c" in repr(task)
+        assert task.get_stack() == []
+        await asyncio.sleep(0)
+        assert "forever" in repr(task)
+        assert task.get_stack()[0].f_code is forever.__code__
+        assert inspect.getcoroutinestate(life) == inspect.CORO_SUSPENDED
+
+
+@pytest.mark.parametrize("debug", [False, True])
+async def test_a_child_runs_the_same_in_debug_mode(debug: bool) -> None:
+    """Its result, its crash and its cancellation are what they are without."""
+    loop = asyncio.get_running_loop()
+    loop.set_debug(debug)
+
+    async def crash() -> None:
+        raise ValueError
+
+    specs = [
+        ChildSpec("crash", crash, restart=Restart.TEMPORARY),
+        ChildSpec("idle", forever, restart=Restart.TEMPORARY),
+    ]
+    async with otpy.start(SupervisorSpec("app", specs), hooks=()) as root:
+        crashing, idle = root.child("crash"), root.child("idle")
+        reason = await crashing.wait()
+        assert isinstance(reason, Crashed)
+        assert isinstance(reason.error, ValueError)
+    assert idle.exit_reason == otpy.Shutdown()
+
+
+async def test_wrong_arguments_are_a_crash_and_no_failed_start() -> None:
+    """The call of a coroutine function is part of its life, as before it was awaited."""
+
+    async def child(needed: int) -> None:
+        del needed
+
+    spec = ChildSpec("c", child, restart=Restart.TEMPORARY)
+    async with otpy.start(SupervisorSpec("app", [spec]), hooks=()) as root:
+        reason = await root.child("c").wait()
+        assert isinstance(reason, Crashed)
+        assert isinstance(reason.error, TypeError)
+
+
+async def test_a_start_that_raises_stop_iteration_has_crashed() -> None:
+    """It does not pass for a child that has returned."""
+
+    def start(*, task_status: object) -> Any:
+        raise StopIteration(task_status)
+
+    with pytest.raises(TreeStartFailed) as caught:
+        async with otpy.start(SupervisorSpec("app", [ChildSpec("c", start)]), hooks=()):
+            pass
+    assert isinstance(caught.value.__cause__, RuntimeError)
+
+
+async def test_a_child_that_never_began_leaves_no_warning() -> None:
+    """It is cancelled before its first step: its code never ran, nothing was made of it."""
+    ran: list[int] = []
+
+    async def child() -> None:
+        ran.append(1)
+
+    async with otpy.start(SupervisorSpec("app", [ChildSpec("c", child)]), hooks=()) as root:
+        process = root.child("c")
+    assert process.exit_reason == otpy.Shutdown()
+    assert ran == []
+
+
+async def test_who_is_ready_at_once_has_no_start_to_time_out() -> None:
+    """It runs on when its `start_timeout` is over."""
+    spec = SupervisorSpec("app", [ChildSpec("c", forever, start_timeout=1)])
+    async with otpy.start(spec, hooks=()) as root:
+        process = root.child("c")
+        await asyncio.sleep(5)
+        assert process.alive
+        assert root.child("c") is process

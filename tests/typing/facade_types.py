@@ -1,0 +1,13 @@
+"""Never run: mypy and pyright check that `import otpy` is enough for errors and reports."""
+
+from __future__ import annotations
+
+from typing import assert_type
+
+import otpy
+
+
+def told(error: otpy.errors.CallFailed, report: otpy.reports.Report) -> tuple[str, str]:
+    """Name an error and a report by the façade alone."""
+    assert_type(report.path, str)
+    return str(error), report.path
