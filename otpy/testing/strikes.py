@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import inspect
-from typing import TYPE_CHECKING, Any, Final, cast, final
+from typing import TYPE_CHECKING, Final, cast, final
 
 from attrs import frozen
 
 from otpy._core.reason import Crashed, Restart
 from otpy._core.spec import INFINITY
-from otpy._runtime.life import takes_status
 from otpy.testing import faults
 
 if TYPE_CHECKING:
@@ -92,10 +90,9 @@ def _starts_again(process: Process, _injected: Injected) -> bool:
 
 def _start_is_limited(process: Process, injected: Injected) -> bool:
     """Whether a start that hangs is noticed: else the child, or its siblings, wait for ever."""
-    start: Any = _spec(process).start
-    at_once = inspect.iscoroutinefunction(start) and not takes_status(start)
-    limited = _spec(process).start_timeout is not None
-    return _starts_again(process, injected) and limited and not at_once
+    spec = _spec(process)
+    limited = spec.start_timeout is not None and not spec.ready_at_once
+    return _starts_again(process, injected) and limited
 
 
 def _stop_is_limited(process: Process, _injected: Injected) -> bool:
