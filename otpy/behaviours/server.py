@@ -209,6 +209,8 @@ class Server:
             raise
         except BaseException as error:  # noqa: BLE001 - it ends the server and nothing else
             self._over(error)
+        finally:
+            del self, do, args  # the frames of a crash lead here, and its process keeps the crash
 
     def _start(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
         CURRENT.set(self.process)
@@ -264,10 +266,9 @@ class Server:
         self.ending = stop.reason
         try:
             result: Any = self.callbacks.terminate(stop.reason, self.state)
-        except (Exception, SystemExit) as failure:  # noqa: BLE001 - that is the reason (GEN-21)
+        except (Exception, SystemExit):
             reply_at_last(stop, caller)
-            self._over(failure)
-            return
+            raise  # that is the reason (GEN-21)
         if inspect.isawaitable(result):
             task = ServerTask(self, result)
             self._go_on_in_task(task, task.finish, stop, caller, error)
