@@ -3,7 +3,7 @@
 | module | what it is for |
 |---|---|
 | `otpy_agents.tree` | the work list, and the tree that works on it |
-| `otpy_agents.run` | workers as processes: start, output, end, orphans |
+| `otpy_agents.run` | workers as processes, from start to certain end; agent CLIs |
 | `otpy_agents.store` | what was done, kept across runs |
 | `otpy_agents.cli` | the command line and what it shows |
 | `otpy_agents.errors` | every error raised on purpose |
@@ -11,9 +11,13 @@
 
 from __future__ import annotations
 
+from otpy_agents.errors import AdapterError as AdapterError
 from otpy_agents.errors import AgentsError as AgentsError
 from otpy_agents.errors import AlreadyRunning as AlreadyRunning
+from otpy_agents.errors import AmbiguousAdapter as AmbiguousAdapter
+from otpy_agents.errors import BrokenAdapter as BrokenAdapter
 from otpy_agents.errors import DeadlinePassed as DeadlinePassed
+from otpy_agents.errors import InvalidRequest as InvalidRequest
 from otpy_agents.errors import InvalidWorkList as InvalidWorkList
 from otpy_agents.errors import JakeGaveUp as JakeGaveUp
 from otpy_agents.errors import LedgerClosed as LedgerClosed
@@ -23,6 +27,7 @@ from otpy_agents.errors import LedgerTooNew as LedgerTooNew
 from otpy_agents.errors import LedgerUnwritable as LedgerUnwritable
 from otpy_agents.errors import PreflightFailed as PreflightFailed
 from otpy_agents.errors import SpawnFailed as SpawnFailed
+from otpy_agents.errors import UnknownAdapter as UnknownAdapter
 from otpy_agents.errors import WorkerFailed as WorkerFailed
 from otpy_agents.errors import WorkerStalled as WorkerStalled
 from otpy_agents.run.process import ExitStatus as ExitStatus
@@ -35,11 +40,15 @@ from otpy_agents.tree.assignment import WorkList as WorkList
 from otpy_agents.tree.worklist import read as read_work_list
 
 __all__ = [
+    "AdapterError",
     "AgentsError",
     "AlreadyRunning",
+    "AmbiguousAdapter",
     "Assignment",
+    "BrokenAdapter",
     "DeadlinePassed",
     "ExitStatus",
+    "InvalidRequest",
     "InvalidWorkList",
     "JakeGaveUp",
     "Ledger",
@@ -51,6 +60,7 @@ __all__ = [
     "PreflightFailed",
     "SpawnFailed",
     "State",
+    "UnknownAdapter",
     "WorkList",
     "WorkerFailed",
     "WorkerProcess",

@@ -29,9 +29,13 @@ from pathlib import Path
 from otpy.errors import OtpyError
 
 __all__ = [
+    "AdapterError",
     "AgentsError",
     "AlreadyRunning",
+    "AmbiguousAdapter",
+    "BrokenAdapter",
     "DeadlinePassed",
+    "InvalidRequest",
     "InvalidWorkList",
     "JakeGaveUp",
     "LedgerClosed",
@@ -41,6 +45,7 @@ __all__ = [
     "LedgerUnwritable",
     "PreflightFailed",
     "SpawnFailed",
+    "UnknownAdapter",
     "WorkerFailed",
     "WorkerStalled",
 ]
@@ -196,3 +201,55 @@ class LedgerClosed(LedgerError, RuntimeError):
 
     def __init__(self, path: Path) -> None:
         super().__init__(path, "got a closed ledger, wanted one inside its `async with` block")
+
+
+class InvalidRequest(AgentsError, ValueError):
+    """A request that an agent CLI cannot be started with.
+
+    Attributes:
+        field: Field of the request.
+    """
+
+    def __init__(self, field: str, got: str, wanted: str) -> None:
+        self.field = field
+        super().__init__(f"request.{field}: got {got}, wanted {wanted}")
+
+
+class AdapterError(AgentsError):
+    """Something about the adapters that are installed; the subclasses say what.
+
+    Attributes:
+        name: The adapter's name.
+    """
+
+    def __init__(self, name: str, message: str) -> None:
+        self.name = name
+        super().__init__(f"agent {name!r}: {message}")
+
+
+class UnknownAdapter(AdapterError, LookupError):
+    """No adapter has this name.
+
+    Attributes:
+        known: Names there are, sorted.
+    """
+
+    def __init__(self, name: str, known: Sequence[str]) -> None:
+        self.known = tuple(known)
+        super().__init__(name, f"got an unknown name, wanted one of {', '.join(self.known)}")
+
+
+class AmbiguousAdapter(AdapterError, ValueError):
+    """Two packages bring an adapter of one name; remove one of them.
+
+    Attributes:
+        values: What the entry points refer to, sorted.
+    """
+
+    def __init__(self, name: str, values: Sequence[str]) -> None:
+        self.values = tuple(values)
+        super().__init__(name, f"got {' and '.join(self.values)}, wanted one adapter of that name")
+
+
+class BrokenAdapter(AdapterError, TypeError):
+    """An entry point that cannot be loaded, or leads to no adapter of its name."""

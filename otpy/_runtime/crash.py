@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import traceback
-from typing import TYPE_CHECKING, cast
+from contextlib import suppress
+from dis import opmap
+from typing import TYPE_CHECKING, Final, cast
 
 from otpy._core.reason import Crashed, Exit, Ignore
 
 if TYPE_CHECKING:
+    from types import FrameType, TracebackType
+
     from otpy._core.reason import ExitReason
+
+_YIELD: Final = opmap["YIELD_VALUE"]
 
 
 def reason_for(error: BaseException) -> ExitReason:
@@ -35,7 +41,7 @@ def let_go(error: BaseException) -> None:
     A child that holds its process, or why it was restarted, in a variable would else keep the
     crash before this one alive by its own crash, and that the one before, for ever.
     """
-    traceback.clear_frames(error.__traceback__)
+    _clear(error.__traceback__)
     if not (error.__context__ or error.__cause__ or isinstance(error, BaseExceptionGroup)):
         return
     seen: set[int] = set()
@@ -45,7 +51,23 @@ def let_go(error: BaseException) -> None:
         if one is None or id(one) in seen:
             continue
         seen.add(id(one))
-        traceback.clear_frames(one.__traceback__)
+        _clear(one.__traceback__)
         errors += [one.__cause__, one.__context__]
         if isinstance(one, BaseExceptionGroup):
             errors += cast("BaseExceptionGroup[BaseException]", one).exceptions
+
+
+def _clear(trace: TracebackType | None) -> None:
+    for frame, _ in traceback.walk_tb(trace):
+        if not _is_suspended(frame):
+            with suppress(RuntimeError):  # it is running
+                frame.clear()
+
+
+def _is_suspended(frame: FrameType) -> bool:
+    """Whether a coroutine waits in `frame`: to clear it would end the coroutine, without a word.
+
+    The same error may have been raised elsewhere too, by code that caught it and lives on: whoever
+    was told that a child did not start, or waited for the same future. Python 3.13 refuses.
+    """
+    return frame.f_code.co_code[frame.f_lasti] == _YIELD

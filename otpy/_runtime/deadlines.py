@@ -67,6 +67,14 @@ class Deadlines:
             heapify(self._heap)
             self._met = 0
 
+    def clear(self) -> None:
+        """The tree has ended, and whoever waited has been told: leave no timer behind."""
+        self._heap.clear()
+        self._met = 0
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer, self._due = None, math.inf
+
     def _set_timer(self, when: float) -> None:
         if self._timer is not None:
             self._timer.cancel()

@@ -205,6 +205,8 @@ class Shell:
             parent, key = self.process.parent, self.process.id
             parent.note(key, self._blame)
             self.process.end(finish.reason)
+        else:
+            self.tree.deadlines.clear()
         if self.on_end is not None:
             self.on_end()
 

@@ -7,6 +7,9 @@
 | cancel again | it is cancelled once more, for good measure | `KILL_GRACE` |
 | abandon | it is given up and reported, with its stack | – |
 
+The first two cancellations may reach a child whose `shutdown` is shorter than `KILL_GRACE` as one;
+so, within the same time, it is cancelled a third time.
+
 A kill begins with the first cancellation and grants only `KILL_GRACE`. `shutdown=INFINITY` waits
 for ever in the first step, as its name says. Supervisors are asked, and killed when their limit is
 over; they bring their own children to an end in the same way.
@@ -45,8 +48,8 @@ class Ending:
     one timer for a whole ordered stop, which looks at `_due` when it goes off.
     """
 
-    __slots__ = ("_due", "_expired", "_limit", "_process", "_steps", "_taken", "_timer", "kills",
-                 "lingers")  # fmt: skip
+    __slots__ = ("_due", "_expired", "_grace", "_limit", "_process", "_steps", "_taken", "_timer",
+                 "kills", "lingers")  # fmt: skip
 
     def __init__(self) -> None:
         """Have nothing to end yet; see `ending_of`."""
@@ -60,6 +63,12 @@ class Ending:
         self.kills = kill
         self._limit = _limit_of(process, kill=kill)
         self._steps = self._plan(process)
+        self._grace = KILL_GRACE
+        if self._steps is self._CANCEL and self._limit is not None and self._limit < KILL_GRACE:
+            # Two cancellations before its next step are one to it, and it would be given up for
+            # what it was never told.
+            self._steps = self._CANCEL_SOON
+            self._grace = KILL_GRACE / 2
         self._taken = 0
         self._expired = False  # its deadline found the task done, its callback on the way
         self.lingers = False  # the task is done, threads that it started are not
@@ -79,7 +88,7 @@ class Ending:
         if taken == 0:
             seconds = self._limit
         else:  # a supervisor that is killed ends by the deadlines of those below it
-            seconds = None if self._process.supervisor is not None else KILL_GRACE
+            seconds = None if self._process.supervisor is not None else self._grace
         if seconds is not None:
             self._set_deadline(seconds)
         self._steps[taken](self)
@@ -181,6 +190,7 @@ class Ending:
             process.abandon("thread", next(iter(self._threads()), ()))
 
     _CANCEL: ClassVar[tuple[Callable[[Any], None], ...]] = (_cancel, _cut)
+    _CANCEL_SOON: ClassVar[tuple[Callable[[Any], None], ...]] = (_cancel, _cut, _cut)
     _ASK: ClassVar[tuple[Callable[[Any], None], ...]] = (_ask, _cut, _cut)
     _KILL: ClassVar[tuple[Callable[[Any], None], ...]] = (_cut, _cut)
     _ASK_SUPERVISOR: ClassVar[tuple[Callable[[Any], None], ...]] = (_ask, _kill)

@@ -10,12 +10,12 @@ T = TypeVar("T")
 
 
 async def wait_among(waiters: list[asyncio.Future[T]], loop: asyncio.AbstractEventLoop) -> T:
-    """Wait until `release` is called on the same list; cancelled, leave nothing behind in it."""
+    """Wait until `release` is called on the same list; disturbed, leave nothing behind in it."""
     waiter: asyncio.Future[T] = loop.create_future()
     waiters.append(waiter)
     try:
         return await waiter
-    except asyncio.CancelledError:
+    except BaseException:  # a cancellation, or what a fault puts in its place
         with suppress(ValueError):  # released in the same turn
             waiters.remove(waiter)
         raise

@@ -12,7 +12,7 @@ from attrs import evolve, field, frozen
 
 from otpy._core.checks import check_kind, refuse
 from otpy._core.reason import Restart
-from otpy._core.spec import INFINITY, AnySpec, ChildSpec, Strategy, SupervisorSpec
+from otpy._core.spec import INFINITY, AnySpec, ChildSpec, Strategy, SupervisorSpec, Then
 from otpy._runtime.process import Process
 from otpy._runtime.supervisor import Supervisor
 from otpy.errors import ChildRestarting, ChildRunning, NotRunning, PartitionError
@@ -110,8 +110,9 @@ class PartitionSupervisor:
             backoff: As somebody's child: delay before each restart.
 
         Raises:
-            InvalidSpec: If it can never work. A temporary child cannot: it would be forgotten
-                when it ends, and its keys would lead nowhere for good.
+            InvalidSpec: If it can never work. A temporary child cannot, nor one whose own
+                `intensity` is `GIVE_UP`: it would be forgotten some day, and its keys would lead
+                nowhere for good.
         """
         who, n = f"PartitionSupervisor {id!r}", partitions
         if n is None:
@@ -122,6 +123,9 @@ class PartitionSupervisor:
         check_kind(who, "child", child, cast("type", AnySpec), wanted)
         if child.restart is Restart.TEMPORARY:
             refuse(who, "restart of the child", child.restart, "PERMANENT or TRANSIENT")
+        own = child.intensity if isinstance(child, ChildSpec) else None
+        if own is not None and own.then is Then.GIVE_UP:
+            refuse(who, "intensity of the child", own, "one that escalates, or None")
         if with_arguments is not None:
             if not callable(with_arguments):
                 refuse(who, "with_arguments", with_arguments, "a function, or None")

@@ -77,22 +77,19 @@ def check_lives(reports: Iterable[Report]) -> None:
 
 def longest_stop(root: AnySupervisor) -> float:
     """Return how many seconds stopping `root` may take now: the deadlines of all that runs."""
-    return sum(_longest_of(process) for process in _below(root))
+    return sum(_longest_of(process) for process in _children_of(root))
 
 
-def _below(supervisor: AnySupervisor) -> Iterator[Process]:
+def _children_of(supervisor: AnySupervisor) -> Iterator[Process]:
     for node in supervisor.snapshot().children:
         with suppress(NotRunning):
-            process = supervisor.child(node.id)
-            yield process
-            if process.supervisor is not None:
-                yield from _below(process.supervisor)
+            yield supervisor.child(node.id)
 
 
 def _longest_of(process: Process) -> float:
     limit = process.spec.shutdown
-    if process.supervisor is not None:
-        return 0.0  # whatever its own limit is: it has ended when all below it have
-    if limit is INFINITY:
-        return math.inf
-    return (0.0 if limit is BRUTAL_KILL else float(limit)) + _LAST_STEPS * KILL_GRACE
+    seconds = math.inf if limit is INFINITY else 0.0 if limit is BRUTAL_KILL else float(limit)
+    longest = seconds + _LAST_STEPS * KILL_GRACE
+    if process.supervisor is None:
+        return longest
+    return min(longest, longest_stop(process.supervisor))  # then all below it is killed, at once

@@ -67,3 +67,14 @@ async def test_crashes_keep_the_last_two_lives_at_most(server: type[Crashing]) -
         gc.collect()
         assert len(callbacks) == LIVES + 1
         assert sum(ref() is not None for ref in callbacks) <= 2
+
+
+async def test_a_tree_that_has_ended_leaves_no_deadline_behind() -> None:
+    """The timer for callers, which outlives their calls, ends with the tree."""
+    loop: Any = asyncio.get_running_loop()
+    timers: list[asyncio.TimerHandle] = loop._scheduled
+    before = [timer for timer in timers if not timer.cancelled()]
+    async with otpy.start(SupervisorSpec("app", [ChildSpec("s", Crashing)]), hooks=()) as app:
+        await Crashing.at("app/s", app).get_state()
+        assert [timer for timer in timers if not timer.cancelled()] != before
+    assert [timer for timer in timers if not timer.cancelled()] == before

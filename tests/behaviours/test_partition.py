@@ -13,9 +13,11 @@ from hypothesis import strategies as st
 
 import otpy
 from otpy import (
+    GIVE_UP,
     ChildSpec,
     Counts,
     DynamicSupervisor,
+    Intensity,
     PartitionSupervisor,
     Restart,
     Supervisor,
@@ -79,6 +81,7 @@ BAD: list[tuple[Any, dict[str, Any], str]] = [
     (ChildSpec("x", forever), {"with_arguments": number}, "args"),
     (forever, {}, "child"),
     (ChildSpec("x", forever, restart=Restart.TEMPORARY), {}, "restart of the child"),
+    (ChildSpec("x", forever, intensity=Intensity(1, 5, GIVE_UP)), {}, "intensity of the child"),
     (ChildSpec("x", forever, restart=Restart.TRANSIENT, significant=True), {}, "significant"),
 ]
 

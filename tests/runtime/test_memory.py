@@ -201,3 +201,26 @@ async def test_a_deadline_is_that_of_the_child_being_stopped(first: float, secon
         began = clock()
     assert [when - began for when in cancelled] == [0, second]
     assert clock() - began == second
+
+
+async def test_who_has_raised_a_childs_error_too_lives_on() -> None:
+    """What a crash keeps alive is let go of, but not the code elsewhere that caught that error."""
+    error = ConnectionError("for everybody")
+
+    async def crashes() -> None:
+        await asyncio.sleep(1)
+        if otpy.current().incarnation <= 2:
+            raise error
+        await asyncio.sleep(60)
+
+    async def catches() -> str:
+        try:
+            raise error
+        except ConnectionError:
+            await asyncio.sleep(10)
+        return "still here"
+
+    bystander = asyncio.create_task(catches())
+    async with otpy.start(SupervisorSpec("app", [ChildSpec("c", crashes)]), hooks=()) as app:
+        await app.wait_for_restart("c", after=2)
+        assert await asyncio.wait_for(bystander, 60) == "still here"

@@ -26,7 +26,7 @@ from otpy import (
 )
 from otpy._core.spec import ShutdownLimit
 from otpy.reports import ChildAbandoned, ChildStopped, SupervisorStopped
-from otpy.testing import MockClock, Recording
+from otpy.testing import MockClock, Recording, Simulation, simulate
 from tests.runtime.children import Boom, crash, forever, stubborn
 
 
@@ -409,3 +409,14 @@ async def test_a_failing_group_restart_gives_up_members_that_refuse(
         assert isinstance(app.child("a").last_exit, Abandoned)
         release.set()
         assert isinstance(app, Supervisor)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_who_obeys_each_cancellation_is_never_given_up(seed: int) -> None:
+    """Two that come before its next step are one to a child; a third follows (AIO-04)."""
+
+    def nobody_is_given_up(simulation: Simulation) -> None:
+        assert not [r for r in simulation.reports if isinstance(r, ChildAbandoned)]
+
+    tidy = ChildSpec("c", clean_up, (1.5,), shutdown=0)
+    simulate(SupervisorSpec("app", [tidy]), seed=seed, until=1, check=nobody_is_given_up)

@@ -1,0 +1,177 @@
+"""What an adapter is: everything that is particular to one agent CLI, and nothing else.
+
+An adapter is a value without state. It says how its CLI is called and what its output means; who
+starts it, watches it and decides what follows is the run. [The page on
+adapters](../../../docs/reference/agent-adapters.md) shows how another package adds one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from enum import StrEnum
+from pathlib import Path
+from typing import Protocol
+
+from attrs import field, frozen
+
+from otpy_agents.errors import InvalidRequest
+from otpy_agents.run.events import Event
+from otpy_agents.run.failures import Detail
+
+__all__ = ["Access", "Adapter", "Launch", "Parser", "PlainText", "Request", "Wording"]
+
+
+class Access(StrEnum):
+    """What the agent may do without being asked; there is nobody to ask."""
+
+    READ = "read"
+    """Look around."""
+    EDIT = "edit"
+    """Change files in its work directory."""
+    FULL = "full"
+    """Anything. Only inside a sandbox that holds by itself."""
+
+
+def _some(_request: object, attribute: object, value: str) -> None:
+    if not value.strip():
+        raise InvalidRequest(getattr(attribute, "name", ""), repr(value), "some text")
+
+
+@frozen(kw_only=True)
+class Request:
+    """One attempt, in terms every CLI understands.
+
+    Attributes:
+        prompt: What the agent shall do; not empty.
+        folder: A folder that belongs to this attempt alone and exists, for files of `Launch`.
+        session: Session to go on with; None begins a new one.
+        model: Model by the CLI's own name; None leaves it to the CLI's configuration.
+        provider: A provider of models that the CLI's own configuration defines; only Codex has it.
+        access: What the agent may do.
+        budget_usd: US dollars after which the CLI shall stop by itself, where it can.
+        flags: More arguments, put before the prompt.
+        argv: The whole command, for the adapter `command` only.
+    """
+
+    prompt: str = field(validator=_some)
+    folder: Path
+    session: str | None = None
+    model: str | None = None
+    provider: str | None = None
+    access: Access = Access.EDIT
+    budget_usd: float | None = None
+    flags: tuple[str, ...] = ()
+    argv: tuple[str, ...] = ()
+
+
+@frozen(kw_only=True)
+class Launch:
+    """How to start one attempt.
+
+    Attributes:
+        argv: The command. Its standard input must be closed: Codex waits for it for ever.
+        environment: Variables to set beside the inherited ones.
+        files: Text of files to write before the start, by path.
+    """
+
+    argv: tuple[str, ...]
+    environment: Mapping[str, str] = field(factory=dict[str, str])
+    files: Mapping[Path, str] = field(factory=dict[Path, str])
+
+
+class Parser(Protocol):
+    """Reads one stream of one attempt, line by line, and holds what it needs in between."""
+
+    def feed(self, line: str) -> Sequence[Event]:
+        """Return what `line` (without its line feed) says; nothing if it is no event."""
+        ...
+
+
+@frozen
+class Wording:
+    """Words of an error message and what they mean.
+
+    Attributes:
+        detail: The class.
+        pattern: Looked for in the final error message only.
+    """
+
+    detail: Detail
+    pattern: re.Pattern[str]
+
+
+@frozen(kw_only=True)
+class PlainText:
+    """How to find the final error message in output that is no JSON.
+
+    Attributes:
+        heads: How standard output begins when it is no plain text but JSON; then it needs a last
+            event, however little of it came.
+        noise: Lines of the error stream that are no error and may follow one.
+        openings: How the CLI's own errors begin. Only what begins so counts as an error on standard
+            output, where otherwise the model speaks.
+        notices: Whole outputs that are an error although the exit code says 0; None if there are
+            none.
+    """
+
+    heads: tuple[str, ...]
+    noise: re.Pattern[str]
+    openings: re.Pattern[str]
+    notices: re.Pattern[str] | None = None
+
+
+class Adapter(Protocol):
+    """Everything that is particular to one agent CLI."""
+
+    @property
+    def name(self) -> str:
+        """Name in chains, records and the entry point."""
+        ...
+
+    @property
+    def executable(self) -> str:
+        """Program to be found on the PATH; empty if the request names it."""
+        ...
+
+    @property
+    def install_hint(self) -> str:
+        """What to type where the program is missing."""
+        ...
+
+    @property
+    def cumulative_usage(self) -> bool:
+        """Whether its usage counts the whole session instead of one run."""
+        ...
+
+    @property
+    def errors_on_stderr(self) -> bool:
+        """Whether its events may stand on the error stream too."""
+        ...
+
+    @property
+    def exit_codes(self) -> Mapping[int, Detail]:
+        """What an exit code means if no message says more."""
+        ...
+
+    @property
+    def wordings(self) -> Sequence[Wording]:
+        """Its own words for errors, looked up before those that all share."""
+        ...
+
+    @property
+    def plain_text(self) -> PlainText:
+        """How its output reads where it is no JSON."""
+        ...
+
+    def launch(self, request: Request) -> Launch:
+        """Return how to start an attempt.
+
+        Raises:
+            InvalidRequest: The request lacks what this CLI needs.
+        """
+        ...
+
+    def parser(self) -> Parser:
+        """Return a fresh parser for one stream."""
+        ...

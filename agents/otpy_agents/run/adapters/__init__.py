@@ -1,0 +1,1 @@
+"""The adapters that come with otpy: four agent CLIs, and any other command."""

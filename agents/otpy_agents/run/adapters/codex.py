@@ -1,0 +1,146 @@
+"""OpenAI Codex CLI (`codex`), measured with 0.169.0."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Final, final
+
+from otpy_agents.run.adapter import Access, Launch, Parser, PlainText, Request, Wording
+from otpy_agents.run.events import (
+    Event,
+    Fault,
+    Problem,
+    Retrying,
+    SessionSeen,
+    Spent,
+    Text,
+    ToolEnded,
+    ToolStarted,
+)
+from otpy_agents.run.events import Final as FinalEvent
+from otpy_agents.run.failures import Detail
+from otpy_agents.run.fields import JsonObject, integer, obj, text
+from otpy_agents.run.stream import JsonLines
+from otpy_agents.run.usage import Usage
+
+__all__ = ["ADAPTER", "Codex"]
+
+_SANDBOXES: Final = {
+    Access.READ: "read-only",
+    Access.EDIT: "workspace-write",
+    Access.FULL: "danger-full-access",
+}
+_RETRYING: Final = re.compile(r"Reconnecting\.\.\. (?:\d+/\d+|waiting for network)(?: \((.*)\))?")
+_TOOLS: Final = frozenset(
+    {"command_execution", "mcp_tool_call", "file_change", "web_search", "collab_tool_call"}
+)
+
+
+@final
+class CodexParser:
+    """Reads `codex exec --json`."""
+
+    def __init__(self) -> None:
+        self._json = JsonLines()
+        self._answer = ""
+
+    def feed(self, line: str) -> Sequence[Event]:
+        """Return what `line` says."""
+        return [event for found in self._json.feed(line) for event in self._events(found)]
+
+    def _events(self, found: JsonObject) -> list[Event]:
+        match text(found, "type"):
+            case "thread.started":
+                return [SessionSeen(text(found, "thread_id"))]
+            case "item.started" | "item.completed" as kind:
+                return self._item(kind, obj(found, "item"))
+            case "error":
+                return [_error(text(found, "message"))]
+            case "turn.failed":
+                message = text(obj(found, "error"), "message") or "the turn failed"
+                return [FinalEvent(fault=Fault(message))]
+            case "turn.completed":
+                final = FinalEvent(self._answer)
+                return [Spent(_usage(obj(found, "usage"))), final] if "usage" in found else [final]
+            case _:
+                return []
+
+    def _item(self, kind: str, item: JsonObject) -> list[Event]:
+        name = text(item, "type")
+        if name == "agent_message" and kind == "item.completed":
+            # It comments on its work in several messages; the last one is the answer.
+            self._answer = text(item, "text") or self._answer
+            return [Text(text(item, "text"))]
+        if name not in _TOOLS:
+            return []
+        call, status = text(item, "id"), text(item, "status")
+        if kind == "item.started":
+            return [ToolStarted(call, name)]
+        return [ToolEnded(call, ok=status == "completed", denied=status == "declined")]
+
+
+def _error(message: str) -> Event:
+    again = _RETRYING.match(message)
+    return Retrying(Fault(again[1] or message)) if again else Problem(Fault(message))
+
+
+def _usage(counts: JsonObject) -> Usage:
+    return Usage(
+        input=integer(counts, "input_tokens"),
+        cached=integer(counts, "cached_input_tokens"),
+        output=integer(counts, "output_tokens"),
+    )
+
+
+@final
+class Codex:
+    """How to call Codex, and what it means."""
+
+    name = "codex"
+    executable = "codex"
+    install_hint = "npm install -g @openai/codex"
+    # The count goes on over all turns of a thread, resumed ones too.
+    cumulative_usage = True
+    errors_on_stderr = False
+    exit_codes: Mapping[int, Detail] = {2: Detail.USAGE}
+    wordings: Sequence[Wording] = (
+        # What it makes of HTTP 500; a lack of capacity it calls so.
+        Wording(Detail.SERVER_ERROR, re.compile(r"currently experiencing high demand, which may")),
+        # Its first pause is a fifth of a second. One that was cut in it, with no reason given, was
+        # most likely told by the server to wait, and for longer than we were ready to.
+        Wording(Detail.QUOTA, re.compile(r"\A(?:ERROR: )?Reconnecting\.\.\. 1/\d+\s*\Z")),
+        Wording(Detail.AUTH, re.compile(r"Access blocked by Cloudflare")),
+    )
+    plain_text = PlainText(
+        heads=('{"type":',),
+        noise=re.compile(
+            r"tokens used|[\d,]+\s*$|Reading additional input|Reading prompt from stdin"
+        ),
+        openings=re.compile(r"ERROR: |Not inside a trusted directory"),
+    )
+
+    def launch(self, request: Request) -> Launch:
+        """Return how to start an attempt."""
+        argv = ["codex", "exec", "--json", "--skip-git-repo-check"]
+        argv += ["--sandbox", _SANDBOXES[request.access]]
+        if request.model is not None:
+            argv += ["--model", request.model]
+        if request.provider is not None:
+            # Only providers of the user's own configuration can be told; the built-in one cannot.
+            name = request.provider
+            argv += ["-c", f'model_provider="{name}"']
+            argv += ["-c", f"model_providers.{name}.request_max_retries=0"]
+            argv += ["-c", f"model_providers.{name}.stream_max_retries=0"]
+        argv += request.flags
+        if request.session is not None:
+            argv += ["resume", request.session]
+        return Launch(argv=(*argv, "--", request.prompt), environment={"NO_COLOR": "1"})
+
+    def parser(self) -> Parser:
+        """Return a fresh parser for one stream."""
+        return CodexParser()
+
+
+ADAPTER: Final = Codex()
+"""The adapter."""

@@ -1,0 +1,164 @@
+"""GitHub Copilot CLI (`copilot`), measured with 1.0.102."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Final, final
+
+from otpy_agents.run.adapter import Access, Launch, Parser, PlainText, Request, Wording
+from otpy_agents.run.events import (
+    Event,
+    Fault,
+    Problem,
+    Retrying,
+    SessionSeen,
+    Spent,
+    Text,
+    ToolEnded,
+    ToolStarted,
+)
+from otpy_agents.run.events import Final as FinalEvent
+from otpy_agents.run.failures import Detail
+from otpy_agents.run.fields import JsonObject, integer, number, obj, text
+from otpy_agents.run.stream import JsonLines
+from otpy_agents.run.usage import Usage
+
+__all__ = ["ADAPTER", "Copilot"]
+
+_TOOLS: Final = {
+    Access.READ: ("--allow-all-tools", "--deny-tool=write", "--deny-tool=shell"),
+    Access.EDIT: ("--allow-all-tools",),
+    Access.FULL: ("--allow-all-tools", "--allow-all-paths"),
+}
+_DENIED: Final = frozenset({"denied", "rejected"})
+
+
+@final
+class CopilotParser:
+    """Reads `--output-format json`."""
+
+    def __init__(self) -> None:
+        self._json = JsonLines()
+        self._answer = ""
+        self._told: set[str] = set()
+        self._failure: Fault | None = None
+        self._usage = Usage()
+
+    def feed(self, line: str) -> Sequence[Event]:
+        """Return what `line` says."""
+        return [event for found in self._json.feed(line) for event in self._events(found)]
+
+    def _events(self, found: JsonObject) -> list[Event]:
+        data = obj(found, "data")
+        match text(found, "type"):
+            case "session.start" | "session.resume" if text(data, "sessionId"):
+                return [SessionSeen(text(data, "sessionId"), text(data, "selectedModel"))]
+            case "assistant.message_delta":
+                self._told.add(text(data, "messageId"))
+                return [Text(text(data, "deltaContent"))]
+            case "assistant.message":
+                return self._message(data)
+            case "assistant.usage":
+                return [self._spent(data)]
+            case "tool.execution_start":
+                return [ToolStarted(text(data, "toolCallId"), text(data, "toolName"))]
+            case "tool.execution_complete":
+                code = text(obj(data, "error"), "code")
+                ok = data.get("success") is True
+                return [ToolEnded(text(data, "toolCallId"), ok, code in _DENIED)]
+            case "model.call_failure":
+                self._failure = _fault(data, text(data, "errorMessage"))
+                return [Retrying(self._failure)]
+            case "session.error":
+                return [Problem(self._error(data))]
+            case "abort":
+                reason = text(data, "reason") or "no reason"
+                return [Problem(Fault(f"the session was aborted: {reason}"))]
+            case "result":
+                return self._result(found)
+            case _:
+                return []
+
+    def _message(self, data: JsonObject) -> list[Event]:
+        said = text(data, "content")
+        self._answer = said or self._answer
+        return [Text(said)] if said and text(data, "messageId") not in self._told else []
+
+    def _spent(self, data: JsonObject) -> Spent:
+        self._usage += Usage(
+            input=integer(data, "inputTokens"),
+            cached=integer(data, "cacheReadTokens"),
+            output=integer(data, "outputTokens"),
+        )
+        return Spent(self._usage)
+
+    def _error(self, data: JsonObject) -> Fault:
+        fault = _fault(data, text(data, "message"))
+        before = self._failure
+        # The vendor's own name for the error stands only with the request that failed.
+        if before is None or before.status != fault.status:
+            return fault
+        return Fault(fault.message, fault.status, (*before.codes, *fault.codes), before.message)
+
+    def _result(self, found: JsonObject) -> list[Event]:
+        code = number(found, "exitCode")
+        # The words for it came in an event before this one.
+        fault = Fault("") if code else None
+        events: list[Event] = []
+        if text(found, "sessionId"):
+            events.append(SessionSeen(text(found, "sessionId")))
+        return [*events, FinalEvent(None if fault else self._answer, fault)]
+
+
+def _fault(data: JsonObject, message: str) -> Fault:
+    codes = (text(data, "errorCode"), text(data, "errorType"), text(data, "failureKind"))
+    return Fault(
+        message,
+        integer(data, "statusCode") or None,
+        tuple(code for code in codes if code),
+    )
+
+
+@final
+class Copilot:
+    """How to call Copilot CLI, and what it means."""
+
+    name = "copilot"
+    executable = "copilot"
+    install_hint = "npm install -g @github/copilot"
+    cumulative_usage = False
+    errors_on_stderr = False
+    exit_codes: Mapping[int, Detail] = {}
+    wordings: Sequence[Wording] = (
+        Wording(Detail.AUTH, re.compile(r"Access denied by policy settings")),
+    )
+    plain_text = PlainText(
+        heads=('{"type":',),
+        noise=re.compile(
+            r"● |(?:Changes|Duration|Resume|Tokens|AI Credits|Requests|Total usage est|Session"
+            r"|Usage by model|Total (?:duration|code))\b|\s{2,}\S+\s+[\d.]+k? (?:in|input)\b"
+        ),
+        openings=re.compile(r"Failed to get response from the AI model|Sorry, you[’']ve hit"),
+    )
+
+    def launch(self, request: Request) -> Launch:
+        """Return how to start an attempt."""
+        argv = ["copilot", "--output-format", "json", "--no-ask-user", *_TOOLS[request.access]]
+        if request.model is not None:
+            argv += ["--model", request.model]
+        if request.session is not None:
+            argv.append(f"--resume={request.session}")
+        return Launch(
+            # As one word, so that a prompt may begin with a dash.
+            argv=(*argv, *request.flags, f"--prompt={request.prompt}"),
+            environment={"COPILOT_AUTO_UPDATE": "false", "NO_COLOR": "1"},
+        )
+
+    def parser(self) -> Parser:
+        """Return a fresh parser for one stream."""
+        return CopilotParser()
+
+
+ADAPTER: Final = Copilot()
+"""The adapter."""

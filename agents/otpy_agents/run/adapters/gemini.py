@@ -1,0 +1,186 @@
+"""Gemini CLI (`gemini`), measured with 0.61.0."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from typing import Final, cast, final
+
+from otpy_agents.run.adapter import Access, Launch, Parser, PlainText, Request, Wording
+from otpy_agents.run.events import (
+    Event,
+    Fault,
+    Problem,
+    SessionSeen,
+    Spent,
+    Text,
+    ToolEnded,
+    ToolStarted,
+)
+from otpy_agents.run.events import Final as FinalEvent
+from otpy_agents.run.failures import Detail
+from otpy_agents.run.fields import JsonObject, integer, obj, text
+from otpy_agents.run.stream import JsonLines
+from otpy_agents.run.usage import Usage
+from otpy_agents.run.vendor_codes import by_status
+
+__all__ = ["ADAPTER", "Gemini"]
+
+_MODES: Final = {Access.READ: "default", Access.EDIT: "auto_edit", Access.FULL: "yolo"}
+_DEFAULTS: Final = "gemini-defaults.json"
+_DENIED: Final = re.compile(
+    r"denied by policy|cancelled by user|requires user confirmation", re.IGNORECASE
+)
+
+_OWN_CODES: Final = {
+    41: Detail.AUTH,
+    42: Detail.USAGE,
+    44: Detail.USAGE,
+    52: Detail.USAGE,
+    53: Detail.BUDGET,
+    55: Detail.USAGE,
+}
+
+
+def _exit_codes() -> Mapping[int, Detail]:
+    # In JSON mode it exits with the HTTP status, of which the system keeps the low eight bits.
+    codes = {
+        status % 256: detail
+        for status in (*range(400, 430), *range(500, 505), 529)
+        if (detail := by_status(status)) is not None
+    }
+    return codes | _OWN_CODES
+
+
+@final
+class GeminiParser:
+    """Reads `--output-format stream-json`, and the document of `json`."""
+
+    def __init__(self) -> None:
+        self._json = JsonLines()
+
+    def feed(self, line: str) -> Sequence[Event]:
+        """Return what `line` says."""
+        return [event for found in self._json.feed(line) for event in self._events(found)]
+
+    def _events(self, found: JsonObject) -> list[Event]:
+        match found.get("type"):
+            case "init":
+                return [SessionSeen(text(found, "session_id"), text(found, "model"))]
+            case "message":
+                said = text(found, "content")
+                return [Text(said)] if said and text(found, "role") == "assistant" else []
+            case "tool_use":
+                return [ToolStarted(text(found, "tool_id"), text(found, "tool_name"))]
+            case "tool_result":
+                return [_tool_ended(found)]
+            case "error":
+                if text(found, "severity") == "warning":
+                    return []
+                return [Problem(_fault(found))]
+            case "result":
+                return _result(found, None)
+            case None if "response" in found or isinstance(found.get("error"), dict):
+                return _result(found, text(found, "response"))
+            case _:
+                return []
+
+
+def _tool_ended(found: JsonObject) -> ToolEnded:
+    error = obj(found, "error")
+    denied = text(error, "type") == "policy_violation" or bool(
+        _DENIED.search(text(error, "message"))
+    )
+    return ToolEnded(text(found, "tool_id"), text(found, "status") == "success", denied)
+
+
+def _fault(error: JsonObject) -> Fault:
+    code = integer(error, "code")
+    # The same field holds an HTTP status or an exit code.
+    status = code if 400 <= code <= 599 else None  # noqa: PLR2004
+    codes = (text(error, "type"), text(error, "code"))
+    return Fault(text(error, "message"), status, tuple(name for name in codes if name))
+
+
+def _result(found: JsonObject, answer: str | None) -> list[Event]:
+    events: list[Event] = []
+    if text(found, "session_id"):
+        events.append(SessionSeen(text(found, "session_id")))
+    stats = obj(found, "stats")
+    if stats:
+        events.append(Spent(_usage(stats)))
+    failed = "error" in found or text(found, "status") == "error"
+    fault = _fault(obj(found, "error")) if failed else None
+    refused = integer(obj(stats, "tools", "totalDecisions"), "reject")
+    denied = ("a tool",) if refused else ()
+    return [*events, FinalEvent(answer, fault, denied)]
+
+
+def _usage(stats: JsonObject) -> Usage:
+    if "input_tokens" in stats:
+        return Usage(
+            input=integer(stats, "input_tokens"),
+            cached=integer(stats, "cached"),
+            output=integer(stats, "output_tokens"),
+        )
+    total = Usage()
+    for model in obj(stats, "models").values():
+        counts = obj(model, "tokens")
+        total += Usage(
+            input=integer(counts, "prompt"),
+            cached=integer(counts, "cached"),
+            output=integer(counts, "candidates") + integer(counts, "thoughts"),
+        )
+    return total
+
+
+@final
+class Gemini:
+    """How to call Gemini CLI, and what it means."""
+
+    name = "gemini"
+    executable = "gemini"
+    install_hint = "npm install -g @google/gemini-cli"
+    cumulative_usage = False
+    errors_on_stderr = True
+    exit_codes = _exit_codes()
+    wordings: Sequence[Wording] = (
+        Wording(Detail.SESSION_INVALID, re.compile(r"Use --list-sessions to see")),
+    )
+    plain_text = PlainText(
+        heads=('{"type":', '{\n  "session_id":', '{\n  "response":', '{\n  "error":'),
+        noise=re.compile(
+            r"Ripgrep is not|\[STARTUP\]|Attempt \d+ failed|Loaded cached credentials"
+            r"|An unexpected critical error occurred|Data collection is|YOLO mode is"
+            r"|Suggested retry after [^.]*\.\. Retrying|Full report available at"
+        ),
+        openings=re.compile(r"\[API Error|Error when talking to Gemini API|Please set an Auth"),
+    )
+
+    def launch(self, request: Request) -> Launch:
+        """Return how to start an attempt."""
+        argv = ["gemini", "--output-format", "stream-json", "--skip-trust"]
+        argv += ["--approval-mode", _MODES[request.access]]
+        if request.model is not None:
+            argv += ["--model", request.model]
+        if request.session is not None:
+            argv += ["--resume", request.session]
+        defaults = request.folder / _DEFAULTS
+        # Ten retries of its own would hide four minutes of waiting inside one attempt. Defaults and
+        # not overrides: what the user set in his own settings stays.
+        settings = cast("JsonObject", {"general": {"maxAttempts": 1}})
+        return Launch(
+            # As one word, so that a prompt may begin with a dash.
+            argv=(*argv, *request.flags, f"--prompt={request.prompt}"),
+            environment={"GEMINI_CLI_SYSTEM_DEFAULTS_PATH": str(defaults), "NO_COLOR": "1"},
+            files={defaults: json.dumps(settings)},
+        )
+
+    def parser(self) -> Parser:
+        """Return a fresh parser for one stream."""
+        return GeminiParser()
+
+
+ADAPTER: Final = Gemini()
+"""The adapter."""

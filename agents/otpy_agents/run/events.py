@@ -1,0 +1,127 @@
+"""What an agent says while it runs, in the same terms for every CLI."""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+from attrs import field, frozen
+
+from otpy_agents.run.usage import Usage
+
+__all__ = [
+    "Event",
+    "Fault",
+    "Final",
+    "Problem",
+    "Retrying",
+    "SessionSeen",
+    "Spent",
+    "Text",
+    "ToolEnded",
+    "ToolStarted",
+]
+
+
+@frozen
+class Fault:
+    """An error as the CLI itself put it, before anybody judged it.
+
+    Attributes:
+        message: Its words. Never the model's text and never a tool's output.
+        status: HTTP status, where the CLI gives it in a field of its own.
+        codes: Names of the error in fields of their own, the most specific first.
+        hints: Fields that came with it, as text, for how long to wait.
+    """
+
+    message: str
+    status: int | None = None
+    codes: tuple[str, ...] = ()
+    hints: str = ""
+
+
+@frozen
+class SessionSeen:
+    """The session can be resumed under this id.
+
+    Attributes:
+        session: The id.
+        model: The model, where the CLI says it; otherwise empty.
+    """
+
+    session: str
+    model: str = ""
+
+
+@frozen
+class Text:
+    """A piece of the model's text."""
+
+    text: str
+
+
+@frozen
+class ToolStarted:
+    """The agent uses a tool.
+
+    Attributes:
+        call: Identity of the call, found again in its `ToolEnded`.
+        name: The tool.
+    """
+
+    call: str
+    name: str
+
+
+@frozen
+class ToolEnded:
+    """A tool has answered.
+
+    Attributes:
+        call: Identity of the call.
+        ok: False if the tool failed or was refused.
+        denied: True if the agent was not allowed to use it.
+    """
+
+    call: str
+    ok: bool = True
+    denied: bool = False
+
+
+@frozen
+class Spent:
+    """A reading of what was spent; a later one in the same run replaces it."""
+
+    usage: Usage
+
+
+@frozen
+class Retrying:
+    """The CLI met an error and tries again by itself."""
+
+    fault: Fault
+
+
+@frozen
+class Problem:
+    """The CLI met an error that may be its last."""
+
+    fault: Fault
+
+
+@frozen
+class Final:
+    """The CLI says that it is done; nothing of weight follows.
+
+    Attributes:
+        answer: The model's answer; None if it is what the `Text` events held.
+        fault: Why it failed; None if the CLI claims success.
+        denied: Tools that were refused during the run.
+    """
+
+    answer: str | None = None
+    fault: Fault | None = None
+    denied: tuple[str, ...] = field(default=())
+
+
+Event: TypeAlias = SessionSeen | Text | ToolStarted | ToolEnded | Spent | Retrying | Problem | Final
+"""One thing an agent said."""

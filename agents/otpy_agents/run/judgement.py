@@ -1,0 +1,130 @@
+"""Judges one error message and the fields that came with it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from datetime import datetime
+from typing import Final, cast, final
+
+from otpy_agents.run.adapter import Adapter
+from otpy_agents.run.events import Fault
+from otpy_agents.run.failures import Classification, Detail
+from otpy_agents.run.fields import JsonObject, integer, obj, objects, text
+from otpy_agents.run.vendor_codes import by_code, by_status, by_vague_code, codes_in, status_in
+from otpy_agents.run.waiting import seconds_to_wait
+from otpy_agents.run.wording import WORDINGS, by_words, is_long_limit, is_short_limit
+
+__all__ = ["LONG_WAIT", "judge"]
+
+LONG_WAIT: Final = 300.0
+"""Seconds. Who has to wait longer has used up an allowance; who less was only too fast."""
+
+_DEPTH: Final = 4
+_STARTS: Final = 3
+# Longer messages are cut: the words that count stand at the beginning.
+_LIMIT: Final = 16 * 1024
+_decoder: Final = json.JSONDecoder()
+_LIMITS: Final = frozenset({Detail.RATE_LIMIT, Detail.QUOTA})
+_WAITS: Final = frozenset({Detail.OVERLOADED, Detail.SERVER_ERROR, Detail.NETWORK})
+
+
+def judge(adapter: Adapter, fault: Fault, now: datetime | None) -> Classification | None:
+    """Return what `fault` means; None if nothing in it says so.
+
+    Args:
+        adapter: Whose error it is.
+        fault: The error.
+        now: See `classify`.
+    """
+    facts = _Facts(fault)
+    detail = (
+        by_code(facts.codes)
+        or by_words(facts.words, adapter.wordings)
+        or by_words(facts.words, WORDINGS)
+        or by_status(facts.status)
+        or by_vague_code(facts.codes)
+    )
+    if detail is None:
+        return None
+    wait = None
+    if detail in _LIMITS:
+        wait = seconds_to_wait(facts.everything, now)
+        detail = _which_limit(detail, facts, wait)
+    elif detail in _WAITS:
+        wait = seconds_to_wait(facts.everything, now)
+    return Classification(detail=detail, message=fault.message, retry_after=wait)
+
+
+def _which_limit(detail: Detail, facts: _Facts, wait: float | None) -> Detail:
+    """Tell an allowance that is used up from requests that came too fast (both are 429)."""
+    if is_long_limit(facts.everything):
+        return Detail.QUOTA
+    if wait is not None and wait > LONG_WAIT:
+        return Detail.QUOTA
+    if is_short_limit(facts.everything):
+        return Detail.RATE_LIMIT
+    # Google speaks of a quota in both cases, and gives a short delay with the harmless one.
+    short = seconds_to_wait(facts.everything, None)
+    names_quota = by_code(facts.codes) is Detail.QUOTA
+    return Detail.RATE_LIMIT if short is not None and not names_quota else detail
+
+
+@final
+class _Facts:
+    """The fields and words of a fault, those of JSON inside its message included.
+
+    Attributes:
+        codes: Names, the most specific first.
+        status: HTTP status.
+        words: Text in sentences.
+        everything: All of it, for how long to wait.
+    """
+
+    def __init__(self, fault: Fault) -> None:
+        message = fault.message[:_LIMIT]
+        codes = list(fault.codes)
+        status = fault.status
+        words = [message]
+        for error in _errors_in(message):
+            codes.extend(_codes(error))
+            status = status or _status(error)
+            if text(error, "message"):
+                words.append(text(error, "message"))
+        if len(words) > 1:
+            # The JSON itself is no sentence; what stands before it may be one.
+            words[0] = message[: message.index("{")]
+        self.words = "\n".join(word for word in words if word.strip())
+        self.codes = (*codes, *codes_in(self.words))
+        self.status = status or status_in(self.words)
+        self.everything = f"{message}\n{fault.hints[:_LIMIT]}"
+
+
+def _errors_in(message: str, depth: int = _DEPTH) -> Iterator[JsonObject]:
+    """Yield the error objects that `message` holds as JSON, also as JSON inside of JSON."""
+    start = -1
+    for _ in range(_STARTS):
+        start = message.find("{", start + 1)
+        if start < 0:
+            return
+        try:
+            value, _end = cast("tuple[object, int]", _decoder.raw_decode(message, start))
+        except (ValueError, RecursionError):
+            continue
+        found = obj(value)
+        error = obj(found, "error") or found
+        yield error
+        if depth:
+            yield from _errors_in(text(error, "message"), depth - 1)
+        return
+
+
+def _codes(error: JsonObject) -> list[str]:
+    reasons = [text(detail, "reason") for detail in objects(error, "details")]
+    names = [*reasons, text(error, "code"), text(error, "type"), text(error, "status")]
+    return [name for name in names if name]
+
+
+def _status(error: JsonObject) -> int | None:
+    status = integer(error, "code", "status", "statusCode")
+    return status if 400 <= status <= 599 else None  # noqa: PLR2004

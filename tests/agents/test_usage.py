@@ -1,0 +1,88 @@
+"""Tokens are counted once, however often a session is resumed."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from otpy_agents.run import Transcript, Usage, UsageMeter, find_adapter
+from tests.agents import cli_worlds as world
+from tests.agents.samples import Sample, sample
+
+
+def reading(item: Sample) -> tuple[Usage, str]:
+    """Return what a sample says was spent, and its session."""
+    parser = find_adapter(item.cli).parser()
+    transcript = Transcript(e for line in item.stdout.split("\n") for e in parser.feed(line))
+    assert transcript.usage is not None
+    assert transcript.session is not None
+    return transcript.usage, transcript.session
+
+
+RESUMED = [
+    ("claude", Usage(input=1500, cached=300, output=25, cost_usd=0.006774999999999999)),
+    ("codex", Usage(input=1500, cached=300, output=25)),
+    ("gemini", Usage(input=1500, cached=300, output=25)),
+]
+
+
+@pytest.mark.parametrize(("cli", "spent"), RESUMED)
+def test_a_resumed_run_counts_what_is_new_in_it(cli: str, spent: Usage) -> None:
+    """Codex reports its whole thread, the others one run: each token counts once in both cases."""
+    cumulative = find_adapter(cli).cumulative_usage
+    meter = UsageMeter()
+    for name in ("resume1", "resume2"):
+        usage, session = reading(sample(cli, name))
+        assert meter.add(usage, session=session, cumulative=cumulative) == spent
+    assert meter.total == spent + spent
+
+
+def test_three_resumes_of_codex_count_each_token_once() -> None:
+    """Four turns of 10, 10, 20 and 5 tokens are 45, though the readings add up to 115."""
+    meter = UsageMeter()
+    parsed: list[Usage] = []
+    for tokens in (10, 20, 40, 45):
+        parser = find_adapter("codex").parser()
+        stdout = world.codex_answer("hi", tokens)
+        transcript = Transcript(e for line in stdout.split("\n") for e in parser.feed(line))
+        assert transcript.usage is not None
+        parsed.append(meter.add(transcript.usage, session=transcript.session, cumulative=True))
+    assert [usage.output for usage in parsed] == [10, 10, 20, 5]
+    assert meter.total == Usage(input=45, output=45)
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from("ab"), st.integers(0, 1000)), max_size=20),
+    st.integers(0, 20),
+)
+def test_the_total_is_that_of_the_turns_also_over_a_restart(
+    turns: list[tuple[str, int]], restart: int
+) -> None:
+    """Over any sessions in any order, and with the meter stored and loaded in between."""
+    meter = UsageMeter()
+    threads: dict[str, int] = {}
+    for number, (session, tokens) in enumerate(turns):
+        if number == restart:
+            meter = UsageMeter(meter.readings, meter.total)
+        threads[session] = threads.get(session, 0) + tokens
+        usage = Usage(input=threads[session], output=2 * threads[session])
+        meter.add(usage, session=session, cumulative=True)
+    spent = sum(tokens for _, tokens in turns)
+    assert meter.total == Usage(input=spent, output=2 * spent)
+
+
+def test_a_count_that_fell_has_begun_anew() -> None:
+    """A thread whose count starts over adds all of its new count and never a negative one."""
+    meter = UsageMeter()
+    meter.add(Usage(input=100, output=10), session="t", cumulative=True)
+    assert meter.add(Usage(input=30, output=3), session="t", cumulative=True).input == 30
+    assert meter.total == Usage(input=130, output=13)
+
+
+def test_without_a_session_everything_is_new() -> None:
+    """A run that never told its session counts whole."""
+    meter = UsageMeter()
+    for _ in range(2):
+        meter.add(Usage(input=5), session=None, cumulative=True)
+    assert meter.total == Usage(input=10)

@@ -1,0 +1,128 @@
+"""How long a vendor asks to wait is read from headers, fields and words."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta, timezone
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from otpy_agents.run import classify
+from otpy_agents.run.waiting import seconds_to_wait
+from tests.agents import cli_worlds as world
+
+BERLIN = timezone(timedelta(hours=2))
+NOW = datetime(2026, 10, 6, 14, 0, tzinfo=BERLIN)
+
+SPANS = [
+    ("Please try again in 6m0s.", 360),
+    ("Please try again in 20s. Visit the site", 20),
+    ("Please try again in 11.054s.", 11.054),
+    ("try again in 850ms", 0.85),
+    ("Try again in 2 hours 13 minutes.", 7980),
+    ("Please try again in 58 hours. Please review", 208800),
+    ("Please try again in 15 hours, 23 minutes and 4 seconds", 55384),
+    ("try again in 2 days", 172800),
+    ("Please retry in 31.276s.", 31.276),
+    ("Your quota will reset after 2h3m4s.", 7384),
+    ("Usage limit resets in 4 hours", 14400),
+    ("Suggested retry after 34.07s.", 34.07),
+    ('"retryDelay": "31s"', 31),
+    ("retryDelayMs: 1500,", 1.5),
+    ("retry-after: 30", 30),
+    ("Retry-After: 3600\n", 3600),
+    ('{"retry_after": 12.5}', 12.5),
+    ("retry-after-ms: 1200", 1.2),
+    ("x-ratelimit-reset-requests: 6m0s", 360),
+    ('"resets_in_seconds": 4711', 4711),
+    ('"quotaResetDelay":"1h2m"', 3720),
+    ("retried 5 times (total retry wait time: 5.29 seconds)", None),
+    ("took 30s, gave up after 3 attempts", None),
+    ("try again later", None),
+    ("reset in 4294294294294 days", None),
+    ("", None),
+]
+
+
+@pytest.mark.parametrize(("message", "seconds"), SPANS)
+def test_spans_are_understood(message: str, seconds: float | None) -> None:
+    """A span of time needs no clock, in any of the ways vendors write one."""
+    assert seconds_to_wait(message, None) == (None if seconds is None else pytest.approx(seconds))
+
+
+MOMENTS = [
+    ("You've hit your limit · resets 5pm", 3 * 3600),
+    ("5-hour limit reached ∙ resets 5am", 15 * 3600),
+    ("resets 2:30pm", 1800),
+    ("resets 2pm", 24 * 3600),
+    ("resets 3pm (UTC)", 3 * 3600),
+    ("Your limit will reset at 3pm (Europe/Berlin).", 3600),
+    ("resets Oct 7 at 2pm", 24 * 3600),
+    ("resets Oct 1 at 2pm (Europe/Berlin)", 360 * 24 * 3600),
+    ("or try again at 3:45 PM.", 6300),
+    ("Try again at Oct 7th, 2026 3:45 PM.", 24 * 3600 + 6300),
+    ("reset at 2026-10-06 18:45:35", 17135),
+    ("resets_at: 2026-10-06T12:30:00Z", 1800),
+    ("Claude AI usage limit reached|1791288000", 0),
+    ("Claude AI usage limit reached|1791291600", 3600),
+    ('"resets_at":1791291600', 3600),
+    ("try again at Feb 31st, 2026 3:45 PM.", None),
+    ("resets 99pm", None),
+    ("resets 3pm (Not/AZone)", 3600),
+]
+
+
+@pytest.mark.parametrize(("message", "seconds"), MOMENTS)
+def test_points_in_time_need_a_clock(message: str, seconds: float | None) -> None:
+    """A point in time is turned into seconds from now, and without a clock says nothing."""
+    assert seconds_to_wait(message, NOW) == (None if seconds is None else pytest.approx(seconds))
+    assert seconds_to_wait(message, None) is None
+
+
+@given(st.text(max_size=200))
+def test_any_text_can_be_asked(text: str) -> None:
+    """No text makes the search fail, and no wait is negative."""
+    wait = seconds_to_wait(f"resets at {text} try again in {text}", NOW)
+    assert wait is None or wait >= 0
+
+
+def test_a_verdict_carries_the_wait() -> None:
+    """Limits and passing troubles say how long to wait, where the vendor does."""
+    rate = classify(
+        "codex", exit_code=1, stdout=world.codex("429 Slow. Try again in 2s"), stderr=""
+    )
+    assert (rate.detail, rate.retry_after) == ("rate_limit", 2)
+    limit = "You've hit your limit · resets 5pm"
+    claude = classify("claude", exit_code=1, stdout=world.claude(limit), stderr="", now=NOW)
+    assert (claude.detail, claude.retry_after) == ("quota", 3 * 3600)
+    busy = classify(
+        "copilot", exit_code=1, stdout=world.copilot("503 X. Retry-After: 9"), stderr=""
+    )
+    assert (busy.detail, busy.retry_after) == ("overloaded", 9)
+    auth = classify(
+        "codex", exit_code=1, stdout=world.codex("Not logged in; retry in 5s"), stderr=""
+    )
+    assert (auth.detail, auth.retry_after) == ("auth", None)
+
+
+def test_google_and_claude_give_the_wait_in_fields() -> None:
+    """The delay in an error's details and the reset of a rate limit event reach the verdict."""
+    details = {"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "31s"}
+    body = world.google(429, "RESOURCE_EXHAUSTED", "Slow down", details)
+    gemini = classify("gemini", exit_code=173, stdout="", stderr=world.gemini(body))
+    assert (gemini.detail, gemini.retry_after) == ("rate_limit", 31)
+    event = {
+        "type": "rate_limit_event",
+        "rate_limit_info": {"status": "rejected", "resetsAt": 1791291600},
+    }
+    stdout = world.lines(event) + world.claude("You've hit your limit", error="rate_limit")
+    claude = classify("claude", exit_code=1, stdout=stdout, stderr="", now=NOW)
+    assert (claude.detail, claude.retry_after) == ("quota", 3600)
+
+
+def test_a_long_wait_is_a_quota_and_a_short_one_is_not() -> None:
+    """Beyond five minutes an allowance is used up; what is less was only too fast."""
+    for seconds, detail in ((300, "rate_limit"), (301, "quota")):
+        stdout = world.codex(f"Rate limit reached. Please try again in {seconds}s.")
+        assert classify("codex", exit_code=1, stdout=stdout, stderr="").detail == detail

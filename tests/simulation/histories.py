@@ -1,0 +1,360 @@
+"""What must hold of a tree's history: of every start, every report, and every moment of rest."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from math import floor
+from typing import TYPE_CHECKING, Any
+
+from otpy import (
+    Abandoned,
+    AutoShutdown,
+    ChildSpec,
+    DynamicSpec,
+    ExitReason,
+    Ignore,
+    Killed,
+    Normal,
+    OtpyError,
+    Process,
+    Registry,
+    Restart,
+    Shutdown,
+    Strategy,
+    SupervisorSpec,
+)
+from otpy._core.phase import Phase
+from otpy._core.spec import ESCALATE
+from otpy._runtime.signals import traps
+from otpy.errors import StartTimeout
+from otpy.reports import (
+    ChildAbandoned,
+    ChildExited,
+    ChildGaveUp,
+    ChildRestarting,
+    ChildStarted,
+    ChildStartFailed,
+    ChildStopped,
+    Report,
+    SupervisorGaveUp,
+    SupervisorStopped,
+)
+from tests.simulation.ledger import RUNNING, Ledger, Office
+
+if TYPE_CHECKING:
+    from otpy._runtime.shell import Shell
+
+
+def restarts(restart: Restart, reason: ExitReason) -> bool:
+    """Whether a child that ended by itself is started again; OTP's table, written down again."""
+    if restart is Restart.TRANSIENT:
+        return not isinstance(reason, Normal | Shutdown)
+    return restart is Restart.PERMANENT
+
+
+class Histories:
+    """Compares what the supervisors of a tree do with what they may do."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self.ledger = ledger
+        self.expect = ledger.expect
+        self._due: ChildExited | None = None
+        ledger.begin = self.begins
+
+    # --- starts ----------------------------------------------------------------------------------
+
+    def begins(self, process: Process) -> None:
+        """A worker is started, in this very moment."""
+        ledger, parent, key = self.ledger, process.parent, process.id
+        machine: Any = parent._machine
+        before = ledger.last.get((parent, key))
+        ledger.enter(process)
+        office = ledger.offices[parent]
+        in_time = machine.phase is Phase.STARTING or machine.phase is Phase.RUNNING
+        self.expect(in_time, f"{process} was started by {parent}")
+        if key in office.order and process.incarnation == 1:
+            office.order.remove(key)  # it was forgotten, and has come back as another
+        if key not in office.order:
+            office.order.append(key)
+        if before is not None and process.incarnation > 1:
+            self._check_successor(process, *before)
+        self._check_time(office, process)
+        if isinstance(machine.spec, DynamicSpec):
+            limit, number = machine.spec.max_children, len(machine.children)
+            room = not isinstance(limit, int) or number <= limit
+            self.expect(room, f"{process} is one too many")
+            self._check_retry(machine, office, process)
+        else:
+            self._check_turn(machine, office, process)
+
+    def _check_successor(self, process: Process, number: int, old: Process) -> None:
+        self.expect(process.incarnation == number + 1, f"{process} came after {number}")
+        self.expect(not old.alive, f"{process} began before the end of {old}")
+        if not isinstance(old.exit_reason, Normal):  # who declined has no reason
+            known = process.last_exit == old.exit_reason
+            self.expect(known, f"{process} knows {process.last_exit}, not {old}")
+
+    def _check_time(self, office: Office, process: Process) -> None:
+        due = office.due.pop(process.id, 0.0)
+        own_time = office.hurried or office.changed or process.path in self.ledger.touched
+        if not own_time:
+            self.expect(self.ledger.loop.time() >= due, f"{process} was due at {due}")
+
+    def _check_turn(self, machine: Any, office: Office, process: Process) -> None:
+        siblings = [p for p in self._children_of(process.parent) if p is not process]
+        unready = [p for p in siblings if not p.ready]
+        self.expect(not unready, f"{process} was started, and {unready} were not ready")
+        strategy = machine.spec.strategy
+        if office.changed or self._by_hand(process.parent, office):
+            return
+        if strategy is Strategy.ONE_FOR_ONE:
+            self._check_retry(machine, office, process)
+            return
+        late = self._after(office, process.id, siblings)
+        self.expect(not late, f"{process} was started before {late} had ended")
+        if strategy is Strategy.ONE_FOR_ALL:
+            waits = [child for child in machine.children.values() if child.waits]
+            self.expect(not waits, f"{process} was started, and {waits} wait")
+
+    def _check_retry(self, machine: Any, office: Office, process: Process) -> None:
+        """A start after a restart that failed is counted like the first."""
+        failed = office.failures.pop(process.id, None)
+        own = isinstance(process.spec, ChildSpec) and process.spec.intensity is not None
+        touched = process.path in self.ledger.touched
+        if failed == process.incarnation - 1 and not own and not touched:
+            office.retried.append(floor(self.ledger.loop.time()))
+            self._check_count(machine, office, f"the start of {process}")
+
+    def _check_count(self, machine: Any, office: Office, what: str) -> None:
+        second, limit = floor(self.ledger.loop.time()), machine.spec.intensity
+        times = [*office.restarts, *office.retried]
+        recent = [time for time in times if time >= second - machine.spec.period]
+        self.expect(len(recent) <= limit, f"{what} was one too many: {recent}, {limit}")
+
+    def _children_of(self, parent: Shell) -> list[Process]:
+        return [p for p in self.ledger.alive.values() if p.parent is parent]
+
+    def _by_hand(self, shell: Shell, office: Office) -> bool:
+        keys = [*office.order, *shell._machine.children]  # supervisors may not be in order yet
+        return any(f"{shell.path}/{key}" in self.ledger.touched for key in keys)
+
+    @staticmethod
+    def _after(office: Office, key: str, siblings: list[Process]) -> list[Process]:
+        later = office.order[office.order.index(key) + 1 :] if key in office.order else []
+        return [p for p in siblings if p.id in later]
+
+    # --- reports ---------------------------------------------------------------------------------
+
+    def hear(self, report: Report) -> None:
+        """Take a report."""
+        self.ledger.reports.append(report)
+        self.ledger.loop.schedule.record.append(report)
+        due, self._due = self._due, None
+        if due is not None:
+            follows = isinstance(report, ChildRestarting | ChildGaveUp) and report.path == due.path
+            given_up = isinstance(report, SupervisorGaveUp) and report.child == due.path
+            self.expect(follows or given_up, f"{report} came after {due}")
+        match report:
+            case ChildStarted():
+                self._hear_start(report)
+            case ChildExited() | ChildStopped() | ChildStartFailed():
+                self._hear_end(report)
+            case ChildRestarting():
+                self._hear_restart(report, due)
+            case SupervisorGaveUp():
+                self._check_limit(report)
+            case ChildAbandoned():
+                self.expect(report.path in self.ledger.ignoring, f"{report} without a fault")
+            case _:
+                pass
+
+    def _office(self, path: str) -> tuple[Shell, Office] | None:
+        """Return the latest life of the supervisor at `path`, if it has started a worker."""
+        for shell in reversed(self.ledger.offices):
+            if shell.path == path:
+                return shell, self.ledger.offices[shell]
+        return None
+
+    def _hear_start(self, report: ChildStarted) -> None:
+        process, root = self.ledger.alive.get(report.path), self.ledger.tree.root
+        if process is None:  # a supervisor without workers, which may have ended since
+            with suppress(OtpyError):
+                if root is not None:
+                    self.ledger.enter(root.whereis(report.path))
+            return
+        self.expect(process.incarnation == report.incarnation, f"{report} came for {process}")
+        self.expect(process.ready, f"{report} came before it was ready")
+        if isinstance(process.value, Registry) and process.value not in self.ledger.registries:
+            self.ledger.registries.append(process.value)
+
+    def _hear_end(self, report: ChildExited | ChildStopped | ChildStartFailed) -> None:
+        there = self.ledger.alive.get(report.path)
+        self.expect(there is None, f"{report} came while {there} lived")
+        self._check_registries(report)
+        found = self._office(report.supervisor)
+        if found is None:
+            return
+        shell, office = found
+        number, process = self.ledger.last.get((shell, report.id), (0, None))
+        if process is None or number != report.incarnation:
+            return  # too short a life to be seen
+        if isinstance(report, ChildExited):
+            if restarts(process.spec.restart, report.reason):
+                self._due = report
+            self._check_cause(process, report)
+        elif isinstance(report, ChildStartFailed) and report.context is not None:
+            office.failed.append(floor(report.time))
+            office.failures[report.id] = number
+        elif isinstance(report, ChildStopped):
+            self._check_stop(shell, office, process, report)
+
+    def _check_cause(self, process: Process, report: ChildExited) -> None:
+        """Nobody is told to end for nothing."""
+        task = getattr(getattr(process.spec, "start", None), "__name__", "")
+        known = process in self.ledger.blamed or process in self.ledger.killed
+        slow = isinstance(getattr(process.ending, "error", None), StartTimeout)
+        excused = known or slow or task in ("work", "streaming")
+        if process.supervisor is None and not excused:
+            self.expect(process.ending is None, f"{report}: nobody wanted it to end")
+
+    def _check_registries(self, report: Report) -> None:
+        for registry in self.ledger.registries:
+            dead = [p for p in registry._owned if not p.alive]
+            self.expect(not dead, f"{registry} keeps {dead} after {report}")
+            self.expect(registry._forget.keys() == registry._owned.keys(), f"{registry} forgets")
+            held = sorted(n for numbers in registry._owned.values() for n in numbers)
+            kept = sorted(n for numbers in registry._entries.values() for n in numbers)
+            self.expect(held == kept, f"{registry} keeps entries of nobody")
+        orphans, self.ledger.orphans = self.ledger.orphans, []
+        for process in orphans:
+            ends = not process.runs or process.ending is not None or traps(process)
+            self.expect(ends, f"{process} lives on without its registry")
+
+    def _check_stop(
+        self, shell: Shell, office: Office, process: Process, report: ChildStopped
+    ) -> None:
+        machine: Any = shell._machine
+        by_hand = office.changed or self._by_hand(shell, office)
+        if isinstance(machine.spec, DynamicSpec) or by_hand:
+            return
+        if machine.phase is Phase.STOPPING:
+            above = shell.process
+            wanted = office.told if above is None else office.told or above.ending is not None
+            unwanted = machine._ending.failure is None and not wanted
+            if unwanted and machine.spec.auto_shutdown is not AutoShutdown.ANY_SIGNIFICANT:
+                auto = machine.spec.auto_shutdown is AutoShutdown.ALL_SIGNIFICANT
+                early = not auto or process.spec.significant
+                self.expect(not early, f"{report} came, and nobody wanted {shell} to end")
+        if not isinstance(machine._ending.reason, Killed):  # then all are killed at once
+            late = self._after(office, report.id, self._children_of(shell))
+            self.expect(not late, f"{report} came before the end of {late}")
+
+    def _hear_restart(self, report: ChildRestarting, due: ChildExited | None) -> None:
+        found = self._office(report.supervisor)
+        if found is None:
+            return
+        shell, office = found
+        number, process = self.ledger.last.get((shell, report.id), (0, None))
+        seen = process is not None and number == report.incarnation
+        self.expect(not seen or due is not None, f"{report} came without an end")
+        office.due[report.id] = report.time + report.delay
+        spec = getattr(process, "spec", None)
+        if not office.changed and not (isinstance(spec, ChildSpec) and spec.intensity is not None):
+            office.restarts.append(floor(report.time))
+            self._check_count(shell._machine, office, str(report))
+
+    def _check_limit(self, report: SupervisorGaveUp) -> None:
+        """No supervisor gives up without having tried."""
+        found = self._office(report.path)
+        if found is None:
+            return
+        shell, office = found
+        machine: Any = shell._machine
+        _, last = self.ledger.last.get((shell, report.child.rpartition("/")[2]), (0, None))
+        if office.changed or last is None:
+            return
+        if isinstance(last.spec, ChildSpec) and last.spec.intensity is not None:
+            self.expect(last.spec.intensity.then is ESCALATE, f"{report} instead of the child")
+            return
+        since, limit = floor(report.time) - machine.spec.period, machine.spec.intensity
+        recent = [time for time in office.restarts + office.failed if time >= since]
+        self.expect(len(recent) >= limit, f"{report} came too early: {recent}, {limit}")
+
+    # --- at rest ---------------------------------------------------------------------------------
+
+    def check_rest(self) -> None:
+        """Check what must hold when nothing can happen without time passing."""
+        for process in [p for p in self.ledger.alive.values() if p.supervisor is None]:
+            task = process.task
+            self.expect(task is None or not task.done(), f"{process} has ended, nobody knows")
+            self._check_waiters(process, process._rare.waiters if process._rare else ())
+            self.ledger.signals.check_rest(process)
+        self.ledger.desk.check_rest()
+        for shell, office in self.ledger.offices.items():
+            machine: Any = shell._machine
+            above = shell.process
+            if machine.phase is Phase.RUNNING and (above is None or above.alive):
+                self._check_waiters(shell, [*shell._waiters, *shell._end_waiters])
+                if machine.settled:
+                    self._check_table(shell, machine, office)
+                else:
+                    self._check_busy(shell, machine)
+
+    def _check_waiters(self, who: object, waiters: Any) -> None:
+        done = [waiter for waiter in waiters if waiter.done()]
+        self.expect(not done, f"{who} keeps those that wait no longer: {done}")
+
+    def _check_table(self, shell: Shell, machine: Any, office: Office) -> None:
+        spec, touched = machine.spec, self.ledger.touched
+        static = isinstance(spec, SupervisorSpec)
+        bound = static and spec.strategy is not Strategy.ONE_FOR_ONE
+        excused = office.changed or any(child.waits for child in machine.children.values())
+        excused = excused or (bound and self._by_hand(shell, office))
+        auto = static and spec.auto_shutdown is AutoShutdown.ANY_SIGNIFICANT
+        for key, child in machine.children.items():
+            path, status = f"{shell.path}/{key}", child.status.value
+            there = self.ledger.alive.get(path)
+            self.expect((status == "running") is (there is not None), f"{child}: {there}")
+            if child.waits:
+                self.expect(key in shell._timers, f"{child} of {shell} waits for ever")
+            temporary = child.spec.restart is Restart.TEMPORARY
+            wanted = child.spec.restart is Restart.PERMANENT or (auto and child.spec.significant)
+            down = status == "undefined" and not excused and path not in touched
+            if down and not self._declined(shell, key):
+                self.expect(not wanted and not temporary, f"{child} of {shell} is down")
+
+    def _declined(self, shell: Shell, key: str) -> bool:
+        _, process = self.ledger.last.get((shell, key), (0, None))
+        life = self.ledger.lives.get(process) if process is not None else None
+        return life is not None and isinstance(life.body, Ignore)
+
+    def _check_busy(self, shell: Shell, machine: Any) -> None:
+        """A supervisor that is busy waits for a child that starts or stops."""
+        children = machine.children.values()
+        busy = [c for c in children if c.status.value in ("starting", "stopping")]
+        self.expect(bool(busy), f"{shell} waits for nobody")
+        for child in busy:
+            there = self.ledger.alive.get(f"{shell.path}/{child.key}")
+            below = isinstance(child.spec, ChildSpec)  # others may have no workers yet
+            self.expect(there is not None or not below, f"{shell} waits for {child}, which is dead")
+
+    def check_end(self) -> None:
+        """Check what must hold when the tree has ended."""
+        alive = [*self.ledger.alive.values()]
+        self.expect(not alive, f"{alive} live")
+        self.expect(self._due is None, f"nothing came after {self._due}")
+        for life in self.ledger.lives.values():
+            process = life.process
+            given_up = isinstance(process.exit_reason, Abandoned)
+            self.expect(life.body != RUNNING or given_up, f"the code of {process} runs on")
+            self.expect(not (process._rare and process._rare.waiters), f"{process} is waited for")
+            self.ledger.signals.check_gone(process)
+            if isinstance(process.value, Registry):
+                self.expect(not process.value._queues, f"{process.value} keeps locks")
+        for shell in self.ledger.offices:
+            kept = [child for child in shell._machine.children.values() if child.process]
+            self.expect(not kept and not shell._timers, f"{shell} keeps something")
+            self.expect(not shell._waiters and not shell._end_waiters, f"{shell} is waited for")
+        root = [r for r in self.ledger.reports if isinstance(r, SupervisorStopped)]
+        ends = sum("/" not in report.path for report in root)
+        self.expect(ends == 1, f"the root ended {ends} times")

@@ -1,0 +1,299 @@
+"""An account of one tree, kept from outside: every life as its own code saw it."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections import Counter
+from collections.abc import Callable
+from enum import Enum
+from typing import TYPE_CHECKING, Any, cast
+
+from attrs import define, field
+
+import otpy
+from otpy import (
+    BRUTAL_KILL,
+    INFINITY,
+    Abandoned,
+    Crashed,
+    DynamicSupervisor,
+    Exit,
+    Ignore,
+    Killed,
+    Normal,
+    Process,
+    Registry,
+    TaskSupervisor,
+)
+from otpy._runtime.stop import KILL_GRACE
+from otpy.behaviours.task import work
+from otpy.errors import StartTimeout
+from tests.simulation.servers import Desk, Till
+from tests.simulation.signals import SignalLedger
+
+if TYPE_CHECKING:
+    from otpy import ExitReason
+    from otpy._runtime.interpose import Interposer
+    from otpy._runtime.shell import Shell
+    from otpy._runtime.tree import Tree
+    from otpy.reports import Report
+    from otpy.testing import FaultPlan
+    from otpy.testing.simulated_loop import SimulatedLoop
+
+UNBEGUN, RUNNING, RETURNED, CANCELLED = "unbegun", "running", "returned", "cancelled"
+
+
+@define(eq=False)
+class Life:
+    """One life of a worker.
+
+    Attributes:
+        process: It.
+        begun: When it was started (seconds).
+        body: How far its code has come; an exception is what came out of it.
+        wanted: What it was told to end with, when its code was cancelled.
+        told: When its supervisor cancelled it for the first time.
+        grace: Seconds that it has then, unless it is killed.
+    """
+
+    process: Process
+    begun: float
+    body: str | BaseException = UNBEGUN
+    wanted: ExitReason | None = None
+    told: float | None = None
+    grace: float = 0.0
+
+
+@define(eq=False)
+class Office:
+    """What is known of one life of one supervisor.
+
+    Attributes:
+        order: Its children's keys, in start order.
+        restarts: When it restarted a child that had ended, in whole seconds.
+        retried: When it tried again to restart a child, in whole seconds.
+        failed: When a restart failed, in whole seconds.
+        failures: The children whose restart failed, and which life it would have been.
+        due: When children that back off are to be restarted.
+        hurried: Whether a user has asked for a restart at once.
+        changed: Whether a user has changed its order or its limits.
+        told: Whether a user has stopped it.
+    """
+
+    order: list[str] = field(factory=list[str])
+    restarts: list[int] = field(factory=list[int])
+    retried: list[int] = field(factory=list[int])
+    failed: list[int] = field(factory=list[int])
+    failures: dict[str, int] = field(factory=dict[str, int])
+    due: dict[str, float] = field(factory=dict[str, float])
+    hurried: bool = False
+    changed: bool = False
+    told: bool = False
+
+
+class Ledger:
+    """Stands between the supervisors of one tree and their workers.
+
+    What users and children do on purpose they note here, so that nobody takes it for a defect.
+
+    Attributes:
+        broken: What should not have happened.
+        touched: Paths of children that users have terminated, started or deleted.
+        killed: Whom users have killed, and when; None is the root.
+        blamed: Processes that somebody but their supervisor has told to end.
+        ignoring: Paths that may refuse to end.
+        reports: All reports.
+        lives: Every life of a worker.
+        alive: Who is alive, supervisors included, by path.
+        offices: Every life of a supervisor.
+        last: The number and the process of the latest life of each child.
+        resized: How often users have changed the number of partitions, or could have.
+        registries: The registries that run.
+        orphans: Who was registered in a registry that has ended.
+    """
+
+    def __init__(self, plan: FaultPlan, loop: SimulatedLoop) -> None:
+        self.loop = loop
+        self.broken: list[str] = []
+        self.touched: set[str] = set()
+        self.killed: dict[Process | None, float] = {}
+        self.blamed: set[Process] = set()
+        kinds = ("ignore_cancellation", "hang")
+        self.ignoring = {fault.path for fault in plan.faults if fault.kind in kinds}
+        self.faulty = {fault.path for fault in plan.faults}
+        self.reports: list[Report] = []
+        self.lives: dict[Process, Life] = {}
+        self.alive: dict[str, Process] = {}
+        self.offices: dict[Shell, Office] = {}
+        self.last: dict[tuple[Shell, str], tuple[int, Process]] = {}
+        self.resized: Counter[Shell] = Counter()
+        self.registries: list[Registry] = []
+        self.orphans: list[Process] = []
+        self.desk = Desk(self.expect, self.faulty, self.blamed)
+        self.signals = SignalLedger(self)
+        self.begin: Callable[[Process], None] = lambda _: None
+        self.tree: Tree
+        self._inner: Interposer
+
+    @staticmethod
+    def current() -> Ledger:
+        """Return the ledger of the tree that the running child belongs to."""
+        return cast("Ledger", otpy.current().parent.tree.interposer)
+
+    def put_around(self, inner: Callable[[Tree], Interposer]) -> Callable[[Tree], Interposer]:
+        """Return what makes this the interposer of a tree, outside of what was `inner`."""
+
+        def make(tree: Tree) -> Any:
+            self._inner, self.tree = inner(tree), tree
+            return self
+
+        return make
+
+    def expect(self, holds: bool, otherwise: str) -> None:
+        """Note what should not have happened; nobody's step is disturbed."""
+        if not holds:
+            self.broken.append(f"{self.loop.time():.3f} {otherwise}")
+
+    # --- whom children and users find ------------------------------------------------------------
+
+    def anybody(self, me: Process | None, *, servers: bool = False) -> Process | None:
+        """Return some other worker that is alive; which one, the loop's chance decides."""
+        found = [
+            process
+            for process in self.alive.values()
+            if process is not me and process.supervisor is None
+            if process.behaviour is not None or not servers
+        ]
+        return random.choice(found) if found else None
+
+    def anyone_ever(self) -> Process | None:
+        """Return some worker, most likely a dead one."""
+        return random.choice([*self.lives]) if self.lives else None
+
+    def supervisor_of_tasks(self) -> TaskSupervisor | None:
+        """Return a dynamic supervisor that runs, as a supervisor of tasks."""
+        for process in self.alive.values():
+            found = process.supervisor
+            if isinstance(found, DynamicSupervisor) and found.running:
+                return TaskSupervisor(found)
+        return None
+
+    # --- lives -----------------------------------------------------------------------------------
+
+    def around(self, process: Process, body: Any) -> Any:
+        """Note that `process` begins, and return what runs in place of `body`."""
+        body = self._inner.around(process, body)
+        self.begin(process)
+        life = self.lives[process] = Life(process, self.loop.time())
+        self.signals.born(process)
+
+        async def lived(*args: Any, **kwargs: Any) -> None:
+            life.body = RUNNING
+            try:
+                await body(*args, **kwargs)
+            except asyncio.CancelledError:
+                life.body, life.wanted = CANCELLED, process.ending
+                raise
+            except BaseException as error:
+                life.body = error
+                raise
+            life.body, life.wanted = RETURNED, process.ending
+
+        return lived
+
+    def enter(self, process: Process) -> None:
+        """Note that `process` is alive; so then are the supervisors above it."""
+        there = self.alive.get(process.path)
+        self.expect(there is None, f"{process} began while {there} lived")
+        self.alive[process.path] = process
+        self.offices.setdefault(process.parent, Office())
+        self.last[process.parent, process.id] = process.incarnation, process
+        process.on_exit(self._ended)
+        above = process.parent.process
+        if above is not None and above.alive and self.alive.get(above.path) is not above:
+            self.enter(above)
+
+    def lets_cancel(self, process: Process) -> bool:
+        """Note that its supervisor cancels `process`; ask the faults whether it hears of it."""
+        life, now, limit = self.lives[process], self.loop.time(), process.spec.shutdown
+        if life.told is None:
+            asked = process.asked is not None or process.behaviour is not None
+            grace = KILL_GRACE if asked or isinstance(limit, Enum) else float(limit)
+            life.told, life.grace = now, grace
+        elif not self._kills(process):
+            in_time = now >= life.told + life.grace
+            self.expect(in_time, f"{process} was cancelled again before its time was over")
+        return self._inner.lets_cancel(process)
+
+    def _kills(self, process: Process) -> bool:
+        """Whether it may be that somebody kills `process`, or that it should be ready by now."""
+        own = process.spec.shutdown is BRUTAL_KILL or getattr(process.spec, "start", None) is work
+        late = isinstance(getattr(process.ending, "error", None), StartTimeout)
+        if own or late or not process.ready or process in self.killed or None in self.killed:
+            return True
+        above = process.parent.process
+        while above is not None:
+            if above in self.killed or above.spec.shutdown is not INFINITY:
+                return True
+            above = above.parent.process
+        return False
+
+    def _ended(self, process: Process, reason: ExitReason) -> None:
+        """`process` has ended; nobody but those who monitor it and are linked to it knows yet."""
+        if self.alive.get(process.path) is process:
+            del self.alive[process.path]
+        self.expect(process.exit_reason is reason, f"{process} was said to end with {reason}")
+        self.signals.ended(process, reason)
+        if isinstance(process.value, Registry) and process.value in self.registries:
+            self.registries.remove(process.value)
+            self.orphans += process.value._owned
+            self.blamed.update(process.value._owned)
+        life = self.lives.get(process)
+        if life is None:
+            below = [p for p in self.alive.values() if p.parent.process is process]
+            self.expect(not below, f"{process} ended before {below}")
+        else:
+            self._check_end_of(life, reason)
+
+    def _check_end_of(self, life: Life, reason: ExitReason) -> None:
+        process, now, limit = life.process, self.loop.time(), life.process.spec.shutdown
+        if isinstance(reason, Abandoned):
+            self.expect(process.path in self.ignoring, f"{process} was given up")
+            return
+        self.expect(_fits(life, reason), f"{process} ended by {life.body!r}, told {life.wanted}")
+        if life.told is not None and limit is not INFINITY:
+            seconds = (0.0 if limit is BRUTAL_KILL else float(limit)) + 4 * KILL_GRACE
+            self.expect(now <= life.told + seconds, f"{process} was told to end at {life.told}")
+        killed = self.killed.get(process)
+        if killed is not None:
+            self.expect(now <= killed + 2 * KILL_GRACE, f"{process} was killed at {killed}")
+        error = getattr(reason, "error", None)
+        if isinstance(error, StartTimeout) and error.path == process.path:
+            refused = process.path in self.ignoring
+            self.expect(not process.ready or refused, f"{process} was ready")
+            due = life.begun + (getattr(process.spec, "start_timeout", None) or 0.0)
+            self.expect(life.told in (None, due), f"{process} was told at {life.told}, not {due}")
+        by_itself = life.body == RETURNED or isinstance(life.body, LookupError)
+        if process.ready and by_itself and getattr(process.spec, "start", None) is Till:
+            cleaned = process.path in self.faulty or process in self.desk.ended
+            self.expect(cleaned, f"{process} ended without its terminate")
+
+
+def _fits(life: Life, reason: ExitReason) -> bool:
+    """Whether a life may end with `reason` that came to its end as it did."""
+    match life.body:
+        case "returned":
+            return isinstance(reason, Normal | Crashed) or reason == life.wanted
+        case "cancelled":
+            return reason == (life.wanted or Killed())
+        case "unbegun":
+            return reason == (life.process.ending or Killed())
+        case Ignore():
+            return isinstance(reason, Normal)
+        case Exit() as error:
+            return reason == error.reason
+        case BaseException() as error:
+            return isinstance(reason, Crashed) and reason.error is error
+        case _:
+            return False

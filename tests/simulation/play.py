@@ -1,0 +1,197 @@
+"""One seed: a tree, its faults, its users and its end, all drawn from it."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import random
+from collections.abc import Callable
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+import otpy
+from otpy import Normal, SupervisorFailed
+from otpy._runtime.interpose import INTERPOSER
+from otpy.testing import Simulation, simulate
+from otpy.testing.promises import (
+    PromiseBroken,
+    check_lives,
+    check_nothing_left,
+    check_silence,
+    longest_stop,
+)
+from otpy.testing.schedule import Schedule
+from otpy.testing.simulated_loop import SimulatedLoop
+from tests.simulation.histories import Histories
+from tests.simulation.ledger import Ledger, Office
+from tests.simulation.trees import Draft, drawn_plan
+from tests.simulation.users import User
+
+if TYPE_CHECKING:
+    from otpy._runtime.tree import AnySupervisor
+
+ENDS = ["leave", "leave", "leave", "time", "step", "step", "step", "cancel", "cancel", "kill"]
+
+
+class Stepper:
+    """Stands in front of a schedule and does something between two of its steps."""
+
+    def __init__(self, schedule: Schedule, at: int, do: Callable[[], object]) -> None:
+        self._schedule = schedule
+        self._left = at
+        self._do = do
+        self.append = schedule.append
+        self.clear = schedule.clear
+
+    def popleft(self) -> asyncio.Handle:
+        """Return the next handle."""
+        self._left -= 1
+        if not self._left:
+            self._do()
+        return self._schedule.popleft()
+
+    def __len__(self) -> int:
+        return len(self._schedule)
+
+
+class Play:
+    """What one seed does.
+
+    Attributes:
+        asked: How often users asked for something.
+    """
+
+    def __init__(self, seed: int) -> None:
+        rng = random.Random(seed)
+        self.seed = seed
+        self.spec = Draft(rng).root()
+        self.plan = drawn_plan(rng, self.spec)
+        self.way = rng.choice(ENDS)
+        self.when = rng.choice([rng.uniform(0, 3), 0.0, 0.5, 1.0])
+        self.step = int(math.exp(rng.uniform(0, math.log(400))))
+        self.users = [(rng.random(), rng.randint(2, 5)) for _ in range(rng.randint(1, 3))]
+        self.asked = 0
+        self._limit = math.inf
+        self._cancelled = False
+        self._running: Any
+        self._ledger: Ledger
+        self._histories: Histories
+        self._host: asyncio.Task[None]
+        self._users: list[asyncio.Task[None]]
+
+    def __call__(self) -> Simulation:
+        """Run it.
+
+        Raises:
+            SimulationFailed: Something did not hold.
+        """
+        return simulate(self._live, seed=self.seed, faults=self.plan)
+
+    async def _live(self) -> None:
+        loop = asyncio.get_running_loop()
+        assert isinstance(loop, SimulatedLoop)
+        loop.horizon = 10_000.0
+        unheard: list[dict[str, Any]] = []
+        loop.set_exception_handler(lambda _, context: unheard.append(context))
+        self._ledger = ledger = Ledger(self.plan, loop)
+        self._histories = histories = Histories(ledger)
+        INTERPOSER.set(ledger.put_around(INTERPOSER.get()))
+        self._running = otpy.start(self.spec, hooks=[histories.hear])
+        self._limit, self._cancelled = math.inf, False
+        self._host = asyncio.create_task(self._be_host(), name="host")
+        users = [User(seed, ledger) for seed, _ in self.users]
+        self._users = [
+            asyncio.create_task(self._use(user, times), name=f"user{n}")
+            for n, (user, (_, times)) in enumerate(zip(users, self.users, strict=True))
+        ]
+        inspector = asyncio.create_task(self._inspect(), name="inspector")
+        if self.way in ("step", "kill", "cancel"):
+            ready: Any = Stepper(loop.schedule, self.step, self._end)
+            loop._ready = ready
+        await asyncio.wait([self._host])
+        await asyncio.gather(*self._users, inspector)
+        self.asked = sum(user.asked for user in users)
+        await loop.until_idle()
+        self._check(loop, unheard)
+
+    async def _be_host(self) -> None:
+        """Run the tree, and leave it when it is time to."""
+        with suppress(SupervisorFailed):
+            async with self._running as root:
+                if self.way == "leave":
+                    await asyncio.wait(self._users, timeout=2 + self.when)
+                    await self._look()
+                elif self.way == "time":
+                    await asyncio.sleep(self.when)
+                else:  # or sooner: `_end`
+                    await asyncio.wait([asyncio.ensure_future(root.wait())], timeout=4)
+                self._stopping()
+        now = asyncio.get_running_loop().time()
+        in_time = now <= self._limit
+        self._ledger.expect(in_time, f"the stop took until {now}, longer than {self._limit}")
+
+    async def _use(self, user: User, times: int) -> None:
+        while self._running.root is None:
+            await asyncio.sleep(0)
+            if self._host.done():
+                return
+        await user.use(self._running.root, times)
+
+    async def _inspect(self) -> None:
+        for seconds in (self.when / 2, 1.0):
+            await asyncio.sleep(seconds)
+            await self._look()
+
+    async def _look(self) -> None:
+        root = self._running.root
+        if root is not None and not root.ended:
+            loop = asyncio.get_running_loop()
+            assert isinstance(loop, SimulatedLoop)
+            while True:
+                await loop.until_idle()
+                if not loop.schedule:  # else another that waited for this was woken before us
+                    break
+            self._histories.check_rest()
+
+    def _stopping(self) -> None:
+        """Note until when a stop that begins now must be over."""
+        root: AnySupervisor | None = self._running.root
+        if root is not None and not root.ended and self._limit == math.inf:
+            self._ledger.offices.setdefault(root, Office()).told = True
+            self._limit = asyncio.get_running_loop().time() + longest_stop(root)
+
+    def _end(self) -> None:
+        """Stop the tree between two steps, in one way or the other."""
+        root: AnySupervisor | None = self._running.root
+        if self._host.done():
+            return
+        self._stopping()
+        if self.way == "cancel":
+            self._cancelled = self._host.cancel()
+        elif root is not None:
+            root.shut_down(Normal())
+            if self.way == "kill":
+                self._ledger.killed[None] = 0.0
+                asyncio.get_running_loop().call_soon(root.kill)
+
+    def _check(self, loop: SimulatedLoop, unheard: list[dict[str, Any]]) -> None:
+        ledger, root = self._ledger, self._running.root
+        if self._cancelled:
+            ledger.expect(self._host.cancelled(), "the cancellation of the host was lost")
+        if not self._host.cancelled():
+            self._host.result()
+        if root is not None:
+            self._histories.check_end()
+            left = [t for t in loop._scheduled if not t.cancelled() and _is_ours(t)]
+            ledger.expect(not left, f"timers are left: {left}")
+        if ledger.broken:
+            raise PromiseBroken("\n".join(ledger.broken[:5]))
+        if root is not None and not root.abandoned:
+            check_nothing_left()
+        check_lives(ledger.reports)
+        check_silence(unheard)
+
+
+def _is_ours(timer: asyncio.TimerHandle) -> bool:
+    callback: Any = timer._callback  # type: ignore[attr-defined]
+    return str(getattr(callback, "__module__", "")).startswith(("otpy._", "otpy.behaviours"))

@@ -1,0 +1,111 @@
+"""The account of monitors and links: each end is told once, to all whom it concerns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from otpy import ExitReason, ExitSignal, Monitor, Normal, Process
+from otpy._runtime.signals import ExitSignals, traps
+from otpy.behaviours.mailbox import Info, Mailbox
+from tests.simulation.servers import Book
+
+if TYPE_CHECKING:
+    from tests.simulation.ledger import Ledger
+
+
+def unread(inbox: object) -> Iterator[object]:
+    """Yield the notices that lie in an inbox."""
+    if isinstance(inbox, ExitSignals):
+        yield from inbox._unread
+    elif isinstance(inbox, Mailbox):
+        for queue in (inbox._held, inbox._queue):
+            yield from (m.message for m in queue or () if isinstance(m, Info))
+
+
+class SignalLedger:
+    """Who watches whom."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._expect, self._blamed = ledger.expect, ledger.blamed
+        self._monitors: dict[Process, Monitor] = {}
+        self._links: dict[Process, dict[Process, None]] = {}
+
+    def born(self, process: Process) -> None:
+        """Watch `process`, as code outside of any tree."""
+        if process.incarnation % 2:
+            self._monitors[process] = process.parent.tree.context.copy().run(process.monitor)
+
+    def link(self, one: Process, other: Process) -> None:
+        """Link two processes."""
+        for mine, partner in ((one, other), (other, one)):
+            if mine.exit_reason is not None and not isinstance(mine.exit_reason, Normal):
+                self._blamed.add(partner)
+        self.linked(one, other)
+        one.link(other)
+
+    def linked(self, one: Process, other: Process) -> None:
+        """Note that two processes are linked, or are just about to be."""
+        if one.alive and other.alive and one is not other:
+            self._links.setdefault(one, {})[other] = None
+            self._links.setdefault(other, {})[one] = None
+
+    def unlink(self, one: Process, other: Process) -> None:
+        """Take a link back."""
+        one.unlink(other)
+        self.unlinked(one, other)
+
+    def unlinked(self, one: Process, other: Process) -> None:
+        """Note that two processes are linked no more, or are just about to be."""
+        self._links.get(one, {}).pop(other, None)
+        self._links.get(other, {}).pop(one, None)
+
+    def ended(self, process: Process, reason: ExitReason) -> None:
+        """Check that the end of `process` was told to those it concerns."""
+        monitor = self._monitors.get(process)
+        if monitor is not None:
+            down = monitor._down
+            told = down is not None and down.process is process and down.reason is reason
+            self._expect(told, f"{monitor} was told {down}")
+        for partner in self._links.pop(process, {}):
+            self._links.get(partner, {}).pop(process, None)
+            if partner.alive and partner.supervisor is None:
+                self._check_told(partner, process, reason)
+
+    def _check_told(self, partner: Process, process: Process, reason: ExitReason) -> None:
+        if traps(partner):
+            inbox = partner.signals.inbox if partner.signals else None
+            got = [n for n in unread(inbox) if _tells(n, process, reason)]
+            self._expect(len(got) == 1, f"{partner} was told {len(got)} times of {process}")
+        elif not isinstance(reason, Normal):
+            self._blamed.add(partner)
+            task = partner.task
+            ends = partner.ending is not None or (task is not None and task.done())
+            self._expect(ends, f"{partner} lives on after {process}")
+
+    def check_gone(self, process: Process) -> None:
+        """Check that a process that has ended is bound to nobody."""
+        signals = process.signals
+        if signals is not None:
+            rest = [*signals.monitors, *signals.links, *signals.watching]
+            self._expect(not rest, f"{process} keeps {rest}")
+
+    def check_rest(self, process: Process) -> None:
+        """Check that a process which is alive is bound to the living only, and knows the dead."""
+        signals = process.signals
+        if signals is not None:
+            dead = [p for p in signals.links if not p.alive]
+            self._expect(not dead, f"{process} is linked to {dead}")
+            owners = [m._owner for m in signals.monitors if m._owner and not m._owner.alive]
+            self._expect(not owners, f"{process} is watched by {owners}")
+        state: Any = getattr(process.behaviour, "state", None)
+        inbox: Any = getattr(process.behaviour, "mailbox", None)
+        if isinstance(state, Book) and inbox.asleep and not inbox.suspended:
+            untold = [p for p in state.watched if not p.alive]
+            self._expect(not untold, f"{process} was never told of {untold}")
+
+
+def _tells(notice: object, process: Process, reason: ExitReason) -> bool:
+    if not isinstance(notice, ExitSignal):
+        return False
+    return notice.process is process and notice.reason is reason

@@ -1,0 +1,115 @@
+"""otpy under its own simulation: trees, faults and users drawn at random keep every promise."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable, Generator
+from typing import Any
+
+import pytest
+
+from otpy._core.machine import SupervisorMachine
+from otpy._core.outbox import Outbox
+from otpy._runtime import process as processes
+from otpy._runtime.stop import Ending
+from otpy.behaviours.server import Server
+from otpy.testing import SimulationFailed
+from tests.simulation.explore import Search, main
+from tests.simulation.play import Play
+
+FOUND = [
+    240,  # a wait that a fault ended left its waiter behind
+    485,  # given up, though it had been cancelled only once for all that it knew
+    59842,  # a user's coroutine was closed, because it had caught a child's error
+]
+"""Seeds that have shown a defect of otpy. Each has a test of its own beside the code too."""
+
+
+@pytest.fixture
+def frozen() -> Generator[None]:
+    """Let the collector look at nothing that is older than the test."""
+    gc.collect()
+    gc.freeze()
+    yield
+    gc.unfreeze()
+
+
+@pytest.mark.parametrize("first", range(0, 100, 10))
+def test_every_tree_keeps_its_promises(first: int) -> None:
+    """Nothing is left, no report is lost, every stop ends in time, whatever is asked of it."""
+    for seed in range(first, first + 10):
+        Play(seed)()
+
+
+@pytest.mark.parametrize("seed", FOUND)
+def test_what_was_found_stays_repaired(seed: int) -> None:
+    """A seed that has shown a defect once shows none any more."""
+    Play(seed)()
+
+
+def test_the_trees_are_used() -> None:
+    """The users get to ask, and the same seed asks the same."""
+    plays = [Play(seed) for seed in range(20)]
+    traces = [play().trace for play in plays]
+    assert sum(play.asked for play in plays) > 50
+    assert [Play(seed)().trace for seed in range(3)] == traces[:3]
+
+
+def test_memory_returns_to_where_it_was(frozen: None) -> None:
+    """Of trees that have ended nothing is left in memory."""
+    search = Search()
+    for _ in range(2):
+        assert list(search.run(range(30))) == []
+        search.check_memory()
+
+
+def _never(*_: object, **__: object) -> None:
+    """Stand for what was forgotten."""
+
+
+@pytest.mark.parametrize(
+    ("where", "what", "instead"),
+    [
+        (Outbox, "count", _never),
+        (Ending, "cancel", _never),
+        (SupervisorMachine, "_close", _never),
+        (Server, "ended", _never),
+        (processes, "release", _never),
+    ],
+)
+def test_a_defect_does_not_stay_hidden(
+    monkeypatch: pytest.MonkeyPatch, where: Any, what: str, instead: Callable[..., object]
+) -> None:
+    """Where otpy forgets something, one of a few hundred seeds shows it."""
+    monkeypatch.setattr(where, what, instead)
+    with pytest.raises(SimulationFailed):
+        for seed in range(300):
+            Play(seed)()
+
+
+def test_the_search_tells_what_it_did(capsys: pytest.CaptureFixture[str], frozen: None) -> None:
+    """It ends with status 0 if every seed has passed, and says how many."""
+    assert main(["--seeds", "0-4"]) == 0
+    assert capsys.readouterr().out.startswith("5 seeds, ")
+
+
+def test_the_search_names_the_seed_that_fails(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It ends with status 1 and with the command that shows the failure again."""
+    monkeypatch.setattr(Ending, "cancel", _never)
+    assert main(["--seeds", "0-99"]) == 1
+    assert "again: python -m tests.simulation.explore --seeds " in capsys.readouterr().out
+
+
+def test_the_search_can_be_stopped(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ctrl-C ends it, and it still says what it did."""
+
+    def stop(_: Play) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Play, "__call__", stop)
+    assert main(["--seeds", "7"]) == 130
+    assert "Ctrl-C" in capsys.readouterr().out
