@@ -34,10 +34,10 @@ HANDED_OUT = {
 # Public only because the runtime's own modules call them.
 INTERNAL = {
     "Process": {
-        *("abandon", "announce", "asked", "cut", "end", "ending", "hurry", "limit_start"),
+        *("abandon", "announce", "asked", "cut", "end", "ending", "hurry", "limit_start", "lived"),
         *("now_ready", "run", "runs", "stop", "task", "task_done"),
     },
-    "Question": {"answer", "fail"},
+    "Question": {"answer", "fail", "overdue"},
     "ExitSignals": {"deliver", "discard"},
     "Injected": {"arm", "begins", "finally_do", "life_of", "note", "processes", "set_jumps"},
     "Monitor": {"notify"},

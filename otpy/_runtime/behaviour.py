@@ -5,11 +5,41 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from otpy._core.reason import ExitReason
+
+
+class TaskLike(Protocol):
+    """What a process lives in: its task, or a behaviour that needs none yet and stands for one.
+
+    Not to be mixed up with `Life`, which is what a task runs.
+    """
+
+    def done(self) -> bool:
+        """Whether it is over, of which nobody may know yet."""
+        ...
+
+    def cancel(self) -> object:
+        """End it, at the latest when the code that it runs just now returns or awaits."""
+        ...
+
+    def get_coro(self) -> Any:
+        """Return what is suspended in it, for drawing its stack; None if nothing is."""
+        ...
 
 
 class Behaviour(Protocol):
     """Takes messages for a process, is told of its stop and of its end, and can be looked into."""
+
+    def begin(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
+        """Live as what the spec says, soon and without a task as long as it can.
+
+        None of its code runs inside this call. It puts itself in the place of a task by
+        `Process.run`, and tells by `Process.lived` that it is over; or it goes on in a task, by
+        `Tree.run`. It makes its own copy of the tree's context, and sets `CURRENT` in it.
+        """
+        ...
 
     def stop(self, reason: ExitReason) -> None:
         """Be asked to end with `reason`; the shutdown limit runs from now on.

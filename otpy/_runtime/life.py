@@ -10,9 +10,10 @@
 
 A class of the last kind has a class method `__otpy_life__(process)`. It is called before the task
 exists, may attach a `Behaviour` to the process, and returns the function whose coroutine, called
-with the spec's arguments, is the life. This module needs to know no more of it.
+with the spec's arguments, is the life. This module needs to know no more of it. A behaviour begins
+by itself, and in no task if it likes; the function is for what stands in between (`interpose`).
 
-Children's code runs in their own task and nowhere else.
+Children's code runs in their own task, or called by the loop itself, and nowhere else.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from otpy._core.spec import ChildSpec
 from otpy._runtime.current import CURRENT
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable
+    from collections.abc import Awaitable, Callable
 
     from otpy._runtime.process import Process
 
@@ -133,8 +134,8 @@ class _TaskStatus:
         self._process.announce(value)
 
 
-def life_of(process: Process, spec: ChildSpec) -> Life:
-    """Return one life of the child, not yet begun."""
+def life_of(process: Process, spec: ChildSpec) -> Life | None:
+    """Return one life of the child, not yet begun; None if its behaviour begins by itself."""
     interposer = process.parent.tree.interposer
     if spec.ready_at_once and interposer is None:
         return Life(process, spec)
@@ -146,9 +147,12 @@ def life_of(process: Process, spec: ChildSpec) -> Life:
         kwargs = {**kwargs, "task_status": _TaskStatus(process)}
     elif not spec.ready_at_once:
         start, args, kwargs = _made, (process, spec), {}
+    body: Callable[..., Any] = start
     if interposer is not None:
-        start = interposer.around(process, start)
-    return Life(process, partial(start, *args, **kwargs))
+        body = interposer.around(process, start)
+    if process.behaviour is not None and body is start:
+        return None
+    return Life(process, partial(body, *args, **kwargs))
 
 
 async def _awaited(made: Awaitable[Any]) -> None:

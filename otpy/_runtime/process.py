@@ -18,7 +18,6 @@ from otpy._core.reason import (
     Shutdown,
 )
 from otpy._runtime import signals
-from otpy._runtime.behaviour import Behaviour
 from otpy._runtime.crash import let_go, reason_for
 from otpy._runtime.current import CURRENT, current
 from otpy._runtime.stop import ending_of
@@ -32,6 +31,7 @@ if TYPE_CHECKING:
     from otpy._core.child import Child
     from otpy._core.reason import ExitReason
     from otpy._core.spec import AnySpec
+    from otpy._runtime.behaviour import Behaviour, TaskLike
     from otpy._runtime.shell import Shell
     from otpy._runtime.signals import Monitor, Signals
     from otpy._runtime.stop import Ending
@@ -106,7 +106,7 @@ class Process:
         self.supervisor: AnySupervisor | None = None
         self.behaviour: Behaviour | None = None
         self._child = child
-        self._task: asyncio.Task[Any] | None = None
+        self._task: TaskLike | None = None
         self._ready = child.spec.ready_at_once
         self._exit: ExitReason | None = None
         self._requested: ExitReason | None = None  # what a cancellation by us stands for
@@ -359,13 +359,13 @@ class Process:
 
         self._made_rare().start_timer = self.parent.tree.call_later(seconds, expired)
 
-    def run(self, task: asyncio.Task[Any]) -> None:
-        """Take the task that this process lives in."""
+    def run(self, task: TaskLike) -> None:
+        """Take the task that this process lives in, or what stands for one."""
         self._task = task
 
     @property
-    def task(self) -> asyncio.Task[Any] | None:
-        """The task it lives in; None for a supervisor, which has none."""
+    def task(self) -> TaskLike | None:
+        """The task it lives in, or what stands for one; None for a supervisor, which has none."""
         return self._task
 
     @property
@@ -415,17 +415,21 @@ class Process:
             self._rare.start_timer = None
 
     def task_done(self, task: asyncio.Task[Any]) -> None:
-        """Take the end of its task; wait for threads it has left behind if it was told to end."""
-        reason = self._reason_of(task)
+        """Take the end of its task."""
+        cancelled = task.cancelled()
+        self.lived(None if cancelled else task.exception(), cancelled=cancelled)
+
+    def lived(self, error: BaseException | None, *, cancelled: bool = False) -> None:
+        """Its life is over; wait for threads it has left behind if it was told to end."""
+        reason = self._reason_of(error, cancelled=cancelled)
         if self._exit is not None:  # it was abandoned, and has ended at last
             self.parent.tree.abandoned.pop(self, None)
         elif self._ending is None or not self._ending.waits_for_threads(reason):
             self.end(reason)
 
-    def _reason_of(self, task: asyncio.Task[Any]) -> ExitReason:
-        if task.cancelled():
+    def _reason_of(self, error: BaseException | None, *, cancelled: bool) -> ExitReason:
+        if cancelled:
             return self._requested or KILLED  # AIO-08: a stranger's cancellation has no reason
-        error = task.exception()
         if error is None:
             complied = self.asked is not None and self.asked.done()
             return (self._requested if complied else None) or NORMAL

@@ -156,7 +156,11 @@ class Shell:
             process.supervisor = tree.make(spec, tree, process)
             process.supervisor.post(Begin())
             return
-        process.run(tree.task_of(life_of(process, spec), process.path))
+        life = life_of(process, spec)
+        if life is not None:
+            tree.run(life, tree.context.copy())
+        elif process.behaviour is not None:
+            process.behaviour.begin(spec.args, spec.kwargs)
         if spec.start_timeout is not None and not spec.ready_at_once:
             process.limit_start(spec.start_timeout)
 
@@ -201,6 +205,8 @@ class Shell:
             parent, key = self.process.parent, self.process.id
             parent.note(key, self._blame)
             self.process.end(finish.reason)
+        else:
+            self.tree.deadlines.clear()
         if self.on_end is not None:
             self.on_end()
 

@@ -12,10 +12,11 @@ from inspect import isasyncgen
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    import asyncio
     from collections.abc import Iterator
     from contextvars import ContextVar
     from types import FrameType
+
+    from otpy._runtime.behaviour import TaskLike
 
 
 def _line(frame: FrameType) -> str:
@@ -23,7 +24,7 @@ def _line(frame: FrameType) -> str:
     return f"{code.co_qualname} ({code.co_filename}:{frame.f_lineno})"
 
 
-def stack_of(task: asyncio.Task[Any]) -> tuple[str, ...]:
+def stack_of(task: TaskLike) -> tuple[str, ...]:
     """Return one line per frame in which `task` is suspended, outermost call first.
 
     `Task.get_stack` stops at the first coroutine; this follows what each coroutine awaits.

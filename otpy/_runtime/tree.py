@@ -8,12 +8,14 @@ from collections import deque
 from contextvars import copy_context
 from typing import TYPE_CHECKING, Any, TypeAlias, cast, final
 
+from otpy._runtime.deadlines import Deadlines
 from otpy._runtime.interpose import INTERPOSER
 from otpy._runtime.waiters import release, wait_among
 from otpy.reports import ChildAbandoned, HookFailed, Report
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterable
+    from contextvars import Context
 
     from otpy._core.protocol import Event
     from otpy._core.spec import DynamicSpec, SupervisorSpec
@@ -44,6 +46,7 @@ class Tree:
         hooks: Who gets the reports, in order of subscription.
         task_class: What children's tasks are: `asyncio.Task`, or what a simulated loop puts in its
             place.
+        deadlines: Of those who wait for an answer of one of its processes.
         abandoned: Children that refused to end, with what was left of each: "task" or "thread".
         interposer: What a test kit put between its supervisors and their children; None normally.
     """
@@ -55,6 +58,7 @@ class Tree:
         "_waiters",
         "abandoned",
         "context",
+        "deadlines",
         "hooks",
         "interposer",
         "loop",
@@ -73,6 +77,7 @@ class Tree:
         self.root: AnySupervisor | None = None
         self.task_class: type[asyncio.Task[Any]] = getattr(loop, "task_class", asyncio.Task)
         self.context = copy_context()
+        self.deadlines = Deadlines(loop, self.context)
         self.hooks = list(hooks)
         self.abandoned: dict[Process, str] = {}
         self.random: Callable[[], float] = random.random  # jitter, not cryptography
@@ -117,19 +122,19 @@ class Tree:
         """Call `callback` at a time of the loop's clock, outside of any child's context."""
         return self.loop.call_at(when, callback, context=self.context)
 
-    def task_of(self, life: Life, name: str) -> asyncio.Task[Any]:
-        """Return a task that lives `life`, which hears of its end.
+    def run(self, life: Life, context: Context) -> None:
+        """Let the process of `life` live in a task of its own, which runs it in `context`.
 
         Not by the loop's task factory: an eager one would run the child inside its supervisor.
         """
         task = self.task_class(
             cast("Coroutine[Any, Any, None]", life),
             loop=self.loop,
-            name=name,
-            context=self.context.copy(),
+            name=life.process.path,
+            context=context,
         )
         task.add_done_callback(self._hear, context=self.context)
-        return task
+        life.process.run(task)
 
     @staticmethod
     def _task_done(task: asyncio.Task[Any]) -> None:

@@ -32,9 +32,12 @@ class GenServer(Generic[RequestT, ReplyT, StateT]):
 
     `class Counter(GenServer[Add | Get, int, int])` takes requests `Add | Get`, replies `int` and
     keeps an `int`. The state is handed from callback to callback; the object itself is made anew,
-    without arguments, for each life. Callbacks are plain or `async` methods; they run in the
-    server's own task, one at a time, in the order in which the messages came (GEN-08). Talk to it
-    by `Counter.at(process_or_path)`.
+    without arguments, for each life. Callbacks are plain or `async` methods; they run one at a
+    time, in the order in which the messages came (GEN-08). Talk to it by
+    `Counter.at(process_or_path)`.
+
+    A server has no task until a callback returns an awaitable, and keeps the one that it then
+    gets. Until then there is no current task in its plain callbacks, which the loop itself calls.
 
     An exception in a callback calls `terminate` with the state before that callback and ends the
     server with `Crashed` (GEN-13), or, raised as `Exit`, with that reason. What callbacks must not

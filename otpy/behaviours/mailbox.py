@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar, final
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeAlias, TypeVar, final
 
 from otpy._runtime.current import CURRENT
-from otpy.behaviours.results import TIMEOUT
 
 if TYPE_CHECKING:
     import asyncio
@@ -20,15 +19,25 @@ if TYPE_CHECKING:
 ReplyT = TypeVar("ReplyT")
 
 
+@final
+class Unanswered:
+    """In place of an answer: why there is none; None if it took too long."""
+
+    __slots__ = ("error",)
+
+    def __init__(self, error: ChildError | None) -> None:
+        """Say why."""
+        self.error = error
+
+
 class Question:
     """Somebody waits for an answer; it comes once, and later ones are dropped (GEN-14)."""
 
-    __slots__ = ("error", "future")
+    __slots__ = ("future",)
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         """Wait in `loop`."""
         self.future: asyncio.Future[Any] = loop.create_future()
-        self.error: ChildError | None = None
 
     def answer(self, value: object) -> None:
         """Answer, unless there was an answer before or nobody waits any more."""
@@ -37,9 +46,12 @@ class Question:
 
     def fail(self, error: ChildError) -> None:
         """Answer that there will be no answer."""
-        if not self.future.done():
-            self.error = error  # not the future's exception: that complains if nobody looks
-            self.future.set_result(None)
+        # Not as the future's exception: that complains if nobody looks.
+        self.answer(Unanswered(error))
+
+    def overdue(self) -> None:
+        """Answer that it took too long."""
+        self.answer(Unanswered(None))
 
 
 @final
@@ -55,7 +67,7 @@ class Caller(Question, Generic[ReplyT]):
 
     def __init__(self, loop: asyncio.AbstractEventLoop, request: object) -> None:
         """Wait in `loop` for the reply to `request`; for `ServerRef.call`."""
-        super().__init__(loop)
+        self.future = loop.create_future()  # not by `super`, for speed
         self.process: Process | None = CURRENT.get(None)
         self.request = request
 
@@ -131,64 +143,57 @@ class StopAsked:
 Message: TypeAlias = Caller[Any] | Control | Cast | Info | StopAsked
 
 
+class Reader(Protocol):
+    """Serves what lies in a mailbox."""
+
+    def wake(self) -> None:
+        """There is a message, and the reader was asleep."""
+        ...
+
+
 @final
 class Mailbox:
     """The messages of one server, in order of arrival (GEN-08). One reader.
 
     The queue is made for the first message: a server that nobody talks to has none.
+
+    Attributes:
+        reader: Who serves it.
+        asleep: Whether the reader is to be woken by the next message; set by the reader.
     """
 
-    __slots__ = ("_held", "_loop", "_queue", "_waiter")
+    __slots__ = ("_held", "_queue", "asleep", "reader")
 
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Hold nothing yet; the reader waits in `loop`."""
-        self._loop = loop
+    def __init__(self, reader: Reader) -> None:
+        """Hold nothing yet; `reader` is awake."""
+        self.reader = reader
         self._queue: deque[Message] | None = None
         self._held: deque[Message] | None = None  # what came while suspended; None if it is not
-        self._waiter: asyncio.Future[None] | None = None
+        self.asleep = False
+
+    @property
+    def suspended(self) -> bool:
+        """Whether only system messages and the request to stop are handed out."""
+        return self._held is not None
 
     def put(self, message: Message) -> None:
         """Add `message`, and wake the reader."""
         if self._queue is None:
             self._queue = deque()
         self._queue.append(message)
-        if self._waiter is not None and not self._waiter.done():
-            self._waiter.set_result(None)
+        if self.asleep:
+            self.asleep = False
+            self.reader.wake()
 
-    async def take(self, timeout: float | None) -> Message:
-        """Return the next message; `Info(TIMEOUT)` if none comes for `timeout` seconds.
-
-        While suspended only system messages and the request to stop are handed out; the others
-        keep their place, and no time runs.
-        """
-        while True:
-            message = self._next()
-            if message is not None:
-                return message
-            await self._wait(timeout if self._held is None else None)
-
-    def _next(self) -> Message | None:
+    def next(self) -> Message | None:
+        """Return the next message, None if there is none; while suspended, others are kept."""
         queue = self._queue
         while queue:
             message = queue.popleft()
-            if self._held is None or isinstance(message, Control | StopAsked):
+            if self._held is None or isinstance(message, (Control, StopAsked)):
                 return message
             self._held.append(message)
         return None
-
-    async def _wait(self, timeout: float | None) -> None:
-        waiter = self._waiter = self._loop.create_future()
-        timer = None if timeout is None else self._loop.call_later(timeout, self._idle, waiter)
-        try:
-            await waiter
-        finally:
-            self._waiter = None
-            if timer is not None:
-                timer.cancel()
-
-    def _idle(self, waiter: asyncio.Future[None]) -> None:
-        if not waiter.done():  # else a message came in this very turn, and cancels the timeout
-            self.put(Info(TIMEOUT))
 
     def suspend(self) -> None:
         """Hold back everything but system messages and the request to stop."""

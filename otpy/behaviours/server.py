@@ -1,26 +1,38 @@
-"""One life of one server: the task that serves its mailbox, one message at a time (GEN-08)."""
+"""One life of one server: serves its mailbox, one message at a time (GEN-08).
+
+It begins in callbacks of the loop, which cost no task. Only what awaits needs one: the first
+awaitable that a callback returns is awaited in a task, and there the server lives from then on.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import inspect
-from typing import TYPE_CHECKING, Any, Final, TypeGuard, final
+from functools import partial
+from typing import TYPE_CHECKING, Any, final
 
-from otpy._core.checks import is_number
-from otpy._core.reason import Crashed, Exit, ExitReason, Normal
+from otpy._core.reason import Crashed, Exit, Normal
 from otpy._runtime.crash import reason_for
-from otpy.behaviours.mailbox import Caller, Cast, Continue, Control, Info, Mailbox, StopAsked
-from otpy.behaviours.results import NO_ANSWER, Init, NoReply, Reply, Stop
+from otpy._runtime.current import CURRENT
+from otpy._runtime.life import Life
+from otpy.behaviours.mailbox import Caller, Continue, Control, Info, Mailbox, StopAsked, Unanswered
+from otpy.behaviours.results import TIMEOUT, Reply, Stop
+from otpy.behaviours.server_task import BATCH, ServerTask, reply_at_last
+from otpy.behaviours.serving import RESULTS, fits, hand_over, is_init, is_time
 from otpy.errors import BadReturn, CallFailed, CallingSelf, CallTimeout
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
+    from contextvars import Context
 
+    from otpy._core.reason import ExitReason
+    from otpy._runtime.deadlines import Deadline
     from otpy._runtime.process import Process
     from otpy.behaviours.gen_server import GenServer
+    from otpy.behaviours.mailbox import Message
     from otpy.behaviours.results import CallResult
-
-_BATCH: Final = 64  # callbacks in a row before the rest of the loop has its turn
+    from otpy.behaviours.serving import Served
+    from otpy.errors import ChildError
 
 
 @final
@@ -30,25 +42,43 @@ class Server:
     Attributes:
         process: The process it lives in.
         mailbox: Its messages.
-        make: Returns its callbacks; called once, in its task.
+        make: Returns its callbacks; called once, in its own context.
+        callbacks: The object that has its callbacks, as soon as there is one.
         ending: Why it has ended or is about to; None while it takes requests.
         state: The state that the next callback gets; meaningless before `init` has returned.
     """
 
-    __slots__ = ("_callbacks", "_continue", "_pending", "_timeout", "ending", "mailbox", "make",
-                 "process", "state")  # fmt: skip
+    __slots__ = (
+        "_context",
+        "_continue",
+        "_done",
+        "_halted",
+        "_pending",
+        "_timeout",
+        "_timer",
+        "callbacks",
+        "ending",
+        "mailbox",
+        "make",
+        "process",
+        "state",
+    )
 
     def __init__(self, process: Process, make: Callable[[], GenServer[Any, Any, Any]]) -> None:
         """Prepare the life of `process`."""
         self.process = process
-        self.mailbox = Mailbox(process.parent.tree.loop)
+        self.mailbox = Mailbox(self)
         self.ending: ExitReason | None = None
         self.state: Any = None
         self.make = make
-        self._callbacks: GenServer[Any, Any, Any]
+        self.callbacks: GenServer[Any, Any, Any]
         self._continue: Continue | None = None
         self._timeout: float | None = None
+        self._timer: asyncio.TimerHandle | None = None  # of the idle timeout, while it is idle
         self._pending: dict[Caller[Any] | Control, None] | None = None
+        self._context: Context | None = None  # of its callbacks; None if it never was without task
+        self._halted = False  # ended, or cancelled: no code of it is to run any more
+        self._done = False
 
     # --- told by the runtime ---------------------------------------------------------------------
 
@@ -61,6 +91,10 @@ class Server:
     def ended(self, reason: ExitReason) -> None:
         """The process has ended: tell whoever still waits for an answer (GEN-11, GEN-15)."""
         self.ending = reason
+        self._halted = True
+        self.awake()
+        if isinstance(self.mailbox.reader, ServerTask):
+            self.mailbox.reader.ended()
         for question in list(self._pending or ()):
             question.fail(self.failure(reason))
 
@@ -80,35 +114,47 @@ class Server:
 
     async def control(self, action: Callable[[], object], timeout: float | None) -> Any:
         """Perform `action` between two messages, and return what it returned."""
-        return await self.ask(Control(asyncio.get_running_loop(), action), timeout)
-
-    async def ask(self, question: Caller[Any] | Control, timeout: float | None) -> Any:
-        """Put `question` into the mailbox and wait for the answer, for `timeout` seconds."""
-        self.refuse_self()
-        ending = self.ending or self.process.ending  # a kill is not told, only performed
-        if ending is not None:
-            raise self.failure(ending)
-        if self._pending is None:
-            self._pending = {}
-        self._pending[question] = None
-        timer = None
-        if timeout is not None:
-            error = CallTimeout(self.process.path, f"timeout={timeout:g} s")
-            timer = self.process.parent.tree.call_later(timeout, question.fail, error)
-        self.mailbox.put(question)
+        question = Control(asyncio.get_running_loop(), action)
+        deadline = self.ask(question, timeout)
         try:
             answer = await question.future
         finally:
-            del self._pending[question]
-            if timer is not None:
-                timer.cancel()
-        if question.error is not None:
-            raise question.error
+            self.forget(question, deadline)
+        if isinstance(answer, Unanswered):
+            raise self.error(answer, timeout)
         return answer
+
+    def ask(self, question: Caller[Any] | Control, timeout: float | None) -> Deadline | None:
+        """Put `question` into the mailbox; whoever does must `forget` it in the end."""
+        self.refuse_self()
+        process = self.process
+        ending = self.ending or process.ending  # a kill is not told, only performed
+        if ending is not None:
+            raise self.failure(ending)
+        deadline = None
+        if timeout is not None:
+            deadline = process.parent.tree.deadlines.set(timeout, question)
+        if self._pending is None:
+            self._pending = {}
+        self._pending[question] = None
+        self.mailbox.put(question)
+        return deadline
+
+    def forget(self, question: Caller[Any] | Control, deadline: Deadline | None) -> None:
+        """Nobody waits for the answer to `question` any more."""
+        if self._pending is not None:
+            del self._pending[question]
+        if deadline is not None:
+            self.process.parent.tree.deadlines.meet(deadline)
+
+    def error(self, unanswered: Unanswered, timeout: float | None) -> ChildError:
+        """Return what to raise in place of an answer."""
+        return unanswered.error or CallTimeout(self.process.path, f"timeout={timeout:g} s")
 
     def refuse_self(self) -> None:
         """Refuse a question of the task that would have to answer it (GEN-15)."""
-        if self.process.task is asyncio.current_task():
+        task = self.process.task
+        if task is not self and task is not None and task is asyncio.current_task():
             raise CallingSelf(self.process.path, "a server cannot wait for itself; cast()")
 
     def failure(self, reason: ExitReason) -> CallFailed:
@@ -117,129 +163,208 @@ class Server:
         error.__cause__ = reason.error if isinstance(reason, Crashed) else None
         return error
 
-    # --- the life --------------------------------------------------------------------------------
+    # --- the life, as long as no callback has returned an awaitable ------------------------------
 
-    async def live(self, *args: Any, **kwargs: Any) -> None:
-        """Be the body of the process' task: init, serve, terminate."""
-        self._callbacks = self.make()
-        result: Any = self._callbacks.init(*args, **kwargs)
-        if inspect.isawaitable(result):
-            result = await result
-        self._initialised(result)
-        self.process.announce()
-        if self._continue is not None:
-            await asyncio.sleep(0)  # the starter hears of the start first (GEN-07)
+    def begin(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
+        """Live in callbacks of the loop; in a task from the first awaitable on.
+
+        That task is kept: what was entered in it, such as a task group, must be left in it.
+        """
+        self._context = self.process.parent.tree.context.copy()
+        self.process.run(self)
+        self._soon(self._start, args, kwargs)
+
+    def done(self) -> bool:
+        """Whether it is over, of which nobody may know yet."""
+        return self._done
+
+    def cancel(self) -> None:
+        """End it without `terminate`, as the cancellation of a task would."""
+        if not self._halted:
+            self._halted = True
+            self._loop.call_soon(self._give_way, context=self._context)
+
+    def get_coro(self) -> None:
+        """Return None: nothing is ever suspended."""
+
+    def wake(self) -> None:
+        """Serve what has come; for the mailbox."""
+        if self._timer is not None:
+            self.awake()
+        self._soon(self._serve)
+
+    def _soon(self, do: Callable[..., None], *args: Any) -> None:
+        loop = self.process.parent.tree.loop
+        loop.call_soon(self._step, do, *args, context=self._context)
+
+    def _step(self, do: Callable[..., None], *args: Any) -> None:
+        if self._halted:
+            return
         try:
-            stop, caller = await self._serve()
-        except (Exception, SystemExit) as error:
-            self.ending = reason_for(error)
-            await self._terminate(self.ending)  # if it raises, that is the reason (GEN-21)
+            do(*args)
+        except asyncio.CancelledError:
+            self._over(None, cancelled=True)
+        except KeyboardInterrupt as error:  # is for the loop, as when it comes out of a task
+            self._over(error)
             raise
-        await self._finish(stop, caller)
+        except BaseException as error:  # noqa: BLE001 - it ends the server and nothing else
+            self._over(error)
+        finally:
+            del self, do, args  # the frames of a crash lead here, and its process keeps the crash
 
-    def _initialised(self, result: object) -> None:
-        if _is_result(result):
-            raise BadReturn(self.process.path, f"{result!r} from init")
-        if _is_init(result):
-            if not _is_time(result.timeout):
-                raise BadReturn(self.process.path, f"{result!r} from init")
-            self.state = result.state
-            self._go_on(result)
+    def _start(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
+        CURRENT.set(self.process)
+        self.callbacks = self.make()
+        result: Any = self.callbacks.init(*args, **kwargs)
+        if inspect.isawaitable(result):
+            task = ServerTask(self, result)
+            self._go_on_in_task(task, task.live)
+            return
+        if self.begun(result):
+            self._soon(self._serve)  # the starter hears of the start first (GEN-07)
         else:
-            self.state = result
+            self._serve()
 
-    async def _serve(self) -> tuple[Stop[Any, Any], Caller[Any] | None]:
-        """Serve until something says stop; return that, and who is to be told."""
-        served = 0
-        while True:
-            served += 1
-            if served % _BATCH == 0:  # messages to oneself would else keep the loop for ever
-                await asyncio.sleep(0)
-            if not self.process.alive:  # given up in a callback, which has ended after all
-                raise asyncio.CancelledError
-            first, self._continue = self._continue, None
-            message = first or await self.mailbox.take(self._timeout)
+    def _serve(self) -> None:
+        try:
+            stop, caller = self._serve_some()
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - it ends the server
+            self._end(Stop(reason_for(error), self.state), None, error)
+        else:
+            if stop is not None:
+                self._end(stop, caller)
+
+    def _serve_some(self) -> tuple[Stop[Any, Any] | None, Caller[Any] | None]:
+        """Serve what there is; if something says stop, return that and who is to be told."""
+        for _ in range(BATCH):
+            if self._halted:
+                return None, None
+            message = self.next()
+            if message is None:
+                self.doze()
+                return None, None
             if isinstance(message, Control):
-                self._control(message)
+                self.perform(message)
             elif isinstance(message, StopAsked):
                 return Stop(message.reason, self.state), None
             else:
-                stop = await self._handle(message)
+                result = hand_over(message, self.callbacks, self.state)
+                if not isinstance(result, RESULTS) and inspect.isawaitable(result):
+                    task = ServerTask(self, result, message)
+                    self._go_on_in_task(task, task.live_on)
+                    return None, None
+                stop = self.take(result, message)
                 if stop is not None:
-                    self.ending = stop.reason
                     return stop, message if isinstance(message, Caller) else None
+        self._soon(self._serve)  # messages to oneself would else keep the loop for ever
+        return None, None
 
-    async def _handle(self, message: Caller[Any] | Cast | Info | Continue) -> Stop[Any, Any] | None:
-        """Call the callback and do what it returned; until then the state is the old one."""
-        result: object
-        match message:
-            case Caller():
-                result = self._callbacks.handle_call(message.request, message, self.state)
-            case Cast():
-                result = self._callbacks.handle_cast(message.request, self.state)
-            case Info():
-                result = self._callbacks.handle_info(message.message, self.state)
-            case Continue():
-                result = self._callbacks.handle_continue(message.value, self.state)
-        if not _is_result(result) and inspect.isawaitable(result):
+    def _end(
+        self, stop: Stop[Any, Any], caller: Caller[Any] | None, error: BaseException | None = None
+    ) -> None:
+        """Terminate first, reply then, whether or not that failed (GEN-10)."""
+        self.ending = stop.reason
+        try:
+            result: Any = self.callbacks.terminate(stop.reason, self.state)
+        except (Exception, SystemExit):
+            reply_at_last(stop, caller)
+            raise  # that is the reason (GEN-21)
+        if inspect.isawaitable(result):
+            task = ServerTask(self, result)
+            self._go_on_in_task(task, task.finish, stop, caller, error)
+            return
+        reply_at_last(stop, caller)
+        if error is None and not isinstance(stop.reason, Normal):
+            error = Exit(stop.reason)
+        self._over(error)
+
+    def _over(self, error: BaseException | None, *, cancelled: bool = False) -> None:
+        self._halted = self._done = True
+        tell = partial(self.process.lived, error, cancelled=cancelled)
+        self._loop.call_soon(tell, context=self.process.parent.tree.context)
+
+    def _give_way(self) -> None:
+        task = self.process.task
+        if task is not self and task is not None:
+            task.cancel()  # the callback in which it was cancelled has returned an awaitable
+        elif not self._done:
+            self._over(None, cancelled=True)
+
+    def _go_on_in_task(self, task: ServerTask, live: Callable[..., Any], *args: Any) -> None:
+        assert self._context is not None  # noqa: S101 - it has begun
+        self.mailbox.reader = task
+        self.process.parent.tree.run(Life(self.process, partial(live, *args)), self._context)
+
+    async def live(self, *args: Any, **kwargs: Any) -> None:
+        """Live in a task from the start; for whoever drives its life by hand."""
+        self.callbacks = self.make()
+        self.mailbox.reader = task = ServerTask(self)
+        result: Any = self.callbacks.init(*args, **kwargs)
+        if inspect.isawaitable(result):
             result = await result
-        if not _is_result(result) or not _fits(result, message):
+        await task.live(result)
+
+    # --- between two messages --------------------------------------------------------------------
+
+    @property
+    def _loop(self) -> asyncio.AbstractEventLoop:
+        return self.process.parent.tree.loop
+
+    def begun(self, result: object) -> bool:
+        """Take what `init` gave, and be ready; return whether to go on before any message."""
+        if isinstance(result, RESULTS):
+            raise BadReturn(self.process.path, f"{result!r} from init")
+        if is_init(result):
+            if not is_time(result.timeout):
+                raise BadReturn(self.process.path, f"{result!r} from init")
+            self.state = result.state
+            if result.continue_ is not None:
+                self._continue = Continue(result.continue_)
+            self._timeout = result.timeout
+        else:
+            self.state = result
+        self.process.announce()
+        return self._continue is not None
+
+    def next(self) -> Message | Continue | None:
+        """Return what is to be done next; None if there is nothing."""
+        if self._continue is None:
+            return self.mailbox.next()
+        first, self._continue = self._continue, None
+        return first
+
+    def doze(self) -> None:
+        """Do nothing until a message comes; it may be that none comes for too long (GEN-18)."""
+        self.mailbox.asleep = True
+        if self._timeout is not None and not self.mailbox.suspended:
+            tree = self.process.parent.tree
+            self._timer = tree.call_later(self._timeout, self.mailbox.put, Info(TIMEOUT))
+
+    def awake(self) -> None:
+        """Count no idle time any more, and need not be woken."""
+        self.mailbox.asleep = False
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def take(self, result: Any, message: Served) -> Stop[Any, Any] | None:
+        """Do what a callback returned; until then the state is the old one."""
+        if not isinstance(result, RESULTS) or not fits(result, message):
             raise BadReturn(self.process.path, f"{result!r} for a {type(message).__name__}")
-        self.state = result.state
-        if isinstance(result, Stop):
-            return result
-        if isinstance(result, Reply) and isinstance(message, Caller):
-            message.reply(result.value)
-        self._go_on(result)
+        good: CallResult[Any, Any] = result
+        self.state = good.state
+        if isinstance(good, Stop):
+            return good
+        if isinstance(good, Reply) and isinstance(message, Caller):
+            message.answer(good.value)
+        if good.continue_ is not None:
+            self._continue = Continue(good.continue_)
+        self._timeout = good.timeout
         return None
 
-    def _go_on(self, result: Init[Any] | Reply[Any, Any] | NoReply[Any]) -> None:
-        self._continue = None if result.continue_ is None else Continue(result.continue_)
-        self._timeout = result.timeout
-
-    def _control(self, message: Control) -> None:
+    def perform(self, message: Control) -> None:
+        """Do what was asked of the server itself."""
         try:
             message.answer(message.action())
         except Exception as error:  # noqa: BLE001 - who asked for it gets it; the server lives on
             message.fail(self.failure(Crashed(error)))
-
-    async def _finish(self, stop: Stop[Any, Any], caller: Caller[Any] | None) -> None:
-        """Terminate first, reply then, whether or not that failed (GEN-10)."""
-        try:
-            await self._terminate(stop.reason)
-        except (Exception, SystemExit):
-            self._last_reply(stop, caller)
-            raise
-        self._last_reply(stop, caller)
-        if not isinstance(stop.reason, Normal):
-            raise Exit(stop.reason)
-
-    @staticmethod
-    def _last_reply(stop: Stop[Any, Any], caller: Caller[Any] | None) -> None:
-        if caller is not None and stop.reply is not NO_ANSWER:
-            caller.reply(stop.reply)
-
-    async def _terminate(self, reason: ExitReason) -> None:
-        result: Any = self._callbacks.terminate(reason, self.state)
-        if inspect.isawaitable(result):
-            await result
-
-
-def _is_result(result: object) -> TypeGuard[CallResult[Any, Any]]:
-    return isinstance(result, Reply | NoReply | Stop)
-
-
-def _is_init(result: object) -> TypeGuard[Init[Any]]:
-    return isinstance(result, Init)
-
-
-def _fits(result: CallResult[Any, Any], message: object) -> bool:
-    """Whether `result` may be returned for `message`: only a call can be replied to."""
-    if isinstance(result, Stop):
-        answers = isinstance(message, Caller) or result.reply is NO_ANSWER
-        return answers and isinstance(result.reason, ExitReason)  # pyright: ignore[reportUnnecessaryIsInstance]
-    return _is_time(result.timeout) and (isinstance(message, Caller) or isinstance(result, NoReply))
-
-
-def _is_time(timeout: object) -> bool:
-    return timeout is None or (is_number(timeout) and timeout >= 0)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Coroutine
 from contextlib import AbstractAsyncContextManager, suppress
-from typing import Any, Final, TypeAlias
+from typing import Any, ClassVar, Final, TypeAlias, TypeVar
 
-from attrs import define, frozen
+from attrs import define, evolve, frozen
 from hypothesis import HealthCheck, settings
 from hypothesis import Phase as Do
 from hypothesis import strategies as st
@@ -42,6 +42,7 @@ from otpy.errors import CallFailed, CallTimeout
 from otpy.testing import MockClock
 from tests.runtime.children import Boom, turns
 
+T = TypeVar("T")
 WAYS: Final = ["reply", "sleep", "defer", "crash", "stop", "stop and reply", "both"]
 
 
@@ -51,7 +52,7 @@ class Ask:
 
     number: int
     way: str
-    seconds: float
+    seconds: float | None
 
 
 @define
@@ -85,7 +86,7 @@ class Subject(GenServer[Ask, int, Board]):
     ) -> CallResult[int, Board]:
         state.served.append((otpy.current().incarnation, request.number))
         match request.way:
-            case "sleep":
+            case "sleep" if request.seconds is not None:
                 await asyncio.sleep(request.seconds)
             case "defer":
                 state.owed.append((caller, request.number))
@@ -107,11 +108,40 @@ class Subject(GenServer[Ask, int, Board]):
         state.served.append((otpy.current().incarnation, request.number))
         if request.way == "crash":
             raise Boom(str(request.number))
-        await asyncio.sleep(request.seconds)
+        if request.seconds is not None:
+            await asyncio.sleep(request.seconds)
         return NoReply(state)
 
     def terminate(self, reason: ExitReason, state: Board) -> None:
         state.terminated.append(otpy.current().incarnation)
+
+
+class PlainSubject(GenServer[Ask, int, Board]):
+    """The same without a task; where that one sleeps, this one replies at once."""
+
+    def init(self, board: Board) -> Board:
+        return board
+
+    def handle_call(
+        self, request: Ask, caller: Caller[int], state: Board
+    ) -> CallResult[int, Board]:
+        return at_once(Subject().handle_call(evolve(request, seconds=None), caller, state))
+
+    def handle_cast(self, request: Ask, state: Board) -> NoReply[Board]:
+        return at_once(Subject().handle_cast(evolve(request, seconds=None), state))
+
+    def terminate(self, reason: ExitReason, state: Board) -> None:
+        Subject().terminate(reason, state)
+
+
+def at_once(life: Coroutine[Any, Any, T]) -> T:
+    """Return what `life` returns, which waits for nothing."""
+    try:
+        life.send(None)
+    except StopIteration as end:
+        result: T = end.value
+        return result
+    raise AssertionError("it waits")
 
 
 Block: TypeAlias = AbstractAsyncContextManager[Supervisor]
@@ -119,6 +149,8 @@ Block: TypeAlias = AbstractAsyncContextManager[Supervisor]
 
 class Histories(RuleBasedStateMachine):
     """What can happen to a server and its callers, in any order."""
+
+    subject: ClassVar[type[GenServer[Ask, int, Board]]] = Subject
 
     def __init__(self) -> None:
         super().__init__()
@@ -143,7 +175,7 @@ class Histories(RuleBasedStateMachine):
     @initialize()
     def begin(self) -> None:
         """Start the tree."""
-        spec = ChildSpec("s", Subject, (self.board,), shutdown=3)
+        spec = ChildSpec("s", self.subject, (self.board,), shutdown=3)
         self.block: Block = otpy.start(SupervisorSpec("app", [spec], intensity=1000), hooks=())
         self.app: Supervisor = self.run(self.block.__aenter__())
         self.ref: ServerRef[Ask, int] = Subject.at("app/s", self.app)
@@ -314,6 +346,17 @@ SOME = settings(
 )
 
 
+class PlainHistories(Histories):
+    """The same of a server that has no task."""
+
+    subject = PlainSubject
+
+
 def test_whatever_happens_each_call_is_answered_exactly_once() -> None:
     """GEN-08 to GEN-17, AIO-22: by a reply, a timeout, a failure, or its own cancellation."""
     run_state_machine_as_test(Histories, settings=SOME)
+
+
+def test_whatever_happens_without_a_task_each_call_is_answered_exactly_once() -> None:
+    """GEN-08 to GEN-17, AIO-22: just as much."""
+    run_state_machine_as_test(PlainHistories, settings=SOME)

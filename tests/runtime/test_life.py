@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -18,8 +18,7 @@ async def test_others_see_the_coroutine_of_the_child() -> None:
     """asyncio, inspect and debuggers look at the child's own code, also before its first step."""
     spec = SupervisorSpec("app", [ChildSpec("c", forever)])
     async with otpy.start(spec, hooks=()) as root:
-        task = root.child("c").task
-        assert task is not None
+        task = cast("asyncio.Task[Any]", root.child("c").task)
         life = task.get_coro()
         assert asyncio.iscoroutine(life)
         assert "app/c" in repr(task)

@@ -100,7 +100,7 @@ class SignalLedger:
             self._expect(not owners, f"{process} is watched by {owners}")
         state: Any = getattr(process.behaviour, "state", None)
         inbox: Any = getattr(process.behaviour, "mailbox", None)
-        if isinstance(state, Book) and inbox._waiter is not None and inbox._held is None:
+        if isinstance(state, Book) and inbox.asleep and not inbox.suspended:
             untold = [p for p in state.watched if not p.alive]
             self._expect(not untold, f"{process} was never told of {untold}")
 

@@ -71,7 +71,7 @@ def grouped() -> Simulation:
 
 CORPUS: dict[str, tuple[Callable[[], Simulation], str]] = {
     "supervised": (supervised, "4d1f158cda5a2c73"),
-    "served": (served, "938cf4ecdd0ae603"),
+    "served": (served, "a07c66cce0e68a8c"),
     "grouped": (grouped, "b7cb8dc80b93c96e"),
 }
 

@@ -1,0 +1,161 @@
+"""The life of a server in a task: from the first awaitable on that a callback has returned.
+
+The task is kept for the rest of the life: what was entered in it, such as a task group or a cancel
+scope, must be left in it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from typing import TYPE_CHECKING, Any, Final, final
+
+from otpy._core.reason import Exit, Normal
+from otpy._runtime.crash import reason_for
+from otpy.behaviours.mailbox import Caller, Control, StopAsked
+from otpy.behaviours.results import NO_ANSWER, Stop
+from otpy.behaviours.serving import RESULTS, hand_over
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable
+
+    from otpy.behaviours.mailbox import Message
+    from otpy.behaviours.server import Server
+    from otpy.behaviours.serving import Served
+
+BATCH: Final = 64
+"""Messages in a row before the rest of the loop has its turn."""
+
+
+@final
+class ServerTask:
+    """What the task of one server does."""
+
+    __slots__ = ("_first", "_message", "_server", "_waiter")
+
+    def __init__(
+        self, server: Server, first: Awaitable[Any] | None = None, message: Served | None = None
+    ) -> None:
+        """Serve for `server`; the task first awaits `first`, which the callback for `message` gave.
+
+        Kept here and not handed to the task, whose frames would hold them for the whole life.
+        """
+        self._server = server
+        self._first = first
+        self._message = message
+        self._waiter: asyncio.Future[None] | None = None
+
+    def wake(self) -> None:
+        """Serve what has come; for the mailbox."""
+        self._server.awake()
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+    def ended(self) -> None:
+        """The process has ended."""
+        if inspect.iscoroutine(self._first):
+            self._first.close()  # cancelled before its first step: else Python warns of it
+
+    def _take_first(self) -> Awaitable[Any]:
+        assert self._first is not None  # noqa: S101 - the task was made for its sake
+        first, self._first = self._first, None
+        return first
+
+    async def live(self, result: Any = None) -> None:
+        """Be ready, when what `init` has returned is there, and serve."""
+        if self._first is not None:
+            result = await self._take_first()
+        if self._server.begun(result):
+            await asyncio.sleep(0)  # the starter hears of the start first (GEN-07)
+        del result
+        await self.live_on()
+
+    async def live_on(self) -> None:
+        """Serve to the end."""
+        server = self._server
+        try:
+            stop, caller = await self._serve()
+        except (Exception, SystemExit) as error:
+            server.ending = reason_for(error)
+            # If this raises, that is the reason (GEN-21).
+            await self._terminate(Stop(server.ending, server.state), None)
+            raise
+        server.ending = stop.reason
+        await self._terminate(stop, caller)
+        if not isinstance(stop.reason, Normal):
+            raise Exit(stop.reason)
+
+    async def _serve(self) -> tuple[Stop[Any, Any], Caller[Any] | None]:
+        """Serve until something says stop; return that, and who is to be told."""
+        server, served = self._server, 0
+        message, self._message = self._message, None
+        result: Any = None if message is None else await self._take_first()
+        while True:
+            if message is not None:
+                if not isinstance(result, RESULTS) and inspect.isawaitable(result):
+                    result = await result
+                stop = server.take(result, message)
+                if stop is not None:
+                    return stop, message if isinstance(message, Caller) else None
+                message = result = None
+            served += 1
+            if served % BATCH == 0:  # messages to oneself would else keep the loop for ever
+                await asyncio.sleep(0)
+            if not server.process.alive:  # given up in a callback, which has ended after all
+                raise asyncio.CancelledError
+            came = server.next() or await self._wait()
+            if isinstance(came, Control):
+                server.perform(came)
+            elif isinstance(came, StopAsked):
+                return Stop(came.reason, server.state), None
+            else:
+                message, result = came, hand_over(came, server.callbacks, server.state)
+
+    async def _wait(self) -> Message:
+        server = self._server
+        while True:
+            self._waiter = asyncio.get_running_loop().create_future()
+            server.doze()
+            try:
+                await self._waiter
+            finally:
+                self._waiter = None
+                server.awake()
+            message = server.mailbox.next()
+            if message is not None:
+                return message
+
+    async def finish(
+        self, stop: Stop[Any, Any], caller: Caller[Any] | None, error: BaseException | None
+    ) -> None:
+        """Be over, because of `error` if there is one, when what `terminate` gave is there."""
+        try:
+            if error is not None:
+                raise error  # now, to be the context of what comes out of `terminate`
+        except (Exception, SystemExit):
+            await self._terminate(stop, caller)
+            raise
+        await self._terminate(stop, caller)
+        if not isinstance(stop.reason, Normal):
+            raise Exit(stop.reason)
+
+    async def _terminate(self, stop: Stop[Any, Any], caller: Caller[Any] | None) -> None:
+        """Terminate, or wait for what that gave; reply then, failed or not (GEN-10)."""
+        server = self._server
+        try:
+            if self._first is not None:
+                await self._take_first()
+            else:
+                result: Any = server.callbacks.terminate(stop.reason, server.state)
+                if inspect.isawaitable(result):
+                    await result
+        except (Exception, SystemExit):
+            reply_at_last(stop, caller)
+            raise
+        reply_at_last(stop, caller)
+
+
+def reply_at_last(stop: Stop[Any, Any], caller: Caller[Any] | None) -> None:
+    """Reply as `stop` says, when `terminate` is over."""
+    if caller is not None and stop.reply is not NO_ANSWER:
+        caller.reply(stop.reply)

@@ -1,0 +1,80 @@
+"""A server that has crashed is not kept alive by its crash for ever."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import weakref
+from typing import Any
+
+import pytest
+
+import otpy
+from otpy import ChildSpec, GenServer, Normal, Stop, SupervisorSpec
+from otpy.testing import settled
+from tests.runtime.children import Boom
+
+LIVES = 10
+
+
+class Crashing(GenServer[Any, Any, Any]):
+    """Crashes with the first message."""
+
+    def init(self) -> Any:
+        return self
+
+    def handle_cast(self, request: Any, state: Any) -> Any:
+        raise Boom
+
+
+class Slow(Crashing):
+    """Needs a task for its last words."""
+
+    async def terminate(self, reason: Any, state: Any) -> None:
+        await asyncio.sleep(0)
+
+
+class Twice(Crashing):
+    """Crashes in its last words too."""
+
+    def terminate(self, reason: Any, state: Any) -> None:
+        raise Boom
+
+
+class Last(Twice):
+    """Crashes in its last words only."""
+
+    def handle_cast(self, request: Any, state: Any) -> Any:
+        stop: Stop[Any, Any] = Stop(Normal(), state)
+        return stop
+
+
+@pytest.mark.parametrize("server", [Crashing, Slow, Twice, Last])
+async def test_crashes_keep_the_last_two_lives_at_most(server: type[Crashing]) -> None:
+    """The frames of a crash are cleared when the next life ends, also those of the loop's call."""
+    callbacks: list[weakref.ref[Any]] = []
+
+    class Watched(server):  # type: ignore[valid-type, misc] # a parameter of the test
+        def init(self) -> Any:
+            callbacks.append(weakref.ref(self))
+            return super().init()
+
+    spec = SupervisorSpec("app", [ChildSpec("s", Watched)], intensity=2 * LIVES)
+    async with otpy.start(spec, hooks=()) as app:
+        for _ in range(LIVES):
+            Watched.at("app/s", app).cast(None)
+            await settled(app)
+        gc.collect()
+        assert len(callbacks) == LIVES + 1
+        assert sum(ref() is not None for ref in callbacks) <= 2
+
+
+async def test_a_tree_that_has_ended_leaves_no_deadline_behind() -> None:
+    """The timer for callers, which outlives their calls, ends with the tree."""
+    loop: Any = asyncio.get_running_loop()
+    timers: list[asyncio.TimerHandle] = loop._scheduled
+    before = [timer for timer in timers if not timer.cancelled()]
+    async with otpy.start(SupervisorSpec("app", [ChildSpec("s", Crashing)]), hooks=()) as app:
+        await Crashing.at("app/s", app).get_state()
+        assert [timer for timer in timers if not timer.cancelled()] != before
+    assert [timer for timer in timers if not timer.cancelled()] == before
