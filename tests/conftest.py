@@ -9,8 +9,13 @@ import gc
 from collections.abc import Generator
 
 import pytest
+from hypothesis import settings
 
 from otpy.testing import MockClock
+
+# A machine that is busy with something else must not fail a test.
+settings.register_profile("otpy", deadline=None)
+settings.load_profile("otpy")
 
 pytest_plugins = ["otpy.testing.plugin", "pytester"]
 

@@ -338,7 +338,6 @@ class Histories(RuleBasedStateMachine):
 SOME = settings(
     max_examples=60,
     stateful_step_count=30,
-    deadline=None,
     derandomize=True,
     database=None,
     phases=[Do.generate, Do.shrink],

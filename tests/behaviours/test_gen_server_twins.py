@@ -256,7 +256,7 @@ def outcome(server: type[Plain], steps: list[Step], idle: float | None) -> list[
         loop.close()
 
 
-@settings(max_examples=150, deadline=None, derandomize=True, database=None)
+@settings(max_examples=150, derandomize=True, database=None)
 @given(steps=STEPS, idle=st.sampled_from([None, 0.5]))
 def test_the_same_history_has_the_same_outcome(steps: list[Step], idle: float | None) -> None:
     """GEN-08, GEN-09, GEN-13, GEN-18, GEN-19: whether or not there is a task."""

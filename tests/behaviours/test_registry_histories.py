@@ -164,7 +164,7 @@ class DuplicateHistories(Histories):
     kind = Keys.DUPLICATE
 
 
-SOME = settings(max_examples=25, stateful_step_count=25, deadline=None)
+SOME = settings(max_examples=25, stateful_step_count=25)
 
 
 def test_a_unique_registry_never_errs() -> None:

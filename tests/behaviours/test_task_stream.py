@@ -289,7 +289,7 @@ class Load:
         return job[0]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(SECONDS, max_size=12), st.integers(1, 5), st.booleans(), SECONDS)
 def test_every_item_has_one_result(
     naps: list[float], size: int, ordered: bool, pause: float
@@ -317,7 +317,7 @@ def test_every_item_has_one_result(
     assert load.now == 0
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     st.lists(SECONDS, min_size=1, max_size=8),
     st.integers(1, 4),

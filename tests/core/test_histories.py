@@ -259,7 +259,6 @@ class DynamicHistories(Histories):
 SOME = settings(
     max_examples=80,
     stateful_step_count=40,
-    deadline=None,
     derandomize=True,
     database=None,
     phases=[Do.generate, Do.shrink],

@@ -194,7 +194,7 @@ REQUESTS = st.one_of(
 )
 
 
-@settings(max_examples=150, deadline=None, derandomize=True, database=None)
+@settings(max_examples=150, derandomize=True, database=None)
 @given(first=SPECS, steps=st.lists(REQUESTS | IDS, max_size=12))
 def test_whatever_it_is_changed_to_it_keeps_what_runs_and_ends_in_order(
     first: SupervisorSpec, steps: list[Event | str]

@@ -77,7 +77,7 @@ async def test_few_that_were_met_are_kept() -> None:
     assert len(timers()) == 1
 
 
-@settings(max_examples=100, deadline=None, derandomize=True, database=None)
+@settings(max_examples=100, derandomize=True, database=None)
 @given(
     st.lists(
         st.tuples(st.sampled_from(["set", "meet", "wait"]), st.sampled_from([0.0, 0.5, 1.0, 3.0])),

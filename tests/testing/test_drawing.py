@@ -176,14 +176,14 @@ def drawn_and_compared(tree: SupervisorSpec, check: Callable[[otpy.TreeSnapshot]
     clock.run(scenario())
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(trees(STRANGE))
 def test_what_was_rendered_is_what_stands_there(tree: SupervisorSpec) -> None:
     """Every snapshot agrees with its own drawing, whatever its ids are."""
     drawn_and_compared(tree, lambda snapshot: assert_tree(snapshot, snapshot.render()))
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(trees(PLAIN))
 def test_a_drawing_may_be_moved_and_redrawn(tree: SupervisorSpec) -> None:
     """Indented, in ASCII, without details: it is still the drawing of the same tree."""

@@ -106,7 +106,7 @@ def run(plan: FaultPlan) -> Outcome:
     return outcome
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(st.integers(0, 10**6), st.integers(1, 8))
 def test_a_tree_gets_over_any_plan(seed: int, count: int) -> None:
     """It ends, leaves no task behind, disturbs nobody's loop, and a replay does the same again."""
