@@ -228,9 +228,10 @@ def _send_all(watches: Iterable[_Watch], group: int | None, number: signal.Signa
     """Signal `group` as a whole and every other process by itself, each exactly once."""
     whole = False
     for watch in watches:
-        if watch.orphan.group != group:
+        # Not what it was found in: it may have gone away from the group since.
+        if watch.orphan.group != group or not watch.holds():
             watch.send(number)
-        elif not whole and watch.holds():
+        elif not whole:
             # While a member lives the number of its group cannot be given away.
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(watch.orphan.group, number)

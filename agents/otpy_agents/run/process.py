@@ -317,7 +317,9 @@ class WorkerProcess:
         grace = self.grace
         for _ in range(_ROUNDS):
             found = await anyio.to_thread.run_sync(self._find)
-            if by_itself and not self.left_over:
+            # What is inside a wrapper that has ended is being ended by the kernel: seen or not, it
+            # says nothing about the worker.
+            if by_itself and not self.left_over and not self._wrapped:
                 self.left_over = tuple(found)
             self.survivors = ()
             if not found:

@@ -191,7 +191,8 @@ class Ended:
         stdout: Standard output as far as it is kept.
         stderr: The error stream as far as it is kept.
         cut: Bytes of output that were not kept.
-        left_over: What it had started and left running; ended since.
+        left_over: What it had started and left running, ended since; known of the sandbox `process`
+            only, because elsewhere the kernel ends it at once.
         artifacts: Names of the files in the folder of artifacts, relative to it, sorted.
     """
 

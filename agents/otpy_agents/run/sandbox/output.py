@@ -25,7 +25,7 @@ class Output:
 
     Listeners hear every line, so that the agent's events go on to be understood however much it
     writes. Kept are the first half of `limit` and the last, because errors and results stand at the
-    end; the middle is what is cut. No line is longer than half of `limit`, for listeners too.
+    end; the middle is what is cut. No line takes more than half of `limit`, for listeners too.
 
     Args:
         limit: Bytes of both streams together that are kept.
@@ -51,7 +51,7 @@ class Output:
         self.last = asyncio.get_running_loop().time()
         self._secrets = secrets
         self._listeners = (on_stdout, on_stderr)
-        self._line_limit = limit // 2
+        self._line_limit = max(1, limit // 2 - 1)  # with its end it just fits
         # Room for a whole secret behind the border: a part of one would not be recognised.
         room = self._line_limit + _CHARACTER * secrets.longest
         self._splitters = (LineSplitter(room), LineSplitter(room))
