@@ -50,7 +50,8 @@ class Scene:
         environment: Mapping[str, str] | None = None,
         **more: Any,
     ) -> Job:
-        base = os.environ if self.sandbox.inherits else {}
+        base = dict(os.environ) if self.sandbox.inherits else dict[str, str]()
+        fields: dict[str, Any] = {"network": False, **more}
         return Job(
             run_id=self.run_id,
             attempt=1,
@@ -58,7 +59,7 @@ class Scene:
             cwd=self.cwd,
             environment={**base, **(environment or {})},
             marker=self.marker,
-            **{"network": False, **more},
+            **fields,
         )
 
     def start(self, job: Job) -> AbstractAsyncContextManager[Running]:
@@ -82,7 +83,8 @@ def sleepers(seconds: str) -> list[int]:
     """Return the processes that sleep so long, whatever their environment."""
     found: list[int] = []
     for process in psutil.process_iter(["cmdline", "status"]):
-        command = process.info["cmdline"] or []
-        if command[-2:] == ["sleep", seconds] and process.info["status"] != psutil.STATUS_ZOMBIE:
+        command: list[str] | None = process.info["cmdline"]
+        living = process.info["status"] != psutil.STATUS_ZOMBIE
+        if living and command is not None and command[-2:] == ["sleep", seconds]:
             found.append(process.pid)
     return found

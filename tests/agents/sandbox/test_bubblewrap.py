@@ -5,7 +5,6 @@ import select
 import signal
 import subprocess
 import sys
-import textwrap
 from pathlib import Path
 
 import pytest
@@ -143,7 +142,7 @@ async def test_where_it_works_the_check_says_nothing(scene: Scene) -> None:
 def test_it_dies_with_its_host(bubblewrap: BubblewrapSandbox, tmp_path: Path) -> None:
     """After kill -9 of the host nothing has to be found and ended (G-03)."""
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    argv = [sys.executable, "-c", textwrap.dedent(HOST), PYTHON, str(tmp_path), tmp_path.name]
+    argv = [sys.executable, "-c", HOST, PYTHON, str(tmp_path), tmp_path.name]
     host = subprocess.Popen(argv, env=environment, stdout=subprocess.PIPE)
     assert host.stdout is not None
     with host.stdout:

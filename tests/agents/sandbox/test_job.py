@@ -53,9 +53,12 @@ def test_a_job_that_cannot_work_is_refused_where_it_is_written(
 
 def test_limits_and_mounts_are_checked_too() -> None:
     """No limit is 0 or less, no mount is relative."""
-    for wrong in ({"memory": 0}, {"cpus": -1.0}, {"pids": 0}, {"grace": -1.0}, {"open_files": -1}):
+    wrongs: list[dict[str, Any]] = [
+        *({"memory": 0}, {"cpus": -1.0}, {"pids": 0}, {"grace": -1.0}, {"open_files": -1}),
+    ]
+    for wrong in wrongs:
         with pytest.raises(InvalidJob, match=next(iter(wrong))):
-            Limits(**wrong)  # type: ignore[arg-type] # pyright: ignore[reportArgumentType]
+            Limits(**wrong)
     with pytest.raises(InvalidJob, match="target"):
         Mount(Path("/a"), Path("b"))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 from attrs import Attribute, field, frozen
 
@@ -262,20 +262,16 @@ class Running(Protocol):
 
 
 class Sandbox(Protocol):
-    """A kind of place for attempts; a value without state."""
+    """A kind of place for attempts; a value without state.
 
-    @property
-    def name(self) -> str:
-        """Name in commands and records."""
-        ...
+    Attributes:
+        name: Name in commands and records.
+        inherits: Whether a job's environment shall begin with the host's own. A container has a
+            `PATH` and a `HOME` of its own.
+    """
 
-    @property
-    def inherits(self) -> bool:
-        """Whether a job's environment shall begin with the host's own.
-
-        A container has a `PATH` and a `HOME` of its own.
-        """
-        ...
+    name: ClassVar[str]
+    inherits: ClassVar[bool]
 
     async def check(self) -> None:
         """Find out whether attempts can run in it here; nothing is started that stays.

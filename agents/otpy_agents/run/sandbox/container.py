@@ -141,7 +141,7 @@ class RunningContainer:
         try:
             state = await self._last_state(log)
             if state is not None:
-                await asyncio.wait({log}, timeout=_LOG_TIME)
+                await self._rest_of_log(log)
         finally:
             log.cancel()
             await asyncio.wait({log})
@@ -193,6 +193,13 @@ class RunningContainer:
                 return
             except EngineError:
                 await asyncio.sleep(POLL)
+
+    async def _rest_of_log(self, log: asyncio.Task[None]) -> None:
+        """Wait for the end of the log, which may be far behind, as long as something comes."""
+        seen = -1
+        while not log.done() and seen != self._output.seen:
+            seen = self._output.seen
+            await asyncio.wait({log}, timeout=_LOG_TIME)
 
     def _clean(self, state: Mapping[str, object] | None) -> Mapping[str, object] | None:
         """Return the state without secrets: its `Error` may quote the command."""
