@@ -11,7 +11,7 @@ AgentsError
 ├── JakeGaveUp        (RuntimeError)   Jake crashed more often than he may
 ├── AlreadyRunning    (RuntimeError)   another host works on the same ledger
 ├── InvalidJob        (ValueError)     a sandbox cannot run an attempt as it is described
-├── SandboxUnavailable(RuntimeError)   attempts cannot run in this sandbox here
+├── SandboxUnavailable (RuntimeError)  attempts cannot run in this sandbox here
 ├── CannotAdopt       (LookupError)    an attempt of an earlier host is not there to go on with
 ├── EngineError       (RuntimeError)   a container engine refused, or did not answer
 └── LedgerError

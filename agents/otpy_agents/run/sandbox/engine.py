@@ -152,7 +152,7 @@ class Engine:
         params = {"all": "1", "filters": json.dumps(filters)}
         answer = await self._ask("GET", "/containers/json", params=params)
         found = cast("list[dict[str, Any]]", json.loads(answer.text))
-        found.sort(key=lambda one: str(one.get("Created", "")))
+        found.sort(key=lambda one: float(one.get("Created", 0)))
         return [(str(one["Id"]), _name(one)) for one in found]
 
     async def _ask_or_none(self, method: str, path: str, **options: Any) -> httpx.Response | None:
