@@ -22,7 +22,20 @@ __all__ = ["IMAGE", "NoEngine", "engine"]
 
 IMAGE = "otpy-test:latest"
 
-_PROGRAMS = ("sh", "cat", "dd", "echo", "ls", "mkdir", "setsid", "sleep", "touch", "true", "yes")
+_PROGRAMS = (
+    "sh",
+    "cat",
+    "dd",
+    "echo",
+    "head",
+    "ls",
+    "mkdir",
+    "setsid",
+    "sleep",
+    "touch",
+    "true",
+    "yes",
+)
 _BUSYBOX = Path("/bin/busybox")
 _PATIENCE = 30.0
 
