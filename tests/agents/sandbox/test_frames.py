@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from otpy_agents.run.sandbox.frames import STDERR, STDOUT, LogFrames
@@ -12,6 +12,7 @@ def framed(stream: int, data: bytes) -> bytes:
     return bytes([stream, 0, 0, 0]) + len(data).to_bytes(4, "big") + data
 
 
+@settings(deadline=None)  # the machine may be busy
 @given(pieces, st.lists(st.integers(1, 12), min_size=1, max_size=20))
 def test_however_the_log_is_cut_each_stream_is_whole(
     log: list[tuple[int, bytes]], lengths: list[int]
