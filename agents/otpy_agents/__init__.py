@@ -16,7 +16,10 @@ from otpy_agents.errors import AgentsError as AgentsError
 from otpy_agents.errors import AlreadyRunning as AlreadyRunning
 from otpy_agents.errors import AmbiguousAdapter as AmbiguousAdapter
 from otpy_agents.errors import BrokenAdapter as BrokenAdapter
+from otpy_agents.errors import CannotAdopt as CannotAdopt
 from otpy_agents.errors import DeadlinePassed as DeadlinePassed
+from otpy_agents.errors import EngineError as EngineError
+from otpy_agents.errors import InvalidJob as InvalidJob
 from otpy_agents.errors import InvalidRequest as InvalidRequest
 from otpy_agents.errors import InvalidWorkList as InvalidWorkList
 from otpy_agents.errors import JakeGaveUp as JakeGaveUp
@@ -26,6 +29,7 @@ from otpy_agents.errors import LedgerError as LedgerError
 from otpy_agents.errors import LedgerTooNew as LedgerTooNew
 from otpy_agents.errors import LedgerUnwritable as LedgerUnwritable
 from otpy_agents.errors import PreflightFailed as PreflightFailed
+from otpy_agents.errors import SandboxUnavailable as SandboxUnavailable
 from otpy_agents.errors import SpawnFailed as SpawnFailed
 from otpy_agents.errors import UnknownAdapter as UnknownAdapter
 from otpy_agents.errors import WorkerFailed as WorkerFailed
@@ -46,7 +50,10 @@ __all__ = [
     "AmbiguousAdapter",
     "Assignment",
     "BrokenAdapter",
+    "CannotAdopt",
     "DeadlinePassed",
+    "EngineError",
+    "InvalidJob",
     "ExitStatus",
     "InvalidRequest",
     "InvalidWorkList",
@@ -58,6 +65,7 @@ __all__ = [
     "LedgerTooNew",
     "LedgerUnwritable",
     "PreflightFailed",
+    "SandboxUnavailable",
     "SpawnFailed",
     "State",
     "UnknownAdapter",

@@ -10,6 +10,10 @@ AgentsError
 ├── DeadlinePassed    (TimeoutError)   a worker took longer than its deadline
 ├── JakeGaveUp        (RuntimeError)   Jake crashed more often than he may
 ├── AlreadyRunning    (RuntimeError)   another host works on the same ledger
+├── InvalidJob        (ValueError)     a sandbox cannot run an attempt as it is described
+├── SandboxUnavailable (RuntimeError)  attempts cannot run in this sandbox here
+├── CannotAdopt       (LookupError)    an attempt of an earlier host is not there to go on with
+├── EngineError       (RuntimeError)   a container engine refused, or did not answer
 └── LedgerError
     ├── LedgerCorrupt    the file is damaged, or is not a ledger
     ├── LedgerTooNew     a newer otpy_agents wrote it
@@ -34,7 +38,10 @@ __all__ = [
     "AlreadyRunning",
     "AmbiguousAdapter",
     "BrokenAdapter",
+    "CannotAdopt",
     "DeadlinePassed",
+    "EngineError",
+    "InvalidJob",
     "InvalidRequest",
     "InvalidWorkList",
     "JakeGaveUp",
@@ -44,6 +51,7 @@ __all__ = [
     "LedgerTooNew",
     "LedgerUnwritable",
     "PreflightFailed",
+    "SandboxUnavailable",
     "SpawnFailed",
     "UnknownAdapter",
     "WorkerFailed",
@@ -253,3 +261,53 @@ class AmbiguousAdapter(AdapterError, ValueError):
 
 class BrokenAdapter(AdapterError, TypeError):
     """An entry point that cannot be loaded, or leads to no adapter of its name."""
+
+
+class InvalidJob(AgentsError, ValueError):
+    """An attempt that no sandbox, or not the one asked, can run as it is described.
+
+    Attributes:
+        field: Field of the job.
+    """
+
+    def __init__(self, field: str, got: str, wanted: str) -> None:
+        self.field = field
+        super().__init__(f"job.{field}: got {got}, wanted {wanted}")
+
+
+class SandboxUnavailable(AgentsError, RuntimeError):
+    """Attempts cannot run in this sandbox here and now; nothing was started.
+
+    Attributes:
+        sandbox: Its name.
+    """
+
+    def __init__(self, sandbox: str, reason: str) -> None:
+        self.sandbox = sandbox
+        super().__init__(f"sandbox {sandbox!r}: {reason}")
+
+
+class CannotAdopt(AgentsError, LookupError):
+    """What an earlier host started is gone, never began, or died with that host.
+
+    Attributes:
+        sandbox: Name of the sandbox.
+    """
+
+    def __init__(self, sandbox: str, identity: str, reason: str) -> None:
+        self.sandbox = sandbox
+        super().__init__(f"sandbox {sandbox!r}: cannot adopt {identity}: {reason}")
+
+
+class EngineError(AgentsError, RuntimeError):
+    """A container engine refused what it was asked, or did not answer.
+
+    Attributes:
+        status: Its HTTP status; None if there was no answer.
+        reason: What it said, or why there was no answer.
+    """
+
+    def __init__(self, asked: str, status: int | None, reason: str) -> None:
+        self.status, self.reason = status, reason
+        answer = f"got status {status}" if status is not None else "got no answer"
+        super().__init__(f"container engine: {asked}: {answer}: {reason}")

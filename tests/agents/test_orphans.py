@@ -10,6 +10,7 @@ import uuid
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+import attrs
 import psutil
 import pytest
 
@@ -155,6 +156,23 @@ async def test_a_pid_that_was_given_away_is_left_alone(strays: Strays) -> None:
     )
     assert await end_found([changed], 0.1) == ()
     assert process.poll() is None
+
+
+@pytest.mark.real_time
+async def test_what_has_left_its_group_meanwhile_is_ended_too(strays: Strays) -> None:
+    """Found in the group, gone from it before the group is signalled: it gets its own signal."""
+    leader, gone = strays.start(), strays.start()
+    found = [attrs.evolve(orphan, group=leader.pid) for orphan in find(strays.marker)]
+    assert await end_found(found, 0.0, group=leader.pid) == ()
+    assert (leader.wait(), gone.wait()) == (-signal.SIGKILL, -signal.SIGKILL)
+
+
+@pytest.mark.real_time
+async def test_a_wrapper_is_spared_until_its_grace_is_over(strays: Strays) -> None:
+    """Whoever is inside gets the time that the wrapper's own end would take away."""
+    wrapper, inside = strays.start(), strays.start()
+    assert await end_found(find(strays.marker), 0.1, group=wrapper.pid, wrapped=True) == ()
+    assert (wrapper.wait(), inside.wait()) == (-signal.SIGKILL, -signal.SIGTERM)
 
 
 @pytest.mark.real_time

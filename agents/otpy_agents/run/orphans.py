@@ -17,6 +17,7 @@ import errno
 import os
 import signal
 from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Set as AbstractSet
 from typing import Final, final
 
 import anyio.to_thread
@@ -85,7 +86,7 @@ def find(
 ) -> list[Orphan]:
     """Return every living process that carries `marker`, or was recorded and still lives.
 
-    Reads `/proc` (about 0.1 ms for each process of the machine): call it in a thread.
+    Reads `/proc` (about 0.01 ms for each process of the machine): call it in a thread.
 
     Args:
         marker: Variables that must all be in the environment; an empty marker matches nothing.
@@ -105,6 +106,7 @@ def find(
                 ours.add(pid)
     me = psutil.Process()
     spared = {me.pid, *(parent.pid for parent in me.parents())}
+    wanted = {os.fsencode(f"{name}={value}") for name, value in marker.items()}
     found: list[Orphan] = []
     # Not `process_iter`: it caches, and would show the start time of an earlier bearer of a pid.
     for pid in psutil.pids():
@@ -112,10 +114,20 @@ def find(
             continue
         # A process may vanish, or turn out to be another user's, between any two of these reads.
         with contextlib.suppress(psutil.Error, OSError):
+            if not _possible(pid, wanted, ours):
+                continue
             orphan = _inspect(psutil.Process(pid), marker, ours)
             if orphan is not None:
                 found.append(orphan)
     return sorted(found, key=lambda orphan: (orphan.create_time, orphan.pid))
+
+
+def _possible(pid: int, wanted: AbstractSet[bytes], sessions: Collection[int]) -> bool:
+    """Tell cheaply whether a process is worth a closer look, which takes six times as long."""
+    if not psutil.LINUX or pid in sessions or os.getsid(pid) in sessions:
+        return True
+    with open(f"/proc/{pid}/environ", "rb", buffering=0) as file:  # noqa: PTH123 - called often
+        return bool(wanted) and wanted <= set(file.read().split(b"\0"))
 
 
 def _inspect(
@@ -181,6 +193,7 @@ async def end_found(
     *,
     group: int | None = None,
     hurry: asyncio.Future[None] | None = None,
+    wrapped: bool = False,
 ) -> tuple[Orphan, ...]:
     """End these processes: SIGTERM, at most `grace` seconds, SIGKILL, at most one second.
 
@@ -193,6 +206,8 @@ async def end_found(
         group: A process group that is all ours. It is signalled as a whole, so that a process that
             forks meanwhile does not slip through, as long as one of `found` lives in it.
         hurry: When done, the rest of the grace is cut.
+        wrapped: Whether the leader of `group` is only a wrapper around the others, which a SIGTERM
+            would end with all inside before they could obey; it is spared by that.
 
     Returns:
         Those that still live, in the order given; normally none.
@@ -200,7 +215,8 @@ async def end_found(
     with contextlib.ExitStack() as stack:
         watches = [stack.enter_context(contextlib.closing(_Watch(orphan))) for orphan in found]
         if grace > 0:
-            _send_all(watches, group, signal.SIGTERM)
+            inner = [watch for watch in watches if not (wrapped and watch.orphan.pid == group)]
+            _send_all(inner, None if wrapped else group, signal.SIGTERM)
             _send_all(watches, group, signal.SIGCONT)
             await _all_gone(watches, grace, hurry)
         _send_all(watches, group, signal.SIGKILL)
@@ -212,9 +228,10 @@ def _send_all(watches: Iterable[_Watch], group: int | None, number: signal.Signa
     """Signal `group` as a whole and every other process by itself, each exactly once."""
     whole = False
     for watch in watches:
-        if watch.orphan.group != group:
+        # Not what it was found in: it may have gone away from the group since.
+        if watch.orphan.group != group or not watch.holds():
             watch.send(number)
-        elif not whole and watch.holds():
+        elif not whole:
             # While a member lives the number of its group cannot be given away.
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(watch.orphan.group, number)

@@ -12,6 +12,7 @@ import os
 import signal
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Final, final
@@ -25,6 +26,7 @@ from attrs import frozen
 from otpy_agents.completion import to_completion
 from otpy_agents.errors import SpawnFailed
 from otpy_agents.run.orphans import Orphan, end_found, find, same_start
+from otpy_agents.run.pipe import OutputPipe
 
 __all__ = ["LINE_LIMIT", "ExitStatus", "LineBuffer", "WorkerProcess", "spawn"]
 
@@ -32,8 +34,6 @@ LINE_LIMIT: Final = 8192
 """Bytes of a line that are kept; what is cut off is marked."""
 
 _CUT: Final = " …[cut]"
-_READ: Final = 8192
-_DRAIN_READS: Final = 32
 _ROUNDS: Final = 5
 _MARKER: Final = ("OTPY_LIST", "OTPY_ASSIGNMENT", "OTPY_INCARNATION")
 
@@ -117,7 +117,8 @@ class WorkerProcess:
     """A worker and everything it starts; made by `spawn`, used as an async context manager.
 
     The worker leads its own session and process group and has no standard input. Its two output
-    streams share one pipe, so that their lines keep their order.
+    streams share one pipe, so that their lines keep their order, unless `on_output` takes them
+    apart.
 
     Entering starts it and raises `SpawnFailed` if the system refuses. Leaving ends whatever is
     still alive. Cancellation, at any point and any number of times, does the same before it goes
@@ -131,7 +132,7 @@ class WorkerProcess:
         output_bytes: Bytes of output so far.
         last_output: Time of the loop, in seconds, when it last wrote something, was started or was
             let go on.
-        last_line: Its newest complete line.
+        last_line: Its newest complete line; empty with `on_output`.
         paused: Whether `pause` was called last.
         left_over: What it had started and left running when it ended by itself; ended since. Filled
             when the block is left, oldest first.
@@ -146,6 +147,9 @@ class WorkerProcess:
         env: Mapping[str, str],
         grace: float,
         on_line: Callable[[str], object] | None,
+        on_output: tuple[Callable[[bytes], object], Callable[[bytes], object]] | None = None,
+        marker: Mapping[str, str] | None = None,
+        wrapped: bool = False,
     ) -> None:
         self.argv, self.cwd, self.grace = tuple(argv), cwd, grace
         self.pid = 0
@@ -159,11 +163,17 @@ class WorkerProcess:
         self.left_over: tuple[Orphan, ...] = ()
         self.survivors: tuple[Orphan, ...] = ()
         self._env = dict(env)
-        self._marker = {name: env[name] for name in _MARKER if name in env}
+        self._marker = (
+            dict(marker)
+            if marker is not None
+            else {name: env[name] for name in _MARKER if name in env}
+        )
+        self._wrapped = wrapped
         self._on_line = on_line
         self._lines = LineBuffer()
+        takers = on_output if on_output is not None else (self._take_lines,)
+        self._pipes = [OutputPipe(partial(self._take, taker)) for taker in takers]
         self._process: anyio.abc.Process | None = None
-        self._pipe: int | None = None
         self._hurry: asyncio.Future[None] | None = None
 
     @property
@@ -192,6 +202,11 @@ class WorkerProcess:
     ) -> None:
         await self._leave()
 
+    @property
+    def exit_code(self) -> int | None:
+        """Exit code, negative for a signal; None while it runs."""
+        return self._process.returncode if self._process is not None else None
+
     async def wait(self) -> ExitStatus:
         """Wait until the worker itself has ended and return how.
 
@@ -213,7 +228,12 @@ class WorkerProcess:
         Cancellation does not stop it; it cuts the grace and is delivered at the end.
         """
         self._running()
-        await to_completion(self._end(), on_cancel=self._cut_grace)
+        await to_completion(self._end(), on_cancel=self.cut_grace)
+
+    def cut_grace(self) -> None:
+        """Let a running or later `terminate_group` go on to SIGKILL at once."""
+        if self._hurry is not None and not self._hurry.done():
+            self._hurry.set_result(None)
 
     @property
     def quiet(self) -> float:
@@ -252,16 +272,16 @@ class WorkerProcess:
     async def _start(self) -> None:
         loop = asyncio.get_running_loop()
         self._hurry = loop.create_future()
-        self._pipe, write_end = os.pipe()
-        os.set_blocking(self._pipe, False)
+        write_ends: list[int] = []
         try:
-            # A pipe of our own, because whether asyncio's `wait` also waits for the end of its
-            # pipes depends on the version of Python.
+            for pipe in self._pipes:
+                # One by one, so that the first is closed below if the second cannot be made.
+                write_ends.append(pipe.open())  # noqa: PERF401 - see above
             self._process = await anyio.open_process(
                 list(self.argv),
                 stdin=subprocess.DEVNULL,
-                stdout=write_end,
-                stderr=subprocess.STDOUT,
+                stdout=write_ends[0],
+                stderr=subprocess.STDOUT if len(write_ends) == 1 else write_ends[1],
                 cwd=self.cwd,
                 env=self._env,
                 start_new_session=True,
@@ -269,10 +289,12 @@ class WorkerProcess:
         except (OSError, ValueError) as error:
             raise SpawnFailed(self.argv[0], str(error)) from error
         finally:
-            os.close(write_end)
+            for write_end in write_ends:
+                os.close(write_end)
         self.pid = self._process.pid
         self.last_output = loop.time()
-        loop.add_reader(self._pipe, self._read)
+        for pipe in self._pipes:
+            pipe.listen()
         with contextlib.suppress(psutil.Error):
             self.create_time = psutil.Process(self.pid).create_time()
 
@@ -280,12 +302,13 @@ class WorkerProcess:
         """End everything and give the pipe back."""
         try:
             if self._process is not None:
-                await to_completion(self._end(), on_cancel=self._cut_grace)
+                await to_completion(self._end(), on_cancel=self.cut_grace)
         finally:
             self._drain()
             for line in self._lines.flush():
                 self._tell(line)
-            self._close_pipe()
+            for pipe in self._pipes:
+                pipe.close()
 
     async def _end(self) -> None:
         """End the group and every straggler; see `terminate_group`."""
@@ -294,12 +317,16 @@ class WorkerProcess:
         grace = self.grace
         for _ in range(_ROUNDS):
             found = await anyio.to_thread.run_sync(self._find)
-            if by_itself and not self.left_over:
+            # What is inside a wrapper that has ended is being ended by the kernel: seen or not, it
+            # says nothing about the worker.
+            if by_itself and not self.left_over and not self._wrapped:
                 self.left_over = tuple(found)
             self.survivors = ()
             if not found:
                 break
-            self.survivors = await end_found(found, grace, group=self.pid, hurry=self._hurry)
+            self.survivors = await end_found(
+                found, grace, group=self.pid, hurry=self._hurry, wrapped=self._wrapped
+            )
             # Only the first round is polite: later ones meet what was forked by the dying.
             grace = 0.0
         if not any(orphan.pid == self.pid for orphan in self.survivors):
@@ -323,38 +350,24 @@ class WorkerProcess:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self.pid, number)
 
-    def _cut_grace(self) -> None:
-        if self._hurry is not None and not self._hurry.done():
-            self._hurry.set_result(None)
-
     def _running(self) -> anyio.abc.Process:
         if self._process is None:
             message = f"{self!r}: got a worker that was not started, wanted `async with`"
             raise RuntimeError(message)
         return self._process
 
-    def _read(self) -> bool:
-        """Take one chunk from the pipe; False if there is nothing to take now."""
-        if self._pipe is None:
-            return False
-        try:
-            data = os.read(self._pipe, _READ)
-        except BlockingIOError:
-            return False
-        if not data:
-            self._close_pipe()
-            return False
+    def _take(self, taker: Callable[[bytes], object], data: bytes) -> None:
         self.output_bytes += len(data)
         self.last_output = asyncio.get_running_loop().time()
+        taker(data)
+
+    def _take_lines(self, data: bytes) -> None:
         for line in self._lines.feed(data):
             self._tell(line)
-        return True
 
     def _drain(self) -> None:
-        """Take what is in the pipe now; bounded, because a straggler may go on writing."""
-        for _ in range(_DRAIN_READS):
-            if not self._read():
-                break
+        for pipe in self._pipes:
+            pipe.drain()
 
     def _tell(self, line: str) -> None:
         self.last_line = line
@@ -367,12 +380,6 @@ class WorkerProcess:
                 {"message": f"on_line of {self!r} raised", "exception": error}
             )
 
-    def _close_pipe(self) -> None:
-        if self._pipe is not None:
-            asyncio.get_running_loop().remove_reader(self._pipe)
-            os.close(self._pipe)
-            self._pipe = None
-
 
 def spawn(
     argv: Sequence[str],
@@ -381,6 +388,9 @@ def spawn(
     env: Mapping[str, str],
     grace: float = 5.0,
     on_line: Callable[[str], object] | None = None,
+    on_output: tuple[Callable[[bytes], object], Callable[[bytes], object]] | None = None,
+    marker: Mapping[str, str] | None = None,
+    wrapped: bool = False,
 ) -> WorkerProcess:
     """Return a worker to be started by `async with`.
 
@@ -392,6 +402,11 @@ def spawn(
         grace: Seconds between SIGTERM and SIGKILL; 0 means SIGKILL at once.
         on_line: Called with each line of output, in order. If it raises, the loop's exception
             handler is told and reading goes on.
+        on_output: Instead of `on_line`: called with each chunk of standard output, and of the error
+            stream. The two are then read apart. Must not raise.
+        marker: Variables of `env` that its stragglers are found by; None for those of a work list.
+        wrapped: Whether the program runs inside another that does not hand signals on and ends with
+            it. The outer one is then spared by SIGTERM.
 
     Example:
         ```python
@@ -400,4 +415,13 @@ def spawn(
         # here the whole group is gone
         ```
     """
-    return WorkerProcess(argv, cwd=cwd, env=env, grace=grace, on_line=on_line)
+    return WorkerProcess(
+        argv,
+        cwd=cwd,
+        env=env,
+        grace=grace,
+        on_line=on_line,
+        on_output=on_output,
+        marker=marker,
+        wrapped=wrapped,
+    )

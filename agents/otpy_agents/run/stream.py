@@ -105,11 +105,15 @@ class LineSplitter:
 
     Args:
         limit: Bytes of one line that are kept; the rest of a longer one is dropped.
+
+    Attributes:
+        dropped: Bytes dropped so far.
     """
 
     def __init__(self, limit: int = 10 * 1024 * 1024) -> None:
         self._limit = limit
         self._partial = bytearray()
+        self.dropped = 0
 
     def feed(self, data: bytes) -> list[str]:
         """Return the lines that `data` completes; bytes that are no UTF-8 become U+FFFD."""
@@ -117,18 +121,24 @@ class LineSplitter:
         self._keep(head)
         if not feed:
             return []
-        lines = [bytes(self._partial)]
+        lines = [self._take()]
         *whole, last = rest.split(b"\n")
-        lines.extend(line[: self._limit] for line in whole)
-        self._partial.clear()
+        for line in whole:
+            self._keep(line)
+            lines.append(self._take())
         self._keep(last)
-        return [line.decode(errors="replace") for line in lines]
+        return lines
 
     def end(self) -> list[str]:
         """Return what is left when the stream ends without a line feed."""
-        rest = bytes(self._partial)
-        self._partial.clear()
-        return [rest.decode(errors="replace")] if rest else []
+        return [self._take()] if self._partial else []
 
     def _keep(self, data: bytes) -> None:
-        self._partial += data[: self._limit - len(self._partial)]
+        room = self._limit - len(self._partial)
+        self._partial += data[:room]
+        self.dropped += max(0, len(data) - room)
+
+    def _take(self) -> str:
+        line = self._partial.decode(errors="replace")
+        self._partial.clear()
+        return line

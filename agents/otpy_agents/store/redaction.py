@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Final, final
+from urllib.parse import quote
 
 __all__ = ["Redaction"]
 
@@ -16,24 +18,43 @@ _SHORTEST: Final = 6
 
 @final
 class Redaction:
-    """Replaces the values of variables whose names say that they are secret.
+    """Replaces secret values by their names.
 
-    A variable counts if one of the words of its name is key, token, secret, password or credential.
-    Values under six characters are left alone: they would black out ordinary words.
+    A variable is secret if one of the words of its name is key, token, secret, password or
+    credential, or if it is declared. A value is also found as JSON and URLs write it, and each line
+    of one with several lines is found by itself. Values under six characters are left alone: they
+    would black out ordinary words.
 
     Args:
         environment: The environment of the worker whose output is to be cleaned.
+        names: Variables of it that are secret whatever they are called.
+        values: More secrets, by the name to show instead, such as what a credential file holds.
+
+    Attributes:
+        longest: Characters of the longest text that is looked for; 0 without any.
     """
 
-    def __init__(self, environment: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        environment: Mapping[str, str],
+        *,
+        names: Collection[str] = (),
+        values: Mapping[str, str] | None = None,
+    ) -> None:
         secrets = {
-            text: name
+            name: text
             for name, text in environment.items()
-            if _SECRET_NAME.search(name) and len(text) >= _SHORTEST
+            if name in names or _SECRET_NAME.search(name)
+        }
+        self._names = {
+            form: name
+            for name, text in {**secrets, **(values or {})}.items()
+            for form in _forms(text)
+            if len(form) >= _SHORTEST
         }
         # Longest first, or a secret that contains another would be left standing in part.
-        ordered = sorted(secrets, key=len, reverse=True)
-        self._names = secrets
+        ordered = sorted(self._names, key=len, reverse=True)
+        self.longest = len(ordered[0]) if ordered else 0
         self._pattern = re.compile("|".join(map(re.escape, ordered))) if ordered else None
 
     def __call__(self, text: str) -> str:
@@ -41,3 +62,28 @@ class Redaction:
         if self._pattern is None:
             return text
         return self._pattern.sub(lambda match: f"[{self._names[match[0]]}]", text)
+
+    def head(self, text: str, length: int) -> str:
+        """Return the first `length` characters of `text`, cleaned; of no secret a part is left.
+
+        Args:
+            text: At least `length` and `longest` characters of a longer text, or all of it.
+            length: A secret that stands across this border is still replaced as a whole.
+        """
+        for match in self._pattern.finditer(text) if self._pattern is not None else ():
+            if match.start() < length < match.end():
+                length = match.end()
+        return self(text[:length])
+
+
+def _forms(text: str) -> Iterator[str]:
+    """Yield `text` in the ways it is written."""
+    for line in {text, *text.splitlines()}:
+        yield line
+        escaped = json.dumps(line)[1:-1]
+        yield from (
+            escaped,
+            json.dumps(line, ensure_ascii=False)[1:-1],
+            escaped.replace("/", "\\/"),
+        )
+        yield quote(line, safe="")

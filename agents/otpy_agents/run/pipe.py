@@ -1,0 +1,72 @@
+"""A pipe of our own for what a process writes.
+
+Ours, because whether asyncio's `wait` also waits for the end of its own pipes depends on the
+version of Python, and a grandchild may hold a pipe open for as long as it likes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable
+from typing import Final, final
+
+__all__ = ["OutputPipe"]
+
+_READ: Final = 65536
+_DRAIN_READS: Final = 32
+
+
+@final
+class OutputPipe:
+    """One pipe; whatever comes through it is handed on at once, so that its writer never waits.
+
+    Args:
+        take: Called with each chunk, which is never empty. Must not raise.
+    """
+
+    def __init__(self, take: Callable[[bytes], object]) -> None:
+        self._take = take
+        self._end: int | None = None
+
+    def open(self) -> int:
+        """Make the pipe and return its end for writing, which the caller closes.
+
+        Raises:
+            OSError: There are no more descriptors.
+        """
+        self._end, write_end = os.pipe()
+        os.set_blocking(self._end, False)
+        return write_end
+
+    def listen(self) -> None:
+        """Let the running loop read from now on."""
+        if self._end is not None:
+            asyncio.get_running_loop().add_reader(self._end, self._read)
+
+    def drain(self) -> None:
+        """Take what is in the pipe now; bounded, because somebody may go on writing."""
+        for _ in range(_DRAIN_READS):
+            if not self._read():
+                break
+
+    def close(self) -> None:
+        """Give the pipe back; the second time nothing happens."""
+        if self._end is not None:
+            asyncio.get_running_loop().remove_reader(self._end)
+            os.close(self._end)
+            self._end = None
+
+    def _read(self) -> bool:
+        """Take one chunk; False if there is nothing to take now."""
+        if self._end is None:
+            return False
+        try:
+            data = os.read(self._end, _READ)
+        except BlockingIOError:
+            return False
+        if not data:
+            self.close()
+            return False
+        self._take(data)
+        return True

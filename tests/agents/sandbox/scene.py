@@ -1,0 +1,90 @@
+"""What the tests of sandboxes share: jobs that can be told from all others, and what was heard."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+import uuid
+from collections.abc import Mapping
+from contextlib import AbstractAsyncContextManager
+from pathlib import Path
+from typing import Any, final
+
+import psutil
+
+from otpy_agents.run.adapter import Launch
+from otpy_agents.run.orphans import find
+from otpy_agents.run.sandbox import Job, Running, Sandbox
+
+STUBBORN = "import signal;signal.signal(signal.SIGTERM,signal.SIG_IGN);"
+# Not the one of an environment, which may lie in /tmp, where bubblewrap shows nothing.
+PYTHON = str(Path(sys.executable).resolve())
+UP = "import os,time;os.write(1,b'up\\n');"
+SLEEP = "time.sleep(99)"
+
+
+@final
+class Scene:
+    """Runs jobs in one sandbox, listens to them, and sees what is left of them."""
+
+    def __init__(self, sandbox: Sandbox, folder: Path) -> None:
+        self.sandbox = sandbox
+        self.cwd = folder / "work"
+        self.cwd.mkdir()
+        self.run_id = uuid.uuid4().hex[:10]
+        self.marker = {"OTPY_RUN": self.run_id, "OTPY_ATTEMPT": "1"}
+        self.stdout: list[str] = []
+        self.stderr: list[str] = []
+        self.up = asyncio.Event()
+
+    def hear(self, line: str) -> None:
+        self.stdout.append(line)
+        if line == "up":
+            self.up.set()
+
+    def job(
+        self,
+        *argv: str,
+        files: Mapping[Path, str] | None = None,
+        environment: Mapping[str, str] | None = None,
+        **more: Any,
+    ) -> Job:
+        base = dict(os.environ) if self.sandbox.inherits else dict[str, str]()
+        fields: dict[str, Any] = {"network": False, **more}
+        return Job(
+            run_id=self.run_id,
+            attempt=1,
+            launch=Launch(argv=argv, files=files or {}),
+            cwd=self.cwd,
+            environment={**base, **(environment or {})},
+            marker=self.marker,
+            **fields,
+        )
+
+    def start(self, job: Job) -> AbstractAsyncContextManager[Running]:
+        return self.sandbox.run(job, on_stdout=self.hear, on_stderr=self.stderr.append)
+
+    def run(self, *argv: str, **more: Any) -> AbstractAsyncContextManager[Running]:
+        return self.start(self.job(*argv, **more))
+
+    def shell(self, code: str, **more: Any) -> AbstractAsyncContextManager[Running]:
+        return self.run("sh", "-c", code, **more)
+
+    def python(self, code: str, **more: Any) -> AbstractAsyncContextManager[Running]:
+        return self.run(PYTHON, "-c", code, **more)
+
+    def alive(self) -> list[str]:
+        """Return what carries the marker."""
+        return [str(orphan) for orphan in find(self.marker)]
+
+
+def sleepers(seconds: str) -> list[int]:
+    """Return the processes that sleep so long, whatever their environment."""
+    found: list[int] = []
+    for process in psutil.process_iter(["cmdline", "status"]):
+        command: list[str] | None = process.info["cmdline"]
+        living = process.info["status"] != psutil.STATUS_ZOMBIE
+        if living and command is not None and command[-2:] == ["sleep", seconds]:
+            found.append(process.pid)
+    return found

@@ -1,0 +1,63 @@
+from __future__ import annotations
+
+import asyncio
+import gc
+import threading
+from pathlib import Path
+
+import psutil
+import pytest
+
+from otpy_agents.run.process import WorkerProcess
+from otpy_agents.run.sandbox import Sandbox
+from otpy_agents.run.sandbox.output import Output
+from tests.agents.sandbox.scene import Scene
+
+
+def kept() -> int:
+    """Return how many objects of attempts there are."""
+    gc.collect()
+    return sum(isinstance(one, WorkerProcess | Output) for one in gc.get_objects())
+
+
+@pytest.mark.real_time
+async def test_attempts_leave_nothing_behind(sandbox: Sandbox, tmp_path: Path) -> None:
+    """No process, descriptor, thread, task or object (`benchmarks/attempts.py` tries thousands)."""
+    me = psutil.Process()
+
+    def state() -> tuple[int, int, int]:
+        return me.num_fds(), threading.active_count(), len(asyncio.all_tasks())
+
+    scene = Scene(sandbox, tmp_path)
+
+    async def attempts(number: int) -> None:
+        for _ in range(number):
+            async with scene.shell("echo out; sleep 99 & exit 1") as running:
+                assert (await running.wait()).exit_code == 1
+
+    await attempts(3)
+    before, objects = state(), kept()
+    await attempts(20)
+    assert state() == before
+    assert kept() <= objects
+    assert scene.alive() == []
+    assert me.children(recursive=True) == []
+
+
+@pytest.mark.real_time
+async def test_attempts_at_the_same_time_do_not_touch_each_other(
+    sandbox: Sandbox, tmp_path: Path
+) -> None:
+    """Each hears its own output and ends its own processes only."""
+
+    async def attempt(number: int) -> str:
+        folder = tmp_path / str(number)
+        await asyncio.to_thread(folder.mkdir)
+        scene = Scene(sandbox, folder)
+        async with scene.shell(f"sleep 99 & echo {number}") as running:
+            ended = await running.wait()
+        assert scene.alive() == []
+        return ended.stdout
+
+    said = await asyncio.gather(*(attempt(number) for number in range(8)))
+    assert said == [f"{number}\n" for number in range(8)]

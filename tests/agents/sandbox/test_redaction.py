@@ -1,0 +1,48 @@
+from __future__ import annotations
+
+import json
+from urllib.parse import quote
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from otpy_agents.store.redaction import Redaction
+
+
+def test_declared_names_count_whatever_they_are_called() -> None:
+    """A variable that nobody would suspect is secret once it is declared (G-04)."""
+    environment = {"DATABASE_URL": "postgres://me:pw@host", "HOME": "/home/me"}
+    assert Redaction(environment)("at postgres://me:pw@host") == "at postgres://me:pw@host"
+    clean = Redaction(environment, names=["DATABASE_URL"])
+    assert clean("at postgres://me:pw@host, /home/me") == "at [DATABASE_URL], /home/me"
+
+
+def test_values_from_elsewhere_count_too() -> None:
+    """What a credential file holds is replaced by the name given."""
+    clean = Redaction({}, values={"claude login": "sk-ant-1234"})
+    assert clean("using sk-ant-1234") == "using [claude login]"
+    assert clean.longest == len("sk-ant-1234")
+
+
+def test_each_line_of_a_secret_with_lines_is_found() -> None:
+    """Output is looked at line by line, so a key of several lines is too."""
+    key = "-----BEGIN KEY-----\nQUJDREVG\nR0hJSktM\n-----END KEY-----\n"
+    clean = Redaction({"DEPLOY_KEY": key})
+    assert clean("R0hJSktM") == "[DEPLOY_KEY]"
+    assert "QUJD" not in clean(json.dumps({"key": key}))
+
+
+@settings(deadline=None)  # the machine may be busy
+@given(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="<>"), min_size=6))
+def test_a_secret_is_found_as_json_and_urls_write_it(secret: str) -> None:
+    """Agents write events as JSON, so that is how most secrets would leak."""
+    clean = Redaction({}, values={"it": secret})
+    forms = (secret, json.dumps(secret)[1:-1], json.dumps(secret, ensure_ascii=False)[1:-1])
+    for form in (*forms, quote(secret, safe="")):
+        assert clean(f"<{form}>") == "<[it]>"
+
+
+def test_without_secrets_nothing_changes() -> None:
+    """And no text is cut at a longer place than asked."""
+    clean = Redaction({})
+    assert (clean("text"), clean.head("some text", 4), clean.longest) == ("text", "some", 0)
