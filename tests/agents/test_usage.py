@@ -32,7 +32,7 @@ RESUMED = [
 
 @pytest.mark.parametrize(("cli", "spent"), RESUMED)
 def test_a_resumed_run_counts_what_is_new_in_it(cli: str, spent: Usage) -> None:
-    """Codex and Copilot report the whole session, the others one run: each token counts once in both cases."""
+    """Codex and Copilot report the whole session, the others one run; each token counts once."""
     cumulative = find_adapter(cli).cumulative_usage
     meter = UsageMeter()
     for name in ("resume1", "resume2"):

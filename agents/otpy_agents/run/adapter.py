@@ -73,8 +73,8 @@ class Launch:
         argv: The command. Its standard input must be closed: Codex waits for it for ever.
         environment: Variables to set beside the inherited ones.
         files: Text of files to write before the start, by path.
-        report: A file that the CLI writes about itself when it ends, if it gets to it. Its lines are
-            for the parser, behind those of standard output. None: there is none.
+        report: A file that the CLI writes about itself when it ends, if it gets that far. Its lines
+            are for the parser, behind those of standard output. None: there is none.
     """
 
     argv: tuple[str, ...]
