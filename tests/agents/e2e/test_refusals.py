@@ -171,3 +171,19 @@ async def test_an_error_that_would_pass_is_ours_to_try_again(
     assert outcome.verdict.succeeded, outcome
     assert outcome.transcript.answer == "done"
     assert len(api.exchanges) == 2
+
+
+@pytest.mark.parametrize("cli", ["claude", "codex", "copilot", "gemini"])
+async def test_without_a_key_nothing_is_asked(cli: str, home_of: MakeHome) -> None:
+    """A CLI that nobody has logged in says so by itself, and it is somebody's turn to act."""
+    async with FakeApi() as api:
+        home = home_of(cli, api.url)
+        keyless = {
+            name: value
+            for name, value in home.environment.items()
+            if "KEY" not in name and not name.startswith("COPILOT_PROVIDER")
+        }
+        keyless.pop("COPILOT_OFFLINE", None)
+        outcome = await attempt(home.adapter, home.request(), environment=keyless, cwd=home.work)
+    assert outcome.verdict.detail is Detail.AUTH, outcome
+    assert api.exchanges == []
