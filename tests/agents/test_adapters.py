@@ -120,6 +120,13 @@ class TestLaunch:
             loose = {"bypassPermissions", "danger-full-access", "yolo", "--allow-all-paths"}
             assert not loose & set(argv)
 
+    def test_copilot_reports_what_it_spent(self) -> None:
+        """It is told to write its usage, which it does not print, into the attempt's own folder."""
+        launch = find_adapter("copilot").launch(Request(prompt="p", folder=FOLDER))
+        assert launch.report is not None
+        assert launch.report.parent == FOLDER
+        assert f"--usage-output-file={launch.report}" in launch.argv
+
     def test_waiting_is_ours(self) -> None:
         """Where a CLI can be told not to try again by itself, it is told so."""
         request = Request(prompt="p", folder=FOLDER, provider="mine")

@@ -22,7 +22,7 @@ from otpy_agents.run import (
     find_adapter,
 )
 from tests.agents import cli_worlds as world
-from tests.agents.samples import Sample, real, sample
+from tests.agents.samples import FOLDER, Sample, real, sample
 
 
 def events(cli: str, text: str) -> list[Event]:
@@ -126,19 +126,26 @@ class TestEvents:
                 "type": "tool.execution_complete",
                 "data": {"toolCallId": "t", "success": False, "error": {"code": "denied"}},
             },
-            {"type": "assistant.usage", "data": {"inputTokens": 5, "outputTokens": 1}},
-            {"type": "assistant.usage", "data": {"inputTokens": 7, "cacheReadTokens": 2}},
         )
-        seen = events("copilot", text + sample("copilot", "ok").stdout)
+        report = (FOLDER / "copilot" / "resume1.report").read_text(encoding="utf-8")
+        seen = events("copilot", text + sample("copilot", "ok").stdout + report)
         assert seen == [
             ToolStarted("t", "bash"),
             ToolEnded("t", ok=False, denied=True),
-            Spent(Usage(input=5, output=1)),
-            Spent(Usage(input=12, cached=2, output=1)),
             Text("hello from mock"),
             SessionSeen("ad6f1e8b-16f8-46f4-bd4b-ecd9a01b8068"),
             Final("hello from mock"),
+            Spent(Usage(input=1500, cached=300, output=25)),
         ]
+
+    @pytest.mark.parametrize(
+        ("cli", "name"), [("claude", "cut_once_fast"), ("gemini", "thoughts_fast")]
+    )
+    def test_no_token_is_forgotten(self, cli: str, name: str) -> None:
+        """Requests that Claude repeated after a cut stream count, and thoughts of Gemini."""
+        usage = Transcript(events(cli, sample(cli, name).stdout)).usage
+        assert usage is not None
+        assert (usage.input, usage.cached, usage.output) == (1500, 300, 25)
 
     def test_copilot_names_the_vendors_error_beside_its_own(self) -> None:
         """The name of the error in the failed request leads, for it is the finer one."""

@@ -8,13 +8,15 @@ from hypothesis import strategies as st
 
 from otpy_agents.run import Transcript, Usage, UsageMeter, find_adapter
 from tests.agents import cli_worlds as world
-from tests.agents.samples import Sample, sample
+from tests.agents.samples import FOLDER, Sample, sample
 
 
 def reading(item: Sample) -> tuple[Usage, str]:
     """Return what a sample says was spent, and its session."""
     parser = find_adapter(item.cli).parser()
-    transcript = Transcript(e for line in item.stdout.split("\n") for e in parser.feed(line))
+    report = FOLDER / item.cli / f"{item.name}.report"
+    text = item.stdout + (report.read_text(encoding="utf-8") if report.exists() else "")
+    transcript = Transcript(e for line in text.split("\n") for e in parser.feed(line))
     assert transcript.usage is not None
     assert transcript.session is not None
     return transcript.usage, transcript.session
@@ -23,13 +25,14 @@ def reading(item: Sample) -> tuple[Usage, str]:
 RESUMED = [
     ("claude", Usage(input=1500, cached=300, output=25, cost_usd=0.006774999999999999)),
     ("codex", Usage(input=1500, cached=300, output=25)),
+    ("copilot", Usage(input=1500, cached=300, output=25)),
     ("gemini", Usage(input=1500, cached=300, output=25)),
 ]
 
 
 @pytest.mark.parametrize(("cli", "spent"), RESUMED)
 def test_a_resumed_run_counts_what_is_new_in_it(cli: str, spent: Usage) -> None:
-    """Codex reports its whole thread, the others one run: each token counts once in both cases."""
+    """Codex and Copilot report the whole session, the others one run; each token counts once."""
     cumulative = find_adapter(cli).cumulative_usage
     meter = UsageMeter()
     for name in ("resume1", "resume2"):

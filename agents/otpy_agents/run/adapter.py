@@ -73,11 +73,14 @@ class Launch:
         argv: The command. Its standard input must be closed: Codex waits for it for ever.
         environment: Variables to set beside the inherited ones.
         files: Text of files to write before the start, by path.
+        report: A file that the CLI writes about itself when it ends, if it gets that far. Its lines
+            are for the parser, behind those of standard output. None: there is none.
     """
 
     argv: tuple[str, ...]
     environment: Mapping[str, str] = field(factory=dict[str, str])
     files: Mapping[Path, str] = field(factory=dict[Path, str])
+    report: Path | None = None
 
 
 class Parser(Protocol):

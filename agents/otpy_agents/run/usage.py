@@ -50,9 +50,9 @@ class Usage:
 class UsageMeter:
     """Adds up the readings of many attempts, some of which resume a session of an earlier one.
 
-    Claude and Gemini report what one run spent. Codex reports what its thread spent since it began,
-    so that a second run in the same thread reports the first one again. The meter takes one reading
-    for each finished attempt and counts every token once.
+    Claude and Gemini report what one run spent. Codex and Copilot report what their session spent
+    since it began, so that a second run in the same session reports the first one again. The meter
+    takes one reading for each finished attempt and counts every token once.
 
     Args:
         readings: `readings` of an earlier meter, to go on where it stopped.

@@ -128,6 +128,16 @@ class ClaudeParser:
 
 
 def _usage(found: JsonObject) -> Usage:
+    cost = number(found, "total_cost_usd")
+    total = Usage(cost_usd=cost)
+    # By model it counts every request. `usage` leaves out those of its helpers, and an answer that
+    # it had to ask for a second time because its stream was cut.
+    for counts in map(obj, obj(found, "modelUsage").values()):
+        cached = integer(counts, "cacheReadInputTokens")
+        fresh = integer(counts, "inputTokens") + integer(counts, "cacheCreationInputTokens")
+        total += Usage(input=fresh + cached, cached=cached, output=integer(counts, "outputTokens"))
+    if total.input or total.output:
+        return total
     counts = obj(found, "usage")
     cached = integer(counts, "cache_read_input_tokens")
     fresh = integer(counts, "input_tokens") + integer(counts, "cache_creation_input_tokens")
@@ -135,7 +145,7 @@ def _usage(found: JsonObject) -> Usage:
         input=fresh + cached,
         cached=cached,
         output=integer(counts, "output_tokens"),
-        cost_usd=number(found, "total_cost_usd"),
+        cost_usd=cost,
     )
 
 

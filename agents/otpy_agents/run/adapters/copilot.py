@@ -32,18 +32,18 @@ _TOOLS: Final = {
     Access.FULL: ("--allow-all-tools", "--allow-all-paths"),
 }
 _DENIED: Final = frozenset({"denied", "rejected"})
+_REPORT: Final = "copilot-usage.json"
 
 
 @final
 class CopilotParser:
-    """Reads `--output-format json`."""
+    """Reads `--output-format json`, and the report of its usage behind it."""
 
     def __init__(self) -> None:
         self._json = JsonLines()
         self._answer = ""
         self._told: set[str] = set()
         self._failure: Fault | None = None
-        self._usage = Usage()
 
     def feed(self, line: str) -> Sequence[Event]:
         """Return what `line` says."""
@@ -59,8 +59,6 @@ class CopilotParser:
                 return [Text(text(data, "deltaContent"))]
             case "assistant.message":
                 return self._message(data)
-            case "assistant.usage":
-                return [self._spent(data)]
             case "tool.execution_start":
                 return [ToolStarted(text(data, "toolCallId"), text(data, "toolName"))]
             case "tool.execution_complete":
@@ -77,6 +75,8 @@ class CopilotParser:
                 return [Problem(Fault(f"the session was aborted: {reason}"))]
             case "result":
                 return self._result(found)
+            case "" if "modelMetrics" in found:
+                return [Spent(_usage(obj(found, "modelMetrics")))]
             case _:
                 return []
 
@@ -84,14 +84,6 @@ class CopilotParser:
         said = text(data, "content")
         self._answer = said or self._answer
         return [Text(said)] if said and text(data, "messageId") not in self._told else []
-
-    def _spent(self, data: JsonObject) -> Spent:
-        self._usage += Usage(
-            input=integer(data, "inputTokens"),
-            cached=integer(data, "cacheReadTokens"),
-            output=integer(data, "outputTokens"),
-        )
-        return Spent(self._usage)
 
     def _error(self, data: JsonObject) -> Fault:
         fault = _fault(data, text(data, "message"))
@@ -111,6 +103,18 @@ class CopilotParser:
         return [*events, FinalEvent(None if fault else self._answer, fault)]
 
 
+def _usage(models: JsonObject) -> Usage:
+    total = Usage()
+    for model in models.values():
+        counts = obj(model, "usage")
+        total += Usage(
+            input=integer(counts, "inputTokens"),
+            cached=integer(counts, "cacheReadTokens"),
+            output=integer(counts, "outputTokens"),
+        )
+    return total
+
+
 def _fault(data: JsonObject, message: str) -> Fault:
     codes = (text(data, "errorCode"), text(data, "errorType"), text(data, "failureKind"))
     return Fault(
@@ -127,11 +131,13 @@ class Copilot:
     name = "copilot"
     executable = "copilot"
     install_hint = "npm install -g @github/copilot"
-    cumulative_usage = False
+    # The report goes on over all runs of a session.
+    cumulative_usage = True
     errors_on_stderr = False
     exit_codes: Mapping[int, Detail] = {}
     wordings: Sequence[Wording] = (
         Wording(Detail.AUTH, re.compile(r"Access denied by policy settings")),
+        Wording(Detail.NO_RESULT, re.compile(r"\ANo response was returned")),
     )
     plain_text = PlainText(
         heads=('{"type":',),
@@ -149,10 +155,14 @@ class Copilot:
             argv += ["--model", request.model]
         if request.session is not None:
             argv.append(f"--resume={request.session}")
+        # What it spent stands nowhere in its output.
+        report = request.folder / _REPORT
+        argv.append(f"--usage-output-file={report}")
         return Launch(
             # As one word, so that a prompt may begin with a dash.
             argv=(*argv, *request.flags, f"--prompt={request.prompt}"),
             environment={"COPILOT_AUTO_UPDATE": "false", "NO_COLOR": "1"},
+            report=report,
         )
 
     def parser(self) -> Parser:

@@ -119,10 +119,12 @@ def _result(found: JsonObject, answer: str | None) -> list[Event]:
 
 def _usage(stats: JsonObject) -> Usage:
     if "input_tokens" in stats:
+        prompt = integer(stats, "input_tokens")
         return Usage(
-            input=integer(stats, "input_tokens"),
+            input=prompt,
             cached=integer(stats, "cached"),
-            output=integer(stats, "output_tokens"),
+            # The total holds what was spent on thinking, which it counts nowhere else.
+            output=max(integer(stats, "output_tokens"), integer(stats, "total_tokens") - prompt),
         )
     total = Usage()
     for model in obj(stats, "models").values():

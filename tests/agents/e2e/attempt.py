@@ -1,0 +1,170 @@
+"""One attempt of a real CLI through its adapter, from the launch to the verdict."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import uuid
+from asyncio.subprocess import DEVNULL, PIPE
+from collections.abc import Awaitable, Mapping
+from pathlib import Path
+from typing import Final
+
+import anyio.to_thread
+from attrs import frozen
+
+from otpy_agents.run import (
+    Adapter,
+    Classification,
+    Launch,
+    LineSplitter,
+    Orphan,
+    Request,
+    Transcript,
+    attempt_marker,
+    classify,
+)
+from otpy_agents.run.orphans import end_found, find
+
+__all__ = ["Outcome", "attempt"]
+
+LIMIT: Final = 50.0
+"""Seconds after which an attempt is stopped and counts as one that did not end."""
+GRACE: Final = 3.0
+_ROUNDS: Final = 5
+
+
+@frozen(kw_only=True)
+class Outcome:
+    """How an attempt ended.
+
+    Attributes:
+        code: Exit code, negative for a signal.
+        by_itself: Whether nobody stopped it.
+        stdout: All it wrote there.
+        stderr: All it wrote there.
+        transcript: What its events amount to.
+        verdict: What `classify` makes of it; says nothing of an attempt that was stopped.
+        left_over: What it had started and left running when it ended by itself.
+        survivors: What was still alive after everything was ended.
+    """
+
+    code: int
+    by_itself: bool
+    stdout: str
+    stderr: str
+    transcript: Transcript
+    verdict: Classification
+    left_over: tuple[Orphan, ...]
+    survivors: tuple[Orphan, ...]
+
+    def __str__(self) -> str:
+        end = "by itself" if self.by_itself else "stopped"
+        tail = f"{self.stdout[-3000:]}\n--- stderr\n{self.stderr[-2000:]}"
+        return f"exit {self.code} {end}: {self.verdict}\n--- stdout\n{tail}"
+
+
+async def attempt(
+    adapter: Adapter,
+    request: Request,
+    *,
+    environment: Mapping[str, str],
+    cwd: Path,
+    until: Awaitable[object] | None = None,
+) -> Outcome:
+    """Start the CLI, wait for its end, or stop it when `until` is done, and judge it.
+
+    Nothing it started is alive afterwards; cancellation ends it too, at once.
+
+    Args:
+        adapter: The CLI.
+        request: What it shall do.
+        environment: What it inherits.
+        cwd: Its working directory.
+        until: When to stop it; None lets it go on to its end, or to `LIMIT`.
+    """
+    launch = adapter.launch(request)
+    for path, text in launch.files.items():
+        path.write_text(text, encoding="utf-8")
+    marker = attempt_marker(uuid.uuid4().hex, adapter.name, 1)
+    process = await asyncio.create_subprocess_exec(
+        *launch.argv,
+        cwd=cwd,
+        env={**environment, **launch.environment, **marker},
+        stdin=DEVNULL,
+        stdout=PIPE,
+        stderr=PIPE,
+        start_new_session=True,
+    )
+    assert process.stdout is not None
+    assert process.stderr is not None
+    out = asyncio.ensure_future(process.stdout.read())
+    err = asyncio.ensure_future(process.stderr.read())
+    left_over: tuple[Orphan, ...] = ()
+    try:
+        by_itself = await _first(process.wait(), until)
+        if by_itself:
+            left_over = tuple(await anyio.to_thread.run_sync(find, marker))
+    finally:
+        survivors = await _end(marker, process.pid)
+        code = await process.wait()
+        # Only now, as whatever is left over holds the pipes too.
+        stdout, stderr = await out, await err
+    words = stdout.decode(errors="replace"), stderr.decode(errors="replace")
+    return Outcome(
+        code=code,
+        by_itself=by_itself,
+        stdout=words[0],
+        stderr=words[1],
+        transcript=_read(adapter, stdout, stderr, _report(launch)),
+        verdict=classify(adapter.name, exit_code=code, stdout=words[0], stderr=words[1]),
+        left_over=left_over,
+        survivors=survivors,
+    )
+
+
+async def _first(ended: Awaitable[int], until: Awaitable[object] | None) -> bool:
+    """Wait for the end, for `until` or for `LIMIT`; return whether it was the end."""
+    end = asyncio.ensure_future(ended)
+    waiting: list[asyncio.Future[object] | asyncio.Future[int]] = [end]
+    if until is not None:
+        waiting.append(asyncio.ensure_future(until))
+    try:
+        await asyncio.wait(waiting, timeout=LIMIT, return_when=asyncio.FIRST_COMPLETED)
+        return end.done()
+    finally:
+        for future in waiting:
+            future.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await future
+
+
+async def _end(marker: Mapping[str, str], leader: int) -> tuple[Orphan, ...]:
+    """End all that carries the marker, politely at first, and return what even SIGKILL did not."""
+    survivors: tuple[Orphan, ...] = ()
+    grace = GRACE
+    for _ in range(_ROUNDS):
+        found = await anyio.to_thread.run_sync(find, marker)
+        if not found:
+            return ()
+        survivors = await end_found(found, grace, group=leader)
+        grace = 0.0
+    return survivors
+
+
+def _report(launch: Launch) -> bytes:
+    if launch.report is None or not launch.report.exists():
+        return b""
+    return launch.report.read_bytes()
+
+
+def _read(adapter: Adapter, stdout: bytes, stderr: bytes, report: bytes) -> Transcript:
+    transcript = Transcript()
+    parser, splitter = adapter.parser(), LineSplitter()
+    for line in (*splitter.feed(stdout), *splitter.feed(report), *splitter.end()):
+        transcript.add(parser.feed(line))
+    if adapter.errors_on_stderr:
+        parser = adapter.parser()
+        for line in (*splitter.feed(stderr), *splitter.end()):
+            transcript.add(parser.feed(line))
+    return transcript

@@ -1,0 +1,38 @@
+"""What tests of the real CLIs share."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.agents.e2e.clis import Clis, Unavailable, cache_folder, install
+from tests.agents.e2e.home import Home
+
+MakeHome = Callable[[str, str], Home]
+
+
+@pytest.fixture(scope="session")
+def clis() -> Clis:
+    """The installed CLIs; skips where they cannot be had."""
+    try:
+        return install()
+    except Unavailable as error:
+        pytest.skip(f"the agent CLIs are missing: {error}")
+
+
+@pytest.fixture
+def home_of(clis: Clis) -> Iterator[MakeHome]:
+    """Returns what makes a home for a CLI, pointed at a URL; homes last as long as the test."""
+    # Not `tmp_path`: gemini ignores settings below a folder that others may write to.
+    cache = cache_folder()
+    cache.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="attempt-", dir=cache) as folder:
+
+        def make(cli: str, url: str) -> Home:
+            made = Path(tempfile.mkdtemp(prefix=f"{cli}-", dir=folder))
+            return Home(cli, url, made, clis)
+
+        yield make

@@ -1,0 +1,136 @@
+"""A home for one CLI, in which it knows of no account and of no vendor but the fake one."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final, final
+
+import psutil
+
+from otpy_agents.run import Access, Adapter, Request, find_adapter
+from tests.agents.e2e.clis import Clis
+
+__all__ = ["PROVIDER", "Home"]
+
+PROVIDER: Final = "loopback"
+"""The provider that Codex is configured with."""
+_MODEL: Final = "fake-model"
+# Nothing listens there. Whoever would leave this machine by it is refused at once.
+_NOWHERE: Final = "http://127.0.0.1:1"
+
+
+@final
+class Home:
+    """Folders of one CLI: its home, its work directory, and one for files of a launch.
+
+    Args:
+        cli: Name of the adapter.
+        url: Where the fake vendor listens.
+        folder: An empty folder below folders that nobody else may write to.
+        clis: The installed CLIs.
+    """
+
+    def __init__(self, cli: str, url: str, folder: Path, clis: Clis) -> None:
+        self.adapter: Adapter = find_adapter(cli)
+        self.work = folder / "work"
+        self._url = url
+        self._home = folder / "home"
+        self._private = folder / "private"
+        self._temporary = folder / "tmp"
+        self._clis = clis
+        for made in (self.work, self._home, self._private, self._temporary):
+            made.mkdir()
+        for name, text in _files(cli, url).items():
+            path = self._home / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, encoding="utf-8")
+
+    def request(
+        self,
+        prompt: str = "Say hello",
+        *,
+        session: str | None = None,
+        model: str | None = None,
+        access: Access = Access.EDIT,
+        flags: tuple[str, ...] = (),
+    ) -> Request:
+        """Return a request that this home can serve."""
+        cli = self.adapter.name
+        return Request(
+            prompt=prompt,
+            folder=self._private,
+            session=session,
+            # Of itself it would ask one model which other model to ask.
+            model=model or ("gemini-2.5-flash" if cli == "gemini" else None),
+            provider=PROVIDER if cli == "codex" else None,
+            access=access,
+            flags=flags,
+        )
+
+    def processes(self) -> list[str]:
+        """Return the command lines that run in the work directory now, whoever started them."""
+        found: list[str] = []
+        for process in psutil.process_iter():
+            with contextlib.suppress(psutil.Error):
+                if Path(process.cwd()).is_relative_to(self.work):
+                    found.append(" ".join(process.cmdline()))
+        return found
+
+    @property
+    def environment(self) -> Mapping[str, str]:
+        """What the CLI inherits; nothing of the tests' own environment is in it."""
+        return {
+            "HOME": str(self._home),
+            "PATH": f"{self._clis.path}:/usr/local/bin:/usr/bin:/bin",
+            # Gemini leaves its reports of errors there.
+            "TMPDIR": str(self._temporary),
+            "COPILOT_CACHE_HOME": self._clis.copilot_cache,
+            "LANG": "C.UTF-8",
+            "TERM": "dumb",
+            "HTTP_PROXY": _NOWHERE,
+            "HTTPS_PROXY": _NOWHERE,
+            "http_proxy": _NOWHERE,
+            "https_proxy": _NOWHERE,
+            "NO_PROXY": "127.0.0.1,localhost",
+            "no_proxy": "127.0.0.1,localhost",
+            **_variables(self.adapter.name, self._url),
+        }
+
+
+def _variables(cli: str, url: str) -> Mapping[str, str]:
+    match cli:
+        case "claude":
+            return {"ANTHROPIC_BASE_URL": url, "ANTHROPIC_API_KEY": "fake-key"}
+        case "codex":
+            return {"FAKE_KEY": "fake-key"}
+        case "gemini":
+            return {"GOOGLE_GEMINI_BASE_URL": url, "GEMINI_API_KEY": "fake-key"}
+        case _:
+            return {
+                "COPILOT_PROVIDER_BASE_URL": f"{url}/v1",
+                "COPILOT_PROVIDER_TYPE": "openai",
+                "COPILOT_PROVIDER_API_KEY": "fake-key",
+                "COPILOT_MODEL": _MODEL,
+                "COPILOT_OFFLINE": "true",
+            }
+
+
+def _files(cli: str, url: str) -> Mapping[str, str]:
+    if cli == "codex":
+        lines = [
+            f'model = "{_MODEL}"',
+            f'model_provider = "{PROVIDER}"',
+            f"[model_providers.{PROVIDER}]",
+            f'name = "{PROVIDER}"',
+            f'base_url = "{url}/v1"',
+            'env_key = "FAKE_KEY"',
+            'wire_api = "responses"',
+        ]
+        return {".codex/config.toml": "\n".join(lines)}
+    if cli == "gemini":
+        settings = {"security": {"auth": {"selectedType": "gemini-api-key"}}}
+        return {".gemini/settings.json": json.dumps(settings)}
+    return {}

@@ -1,0 +1,107 @@
+"""OpenAI's Responses API."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final, final
+
+from tests.agents.fake_api.dialect import event
+from tests.agents.fake_api.openai_errors import REFUSALS
+from tests.agents.fake_api.replies import (
+    CACHED_TOKENS,
+    INPUT_TOKENS,
+    OUTPUT_TOKENS,
+    REASONING_TOKENS,
+    Answer,
+    Error,
+    Refusal,
+    UseTool,
+)
+
+__all__ = ["Responses"]
+
+_USAGE: Final = {
+    "input_tokens": INPUT_TOKENS,
+    "input_tokens_details": {"cached_tokens": CACHED_TOKENS},
+    "output_tokens": OUTPUT_TOKENS,
+    "output_tokens_details": {"reasoning_tokens": REASONING_TOKENS},
+    "total_tokens": INPUT_TOKENS + OUTPUT_TOKENS,
+}
+
+
+def _part(text: str) -> dict[str, object]:
+    return {"type": "output_text", "text": text, "annotations": []}
+
+
+def _item(reply: Answer | UseTool) -> dict[str, object]:
+    if isinstance(reply, Answer):
+        return {
+            "type": "message",
+            "id": "msg_fake",
+            "role": "assistant",
+            "status": "completed",
+            "content": [_part(reply.text)],
+        }
+    return {
+        "type": "function_call",
+        "id": "fc_fake",
+        "call_id": "call_fake",
+        "name": reply.name,
+        "arguments": json.dumps(dict(reply.arguments)),
+        "status": "completed",
+    }
+
+
+def _begun(reply: Answer | UseTool) -> dict[str, object]:
+    empty: dict[str, object] = {"content": []} if isinstance(reply, Answer) else {"arguments": ""}
+    return {**_item(reply), "status": "in_progress", **empty}
+
+
+def _text(text: str) -> Iterator[dict[str, object]]:
+    place: dict[str, object] = {"item_id": "msg_fake", "output_index": 0, "content_index": 0}
+    yield {**place, "type": "response.content_part.added", "part": _part("")}
+    yield {**place, "type": "response.output_text.delta", "delta": text}
+    yield {**place, "type": "response.output_text.done", "text": text}
+    yield {**place, "type": "response.content_part.done", "part": _part(text)}
+
+
+def _response(model: str, status: str, output: list[object]) -> dict[str, object]:
+    found: dict[str, object] = {"id": "resp_fake", "object": "response", "created_at": 1}
+    return {**found, "status": status, "model": model, "output": output}
+
+
+@final
+class Responses:
+    """`POST /v1/responses`."""
+
+    name = "OpenAI Responses"
+
+    def understands(self, path: str) -> bool:
+        """Return whether a request for `path` asks the model for an answer."""
+        return path.endswith("/responses")
+
+    def wants_stream(self, path: str, body: Mapping[str, object]) -> bool:
+        """Return whether the answer shall come as a stream of events."""
+        return body.get("stream") is True
+
+    def stream(self, model: str, reply: Answer | UseTool) -> Sequence[str]:
+        """Return the events of an answer."""
+        item = _item(reply)
+        events: list[dict[str, object]] = [
+            {"type": "response.created", "response": _response(model, "in_progress", [])},
+            {"type": "response.output_item.added", "output_index": 0, "item": _begun(reply)},
+        ]
+        if isinstance(reply, Answer):
+            events.extend(_text(reply.text))
+        events.append({"type": "response.output_item.done", "output_index": 0, "item": item})
+        events.append({"type": "response.completed", "response": self.document(model, reply)})
+        return [event(data, str(data["type"])) for data in events]
+
+    def document(self, model: str, reply: Answer | UseTool) -> Mapping[str, object]:
+        """Return the same answer as one document."""
+        return {**_response(model, "completed", [_item(reply)]), "usage": _USAGE}
+
+    def refusal(self, error: Error) -> Refusal:
+        """Return how OpenAI says no."""
+        return REFUSALS[error]
