@@ -109,6 +109,8 @@ class ServerTask:
             elif isinstance(came, StopAsked):
                 return Stop(came.reason, server.state), None
             else:
+                if isinstance(came, Caller):
+                    server.owe(came)
                 message, result = came, hand_over(came, server.callbacks, server.state)
 
     async def _wait(self) -> Message:
