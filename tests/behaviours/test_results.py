@@ -21,7 +21,6 @@ def test_they_are_equal_and_hashed_by_what_they_hold() -> None:
         assert hash(same) == hash(result)
     assert Reply("value", "state") != REPLY
     assert NoReply("state") != NO_REPLY
-    assert Reply(1, None) != NoReply(None)
 
 
 def test_they_show_how_they_were_made() -> None:
@@ -33,16 +32,16 @@ def test_they_show_how_they_were_made() -> None:
 
 def test_they_are_taken_apart_by_match() -> None:
     """By position and by name."""
-    match REPLY:
-        case Reply(value, state, timeout=timeout):
-            assert (value, state, timeout) == ("value", "state", 1.5)
-        case _:
-            pytest.fail("no match")
-    match NO_REPLY:
-        case NoReply(state, continue_=None):
-            assert state == "state"
-        case _:
-            pytest.fail("no match")
+    taken: list[Any] = []
+    for result in (REPLY, NO_REPLY):
+        match result:
+            case Reply("value", "state", timeout=1.5):
+                taken.append("reply")
+            case NoReply("state", continue_=None):
+                taken.append("no reply")
+            case _:
+                pass
+    assert taken == ["reply", "no reply"]
 
 
 @pytest.mark.parametrize("result", [REPLY, NO_REPLY])
