@@ -310,7 +310,7 @@ class Server:
         if isinstance(message, Caller):
             self.owe(message)
         task = ServerTask(self, result, message)
-        self._go_on_in_task(task, task.live_on)
+        self._go_on_in_task(task, task.live)
         return None
 
     def _fail(self, message: Message | Continue | None, error: BaseException) -> None:
