@@ -8,6 +8,7 @@ from dis import opmap
 from typing import TYPE_CHECKING, Final, cast
 
 from otpy._core.reason import Crashed, Exit, Ignore
+from otpy.errors import CallFailed
 
 if TYPE_CHECKING:
     from types import FrameType, TracebackType
@@ -24,6 +25,13 @@ def reason_for(error: BaseException) -> ExitReason:
     return error.reason if isinstance(error, Exit) else Crashed(error)
 
 
+def call_failed(path: str, reason: ExitReason) -> CallFailed:
+    """Return the error of a question to a server that has ended, or is about to, for `reason`."""
+    error = CallFailed(path, reason)
+    error.__cause__ = reason.error if isinstance(reason, Crashed) else None
+    return error
+
+
 def _sole(error: BaseException) -> BaseException:
     """Return the `Exit` or `Ignore` that `error` wraps, as a task group does; else `error`."""
     inner = error
@@ -35,13 +43,17 @@ def _sole(error: BaseException) -> BaseException:
     return inner if isinstance(inner, Exit | Ignore) else error
 
 
-def let_go(error: BaseException) -> None:
+def let_go(error: BaseException, package: str = "") -> None:
     """Clear the variables of the frames that `error` keeps alive; its traceback still prints.
 
     A child that holds its process, or why it was restarted, in a variable would else keep the
     crash before this one alive by its own crash, and that the one before, for ever.
+
+    Args:
+        error: What came out of a child.
+        package: Whose frames to clear, as a name begins; those of all if none is given.
     """
-    _clear(error.__traceback__)
+    _clear(error.__traceback__, package)
     if not (error.__context__ or error.__cause__ or isinstance(error, BaseExceptionGroup)):
         return
     seen: set[int] = set()
@@ -51,15 +63,16 @@ def let_go(error: BaseException) -> None:
         if one is None or id(one) in seen:
             continue
         seen.add(id(one))
-        _clear(one.__traceback__)
+        _clear(one.__traceback__, package)
         errors += [one.__cause__, one.__context__]
         if isinstance(one, BaseExceptionGroup):
             errors += cast("BaseExceptionGroup[BaseException]", one).exceptions
 
 
-def _clear(trace: TracebackType | None) -> None:
+def _clear(trace: TracebackType | None, package: str) -> None:
     for frame, _ in traceback.walk_tb(trace):
-        if not _is_suspended(frame):
+        named = str(frame.f_globals.get("__name__")).startswith(package)
+        if named and not _is_suspended(frame):
             with suppress(RuntimeError):  # it is running
                 frame.clear()
 

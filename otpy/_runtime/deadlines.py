@@ -1,21 +1,23 @@
 """How long everybody is willing to wait, on one timer of the loop.
 
-Nearly every deadline is met. One timer for each costs more than the rest of a call to a server; a
-place in a heap costs a tenth of that. The timer is set for the earliest, and stays set when that
-was met: it then fires once for nothing, and is set for the next.
+Nearly every deadline is met, and most who wait are willing to wait equally long. Those stand in one
+line, where the first to come is the first whose time is over: to join it and to leave it costs a
+place in a dictionary, a hundredth of a timer. The one timer is set for the earliest of all lines,
+and stays set when that was met: it then fires once for nothing, and is set for the next.
 """
 
 from __future__ import annotations
 
 import math
 from heapq import heapify, heappop, heappush
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias, final
+from operator import itemgetter
+from typing import TYPE_CHECKING, Final, Protocol, final
 
 if TYPE_CHECKING:
     import asyncio
     from contextvars import Context
 
-_FEW: Final = 64  # deadlines that may lie about although they were met
+_FEW: Final = 64  # lines in which nobody stands that may lie about
 
 
 class Waiting(Protocol):
@@ -26,51 +28,99 @@ class Waiting(Protocol):
         ...
 
 
-Deadline: TypeAlias = list[Any]
-"""When, in the loop's seconds; its number; who waits, None if nobody does any more."""
+@final
+class Line:
+    """All who are willing to wait equally long.
+
+    Attributes:
+        seconds: How long.
+        waiting: When the time of each is over, in the loop's seconds; who came first is first.
+        watched: Whether it has a place among the lines that the timer is set for.
+    """
+
+    __slots__ = ("_told", "seconds", "waiting", "watched")
+
+    def __init__(self, seconds: float) -> None:
+        """Make a line in which nobody stands."""
+        self.seconds = seconds
+        self.waiting: dict[Waiting, float] = {}
+        self.watched = False
+        self._told = 0
+
+    def meet(self, waiting: Waiting) -> None:
+        """It does not wait any more; without effect if its time was over before."""
+        self.waiting.pop(waiting, None)
+
+    def overdue(self, now: float) -> list[tuple[float, Waiting]]:
+        """Take out all whose time is over, and return them with their times."""
+        told: list[tuple[float, Waiting]] = []
+        for waiting, when in self.waiting.items():
+            if when > now:
+                break
+            told.append((when, waiting))
+        for _, waiting in told:
+            del self.waiting[waiting]
+        self._told += len(told)
+        if self._told * self._told > len(self.waiting):
+            # What was at the front of a dictionary is stepped over each time its first is sought.
+            self.waiting = dict(self.waiting)
+            self._told = 0
+        return told
 
 
 @final
 class Deadlines:
-    """The deadlines of one tree, each exact and in the order in which they were set."""
+    """The deadlines of one tree, each exact."""
 
-    __slots__ = ("_context", "_due", "_heap", "_loop", "_met", "_number", "_timer")
+    __slots__ = ("_context", "_due", "_heap", "_lines", "_loop", "_many", "_now", "_number",
+                 "_timer")  # fmt: skip
 
     def __init__(self, loop: asyncio.AbstractEventLoop, context: Context) -> None:
         """Have none; tell of them in `loop`, in `context`."""
         self._loop = loop
         self._context = context
-        self._heap: list[Deadline] = []
+        self._now = loop.time
+        self._lines: dict[float, Line] = {}
+        self._heap: list[tuple[float, int, Line]] = []  # no later than the first of each line
         self._number = 0
-        self._met = 0  # how many in the heap nobody waits for
+        self._many = _FEW
         self._due = math.inf  # when the timer fires
         self._timer: asyncio.TimerHandle | None = None
 
-    def set(self, seconds: float, waiting: Waiting) -> Deadline:
-        """Tell `waiting` when `seconds` have passed, unless its deadline was met by then."""
-        when = self._loop.time() + seconds
-        self._number = number = self._number + 1
-        deadline = [when, number, waiting]
-        heappush(self._heap, deadline)
-        if when < self._due:
-            self._set_timer(when)
-        return deadline
+    def set(self, seconds: float, waiting: Waiting) -> Line:
+        """Tell `waiting` when `seconds` have passed, unless it `meet`s its deadline before.
 
-    def meet(self, deadline: Deadline) -> None:
-        """Nobody waits any more."""
-        if deadline[2] is None:
-            return
-        deadline[2] = None
-        self._met += 1
-        if self._met > _FEW and self._met * 2 > len(self._heap):
-            self._heap = [deadline for deadline in self._heap if deadline[2] is not None]
+        Returns:
+            The line in which it stands; nobody stands twice in the same.
+        """
+        line = self._lines.get(seconds)
+        if line is None:
+            line = self._made(seconds)
+        line.waiting[waiting] = when = self._now() + seconds
+        if not line.watched:
+            self._watch(line, when)
+            if when < self._due:
+                self._set_timer(when)
+        return line
+
+    def _made(self, seconds: float) -> Line:
+        if len(self._lines) >= self._many:  # hardly two are willing to wait equally long
+            self._lines = {key: line for key, line in self._lines.items() if line.waiting}
+            self._heap = [entry for entry in self._heap if entry[2].waiting]
             heapify(self._heap)
-            self._met = 0
+            self._many = len(self._lines) * 2 + _FEW
+        line = self._lines[seconds] = Line(seconds)
+        return line
+
+    def _watch(self, line: Line, when: float) -> None:
+        self._number += 1
+        line.watched = True
+        heappush(self._heap, (when, self._number, line))
 
     def clear(self) -> None:
         """The tree has ended, and whoever waited has been told: leave no timer behind."""
+        self._lines.clear()
         self._heap.clear()
-        self._met = 0
         if self._timer is not None:
             self._timer.cancel()
             self._timer, self._due = None, math.inf
@@ -83,14 +133,17 @@ class Deadlines:
 
     def _time_has_come(self) -> None:
         self._timer, self._due = None, math.inf
-        now = self._loop.time()
-        while self._heap and (self._heap[0][2] is None or self._heap[0][0] <= now):
-            deadline = heappop(self._heap)
-            waiting: Waiting | None = deadline[2]
-            if waiting is None:
-                self._met -= 1
+        now, overdue = self._now(), list[tuple[float, Waiting]]()
+        while self._heap and self._heap[0][0] <= now:
+            line = heappop(self._heap)[2]
+            overdue += line.overdue(now)
+            first = next(iter(line.waiting.values()), None)
+            if first is not None:
+                self._watch(line, first)
             else:
-                deadline[2] = None
-                waiting.overdue()
+                line.watched = False
+                del self._lines[line.seconds]
         if self._heap:
             self._set_timer(self._heap[0][0])
+        for _, waiting in sorted(overdue, key=itemgetter(0)):
+            waiting.overdue()

@@ -18,7 +18,7 @@ from otpy._core.reason import (
     Shutdown,
 )
 from otpy._runtime import signals
-from otpy._runtime.crash import let_go, reason_for
+from otpy._runtime.crash import call_failed, let_go, reason_for
 from otpy._runtime.current import CURRENT, current
 from otpy._runtime.stop import ending_of
 from otpy._runtime.waiters import release, wait_among
@@ -72,7 +72,8 @@ class Process:
             returned on entry; None before, and for other children.
         parent: The supervisor it stands under (a `Supervisor` or `DynamicSupervisor`).
         supervisor: The supervisor that this process *is*; None if it is a worker.
-        behaviour: What takes messages for it; None if it is no `GenServer` or the like.
+        behaviour: What takes messages for it; None if it has ended, or is no `GenServer` or the
+            like.
         signals: Its monitors and links; None if it never had any.
     """
 
@@ -270,9 +271,11 @@ class Process:
         return await self._looked_into().get_state(timeout)
 
     def _looked_into(self) -> Behaviour:
-        if self.behaviour is None:
+        if self.behaviour is not None:
+            return self.behaviour
+        if self._exit is None:
             raise CallFailed(self.path, None, "is no GenServer")
-        return self.behaviour
+        raise call_failed(self.path, self._exit)
 
     def monitor(self) -> Monitor:
         """Watch it: awaiting the result gives a `Down` when it has ended (SIG-04).

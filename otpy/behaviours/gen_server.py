@@ -9,7 +9,7 @@ from otpy._runtime.signals import Monitor, signals_of
 from otpy.behaviours.results import NoReply
 from otpy.behaviours.server import Server
 from otpy.behaviours.server_ref import ServerRef
-from otpy.errors import NotSupervised
+from otpy.errors import NotRunning, NotSupervised
 from otpy.reports import MessageUnhandled
 
 if TYPE_CHECKING:
@@ -145,6 +145,8 @@ class GenServer(Generic[RequestT, ReplyT, StateT]):
     @staticmethod
     def _own() -> Server:
         process = current()
+        if not process.alive:  # it was given up, and this is what it left behind
+            raise NotRunning(process.path)
         if not isinstance(process.behaviour, Server):
             msg = f"{process.path}: for the callbacks of a GenServer, in its own process"
             raise RuntimeError(msg)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeAlias, TypeVar, final
+from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeAlias, TypeVar, final
 
 from otpy._runtime.current import CURRENT
 
@@ -14,20 +14,19 @@ if TYPE_CHECKING:
     from otpy._core.reason import ExitReason
     from otpy._runtime.process import Process
     from otpy._runtime.signals import Notice
-    from otpy.errors import ChildError
 
 ReplyT = TypeVar("ReplyT")
 
 
 @final
 class Unanswered:
-    """In place of an answer: why there is none; None if it took too long."""
+    """In place of an answer: why the server has ended; None if it took too long."""
 
-    __slots__ = ("error",)
+    __slots__ = ("reason",)
 
-    def __init__(self, error: ChildError | None) -> None:
-        """Say why."""
-        self.error = error
+    def __init__(self, reason: ExitReason | None) -> None:
+        """Say why there is none."""
+        self.reason = reason
 
 
 class Question:
@@ -44,10 +43,10 @@ class Question:
         if not self.future.done():
             self.future.set_result(value)
 
-    def fail(self, error: ChildError) -> None:
-        """Answer that there will be no answer."""
+    def fail(self, reason: ExitReason) -> None:
+        """Answer that there will be no answer, because the server has ended."""
         # Not as the future's exception: that complains if nobody looks.
-        self.answer(Unanswered(error))
+        self.answer(Unanswered(reason))
 
     def overdue(self) -> None:
         """Answer that it took too long."""
@@ -108,17 +107,6 @@ class Continue:
 
 
 @final
-class Cast:
-    """A request without a reply."""
-
-    __slots__ = ("request",)
-
-    def __init__(self, request: object) -> None:
-        """Carry `request`."""
-        self.request = request
-
-
-@final
 class Info:
     """Any other message."""
 
@@ -140,7 +128,12 @@ class StopAsked:
         self.reason = reason
 
 
+Cast: TypeAlias = tuple[Any]
+"""A request without a reply, and nothing else: an object takes six times as long to make."""
+
 Message: TypeAlias = Caller[Any] | Control | Cast | Info | StopAsked
+
+_NOWHERE: Final[deque[Message]] = deque(maxlen=0)  # drops what is put into it
 
 
 class Reader(Protocol):
@@ -158,54 +151,64 @@ class Mailbox:
     The queue is made for the first message: a server that nobody talks to has none.
 
     Attributes:
-        reader: Who serves it.
+        reader: Who serves it; nobody when it is closed.
         asleep: Whether the reader is to be woken by the next message; set by the reader.
+        queue: What is to be handed out; None before the first message.
+        held: What came while it was suspended; None if it is not.
     """
 
-    __slots__ = ("_held", "_queue", "asleep", "reader")
+    __slots__ = ("asleep", "held", "queue", "reader")
 
     def __init__(self, reader: Reader) -> None:
         """Hold nothing yet; `reader` is awake."""
         self.reader = reader
-        self._queue: deque[Message] | None = None
-        self._held: deque[Message] | None = None  # what came while suspended; None if it is not
+        self.queue: deque[Message] | None = None
+        self.held: deque[Message] | None = None
         self.asleep = False
 
     @property
     def suspended(self) -> bool:
         """Whether only system messages and the request to stop are handed out."""
-        return self._held is not None
+        return self.held is not None
 
     def put(self, message: Message) -> None:
         """Add `message`, and wake the reader."""
-        if self._queue is None:
-            self._queue = deque()
-        self._queue.append(message)
+        queue = self.queue
+        if queue is None:
+            queue = self.queue = deque()
+        queue.append(message)
         if self.asleep:
             self.asleep = False
             self.reader.wake()
 
     def next(self) -> Message | None:
         """Return the next message, None if there is none; while suspended, others are kept."""
-        queue = self._queue
+        queue = self.queue
         while queue:
             message = queue.popleft()
-            if self._held is None or isinstance(message, (Control, StopAsked)):
+            if self.held is None or isinstance(message, (Control, StopAsked)):
                 return message
-            self._held.append(message)
+            self.held.append(message)
         return None
 
     def suspend(self) -> None:
         """Hold back everything but system messages and the request to stop."""
-        if self._held is None:
-            self._held = deque()
+        if self.held is None:
+            self.held = deque()
 
     def resume(self) -> None:
         """Hand out what was held back, before what came later."""
-        held, self._held = self._held, None
+        held, self.held = self.held, None
         if held:
-            assert self._queue is not None  # noqa: S101 - what is held came through it
-            self._queue.extendleft(reversed(held))
+            assert self.queue is not None  # noqa: S101 - what is held came through it
+            self.queue.extendleft(reversed(held))
+
+    def close(self) -> list[Message]:
+        """Return all that was not handed out, and drop whatever comes from now on."""
+        rest = [*(self.held or ()), *(self.queue or ())]
+        self.queue, self.held, self.asleep = _NOWHERE, None, False
+        del self.reader  # it leads back here
+        return rest
 
     def deliver(self, notice: Notice) -> None:
         """Take a notice of the runtime, for `handle_info`."""
@@ -213,7 +216,7 @@ class Mailbox:
 
     def discard(self, unwanted: Callable[[object], bool]) -> None:
         """Take back the notices that lie unread and are `unwanted` (SIG-07)."""
-        for queue in (self._queue, self._held):
+        for queue in (self.queue, self.held):
             if queue:
                 kept = [m for m in queue if not (isinstance(m, Info) and unwanted(m.message))]
                 queue.clear()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any, final
+from typing import TYPE_CHECKING, Any, cast, final
 
 from attrs import evolve
 
@@ -194,8 +194,18 @@ class Registry:
 
     def lookup(self, key: Hashable) -> list[Entry]:
         """Return the entries of `key`, in order of registration; none is of a dead process."""
-        self._check_running()
-        return self._found(strict_form(key))
+        if not self._process.alive:  # all of this without further calls, for speed
+            raise NotRunning(self.path)
+        strict: Hashable = (key.__class__, key)
+        if isinstance(key, tuple):
+            strict = strict_form(cast("Hashable", key))
+        entries = self._entries.get(strict)
+        if entries is None:
+            return []
+        if len(entries) == 1:
+            for entry in entries.values():
+                return [entry] if entry.process.alive else []
+        return [entry for entry in entries.values() if entry.process.alive]
 
     def whereis(self, key: Hashable) -> Process:
         """Return the process that holds `key`; `Via(registry, key)` asks this (REG-10).

@@ -1,11 +1,16 @@
-"""What the callbacks of a `GenServer` return (GEN-01, GEN-09), as frozen values."""
+"""What the callbacks of a `GenServer` return (GEN-01, GEN-09), as values that do not change.
+
+`Reply` and `NoReply` are made for nearly every message, and attrs takes three times as long to make
+a frozen object as one that is not. So what they are made of is in attributes with other names,
+which only the server reads, and the public ones are properties, which nobody can set.
+"""
 
 from __future__ import annotations
 
 from enum import Enum
 from typing import Any, Final, Generic, Never, TypeAlias, TypeVar, final
 
-from attrs import field, frozen
+from attrs import define, field, fields, frozen
 
 from otpy._core.reason import ExitReason
 
@@ -43,6 +48,13 @@ NO_ANSWER: Final = NoAnswer.NO_ANSWER
 """As `Stop.reply`: do not reply; None is an answer."""
 
 
+def _shown(result: Any) -> str:
+    """Return a result as it was made."""
+    made = result.__class__
+    given = (f"{one.alias}={getattr(result, one.name)!r}" for one in fields(made))
+    return f"{made.__name__}({', '.join(given)})"
+
+
 @final
 @frozen
 class Init(Generic[StateT_co]):
@@ -62,37 +74,71 @@ class Init(Generic[StateT_co]):
 
 
 @final
-@frozen
+@define(unsafe_hash=True, repr=False, match_args=False)
 class Reply(Generic[ReplyT_co, StateT_co]):
-    """From `handle_call`: reply to the caller and go on.
+    """From `handle_call`: reply to the caller and go on."""
 
-    Attributes:
-        value: The reply; it is sent before anything else is done.
-        state: The new state.
-        continue_: Handed to `handle_continue` before any further message; None is nothing.
-        timeout: Idle timeout, in seconds; None is none.
-    """
+    __match_args__ = ("value", "state")
 
-    value: ReplyT_co
-    state: StateT_co
-    continue_: Any = field(default=None, kw_only=True)
-    timeout: float | None = field(default=None, kw_only=True)
+    value_: ReplyT_co = field(alias="value")
+    state_: StateT_co = field(alias="state")
+    next_: Any = field(default=None, alias="continue_", kw_only=True)
+    timeout_: float | None = field(default=None, alias="timeout", kw_only=True)
+
+    @property
+    def value(self) -> ReplyT_co:
+        """The reply; it is sent before anything else is done."""
+        return self.value_
+
+    @property
+    def state(self) -> StateT_co:
+        """The new state."""
+        return self.state_
+
+    @property
+    def continue_(self) -> Any:
+        """Handed to `handle_continue` before any further message; None is nothing."""
+        return self.next_
+
+    @property
+    def timeout(self) -> float | None:
+        """Idle timeout, in seconds; None is none."""
+        return self.timeout_
+
+    def __repr__(self) -> str:
+        """Return how it was made."""
+        return _shown(self)
 
 
 @final
-@frozen
+@define(unsafe_hash=True, repr=False, match_args=False)
 class NoReply(Generic[StateT_co]):
-    """From any `handle_…`: go on. A caller is replied to later, by `Caller.reply`.
+    """From any `handle_…`: go on. A caller is replied to later, by `Caller.reply`."""
 
-    Attributes:
-        state: The new state.
-        continue_: Handed to `handle_continue` before any further message; None is nothing.
-        timeout: Idle timeout, in seconds; None is none.
-    """
+    __match_args__ = ("state",)
 
-    state: StateT_co
-    continue_: Any = field(default=None, kw_only=True)
-    timeout: float | None = field(default=None, kw_only=True)
+    state_: StateT_co = field(alias="state")
+    next_: Any = field(default=None, alias="continue_", kw_only=True)
+    timeout_: float | None = field(default=None, alias="timeout", kw_only=True)
+
+    @property
+    def state(self) -> StateT_co:
+        """The new state."""
+        return self.state_
+
+    @property
+    def continue_(self) -> Any:
+        """Handed to `handle_continue` before any further message; None is nothing."""
+        return self.next_
+
+    @property
+    def timeout(self) -> float | None:
+        """Idle timeout, in seconds; None is none."""
+        return self.timeout_
+
+    def __repr__(self) -> str:
+        """Return how it was made."""
+        return _shown(self)
 
 
 @final

@@ -9,30 +9,41 @@ from __future__ import annotations
 import asyncio
 import inspect
 from functools import partial
-from typing import TYPE_CHECKING, Any, final
+from typing import TYPE_CHECKING, Any, Final, final
 
 from otpy._core.reason import Crashed, Exit, Normal
-from otpy._runtime.crash import reason_for
+from otpy._runtime.crash import call_failed, let_go, reason_for
 from otpy._runtime.current import CURRENT
 from otpy._runtime.life import Life
-from otpy.behaviours.mailbox import Caller, Continue, Control, Info, Mailbox, StopAsked, Unanswered
-from otpy.behaviours.results import TIMEOUT, Reply, Stop
+from otpy.behaviours.mailbox import (
+    Caller,
+    Continue,
+    Control,
+    Info,
+    Mailbox,
+    Question,
+    StopAsked,
+    Unanswered,
+)
+from otpy.behaviours.results import TIMEOUT, NoReply, Reply, Stop
 from otpy.behaviours.server_task import BATCH, ServerTask, reply_at_last
-from otpy.behaviours.serving import RESULTS, fits, hand_over, is_init, is_time
-from otpy.errors import BadReturn, CallFailed, CallingSelf, CallTimeout
+from otpy.behaviours.serving import RESULTS, fits, hand_over, is_init, is_time, kind_of
+from otpy.errors import BadReturn, CallingSelf, CallTimeout
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from contextvars import Context
 
     from otpy._core.reason import ExitReason
-    from otpy._runtime.deadlines import Deadline
     from otpy._runtime.process import Process
     from otpy.behaviours.gen_server import GenServer
     from otpy.behaviours.mailbox import Message
     from otpy.behaviours.results import CallResult
     from otpy.behaviours.serving import Served
     from otpy.errors import ChildError
+
+_REPLY: Final[Any] = Reply  # for `type(…) is`, which leaves the parameters of the type unknown
+_NO_REPLY: Final[Any] = NoReply
 
 
 @final
@@ -45,6 +56,9 @@ class Server:
         make: Returns its callbacks; called once, in its own context.
         callbacks: The object that has its callbacks, as soon as there is one.
         ending: Why it has ended or is about to; None while it takes requests.
+        open: Whether a question needs no more thought: it takes requests, and has no task that
+            could be the one that asks.
+        owed: Who was not answered when the question had been dealt with; None before the first.
         state: The state that the next callback gets; meaningless before `init` has returned.
     """
 
@@ -53,13 +67,14 @@ class Server:
         "_continue",
         "_done",
         "_halted",
-        "_pending",
         "_timeout",
         "_timer",
         "callbacks",
         "ending",
         "mailbox",
         "make",
+        "open",
+        "owed",
         "process",
         "state",
     )
@@ -69,13 +84,14 @@ class Server:
         self.process = process
         self.mailbox = Mailbox(self)
         self.ending: ExitReason | None = None
+        self.open = False
+        self.owed: dict[Question, None] | None = None
         self.state: Any = None
         self.make = make
         self.callbacks: GenServer[Any, Any, Any]
         self._continue: Continue | None = None
         self._timeout: float | None = None
         self._timer: asyncio.TimerHandle | None = None  # of the idle timeout, while it is idle
-        self._pending: dict[Caller[Any] | Control, None] | None = None
         self._context: Context | None = None  # of its callbacks; None if it never was without task
         self._halted = False  # ended, or cancelled: no code of it is to run any more
         self._done = False
@@ -84,6 +100,7 @@ class Server:
 
     def stop(self, reason: ExitReason) -> None:
         """Be asked to end, when everything that came before has been served (GEN-20)."""
+        self.open = False
         if self.ending is None:
             self.ending = reason
         self.mailbox.put(StopAsked(reason))
@@ -91,12 +108,21 @@ class Server:
     def ended(self, reason: ExitReason) -> None:
         """The process has ended: tell whoever still waits for an answer (GEN-11, GEN-15)."""
         self.ending = reason
+        self.open = False
         self._halted = True
         self.awake()
-        if isinstance(self.mailbox.reader, ServerTask):
-            self.mailbox.reader.ended()
-        for question in list(self._pending or ()):
-            question.fail(self.failure(reason))
+        reader = self.mailbox.reader
+        waiting = [*(self.owed or ()), *self.mailbox.close()]
+        if isinstance(reader, ServerTask):
+            reader.ended()
+        self.owed = None
+        # Nothing is left for the collector to find:
+        self.process.behaviour = None
+        if isinstance(reason, Crashed):
+            let_go(reason.error, "otpy.behaviours")
+        for question in waiting:
+            if isinstance(question, Question):
+                question.fail(reason)
 
     # --- asked from outside ----------------------------------------------------------------------
 
@@ -114,54 +140,53 @@ class Server:
 
     async def control(self, action: Callable[[], object], timeout: float | None) -> Any:
         """Perform `action` between two messages, and return what it returned."""
+        self.admit()
         question = Control(asyncio.get_running_loop(), action)
-        deadline = self.ask(question, timeout)
+        line = (
+            None if timeout is None else self.process.parent.tree.deadlines.set(timeout, question)
+        )
+        self.mailbox.put(question)
         try:
             answer = await question.future
         finally:
-            self.forget(question, deadline)
+            self.forget(question)
+            if line is not None:
+                line.meet(question)
         if isinstance(answer, Unanswered):
             raise self.error(answer, timeout)
         return answer
 
-    def ask(self, question: Caller[Any] | Control, timeout: float | None) -> Deadline | None:
-        """Put `question` into the mailbox; whoever does must `forget` it in the end."""
+    def admit(self) -> None:
+        """Refuse a question that nobody would answer."""
         self.refuse_self()
-        process = self.process
-        ending = self.ending or process.ending  # a kill is not told, only performed
+        ending = self.ending or self.process.ending  # a kill is not told, only performed
         if ending is not None:
-            raise self.failure(ending)
-        deadline = None
-        if timeout is not None:
-            deadline = process.parent.tree.deadlines.set(timeout, question)
-        if self._pending is None:
-            self._pending = {}
-        self._pending[question] = None
-        self.mailbox.put(question)
-        return deadline
+            raise call_failed(self.process.path, ending)
 
-    def forget(self, question: Caller[Any] | Control, deadline: Deadline | None) -> None:
-        """Nobody waits for the answer to `question` any more."""
-        if self._pending is not None:
-            del self._pending[question]
-        if deadline is not None:
-            self.process.parent.tree.deadlines.meet(deadline)
+    def owe(self, question: Question) -> None:
+        """Remember that there was no answer, unless nobody waits; who asked must `forget` it."""
+        if not question.future.done():
+            if self.owed is None:
+                self.owed = {}
+            self.owed[question] = None
+
+    def forget(self, question: Question) -> None:
+        """Nobody waits for the answer any more."""
+        if self.owed is not None:
+            self.owed.pop(question, None)
 
     def error(self, unanswered: Unanswered, timeout: float | None) -> ChildError:
         """Return what to raise in place of an answer."""
-        return unanswered.error or CallTimeout(self.process.path, f"timeout={timeout:g} s")
+        reason, unanswered.reason = unanswered.reason, None  # the frames of a crash may lead to it
+        if reason is not None:
+            return call_failed(self.process.path, reason)
+        return CallTimeout(self.process.path, f"timeout={timeout:g} s")
 
     def refuse_self(self) -> None:
         """Refuse a question of the task that would have to answer it (GEN-15)."""
         task = self.process.task
         if task is not self and task is not None and task is asyncio.current_task():
             raise CallingSelf(self.process.path, "a server cannot wait for itself; cast()")
-
-    def failure(self, reason: ExitReason) -> CallFailed:
-        """Return the error of a call that gets no reply because the server ended."""
-        error = CallFailed(self.process.path, reason)
-        error.__cause__ = reason.error if isinstance(reason, Crashed) else None
-        return error
 
     # --- the life, as long as no callback has returned an awaitable ------------------------------
 
@@ -171,6 +196,7 @@ class Server:
         That task is kept: what was entered in it, such as a task group, must be left in it.
         """
         self._context = self.process.parent.tree.context.copy()
+        self.open = True
         self.process.run(self)
         self._soon(self._start, args, kwargs)
 
@@ -181,7 +207,7 @@ class Server:
     def cancel(self) -> None:
         """End it without `terminate`, as the cancellation of a task would."""
         if not self._halted:
-            self._halted = True
+            self.open, self._halted = False, True
             self._loop.call_soon(self._give_way, context=self._context)
 
     def get_coro(self) -> None:
@@ -191,7 +217,7 @@ class Server:
         """Serve what has come; for the mailbox."""
         if self._timer is not None:
             self.awake()
-        self._soon(self._serve)
+        self.process.parent.tree.loop.call_soon(self._serve, context=self._context)
 
     def _soon(self, do: Callable[..., None], *args: Any) -> None:
         loop = self.process.parent.tree.loop
@@ -226,44 +252,80 @@ class Server:
             self._serve()
 
     def _serve(self) -> None:
+        """Serve what there is: what is usual here, everything else by `_serve_other`."""
+        mailbox, callbacks = self.mailbox, self.callbacks
+        message: Message | Continue | None = None
+        result: Any = None
+        stop: Stop[Any, Any] | None = None
         try:
-            stop, caller = self._serve_some()
-        except (Exception, SystemExit) as error:  # noqa: BLE001 - it ends the server
-            self._end(Stop(reason_for(error), self.state), None, error)
-        else:
-            if stop is not None:
-                self._end(stop, caller)
-
-    def _serve_some(self) -> tuple[Stop[Any, Any] | None, Caller[Any] | None]:
-        """Serve what there is; if something says stop, return that and who is to be told."""
-        for _ in range(BATCH):
-            if self._halted:
-                return None, None
-            message = self.next()
-            if message is None:
-                self.doze()
-                return None, None
-            if isinstance(message, Control):
-                self.perform(message)
-            elif isinstance(message, StopAsked):
-                return Stop(message.reason, self.state), None
-            else:
-                result = hand_over(message, self.callbacks, self.state)
-                if not isinstance(result, RESULTS) and inspect.isawaitable(result):
-                    task = ServerTask(self, result, message)
-                    self._go_on_in_task(task, task.live_on)
-                    return None, None
-                stop = self.take(result, message)
+            for _ in range(BATCH):
+                if self._halted:
+                    return
+                queue = mailbox.queue
+                if queue and mailbox.held is None and self._continue is None:
+                    message = queue.popleft()
+                else:
+                    message = self.next()
+                if type(message) is tuple:
+                    result = callbacks.handle_cast(message[0], self.state)
+                    if type(result) is _NO_REPLY and result.next_ is result.timeout_ is None:
+                        self.state, self._timeout = result.state_, None
+                        continue
+                elif type(message) is Caller:
+                    result = callbacks.handle_call(message.request, message, self.state)
+                    if type(result) is _REPLY and result.next_ is result.timeout_ is None:
+                        self.state, self._timeout = result.state_, None
+                        future = message.future
+                        if not future.done():
+                            future.set_result(result.value_)
+                        continue
+                elif message is None:
+                    self.doze()
+                    return
+                stop = self._serve_other(message, result)
                 if stop is not None:
-                    return stop, message if isinstance(message, Caller) else None
-        self._soon(self._serve)  # messages to oneself would else keep the loop for ever
-        return None, None
+                    self._step(self._end, stop, message if isinstance(message, Caller) else None)
+                    return
+                if mailbox.reader is not self:
+                    return
+            self._soon(self._serve)  # messages to oneself would else keep the loop for ever
+        except BaseException as error:
+            if self._done:
+                raise
+            self._step(self._fail, message, error)
+        finally:  # the frames of a crash lead here, and its process keeps the crash
+            del self, callbacks, message, result, stop
+
+    def _serve_other(self, message: Message | Continue, result: Any) -> Stop[Any, Any] | None:
+        """Serve `message`, or take the unusual `result` of one that was served."""
+        if isinstance(message, Control):
+            self.perform(message)
+            return None
+        if isinstance(message, StopAsked):
+            return Stop(message.reason, self.state)
+        if not isinstance(message, (tuple, Caller)):
+            result = hand_over(message, self.callbacks, self.state)
+        if isinstance(result, RESULTS) or not inspect.isawaitable(result):
+            return self.take(result, message)
+        if isinstance(message, Caller):
+            self.owe(message)
+        task = ServerTask(self, result, message)
+        self._go_on_in_task(task, task.live)
+        return None
+
+    def _fail(self, message: Message | Continue | None, error: BaseException) -> None:
+        """End because of what came out of a callback, or was wrong about its result."""
+        if isinstance(message, Caller):
+            self.owe(message)
+        if not isinstance(error, (Exception, SystemExit)):
+            raise error
+        self._end(Stop(reason_for(error), self.state), None, error)
 
     def _end(
         self, stop: Stop[Any, Any], caller: Caller[Any] | None, error: BaseException | None = None
     ) -> None:
         """Terminate first, reply then, whether or not that failed (GEN-10)."""
-        self.ending = stop.reason
+        self.open, self.ending = False, stop.reason
         try:
             result: Any = self.callbacks.terminate(stop.reason, self.state)
         except (Exception, SystemExit):
@@ -279,6 +341,9 @@ class Server:
         self._over(error)
 
     def _over(self, error: BaseException | None, *, cancelled: bool = False) -> None:
+        if self._done:
+            return  # Ctrl-C has passed here twice
+        self.open = False
         self._halted = self._done = True
         tell = partial(self.process.lived, error, cancelled=cancelled)
         self._loop.call_soon(tell, context=self.process.parent.tree.context)
@@ -287,11 +352,12 @@ class Server:
         task = self.process.task
         if task is not self and task is not None:
             task.cancel()  # the callback in which it was cancelled has returned an awaitable
-        elif not self._done:
+        else:
             self._over(None, cancelled=True)
 
     def _go_on_in_task(self, task: ServerTask, live: Callable[..., Any], *args: Any) -> None:
         assert self._context is not None  # noqa: S101 - it has begun
+        self.open = False
         self.mailbox.reader = task
         self.process.parent.tree.run(Life(self.process, partial(live, *args)), self._context)
 
@@ -335,7 +401,7 @@ class Server:
 
     def doze(self) -> None:
         """Do nothing until a message comes; it may be that none comes for too long (GEN-18)."""
-        self.mailbox.asleep = True
+        self.mailbox.asleep = not self._halted
         if self._timeout is not None and not self.mailbox.suspended:
             tree = self.process.parent.tree
             self._timer = tree.call_later(self._timeout, self.mailbox.put, Info(TIMEOUT))
@@ -350,13 +416,16 @@ class Server:
     def take(self, result: Any, message: Served) -> Stop[Any, Any] | None:
         """Do what a callback returned; until then the state is the old one."""
         if not isinstance(result, RESULTS) or not fits(result, message):
-            raise BadReturn(self.process.path, f"{result!r} for a {type(message).__name__}")
+            raise BadReturn(self.process.path, f"{result!r} for a {kind_of(message)}")
         good: CallResult[Any, Any] = result
         self.state = good.state
+        if isinstance(message, Caller):
+            if isinstance(good, Reply):
+                message.answer(good.value)
+            else:
+                self.owe(message)
         if isinstance(good, Stop):
             return good
-        if isinstance(good, Reply) and isinstance(message, Caller):
-            message.answer(good.value)
         if good.continue_ is not None:
             self._continue = Continue(good.continue_)
         self._timeout = good.timeout
@@ -367,4 +436,7 @@ class Server:
         try:
             message.answer(message.action())
         except Exception as error:  # noqa: BLE001 - who asked for it gets it; the server lives on
-            message.fail(self.failure(Crashed(error)))
+            message.fail(Crashed(error))
+        except BaseException:
+            self.owe(message)
+            raise

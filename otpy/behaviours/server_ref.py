@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar, final
 from attrs import frozen
 
 from otpy._core.reason import Normal
+from otpy._runtime.crash import call_failed
 from otpy._runtime.process import Process
-from otpy.behaviours.mailbox import Caller, Cast, Info, Unanswered
+from otpy.behaviours.mailbox import Caller, Info, Unanswered
 from otpy.behaviours.server import Server
 from otpy.behaviours.via import Via
 from otpy.errors import CallFailed, CallTimeout, NotFound, NotRegistered, NotRunning
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from otpy._core.reason import ExitReason
+    from otpy._runtime.behaviour import Behaviour
     from otpy._runtime.tree import AnySupervisor
 
     Target: TypeAlias = Process | str | Via | Callable[[], Process]
@@ -85,24 +87,42 @@ class ServerRef(Generic[RequestT_contra, ReplyT_co]):
             OTP `gen_server:call/3`. Differs: the caller gets an exception instead of an exit, and
             `CallFailed` with the real reason where OTP says `noproc` of the dead.
         """
-        server = self._server()
-        caller: Caller[ReplyT_co] = Caller(asyncio.get_running_loop(), request)
-        deadline = server.ask(caller, timeout)  # here, and not in one more coroutine, for speed
+        process = self.target
+        if not isinstance(process, Process):
+            process = self._process()
+        server = process.behaviour
+        if not isinstance(server, Server):
+            raise _no_server(process)
+        if not server.open:
+            server.admit()
+        tree = process.parent.tree
+        caller: Caller[ReplyT_co] = Caller(tree.loop, request)
+        line = None if timeout is None else tree.deadlines.set(timeout, caller)
+        server.mailbox.put(caller)
         try:
             reply: ReplyT_co | Unanswered = await caller.future
         finally:
-            server.forget(caller, deadline)
+            if line is not None:
+                line.waiting.pop(caller, None)  # is `meet`; called, it takes twice as long
+            if server.owed:
+                server.forget(caller)
         if isinstance(reply, Unanswered):
             raise server.error(reply, timeout)
         return reply
 
     def cast(self, request: RequestT_contra) -> None:
         """Send a request that gets no reply; whether anybody is there or not (GEN-16)."""
-        self._post(Cast(request))
+        process = self.target
+        server = process.behaviour if isinstance(process, Process) else self._server()
+        if isinstance(server, Server):
+            server.mailbox.put((request,))
 
     def send(self, message: object) -> None:
         """Send any other message, for `handle_info`; whether anybody is there or not."""
-        self._post(Info(message))
+        process = self.target
+        server = process.behaviour if isinstance(process, Process) else self._server()
+        if isinstance(server, Server):
+            server.mailbox.put(Info(message))
 
     async def stop(self, reason: ExitReason | None = None, timeout: float | None = None) -> None:
         """Let it serve what came before, call its `terminate`, and wait until it has ended.
@@ -125,11 +145,8 @@ class ServerRef(Generic[RequestT_contra, ReplyT_co]):
             OTP `gen_server:stop/3`, GEN-23.
         """
         wanted = reason or Normal()
-        server = self._server()
+        process, server = self._found()
         server.refuse_self()
-        process = server.process
-        if process.exit_reason is not None:
-            raise server.failure(process.exit_reason)
         server.stop(wanted)
         try:
             async with asyncio.timeout(timeout):
@@ -139,7 +156,7 @@ class ServerRef(Generic[RequestT_contra, ReplyT_co]):
                 raise CallTimeout(process.path, f"timeout={timeout:g} s") from None
             got = process.exit_reason
         if got != wanted:
-            raise server.failure(got)
+            raise call_failed(process.path, got)
 
     # --- for debugging: OTP's sys ----------------------------------------------------------------
 
@@ -160,7 +177,7 @@ class ServerRef(Generic[RequestT_contra, ReplyT_co]):
         Source:
             OTP `sys:suspend/2`.
         """
-        await self._server().suspend(timeout)
+        await self._found()[1].suspend(timeout)
 
     async def resume(self, timeout: float | None = 5.0) -> None:
         """Let it go on after `suspend()`, with what came first; otherwise without effect.
@@ -170,7 +187,7 @@ class ServerRef(Generic[RequestT_contra, ReplyT_co]):
             CallTimeout: As `call`.
             CallingSelf: As `call`.
         """
-        await self._server().resume(timeout)
+        await self._found()[1].resume(timeout)
 
     async def get_state(self, timeout: float | None = 5.0) -> Any:
         """Return its state, between two messages. The very object: do not change it.
@@ -183,7 +200,7 @@ class ServerRef(Generic[RequestT_contra, ReplyT_co]):
         Source:
             OTP `sys:get_state/2`.
         """
-        return await self._server().get_state(timeout)
+        return await self._found()[1].get_state(timeout)
 
     async def replace_state(self, change: Callable[[Any], Any], timeout: float | None = 5.0) -> Any:
         """Give it the state that `change` makes of its state, and return that.
@@ -200,7 +217,7 @@ class ServerRef(Generic[RequestT_contra, ReplyT_co]):
         Source:
             OTP `sys:replace_state/3`.
         """
-        server = self._server()
+        _, server = self._found()
 
         def replace() -> Any:
             server.state = change(server.state)
@@ -210,22 +227,28 @@ class ServerRef(Generic[RequestT_contra, ReplyT_co]):
 
     # --- finding it ------------------------------------------------------------------------------
 
-    def _post(self, message: Cast | Info) -> None:
+    def _server(self) -> Behaviour | None:
         try:
-            server = self._server()
+            return self._process().behaviour
         except CallFailed:
-            return
-        if server.process.alive:
-            server.mailbox.put(message)
+            return None
 
-    def _server(self) -> Server:
-        process = self.target
-        if not isinstance(process, Process):
-            try:
-                process = self.whereis()
-            except (NotFound, NotRegistered, NotRunning) as error:
-                raise CallFailed(error.path, None) from error
-        server = process.behaviour
-        if not isinstance(server, Server):
-            raise CallFailed(process.path, None, "is no GenServer")
-        return server
+    def _found(self) -> tuple[Process, Server]:
+        process = self._process()
+        if not isinstance(process.behaviour, Server):
+            raise _no_server(process)
+        return process, process.behaviour
+
+    def _process(self) -> Process:
+        try:
+            return self.whereis()
+        except (NotFound, NotRegistered, NotRunning) as error:
+            raise CallFailed(error.path, None) from error
+
+
+def _no_server(process: Process) -> CallFailed:
+    """Return the error of a question to a process that has ended or is no server."""
+    reason = process.exit_reason
+    if reason is not None:
+        return call_failed(process.path, reason)
+    return CallFailed(process.path, None, "is no GenServer")

@@ -19,7 +19,7 @@ from otpy.behaviours.serving import RESULTS, hand_over
 if TYPE_CHECKING:
     from collections.abc import Awaitable
 
-    from otpy.behaviours.mailbox import Message
+    from otpy.behaviours.mailbox import Continue, Message
     from otpy.behaviours.server import Server
     from otpy.behaviours.serving import Served
 
@@ -62,17 +62,14 @@ class ServerTask:
         return first
 
     async def live(self, result: Any = None) -> None:
-        """Be ready, when what `init` has returned is there, and serve."""
-        if self._first is not None:
-            result = await self._take_first()
-        if self._server.begun(result):
-            await asyncio.sleep(0)  # the starter hears of the start first (GEN-07)
-        del result
-        await self.live_on()
-
-    async def live_on(self) -> None:
-        """Serve to the end."""
+        """Be ready, when what `init` has returned is there, and serve to the end."""
         server = self._server
+        if self._message is None:  # else it is ready, and goes on here with that message
+            if self._first is not None:
+                result = await self._take_first()
+            if server.begun(result):
+                await asyncio.sleep(0)  # the starter hears of the start first (GEN-07)
+            del result
         try:
             stop, caller = await self._serve()
         except (Exception, SystemExit) as error:
@@ -103,27 +100,24 @@ class ServerTask:
                 await asyncio.sleep(0)
             if not server.process.alive:  # given up in a callback, which has ended after all
                 raise asyncio.CancelledError
-            came = server.next() or await self._wait()
+            came: Message | Continue | None = server.next()
+            while came is None:  # not in a coroutine of its own, which an idle server would keep
+                self._waiter = asyncio.get_running_loop().create_future()
+                server.doze()
+                try:
+                    await self._waiter
+                finally:
+                    self._waiter = None
+                    server.awake()
+                came = server.mailbox.next()
             if isinstance(came, Control):
                 server.perform(came)
             elif isinstance(came, StopAsked):
                 return Stop(came.reason, server.state), None
             else:
+                if isinstance(came, Caller):
+                    server.owe(came)
                 message, result = came, hand_over(came, server.callbacks, server.state)
-
-    async def _wait(self) -> Message:
-        server = self._server
-        while True:
-            self._waiter = asyncio.get_running_loop().create_future()
-            server.doze()
-            try:
-                await self._waiter
-            finally:
-                self._waiter = None
-                server.awake()
-            message = server.mailbox.next()
-            if message is not None:
-                return message
 
     async def finish(
         self, stop: Stop[Any, Any], caller: Caller[Any] | None, error: BaseException | None

@@ -24,11 +24,16 @@ def hand_over(message: Served, callbacks: GenServer[Any, Any, Any], state: Any) 
     """Call the callback for `message`; return what it returned, perhaps an awaitable."""
     if isinstance(message, Caller):
         return callbacks.handle_call(message.request, message, state)
-    if isinstance(message, Cast):
-        return callbacks.handle_cast(message.request, state)
+    if isinstance(message, tuple):
+        return callbacks.handle_cast(message[0], state)
     if isinstance(message, Info):
         return callbacks.handle_info(message.message, state)
     return callbacks.handle_continue(message.value, state)
+
+
+def kind_of(message: Served) -> str:
+    """Return the name of what `message` is."""
+    return "Cast" if isinstance(message, tuple) else type(message).__name__
 
 
 def is_init(result: object) -> TypeGuard[Init[Any]]:

@@ -191,11 +191,11 @@ class TestStart:
         async with running() as (_, process, ref, _log):
             server = process.behaviour
             assert isinstance(server, Server)
-            assert server.mailbox._queue is None
-            assert server._pending is None
+            assert server.mailbox.queue is None
+            assert server.owed is None
             assert process.signals is None
             ref.send("x")
-            assert server.mailbox._queue is not None
+            assert server.mailbox.queue is not None
 
 
 class TestContinue:
@@ -334,9 +334,7 @@ class TestMessages:
             server.kill()
             await server.wait()
             Counter.at(server).cast(Add())
-            behaviour = server.behaviour
-            assert isinstance(behaviour, Server)
-            assert behaviour.mailbox._queue is None
+            assert server.behaviour is None
 
 
 class TestReply:

@@ -158,7 +158,8 @@ class TestTimeouts:
             assert process.alive
             server = process.behaviour
             assert isinstance(server, Server)
-            assert server._pending == {}
+            assert server.owed == {}
+            assert not server.mailbox.queue
 
     async def test_any_other_time_may_be_given(self, clock: MockClock) -> None:
         """GEN-14: None waits as long as it takes."""

@@ -6,12 +6,13 @@ import asyncio
 import gc
 import weakref
 from contextvars import copy_context
+from operator import itemgetter
 from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from otpy._runtime.deadlines import Deadline, Deadlines
+from otpy._runtime.deadlines import Deadlines, Line
 from otpy.testing import MockClock
 
 
@@ -53,28 +54,50 @@ async def test_who_is_done_is_not_told_and_not_kept(clock: MockClock) -> None:
     deadlines, told = made(), list[tuple[int, float]]()
     early, late = Waiter(1, told), Waiter(2, told)
     kept = weakref.ref(early)
-    deadline = deadlines.set(2, early)
-    deadlines.set(4, late)
+    deadlines.set(2, early).meet(early)
+    line = deadlines.set(4, late)
     del early
-    deadlines.meet(deadline)
     gc.collect()
     assert kept() is None
     await clock.advance(3)
     assert [timer.when() for timer in timers()] == [4]
     await clock.advance(3)
     assert told == [(2, 4)]
-    deadlines.meet(deadline)
-    assert deadlines._met == 0
+    line.meet(late)
+    assert not deadlines._lines
 
 
-async def test_few_that_were_met_are_kept() -> None:
-    """However many were, behind one that takes its time."""
+async def test_few_lines_are_kept_in_which_nobody_stands(clock: MockClock) -> None:
+    """However different the times are for which many were willing to wait."""
     deadlines, told = made(), list[tuple[int, float]]()
     deadlines.set(1, Waiter(0, told))
     for name in range(1, 1000):
-        deadlines.meet(deadlines.set(5, Waiter(name, told)))
+        waiter = Waiter(name, told)
+        deadlines.set(5 + name, waiter).meet(waiter)
+        assert len(deadlines._lines) <= 66
         assert len(deadlines._heap) <= 66
     assert len(timers()) == 1
+    await clock.advance(2000)
+    assert told == [(0, 1)]
+    assert not deadlines._lines
+    assert timers() == []
+
+
+async def test_what_lies_at_the_front_of_a_line_is_taken_away(clock: MockClock) -> None:
+    """Else each of many whose time is over, one after the other, would step over all before it."""
+    deadlines, told, count = made(), list[tuple[int, float]](), 1000
+    line = deadlines.set(5000, Waiter(0, told))
+    for name in range(1, count):
+        await clock.advance(1)
+        deadlines.set(5000, Waiter(name, told))
+    before, rebuilt = line.waiting, 0
+    await clock.advance(5000 - count)  # one second before the first
+    for _ in range(count):
+        rebuilt += line.waiting is not before
+        before = line.waiting
+        await clock.advance(1)
+    assert [name for name, _ in told] == [*range(count)]
+    assert 20 < rebuilt < 200
 
 
 @settings(max_examples=100, derandomize=True, database=None)
@@ -85,25 +108,32 @@ async def test_few_that_were_met_are_kept() -> None:
     )
 )
 def test_whoever_still_waits_is_told_on_time(acts: list[tuple[str, float]]) -> None:
-    """Exactly once, and in order; nobody else is."""
+    """Exactly once, at its time; those who waited equally long in order; nobody else is."""
     clock = MockClock()
     loop = clock.loop_factory()
 
     async def history() -> None:
         deadlines, told = made(), list[tuple[int, float]]()
-        waiting: dict[int, tuple[float, Deadline]] = {}
+        waiting: dict[int, tuple[float, Line, Waiter]] = {}
         wanted: list[tuple[int, float]] = []
+        lengths = {name: seconds for name, (_, seconds) in enumerate(acts)}
         for name, (act, seconds) in enumerate(acts):
             if act == "set":
-                when = clock.now + seconds
-                waiting[name] = when, deadlines.set(seconds, Waiter(name, told))
+                waiter = Waiter(name, told)
+                line = deadlines.set(seconds, waiter)
+                waiting[name] = clock.now + seconds, line, waiter
             elif act == "meet" and waiting:
-                deadlines.meet(waiting.pop(list(waiting)[int(seconds * 2) % len(waiting)])[1])
+                _, line, waiter = waiting.pop(list(waiting)[int(seconds * 2) % len(waiting)])
+                line.meet(waiter)
             elif act == "wait":
                 await clock.advance(seconds)
-                due = [name for name, (when, _) in waiting.items() if when <= clock.now]
-                wanted += sorted(((n, waiting.pop(n)[0]) for n in due), key=lambda pair: pair[1])
-            assert told == wanted
+                due = [name for name, (when, _, _) in waiting.items() if when <= clock.now]
+                wanted += [(name, waiting.pop(name)[0]) for name in due]
+            assert sorted(told) == sorted(wanted)
+            assert told == sorted(told, key=itemgetter(1))
+            for length in lengths.values():
+                names = [name for name, _ in told if lengths[name] == length]
+                assert names == sorted(names)
             assert len(timers()) <= 1
             assert len(timers()) >= bool(waiting)
 

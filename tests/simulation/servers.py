@@ -206,7 +206,7 @@ class Desk:
         """Check that nobody waits for the dead, and no answer is waited for that has come."""
         for process, count in self.waits.items():
             self.expect(process.alive or not count, f"{count} wait for {process}")
-            pending: Any = getattr(process.behaviour, "_pending", None)
+            pending: Any = getattr(process.behaviour, "owed", None)
             done = [question for question in pending or () if question.future.done()]
             self.expect(not done, f"{process} keeps {done}")
 

@@ -19,7 +19,7 @@ def unread(inbox: object) -> Iterator[object]:
     if isinstance(inbox, ExitSignals):
         yield from inbox._unread
     elif isinstance(inbox, Mailbox):
-        for queue in (inbox._held, inbox._queue):
+        for queue in (inbox.held, inbox.queue):
             yield from (m.message for m in queue or () if isinstance(m, Info))
 
 
