@@ -170,8 +170,8 @@ class LedgerError(AgentsError):
 class LedgerCorrupt(LedgerError):
     """The file is damaged or is not a ledger: move it away and start over."""
 
-    def __init__(self, path: Path, detail: str) -> None:
-        super().__init__(path, f"got {detail}, wanted a work list ledger; move the file away")
+    def __init__(self, path: Path, detail: str, wanted: str) -> None:
+        super().__init__(path, f"got {detail}, wanted {wanted}; move the file away")
 
 
 class LedgerTooNew(LedgerError):
@@ -199,8 +199,8 @@ class LedgerUnwritable(LedgerError):
 class LedgerClosed(LedgerError, RuntimeError):
     """An operation outside the `async with` block of the ledger."""
 
-    def __init__(self, path: Path) -> None:
-        super().__init__(path, "got a closed ledger, wanted one inside its `async with` block")
+    def __init__(self, path: Path, wanted: str) -> None:
+        super().__init__(path, f"got a closed file, wanted {wanted} inside its `async with` block")
 
 
 class InvalidRequest(AgentsError, ValueError):
