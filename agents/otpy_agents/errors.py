@@ -17,8 +17,8 @@ AgentsError
 ├── OperatorError
 │   ├── SocketUnusable   (OSError)          no operator socket can be made there
 │   ├── HostGone         (ConnectionError)  nobody listens on the operator socket
-│   ├── NoAnswer         (TimeoutError)     a host took the command and did not answer
-│   └── CommandRefused   (ValueError)       a host did not carry a command out
+│   └── NoAnswer         (TimeoutError)     a host took the command and did not answer
+├── CommandRefused    (ValueError)     a host did not carry a command out
 └── LedgerError
     ├── LedgerCorrupt    the file is damaged, or is none of ours
     ├── LedgerTooNew     a newer otpy_agents wrote it

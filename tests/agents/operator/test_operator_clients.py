@@ -130,13 +130,18 @@ async def test_a_client_that_does_not_read_is_dropped(
         return "x" * 3_000_000
 
     host.commands["much"] = much
+    loop = asyncio.get_running_loop()
     with socket.socket(socket.AF_UNIX) as deaf:
+        deaf.setblocking(False)
         deaf.connect(str(host.path))
-        deaf.sendall(line(command="much"))
+        await loop.sock_sendall(deaf, line(command="much"))
         await host.until(lambda: host.notebook.ended)
         await asyncio.sleep(0.05)
         assert await ask(host.path, "cancel", run="r") == {"cancelled": "r"}
-    assert host.incarnation == 1
+        got = 0
+        while data := await loop.sock_recv(deaf, 100_000):
+            got += len(data)
+    assert (got < 3_000_000, host.incarnation) == (True, 1)
 
 
 async def test_a_client_that_hangs_up_does_not_end_its_command(host: Host) -> None:
@@ -295,6 +300,16 @@ async def test_an_answer_that_is_none_is_refused(tmp_path: Path, answer: bytes, 
     async with await asyncio.start_unix_server(serve, str(path)):
         with pytest.raises(NoAnswer, match=match):
             await ask(path, "cancel")
+
+
+async def test_who_is_turned_away_before_it_spoke_learns_why() -> None:
+    """The answer of a host that has closed its end already is read all the same."""
+    ours, theirs = socket.socketpair()
+    with ours:
+        ours.setblocking(False)
+        with theirs:
+            theirs.sendall(b"busy\n")
+        assert await client._exchanged(ours, b"too late\n") == b"busy\n"
 
 
 async def test_a_request_that_is_too_long_is_not_sent(tmp_path: Path) -> None:
