@@ -4,7 +4,8 @@
 |---|---|
 | `otpy_agents.tree` | the work list, and the tree that works on it |
 | `otpy_agents.run` | workers as processes, from start to certain end; agent CLIs |
-| `otpy_agents.store` | what was done, kept across runs |
+| `otpy_agents.store` | what was done, kept across runs: work lists, and all runs of a user |
+| `otpy_agents.operator` | commands from a second terminal |
 | `otpy_agents.cli` | the command line and what it shows |
 | `otpy_agents.errors` | every error raised on purpose |
 """
@@ -17,8 +18,10 @@ from otpy_agents.errors import AlreadyRunning as AlreadyRunning
 from otpy_agents.errors import AmbiguousAdapter as AmbiguousAdapter
 from otpy_agents.errors import BrokenAdapter as BrokenAdapter
 from otpy_agents.errors import CannotAdopt as CannotAdopt
+from otpy_agents.errors import CommandRefused as CommandRefused
 from otpy_agents.errors import DeadlinePassed as DeadlinePassed
 from otpy_agents.errors import EngineError as EngineError
+from otpy_agents.errors import HostGone as HostGone
 from otpy_agents.errors import InvalidJob as InvalidJob
 from otpy_agents.errors import InvalidRequest as InvalidRequest
 from otpy_agents.errors import InvalidWorkList as InvalidWorkList
@@ -28,10 +31,17 @@ from otpy_agents.errors import LedgerCorrupt as LedgerCorrupt
 from otpy_agents.errors import LedgerError as LedgerError
 from otpy_agents.errors import LedgerTooNew as LedgerTooNew
 from otpy_agents.errors import LedgerUnwritable as LedgerUnwritable
+from otpy_agents.errors import NoAnswer as NoAnswer
+from otpy_agents.errors import OperatorError as OperatorError
 from otpy_agents.errors import PreflightFailed as PreflightFailed
+from otpy_agents.errors import RunExists as RunExists
+from otpy_agents.errors import RunHeld as RunHeld
+from otpy_agents.errors import RunLost as RunLost
 from otpy_agents.errors import SandboxUnavailable as SandboxUnavailable
+from otpy_agents.errors import SocketUnusable as SocketUnusable
 from otpy_agents.errors import SpawnFailed as SpawnFailed
 from otpy_agents.errors import UnknownAdapter as UnknownAdapter
+from otpy_agents.errors import UnknownRun as UnknownRun
 from otpy_agents.errors import WorkerFailed as WorkerFailed
 from otpy_agents.errors import WorkerStalled as WorkerStalled
 from otpy_agents.run.process import ExitStatus as ExitStatus
@@ -39,6 +49,7 @@ from otpy_agents.run.process import WorkerProcess as WorkerProcess
 from otpy_agents.run.process import spawn as spawn
 from otpy_agents.store.ledger import Ledger as Ledger
 from otpy_agents.store.records import State as State
+from otpy_agents.store.runs import RunStore as RunStore
 from otpy_agents.tree.assignment import Assignment as Assignment
 from otpy_agents.tree.assignment import WorkList as WorkList
 from otpy_agents.tree.worklist import read as read_work_list
@@ -51,10 +62,12 @@ __all__ = [
     "Assignment",
     "BrokenAdapter",
     "CannotAdopt",
+    "CommandRefused",
     "DeadlinePassed",
     "EngineError",
-    "InvalidJob",
     "ExitStatus",
+    "HostGone",
+    "InvalidJob",
     "InvalidRequest",
     "InvalidWorkList",
     "JakeGaveUp",
@@ -64,11 +77,19 @@ __all__ = [
     "LedgerError",
     "LedgerTooNew",
     "LedgerUnwritable",
+    "NoAnswer",
+    "OperatorError",
     "PreflightFailed",
+    "RunExists",
+    "RunHeld",
+    "RunLost",
+    "RunStore",
     "SandboxUnavailable",
+    "SocketUnusable",
     "SpawnFailed",
     "State",
     "UnknownAdapter",
+    "UnknownRun",
     "WorkList",
     "WorkerFailed",
     "WorkerProcess",

@@ -14,8 +14,17 @@ AgentsError
 ├── SandboxUnavailable (RuntimeError)  attempts cannot run in this sandbox here
 ├── CannotAdopt       (LookupError)    an attempt of an earlier host is not there to go on with
 ├── EngineError       (RuntimeError)   a container engine refused, or did not answer
+├── UnknownRun        (LookupError)    no run of that id is stored
+├── RunExists         (ValueError)     a run of that id is stored already
+├── RunHeld           (RuntimeError)   a run that a living host works on
+├── RunLost           (RuntimeError)   a run that another host has taken over
+├── OperatorError
+│   ├── SocketUnusable   (OSError)          no operator socket can be made there
+│   ├── HostGone         (ConnectionError)  nobody listens on the operator socket
+│   └── NoAnswer         (TimeoutError)     a host took the command and did not answer
+├── CommandRefused    (ValueError)     a host did not carry a command out
 └── LedgerError
-    ├── LedgerCorrupt    the file is damaged, or is not a ledger
+    ├── LedgerCorrupt    the file is damaged, or is none of ours
     ├── LedgerTooNew     a newer otpy_agents wrote it
     ├── LedgerUnwritable the folder, the disk or the file does not take writes
     └── LedgerClosed  (RuntimeError)   used outside its `async with` block
@@ -39,8 +48,10 @@ __all__ = [
     "AmbiguousAdapter",
     "BrokenAdapter",
     "CannotAdopt",
+    "CommandRefused",
     "DeadlinePassed",
     "EngineError",
+    "HostGone",
     "InvalidJob",
     "InvalidRequest",
     "InvalidWorkList",
@@ -50,10 +61,17 @@ __all__ = [
     "LedgerError",
     "LedgerTooNew",
     "LedgerUnwritable",
+    "NoAnswer",
+    "OperatorError",
     "PreflightFailed",
+    "RunExists",
+    "RunHeld",
+    "RunLost",
     "SandboxUnavailable",
+    "SocketUnusable",
     "SpawnFailed",
     "UnknownAdapter",
+    "UnknownRun",
     "WorkerFailed",
     "WorkerStalled",
 ]
@@ -164,7 +182,7 @@ class AlreadyRunning(AgentsError, RuntimeError):
 
 
 class LedgerError(AgentsError):
-    """Something about the ledger's file; the subclasses say what to do.
+    """Something about the file of a ledger or of the runs; the subclasses say what to do.
 
     Attributes:
         path: The file.
@@ -176,10 +194,10 @@ class LedgerError(AgentsError):
 
 
 class LedgerCorrupt(LedgerError):
-    """The file is damaged or is not a ledger: move it away and start over."""
+    """The file is damaged or is not of its kind: move it away and start over."""
 
-    def __init__(self, path: Path, detail: str) -> None:
-        super().__init__(path, f"got {detail}, wanted a work list ledger; move the file away")
+    def __init__(self, path: Path, detail: str, wanted: str) -> None:
+        super().__init__(path, f"got {detail}, wanted {wanted}; move the file away")
 
 
 class LedgerTooNew(LedgerError):
@@ -205,10 +223,10 @@ class LedgerUnwritable(LedgerError):
 
 
 class LedgerClosed(LedgerError, RuntimeError):
-    """An operation outside the `async with` block of the ledger."""
+    """An operation outside the `async with` block of a ledger or of the store of runs."""
 
-    def __init__(self, path: Path) -> None:
-        super().__init__(path, "got a closed ledger, wanted one inside its `async with` block")
+    def __init__(self, path: Path, wanted: str) -> None:
+        super().__init__(path, f"got a closed file, wanted {wanted} inside its `async with` block")
 
 
 class InvalidRequest(AgentsError, ValueError):
@@ -311,3 +329,103 @@ class EngineError(AgentsError, RuntimeError):
         self.status, self.reason = status, reason
         answer = f"got status {status}" if status is not None else "got no answer"
         super().__init__(f"container engine: {asked}: {answer}: {reason}")
+
+
+class UnknownRun(AgentsError, LookupError):
+    """No run of this id is stored; it may have been purged.
+
+    Attributes:
+        run: The id asked for.
+    """
+
+    def __init__(self, run: str) -> None:
+        self.run = run
+        super().__init__(f"run {run!r}: got an unknown id, wanted one of `otpy-agents runs --all`")
+
+
+class RunExists(AgentsError, ValueError):
+    """A run of this id is stored already; nothing was changed.
+
+    Attributes:
+        run: The id.
+    """
+
+    def __init__(self, run: str) -> None:
+        self.run = run
+        super().__init__(f"run {run!r}: got an id that is taken, wanted a new one")
+
+
+class RunHeld(AgentsError, RuntimeError):
+    """A run that cannot be taken over, because the host that works on it lives (G-19).
+
+    Attributes:
+        run: Its id.
+        pid: Process id of that host.
+    """
+
+    def __init__(self, run: str, pid: int) -> None:
+        self.run, self.pid = run, pid
+        super().__init__(f"run {run!r}: held by process {pid}, wanted a run whose host is dead")
+
+
+class RunLost(AgentsError, RuntimeError):
+    """A write to a run that was taken over since; nothing was written (G-19).
+
+    Who gets this must stop to work on the run at once: somebody else does.
+
+    Attributes:
+        run: Its id.
+        pid: Process id of the host that has it now; it may be the writer's own, if the run was
+            taken over within one host.
+    """
+
+    def __init__(self, run: str, pid: int) -> None:
+        self.run, self.pid = run, pid
+        super().__init__(f"run {run!r}: taken over by process {pid}, which works on it now")
+
+
+class OperatorError(AgentsError):
+    """Something about an operator socket; the subclasses say what to do.
+
+    Attributes:
+        path: The socket.
+    """
+
+    def __init__(self, path: Path, message: str) -> None:
+        self.path = path
+        super().__init__(f"{path}: {message}")
+
+
+class SocketUnusable(OperatorError, OSError):
+    """No operator socket can be made at this place."""
+
+    def __init__(self, path: Path, detail: str) -> None:
+        super().__init__(path, f"got {detail}, wanted a place for an operator socket")
+
+
+class HostGone(OperatorError, ConnectionError):
+    """Nobody listens on the socket: the host has ended. Nothing was carried out."""
+
+    def __init__(self, path: Path, advice: str) -> None:
+        super().__init__(path, f"no host listens there any more; {advice}")
+
+
+class NoAnswer(OperatorError, TimeoutError):
+    """The host was reached and gave no sound answer; the command may have been carried out."""
+
+    def __init__(self, path: Path, detail: str) -> None:
+        super().__init__(path, f"got {detail}, wanted an answer; the command may have taken effect")
+
+
+class CommandRefused(AgentsError, ValueError):
+    """A command that was not, or not wholly, carried out; the message is the host's.
+
+    Raised by a handler too, to refuse what it was asked.
+
+    Attributes:
+        reason: Which kind of refusal; see `Refusal` in `otpy_agents.operator`.
+    """
+
+    def __init__(self, message: str, reason: str = "refused") -> None:
+        self.reason = reason
+        super().__init__(message)

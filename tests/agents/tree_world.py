@@ -329,8 +329,8 @@ class ThreadlessSqlite:
         await asyncio.sleep(0)
         return self._database.executemany(statement, rows)
 
-    async def execute_fetchall(self, statement: str) -> list[Any]:
-        return (await self.execute(statement)).fetchall()
+    async def execute_fetchall(self, statement: str, values: Iterable[Any] = ()) -> list[Any]:
+        return (await self.execute(statement, values)).fetchall()
 
     async def rollback(self) -> None:
         self._database.rollback()

@@ -1,4 +1,4 @@
-"""The open file of a ledger: one lock, one connection, one transaction at a time."""
+"""One open SQLite file: one connection, one transaction at a time."""
 
 from __future__ import annotations
 
@@ -13,64 +13,59 @@ import aiosqlite
 
 from otpy_agents.completion import to_completion
 from otpy_agents.errors import LedgerClosed, LedgerUnwritable
-from otpy_agents.store.lock import HostLock
-from otpy_agents.store.schema import prepare, translate
+from otpy_agents.store.kind import BUSY, FileKind, prepare, translate
 
-__all__ = ["LedgerFile", "inserted"]
+__all__ = ["StoreFile", "inserted"]
 
 T = TypeVar("T")
 
-_BUSY: Final = 5.0
+_OPENINGS: Final = 50
+_PAUSE: Final = 0.02
 
 
 @final
-class LedgerFile:
-    """A SQLite file that is open under a `HostLock`.
+class StoreFile:
+    """A SQLite file of one of our kinds.
 
-    Cancellation never cuts a transaction: it is carried to its end first. Errors of SQLite come out
-    as the typed ones of `otpy_agents.errors`.
+    Other processes may have it open at the same time. Cancellation never cuts a transaction: it is
+    carried to its end first. Errors of SQLite come out as the typed ones of `otpy_agents.errors`.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, kind: FileKind) -> None:
         self._path = path
-        self._lock = HostLock(path)
+        self._kind = kind
         self._turn = asyncio.Lock()
         self._database: aiosqlite.Connection | None = None
 
     async def open(self) -> None:
-        """Take the lock and open the file, making it if it is not there.
+        """Open the file, making it if it is not there.
 
         If this fails, `close` must still be called.
 
         Raises:
-            AlreadyRunning: If another host works on the file.
             LedgerError: If the file cannot be used.
         """
-        self._lock.acquire()
         try:
             # By hand, because the thread of a connection that fails to open outlives the attempt,
             # and because the system's reason is better than SQLite's.
-            os.close(os.open(self._path, os.O_RDWR | os.O_CREAT, 0o644))
+            os.close(os.open(self._path, os.O_RDWR | os.O_CREAT, self._kind.mode))
         except OSError as error:
             raise LedgerUnwritable(self._path, error.strerror or str(error)) from error
         try:
-            self._database = await aiosqlite.connect(
-                self._path, timeout=_BUSY, isolation_level=None
+            self._database = database = await aiosqlite.connect(
+                self._path, timeout=BUSY, isolation_level=None
             )
-            self._database.row_factory = sqlite3.Row
-            await prepare(self._database, self._path)
+            database.row_factory = sqlite3.Row
+            await self._prepare(database)
         except sqlite3.Error as error:
-            raise translate(error, self._path) from error
+            raise translate(error, self._path, self._kind) from error
 
     async def close(self) -> None:
-        """Close the file behind whatever is still being written, then give the lock back."""
+        """Close the file behind whatever is still being written."""
         database, self._database = self._database, None
-        try:
-            if database is not None:
-                async with self._turn:
-                    await database.close()
-        finally:
-            self._lock.release()
+        if database is not None:
+            async with self._turn:
+                await database.close()
 
     async def change(self, work: Callable[[aiosqlite.Connection], Awaitable[T]]) -> T:
         """Run `work` as one transaction and return its answer.
@@ -79,25 +74,41 @@ class LedgerFile:
             LedgerClosed: If the file is not open.
             LedgerError: If SQLite cannot do it; nothing of `work` has happened then.
         """
-        return await to_completion(self._transact(work))
+        return await to_completion(self._transact("BEGIN IMMEDIATE", work))
 
-    async def rows(self, query: str) -> list[dict[str, Any]]:
-        """Return the rows of a query as mappings from column to value."""
+    async def read(self, work: Callable[[aiosqlite.Connection], Awaitable[T]]) -> T:
+        """Run `work`, which only reads, on one state of the file; it keeps no writer waiting.
+
+        Raises:
+            LedgerClosed: If the file is not open.
+            LedgerError: If SQLite cannot do it.
+        """
+        return await to_completion(self._transact("BEGIN", work))
+
+    async def rows(self, query: str, values: Sequence[object] = ()) -> list[dict[str, Any]]:
+        """Return the rows of a query as mappings from column to value; it keeps no writer waiting.
+
+        Raises:
+            LedgerClosed: If the file is not open.
+            LedgerError: If SQLite cannot do it.
+        """
 
         async def work(database: aiosqlite.Connection) -> Iterable[sqlite3.Row]:
-            return await database.execute_fetchall(query)
+            return await database.execute_fetchall(query, values)
 
-        return [dict(row) for row in await self.change(work)]
+        return [dict(row) for row in await self.read(work)]
 
-    async def _transact(self, work: Callable[[aiosqlite.Connection], Awaitable[T]]) -> T:
+    async def _transact(
+        self, begin: str, work: Callable[[aiosqlite.Connection], Awaitable[T]]
+    ) -> T:
         async with self._turn:
             database = self._database
             if database is None:
-                raise LedgerClosed(self._path)
+                raise LedgerClosed(self._path, self._kind.noun)
             try:
                 # A transaction that reads before it writes could find itself locked out when it
                 # comes to writing; one that begins as a writer cannot.
-                await database.execute("BEGIN IMMEDIATE")
+                await database.execute(begin)
                 try:
                     answer = await work(database)
                     await database.execute("COMMIT")
@@ -106,8 +117,22 @@ class LedgerFile:
                     await database.rollback()
                     raise
             except sqlite3.Error as error:
-                raise translate(error, self._path) from error
+                raise translate(error, self._path, self._kind) from error
             return answer
+
+    async def _prepare(self, database: aiosqlite.Connection) -> None:
+        """Prepare the file, although others may be about to do the same.
+
+        SQLite does not wait for them when it switches to write-ahead logging, but fails at once.
+        """
+        for _ in range(_OPENINGS):
+            try:
+                return await prepare(database, self._path, self._kind)
+            except sqlite3.OperationalError as error:
+                if not error.sqlite_errorname.startswith("SQLITE_BUSY"):
+                    raise
+            await asyncio.sleep(_PAUSE)
+        return await prepare(database, self._path, self._kind)
 
 
 async def inserted(database: aiosqlite.Connection, statement: str, values: Sequence[object]) -> int:

@@ -23,9 +23,10 @@ import psutil
 
 from otpy_agents.completion import to_completion
 from otpy_agents.errors import LedgerError
-from otpy_agents.store.file import LedgerFile, inserted
+from otpy_agents.store.file import StoreFile, inserted
+from otpy_agents.store.lock import HostLock
 from otpy_agents.store.records import AssignmentRecord, AttemptRecord, State
-from otpy_agents.store.schema import now
+from otpy_agents.store.schema import LEDGER, now
 
 __all__ = ["Ledger"]
 
@@ -60,7 +61,8 @@ class Ledger:
         self.list_id = ""
         self.host = 0
         self._clock = clock
-        self._file = LedgerFile(path)
+        self._lock = HostLock(path)
+        self._file = StoreFile(path, LEDGER)
         self._begun: dict[int, float] = {}
 
     async def __aenter__(self) -> Ledger:
@@ -296,6 +298,7 @@ class Ledger:
         return await self._file.change(work)
 
     async def _open(self) -> None:
+        self._lock.acquire()
         await self._file.open()
 
         async def work(database: aiosqlite.Connection) -> int:
@@ -310,7 +313,7 @@ class Ledger:
         self.list_id = str(identity["list_id"])
 
     async def _close(self) -> None:
-        """Sign off and close."""
+        """Sign off, close the file, then give the lock back."""
 
         async def work(database: aiosqlite.Connection) -> None:
             await database.execute("UPDATE host SET ended = ? WHERE id = ?", (now(), self.host))
@@ -321,7 +324,10 @@ class Ledger:
             with contextlib.suppress(LedgerError):
                 await self._file.change(work)
         finally:
-            await self._file.close()
+            try:
+                await self._file.close()
+            finally:
+                self._lock.release()
 
     async def _close_attempts(
         self, database: aiosqlite.Connection, assignment: str, reason: str

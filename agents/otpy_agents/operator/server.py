@@ -1,0 +1,253 @@
+"""The host's end of an operator socket: a supervised child that carries out commands.
+
+One line in, one line out, then the connection is closed. Nothing that is sent can end the host: a
+line that is no request, a command nobody knows, a handler that raises, a client that says nothing,
+does not read its answer, or comes a thousand times are all answered or dropped.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Final, Protocol, TypeAlias, final
+
+from attrs import field, frozen
+from pydantic import JsonValue
+
+from otpy import ChildSpec, SupervisorSpec
+from otpy.errors import OtpyError
+from otpy_agents.errors import AgentsError, CommandRefused
+from otpy_agents.operator.actor import Actor, peer_of
+from otpy_agents.operator.message import (
+    LINE_LIMIT,
+    Answer,
+    Argument,
+    Refusal,
+    Request,
+    refused,
+    too_long,
+)
+from otpy_agents.operator.place import bound
+
+__all__ = ["Command", "Handler", "Log", "operator_supervisor"]
+
+PATIENCE: Final = 5.0
+"""Seconds a client has to send its line, and again to take the answer."""
+COMMAND_LIMIT: Final = 30.0
+"""Seconds a command may take."""
+CLIENTS: Final = 32
+"""Clients that are served at the same time."""
+_WAITING: Final = 16  # few, because the loop takes in at one go all who wait
+_FAREWELL: Final = 1.0
+
+
+@frozen(kw_only=True)
+class Command:
+    """A command to carry out.
+
+    Attributes:
+        name: Its name.
+        arguments: By name.
+        actor: Who gives it.
+    """
+
+    name: str
+    arguments: Mapping[str, Argument] = field(hash=False)
+    actor: Actor
+
+    def text(self, name: str) -> str:
+        """Return an argument that must be there and be text.
+
+        Raises:
+            CommandRefused: If it is not.
+        """
+        value = self.arguments.get(name)
+        if not isinstance(value, str) or not value:
+            got = "nothing" if name not in self.arguments else repr(value)
+            raise CommandRefused(f"{self.name}: {name}: got {got}, wanted text")
+        return value
+
+
+Handler: TypeAlias = Callable[[Command], Awaitable[JsonValue]]
+"""Carries a command out and returns the answer; refuses it by raising `CommandRefused`."""
+
+
+class Log(Protocol):
+    """Keeps the commands; a `CommandLog` of the store of runs is one."""
+
+    async def begin(self, *, name: str, run: str, arguments: str, actor: str) -> int:
+        """Write down a command that is about to be carried out, and return its number."""
+        ...
+
+    async def end(self, number: int, answer: str) -> None:
+        """Write down what was answered."""
+        ...
+
+
+def operator_supervisor(path: Path, commands: Mapping[str, Handler], log: Log) -> SupervisorSpec:
+    """Return the spec of `operator`, whose child listens for the operator of this host.
+
+    Only processes of this user are heard. Each command is in the log before it is carried out. Put
+    it last among its siblings: it is then stopped first, when all that it may command still runs.
+
+    Args:
+        path: The socket; this host's alone. For a host of runs: `RunStore.socket`.
+        commands: Who carries out which command. An argument `run` is the run it is about.
+        log: Where commands are written down.
+
+    Raises:
+        SocketUnusable: From the child's start, if the socket cannot be made.
+    """
+    return SupervisorSpec("operator", [ChildSpec("socket", _listening, (path, commands, log))])
+
+
+@asynccontextmanager
+async def _listening(path: Path, commands: Mapping[str, Handler], log: Log) -> AsyncGenerator[Path]:
+    """Serve the socket for as long as the block lasts."""
+    with bound(path) as listener:
+        async with asyncio.TaskGroup() as group:
+            desk = _Desk(group, commands, log)
+            server = await asyncio.start_unix_server(
+                desk.on_client, sock=listener, limit=LINE_LIMIT, backlog=_WAITING
+            )
+            try:
+                yield path
+                server.close()
+                await desk.finish()
+            finally:
+                server.close()
+                desk.drop_all()
+
+
+@final
+class _Desk:
+    """Serves the clients of one socket, each in a task of the group."""
+
+    def __init__(self, group: asyncio.TaskGroup, commands: Mapping[str, Handler], log: Log) -> None:
+        self._group = group
+        self._commands = commands
+        self._log = log
+        self._open = True
+        self._clients: set[asyncio.Task[None]] = set()
+        self._at_work: set[asyncio.Task[None]] = set()
+
+    def on_client(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Take a new client in, or turn it away."""
+        if not self._open:
+            writer.transport.abort()
+        elif len(self._clients) >= CLIENTS:
+            writer.write(refused(Refusal.BUSY, f"{CLIENTS} others are being served").line())
+            writer.close()
+        else:
+            task = self._group.create_task(self._serve(reader, writer))
+            self._clients.add(task)
+            task.add_done_callback(self._clients.discard)
+
+    async def finish(self) -> None:
+        """Take no more clients; let commands that were begun come to their answers, for a second.
+
+        One of them may be what has stopped this host.
+        """
+        self._open = False
+        if self._at_work:
+            await asyncio.wait(self._at_work, timeout=_FAREWELL)
+
+    def drop_all(self) -> None:
+        """Drop whoever is still there."""
+        self._open = False
+        for task in self._clients:
+            task.cancel()
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Serve one client."""
+        task = asyncio.current_task()
+        assert task is not None  # noqa: S101 - the group made it
+        try:
+            request = await self._request(reader, writer)
+            self._at_work.add(task)
+            answer = request if isinstance(request, Answer) else await self._carry_out(*request)
+            writer.write(answer.line())
+            writer.close()
+            async with asyncio.timeout(PATIENCE):
+                await writer.wait_closed()
+        except (OSError, TimeoutError):
+            pass  # the client has gone, or does not read
+        finally:
+            self._at_work.discard(task)
+            writer.transport.abort()
+
+    async def _request(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> tuple[Request, Actor] | Answer:
+        """Return what the client wants and who it is, or why it is not heard."""
+        actor = peer_of(writer.get_extra_info("socket"))
+        if actor.uid != os.geteuid():
+            message = f"got a client of {actor}, wanted one of uid {os.geteuid()}"
+            return refused(Refusal.FOREIGN, message)
+        try:
+            async with asyncio.timeout(PATIENCE):
+                return Request.read(await reader.readuntil(b"\n")), actor
+        except CommandRefused as refusal:
+            return refused(refusal.reason, str(refusal))
+        except asyncio.LimitOverrunError:
+            return refused(Refusal.MALFORMED, too_long())
+        except asyncio.IncompleteReadError:
+            return refused(Refusal.MALFORMED, "got no whole line, wanted one with its end")
+        except TimeoutError:
+            message = f"got no whole line in {PATIENCE:g} s, wanted one"
+            return refused(Refusal.MALFORMED, message)
+
+    async def _carry_out(self, request: Request, actor: Actor) -> Answer:
+        """Carry a command out, written down before (G-16)."""
+        name = request.command
+        handler = self._commands.get(name)
+        if handler is None:
+            known = ", ".join(sorted(self._commands)) or "none"
+            return refused(Refusal.UNKNOWN, f"command: got {name!r}, wanted one of {known}")
+        run = request.arguments.get("run")
+        try:
+            number = await self._log.begin(
+                name=name,
+                run=run if isinstance(run, str) else "",
+                arguments=request.model_dump_json(include={"arguments"}),
+                actor=str(actor),
+            )
+        except AgentsError as error:
+            return refused(Refusal.FAILED, f"{name}: not carried out: {error}")
+        answer = await _answer(
+            handler, Command(name=name, arguments=request.arguments, actor=actor)
+        )
+        try:
+            await self._log.end(number, answer.model_dump_json(exclude={"version"}))
+        except AgentsError as error:
+            # It is done all the same, and that it was begun is written down.
+            _complain(f"{name}: the answer could not be written down", error)
+        return answer
+
+
+async def _answer(handler: Handler, command: Command) -> Answer:
+    """Let the handler carry the command out, and take whatever comes of it."""
+    limit = asyncio.timeout(COMMAND_LIMIT)
+    try:
+        async with limit:
+            return Answer(ok=True, answer=await handler(command))
+    except CommandRefused as refusal:
+        return refused(refusal.reason, str(refusal))
+    except OtpyError as error:
+        return refused(Refusal.FAILED, f"{command.name}: {error}")
+    except Exception as error:  # noqa: BLE001 - a mistake in a command must not end the runs
+        if limit.expired():
+            message = f"{command.name}: took longer than {COMMAND_LIMIT:g} s"
+            return refused(Refusal.FAILED, message)
+        _complain(f"operator command {command.name!r} crashed", error)
+        detail = next(iter(str(error).splitlines()), "")
+        return refused(Refusal.FAILED, f"{command.name}: {type(error).__name__}: {detail}")
+
+
+def _complain(message: str, error: Exception) -> None:
+    """Tell whoever watches the loop, with the traceback; by default that is the log."""
+    context = {"message": message, "exception": error}
+    asyncio.get_running_loop().call_exception_handler(context)

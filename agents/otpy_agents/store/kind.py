@@ -1,0 +1,99 @@
+"""The kinds of SQLite files that are ours, and opening one that may hold anything."""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+from typing import Any, Final
+
+import aiosqlite
+from attrs import frozen
+
+from otpy_agents.errors import LedgerCorrupt, LedgerError, LedgerTooNew, LedgerUnwritable
+
+__all__ = ["BUSY", "FileKind", "prepare", "translate"]
+
+BUSY: Final = 5.0
+"""Seconds to wait for another process that is writing into the same file."""
+
+
+@frozen(kw_only=True)
+class FileKind:
+    """One kind of file, with everything needed to make an empty one.
+
+    Attributes:
+        noun: What it is to a person, with its article: `a work list ledger`.
+        application: Mark by which a file of this kind is told, `PRAGMA application_id`.
+        newest: Schema version this code writes, `PRAGMA user_version`.
+        tables: The statements that make an empty one, each ended by a semicolon and a new line.
+        mode: Permissions of a new file.
+    """
+
+    noun: str
+    application: int
+    newest: int
+    tables: str
+    mode: int
+
+
+async def prepare(database: aiosqlite.Connection, path: Path, kind: FileKind) -> None:
+    """Check that the file is a sound one of its kind, or make an empty file into one.
+
+    Several processes may do so at once: one of them makes the tables.
+
+    Raises:
+        LedgerCorrupt: If it is damaged or belongs to another program.
+        LedgerTooNew: If a newer version wrote it.
+        sqlite3.Error: As SQLite puts it; see `translate`.
+    """
+    # First of all, because it reads the header and so finds out what is no database.
+    version = int(await _value(database, "PRAGMA user_version"))
+    empty = await _is_empty(database)
+    if not empty and int(await _value(database, "PRAGMA application_id")) != kind.application:
+        raise LedgerCorrupt(path, "a database of another program", kind.noun)
+    if version > kind.newest:
+        raise LedgerTooNew(path, version, kind.newest)
+    sound = str(await _value(database, "PRAGMA quick_check(1)"))
+    if sound != "ok":
+        raise LedgerCorrupt(path, f"a damaged file ({sound.splitlines()[-1]})", kind.noun)
+    await _value(database, "PRAGMA journal_mode = WAL")
+    await database.execute("PRAGMA synchronous = FULL")
+    await database.execute("PRAGMA foreign_keys = ON")
+    if empty:
+        await _create(database, kind)
+
+
+async def _create(database: aiosqlite.Connection, kind: FileKind) -> None:
+    """Make the tables, all or none of them."""
+    await database.execute("BEGIN IMMEDIATE")
+    try:
+        # Another process may have made them since we looked.
+        if await _is_empty(database):
+            for statement in kind.tables.split(";\n"):
+                await database.execute(statement)
+            await database.execute(f"PRAGMA application_id = {kind.application}")
+            await database.execute(f"PRAGMA user_version = {kind.newest}")
+        await database.execute("COMMIT")
+    except BaseException:
+        await database.rollback()
+        raise
+
+
+async def _is_empty(database: aiosqlite.Connection) -> bool:
+    return not int(await _value(database, "SELECT count(*) FROM sqlite_master"))
+
+
+async def _value(database: aiosqlite.Connection, query: str) -> Any:
+    """Return the first column of the first row."""
+    rows = list(await database.execute_fetchall(query))
+    return rows[0][0]
+
+
+def translate(error: sqlite3.Error, path: Path, kind: FileKind) -> LedgerError:
+    """Return the error of ours that says what SQLite's means for the person at the keyboard."""
+    name = getattr(error, "sqlite_errorname", None) or ""
+    if name.startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB")):
+        return LedgerCorrupt(path, str(error), kind.noun)
+    if name.startswith("SQLITE_BUSY"):
+        return LedgerUnwritable(path, f"a lock that another process holds for {BUSY:g} s")
+    return LedgerUnwritable(path, str(error))

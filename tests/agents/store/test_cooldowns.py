@@ -1,0 +1,113 @@
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator
+from pathlib import Path
+
+import pytest
+
+from otpy_agents.errors import LedgerClosed
+from otpy_agents.store import CooldownRecord, RunStore
+
+pytestmark = pytest.mark.real_time
+
+
+def cooldown(until: float, agent_cli: str = "claude") -> CooldownRecord:
+    return CooldownRecord(
+        agent_cli=agent_cli, credential="work", until=until, reason=f"until {until:g}"
+    )
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """Where the store is to be."""
+    return tmp_path / "runs.sqlite3"
+
+
+@pytest.fixture
+async def store(path: Path) -> AsyncGenerator[RunStore]:
+    """An open store."""
+    async with RunStore(path) as opened:
+        yield opened
+
+
+async def test_a_cooldown_is_over_in_time(store: RunStore) -> None:
+    """At its second it is no more."""
+    await store.cooldowns.put(cooldown(10))
+    assert await store.cooldowns.at(9.5) == (cooldown(10),)
+    assert await store.cooldowns.at(10) == ()
+
+
+async def test_a_longer_cooldown_stays(store: RunStore, path: Path) -> None:
+    """The short limit of one run does not hide the long one of another (C-15)."""
+    async with RunStore(path) as other:
+        for one, until in ((store, 20), (other, 10), (store, 15)):
+            await one.cooldowns.put(cooldown(until))
+        await other.cooldowns.put(cooldown(30, "codex"))
+        for one in (store, other):
+            assert await one.cooldowns.at(0) == (cooldown(20), cooldown(30, "codex"))
+    async with RunStore(path) as later:
+        assert await later.cooldowns.at(0) == (cooldown(20), cooldown(30, "codex"))
+
+
+async def test_siblings_learn_of_it_at_once(store: RunStore) -> None:
+    """Before anything is awaited, and only of what is news to them."""
+    heard: list[CooldownRecord] = []
+    forget = store.cooldowns.listen(heard.append)
+    putting = asyncio.ensure_future(store.cooldowns.put(cooldown(20)))
+    await asyncio.sleep(0)
+    assert heard == [cooldown(20)]
+    await putting
+    await store.cooldowns.put(cooldown(10))
+    await store.cooldowns.put(cooldown(20))
+    assert heard == [cooldown(20)]
+    forget()
+    forget()
+    await store.cooldowns.put(cooldown(30))
+    assert heard == [cooldown(20)]
+
+
+async def test_who_looks_learns_of_those_of_other_hosts(store: RunStore, path: Path) -> None:
+    """And so do its siblings, each time one of them looks before a launch."""
+    heard: list[CooldownRecord] = []
+    store.cooldowns.listen(heard.append)
+    async with RunStore(path) as other:
+        await other.cooldowns.put(cooldown(10))
+        assert heard == []
+        assert await store.cooldowns.at(0) == (cooldown(10),)
+        assert await store.cooldowns.at(0) == (cooldown(10),)
+    assert heard == [cooldown(10)]
+
+
+async def test_a_cooldown_that_cannot_be_written_holds_here(path: Path) -> None:
+    """Siblings are told all the same; who set it gets the error."""
+    store = RunStore(path)
+    heard: list[CooldownRecord] = []
+    store.cooldowns.listen(heard.append)
+    with pytest.raises(LedgerClosed):
+        await store.cooldowns.put(cooldown(10))
+    async with store:
+        assert await store.cooldowns.at(0) == (cooldown(10),)
+    assert heard == [cooldown(10)]
+
+
+async def test_what_is_over_is_forgotten(store: RunStore) -> None:
+    """Purging deletes it from the file; a shorter one after it counts again."""
+    await store.cooldowns.put(cooldown(10))
+    await store.purge(0)
+    assert await store.cooldowns.at(20) == ()
+    await store.cooldowns.put(cooldown(5))
+    assert await store.cooldowns.at(0) == (cooldown(5),)
+
+
+async def test_commands_are_written_down_before_and_after(store: RunStore) -> None:
+    """Who asked this host for what about a run, and what came of it (G-16)."""
+    log = store.commands
+    first = await log.begin(name="cancel", run="r", arguments='{"run":"r"}', actor="ada")
+    await log.begin(name="kill", run="other", arguments="{}", actor="ada")
+    (before,) = await log.of("r")
+    assert (before.id, before.host, before.name, before.actor) == (first, 1, "cancel", "ada")
+    assert (before.arguments, before.answer) == ('{"run":"r"}', None)
+    await log.end(first, "x" * 5000)
+    (after,) = await log.of("r")
+    assert after.answer == "x" * 4000
