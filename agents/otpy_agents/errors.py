@@ -10,6 +10,10 @@ AgentsError
 ├── DeadlinePassed    (TimeoutError)   a worker took longer than its deadline
 ├── JakeGaveUp        (RuntimeError)   Jake crashed more often than he may
 ├── AlreadyRunning    (RuntimeError)   another host works on the same ledger
+├── InvalidRunSetting (ValueError)     a chain, a policy or a liveness that can never work
+├── RunStateError
+│   ├── RunStateTooNew    a newer otpy_agents stored this run
+│   └── RunStateCorrupt   (ValueError)  what was stored is not the state of a run
 └── LedgerError
     ├── LedgerCorrupt    the file is damaged, or is not a ledger
     ├── LedgerTooNew     a newer otpy_agents wrote it
@@ -36,6 +40,7 @@ __all__ = [
     "BrokenAdapter",
     "DeadlinePassed",
     "InvalidRequest",
+    "InvalidRunSetting",
     "InvalidWorkList",
     "JakeGaveUp",
     "LedgerClosed",
@@ -44,6 +49,9 @@ __all__ = [
     "LedgerTooNew",
     "LedgerUnwritable",
     "PreflightFailed",
+    "RunStateCorrupt",
+    "RunStateError",
+    "RunStateTooNew",
     "SpawnFailed",
     "UnknownAdapter",
     "WorkerFailed",
@@ -253,3 +261,46 @@ class AmbiguousAdapter(AdapterError, ValueError):
 
 class BrokenAdapter(AdapterError, TypeError):
     """An entry point that cannot be loaded, or leads to no adapter of its name."""
+
+
+class InvalidRunSetting(AgentsError, ValueError):
+    """A setting of a run that can never work: of its agents, its retry policy or its liveness.
+
+    Attributes:
+        field: The setting, for example `retry.max_retries`.
+    """
+
+    def __init__(self, field: str, got: str, wanted: str) -> None:
+        self.field = field
+        super().__init__(f"{field}: got {got}, wanted {wanted}")
+
+
+class RunStateError(AgentsError):
+    """The stored state of a run that cannot be gone on with; the subclasses say why."""
+
+
+class RunStateTooNew(RunStateError):
+    """A newer version stored it; nothing was read.
+
+    Attributes:
+        version: Version found.
+        newest: Newest version this code can read.
+    """
+
+    def __init__(self, version: int, newest: int) -> None:
+        self.version, self.newest = version, newest
+        super().__init__(
+            f"run state: got version {version}, wanted {newest} or older; upgrade otpy-tree"
+        )
+
+
+class RunStateCorrupt(RunStateError, ValueError):
+    """What was stored is not the complete state of a run.
+
+    Attributes:
+        place: Where in it, for example `attempts[2].began`.
+    """
+
+    def __init__(self, place: str, got: str, wanted: str) -> None:
+        self.place = place
+        super().__init__(f"run state: {place}: got {got}, wanted {wanted}")
