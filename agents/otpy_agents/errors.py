@@ -23,6 +23,10 @@ AgentsError
 │   ├── HostGone         (ConnectionError)  nobody listens on the operator socket
 │   └── NoAnswer         (TimeoutError)     a host took the command and did not answer
 ├── CommandRefused    (ValueError)     a host did not carry a command out
+├── InvalidRunSetting (ValueError)     a chain, a policy or a liveness that can never work
+├── RunStateError
+│   ├── RunStateTooNew    a newer otpy_agents stored this run
+│   └── RunStateCorrupt   (ValueError)  what was stored is not the state of a run
 └── LedgerError
     ├── LedgerCorrupt    the file is damaged, or is none of ours
     ├── LedgerTooNew     a newer otpy_agents wrote it
@@ -54,6 +58,7 @@ __all__ = [
     "HostGone",
     "InvalidJob",
     "InvalidRequest",
+    "InvalidRunSetting",
     "InvalidWorkList",
     "JakeGaveUp",
     "LedgerClosed",
@@ -67,6 +72,9 @@ __all__ = [
     "RunExists",
     "RunHeld",
     "RunLost",
+    "RunStateCorrupt",
+    "RunStateError",
+    "RunStateTooNew",
     "SandboxUnavailable",
     "SocketUnusable",
     "SpawnFailed",
@@ -429,3 +437,46 @@ class CommandRefused(AgentsError, ValueError):
     def __init__(self, message: str, reason: str = "refused") -> None:
         self.reason = reason
         super().__init__(message)
+
+
+class InvalidRunSetting(AgentsError, ValueError):
+    """A setting of a run that can never work: of its agents, its retry policy or its liveness.
+
+    Attributes:
+        field: The setting, for example `retry.max_retries`.
+    """
+
+    def __init__(self, field: str, got: str, wanted: str) -> None:
+        self.field = field
+        super().__init__(f"{field}: got {got}, wanted {wanted}")
+
+
+class RunStateError(AgentsError):
+    """The stored state of a run that cannot be gone on with; the subclasses say why."""
+
+
+class RunStateTooNew(RunStateError):
+    """A newer version stored it; nothing was read.
+
+    Attributes:
+        version: Version found.
+        newest: Newest version this code can read.
+    """
+
+    def __init__(self, version: int, newest: int) -> None:
+        self.version, self.newest = version, newest
+        super().__init__(
+            f"run state: got version {version}, wanted {newest} or older; upgrade otpy-tree"
+        )
+
+
+class RunStateCorrupt(RunStateError, ValueError):
+    """What was stored is not the complete state of a run.
+
+    Attributes:
+        place: Where in it, for example `attempts[2].began`.
+    """
+
+    def __init__(self, place: str, got: str, wanted: str) -> None:
+        self.place = place
+        super().__init__(f"run state: {place}: got {got}, wanted {wanted}")

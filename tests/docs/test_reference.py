@@ -5,6 +5,7 @@ import inspect
 import re
 from itertools import dropwhile, takewhile
 
+from attrs import fields
 from pydantic import BaseModel
 
 from otpy import Abandoned, Crashed, ExitReason, Killed, Normal, Restart, Shutdown, errors, reports
@@ -12,6 +13,7 @@ from otpy._core.reason import Verdict, is_expected, is_reported, verdict
 from otpy.errors import OtpyError
 from otpy.reports import Report
 from otpy_agents import errors as agents_errors
+from otpy_agents.run import Action, Control, Ending, LivenessKind, RetryPolicy
 from otpy_agents.tree import worklist
 from tests.docs.snippets import ROOT
 
@@ -68,6 +70,23 @@ def test_the_work_list_page_names_every_key_and_no_other() -> None:
     for heading, model in models.items():
         keys = [row[0].strip("`") for row in _table(text, heading)]
         assert keys == [field.alias or name for name, field in model.model_fields.items()], heading
+
+
+def test_the_run_policy_page_is_what_the_code_does() -> None:
+    """The tables of `run-policy.md` hold: what follows, the numbers, and every name there is."""
+    text = _read("run-policy.md")
+    follows = [[cell.strip("`") for cell in row] for row in _table(text, "What follows")]
+    assert follows == [list(row) for row in RetryPolicy().rows()]
+    actions = re.findall(r"^\| `(\w+)` \|[^|]*\|$", text.split("## Numbers")[0], re.MULTILINE)
+    assert set(actions) == set(Action)
+    numbers = {row[0].strip("`"): row[1] for row in _table(text, "Numbers")}
+    policy = RetryPolicy()
+    assert numbers == {
+        attribute.name: str(getattr(policy, attribute.name)) for attribute in fields(RetryPolicy)
+    }
+    for heading, names in (("Liveness", LivenessKind), ("Controls", Control), ("Results", Ending)):
+        named = re.findall(r"`(\w+)", " ".join(row[0] for row in _table(text, heading)))
+        assert set(named) == set(names), heading
 
 
 def test_the_report_page_names_every_event() -> None:

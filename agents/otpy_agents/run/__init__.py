@@ -1,7 +1,7 @@
 """Workers as operating system processes, agent CLIs among them.
 
 Their start, their output and their certain end; how each agent CLI is called, what its output means
-and why it failed.
+and why it failed; and what a run of several attempts does about that.
 """
 
 from __future__ import annotations
@@ -13,7 +13,16 @@ from otpy_agents.run.adapter import Parser as Parser
 from otpy_agents.run.adapter import PlainText as PlainText
 from otpy_agents.run.adapter import Request as Request
 from otpy_agents.run.adapter import Wording as Wording
+from otpy_agents.run.chain import AgentInstance as AgentInstance
+from otpy_agents.run.chain import AgentSelection as AgentSelection
+from otpy_agents.run.chain import Chain as Chain
+from otpy_agents.run.chain import SelectionMode as SelectionMode
+from otpy_agents.run.chain import build_chain as build_chain
+from otpy_agents.run.chain import default_agent as default_agent
 from otpy_agents.run.classification import classify as classify
+from otpy_agents.run.cooldown import Account as Account
+from otpy_agents.run.cooldown import Cooldown as Cooldown
+from otpy_agents.run.cooldown import CooldownTable as CooldownTable
 from otpy_agents.run.events import Event as Event
 from otpy_agents.run.events import Fault as Fault
 from otpy_agents.run.events import Final as Final
@@ -29,16 +38,31 @@ from otpy_agents.run.failures import Classification as Classification
 from otpy_agents.run.failures import Detail as Detail
 from otpy_agents.run.failures import ErrorType as ErrorType
 from otpy_agents.run.failures import error_table as error_table
+from otpy_agents.run.liveness import Liveness as Liveness
+from otpy_agents.run.liveness import LivenessKind as LivenessKind
 from otpy_agents.run.marker import attempt_marker as attempt_marker
 from otpy_agents.run.marker import list_marker as list_marker
 from otpy_agents.run.marker import worker_environment as worker_environment
 from otpy_agents.run.orphans import Orphan as Orphan
 from otpy_agents.run.orphans import Recorded as Recorded
+from otpy_agents.run.policy import Action as Action
+from otpy_agents.run.policy import FatalScope as FatalScope
+from otpy_agents.run.policy import RetryPolicy as RetryPolicy
+from otpy_agents.run.policy import Rule as Rule
 from otpy_agents.run.process import ExitStatus as ExitStatus
 from otpy_agents.run.process import WorkerProcess as WorkerProcess
 from otpy_agents.run.process import spawn as spawn
+from otpy_agents.run.protocol import Control as Control
 from otpy_agents.run.registry import adapter_names as adapter_names
 from otpy_agents.run.registry import find_adapter as find_adapter
+from otpy_agents.run.result import AttemptRecord as AttemptRecord
+from otpy_agents.run.result import Cause as Cause
+from otpy_agents.run.result import Ending as Ending
+from otpy_agents.run.result import Outcome as Outcome
+from otpy_agents.run.result import RunResult as RunResult
+from otpy_agents.run.result import StopCause as StopCause
+from otpy_agents.run.state import Phase as Phase
+from otpy_agents.run.state import RunState as RunState
 from otpy_agents.run.stream import JsonLines as JsonLines
 from otpy_agents.run.stream import LineSplitter as LineSplitter
 from otpy_agents.run.transcript import Transcript as Transcript
@@ -47,27 +71,49 @@ from otpy_agents.run.usage import UsageMeter as UsageMeter
 
 __all__ = [
     "Access",
+    "Account",
+    "Action",
     "Adapter",
+    "AgentInstance",
+    "AgentSelection",
+    "AttemptRecord",
+    "Cause",
+    "Chain",
     "Classification",
+    "Control",
+    "Cooldown",
+    "CooldownTable",
     "Detail",
     "ERROR_TYPES",
+    "Ending",
     "ErrorType",
     "Event",
     "ExitStatus",
+    "FatalScope",
     "Fault",
     "Final",
     "JsonLines",
     "Launch",
     "LineSplitter",
+    "Liveness",
+    "LivenessKind",
     "Orphan",
+    "Outcome",
     "Parser",
+    "Phase",
     "PlainText",
     "Problem",
     "Recorded",
     "Request",
+    "RetryPolicy",
     "Retrying",
+    "Rule",
+    "RunResult",
+    "RunState",
+    "SelectionMode",
     "SessionSeen",
     "Spent",
+    "StopCause",
     "Text",
     "ToolEnded",
     "ToolStarted",
@@ -78,7 +124,9 @@ __all__ = [
     "WorkerProcess",
     "adapter_names",
     "attempt_marker",
+    "build_chain",
     "classify",
+    "default_agent",
     "error_table",
     "find_adapter",
     "list_marker",

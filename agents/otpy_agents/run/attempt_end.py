@@ -1,0 +1,91 @@
+"""Writes down the end of an attempt: what became of it, what it spent, what it left."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from attrs import evolve
+
+from otpy_agents.run.failures import Classification, Detail
+from otpy_agents.run.protocol import AttemptEnded
+from otpy_agents.run.result import AttemptRecord, StopCause
+from otpy_agents.run.state import Attempt, RunState
+from otpy_agents.run.usage import Usage, UsageMeter
+
+__all__ = ["NO_EXIT_CODE", "recorded", "verdict_on"]
+
+NO_EXIT_CODE: Final = "nobody knows its exit code"
+
+_WORDS: Final = {
+    StopCause.FALLBACK: "ended for the next agent",
+    StopCause.INTERRUPTED: "its host died",
+}
+
+
+def verdict_on(event: AttemptEnded, stopped: StopCause | None) -> Classification:
+    """Return the verdict that counts.
+
+    An attempt that was asked to end has none: its exit code depends on how the CLI takes a signal.
+    One without an exit code never succeeded (C-37).
+    """
+    if stopped is not None:
+        return Classification()
+    if event.exit_code is None and event.classification.succeeded:
+        return Classification(detail=Detail.UNKNOWN, message=NO_EXIT_CODE)
+    return event.classification
+
+
+def recorded(
+    state: RunState,
+    attempt: Attempt,
+    event: AttemptEnded,
+    *,
+    stopped: StopCause | None,
+    now: float,
+) -> RunState:
+    """Return `state` with `attempt` over: the last of its records, its usage counted once.
+
+    Args:
+        state: Where the run stands.
+        attempt: The attempt.
+        event: Its end.
+        stopped: Why we ended it; None if we did not.
+        now: In Unix seconds.
+    """
+    verdict = verdict_on(event, stopped)
+    session = event.session or attempt.session
+    meter = UsageMeter(state.readings, state.usage)
+    spent = Usage()
+    if event.usage is not None:
+        spent = meter.add(event.usage, session=session, cumulative=event.cumulative)
+    message = verdict.message
+    if stopped is not None:
+        silence = state.liveness.complaint() if stopped.for_silence else ""
+        message = silence or _WORDS.get(stopped, "")
+    record = AttemptRecord(
+        number=attempt.number,
+        position=state.position,
+        agent_id=state.agent.agent_id,
+        agent_cli=state.agent.agent_cli,
+        cause=attempt.cause,
+        resumed=attempt.resumed,
+        began=attempt.began,
+        ended=now,
+        exit_code=event.exit_code,
+        signal=event.signal,
+        detail=verdict.detail,
+        stopped=stopped,
+        message=message,
+        session=session,
+        usage=spent,
+    )
+    following = session if state.policy.resume and session is not None else state.session
+    return evolve(
+        state,
+        attempts=(*state.attempts, record),
+        attempt=None,
+        session=following,
+        readings=meter.readings,
+        usage=meter.total,
+        artifacts=event.artifacts,
+    )

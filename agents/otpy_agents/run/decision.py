@@ -1,0 +1,94 @@
+"""What follows a failed attempt, and which agent makes the next one.
+
+Pure functions of the state: the policy says what may be done, these say what can be.
+"""
+
+from __future__ import annotations
+
+from otpy_agents.run.cooldown import Cooldown
+from otpy_agents.run.failures import ErrorType
+from otpy_agents.run.policy import Action, Rule
+from otpy_agents.run.result import AttemptRecord, Cause, retries_in
+from otpy_agents.run.state import RunState
+
+__all__ = ["action_after", "choose", "cooldown_after"]
+
+
+def action_after(state: RunState, record: AttemptRecord) -> Action:
+    """Return what follows `record`, the last of `state.attempts`, which failed (C-03)."""
+    failure = record.stopped or record.detail
+    if failure is None:
+        raise ValueError(f"got attempt {record.number}, which succeeded, wanted one that failed")
+    rule = state.policy.rule(failure)
+    if _left(state, record, rule):
+        return rule.first
+    if rule.then is Action.RETRY and _retries_left(state):
+        return Action.RETRY
+    return rule.then if rule.then is Action.END else Action.NEXT_AGENT
+
+
+def _left(state: RunState, record: AttemptRecord, rule: Rule) -> bool:
+    """Whether the first action of the rule may be taken once more."""
+    match rule.first:
+        case Action.RETRY | Action.COOL_DOWN:
+            alike = sum(own.failure == record.failure for own in state.own)
+            return _retries_left(state) and (rule.times is None or alike <= rule.times)
+        case Action.CRASH_RESTART:
+            restarts = sum(one.cause is Cause.CRASH_RESTART for one in state.attempts)
+            return restarts < (rule.times or 0)
+        case Action.FRESH_SESSION:
+            fresh = sum(own.cause is Cause.FRESH_SESSION for own in state.own)
+            return record.resumed is not None and fresh < (rule.times or 0)
+        case Action.NEXT_AGENT | Action.END:
+            return True
+
+
+def _retries_left(state: RunState) -> bool:
+    return retries_in(state.own) < state.policy.max_retries
+
+
+def cooldown_after(
+    state: RunState, record: AttemptRecord, retry_after: float | None
+) -> Cooldown | None:
+    """Return the cooldown that `record`, the last of `state.attempts`, makes necessary (C-15).
+
+    It lasts as long as the vendor said. If he did not, or said 0, it lasts the longer the more
+    often this run has been limited with this agent (RUN-48): a count of all runs together would
+    punish the first limit that ten of them meet at once as if it were the tenth.
+    """
+    if record.error_type is not ErrorType.RATE_LIMIT:
+        return None
+    times = sum(own.error_type is ErrorType.RATE_LIMIT for own in state.own)
+    seconds = retry_after or state.policy.rate_limit_backoff.delay(times - 1, lambda: 0.0)
+    return Cooldown(state.agent.account, record.ended + seconds)
+
+
+def choose(
+    state: RunState, earliest: int, now: float, not_before: float, *, forced: bool = False
+) -> tuple[int, float] | None:
+    """Return the agent of the next attempt, and when it may begin; None if nobody is left.
+
+    The first agent of the chain, from `earliest` on, that is free; if none is, the one that will be
+    free first. It never goes back. An agent counts as free if its cooldown is over within the
+    policy's `patience`, or within the backoff that it has to wait for anyway.
+
+    Args:
+        state: Where the run stands.
+        earliest: First place in the chain that may be chosen.
+        now: In Unix seconds.
+        not_before: When the agent in use may try again, in Unix seconds; others may at once.
+        forced: Whether a person wants it, who needs no `enable_fallback` (C-02).
+    """
+    chain = range(earliest, len(state.chain.agents))
+    if not (forced or state.policy.enable_fallback):
+        chain = range(earliest, min(state.position + 1, len(state.chain.agents)))
+    best: tuple[int, float] | None = None
+    for position in chain:
+        own = not_before if position == state.position else now
+        cold = state.cooldowns.until(state.chain.agents[position].account)
+        ready = max(now, own, cold)
+        if cold <= max(own, now + state.policy.patience):
+            return position, ready
+        if best is None or ready < best[1]:
+            best = position, ready
+    return best

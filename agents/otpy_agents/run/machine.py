@@ -1,0 +1,402 @@
+"""Decides what a run does next; performs nothing, reads no clock (RUN-25 to RUN-29).
+
+`RunMachine.handle(event, now)` returns effects. Whoever drives it stores `RunMachine.state` first,
+then performs the effects, and sets one timer for `RunMachine.due`. A machine made from a stored
+state goes on as the one that was stored would have.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final, assert_never, final
+
+from attrs import evolve
+
+from otpy_agents.run.attempt_end import NO_EXIT_CODE, recorded, verdict_on
+from otpy_agents.run.cooldown import CooldownTable
+from otpy_agents.run.decision import action_after, choose, cooldown_after
+from otpy_agents.run.failures import Classification, Detail, ErrorType
+from otpy_agents.run.policy import Action
+from otpy_agents.run.protocol import (
+    AgentSwitched,
+    Answered,
+    AttemptEnded,
+    AttemptStarted,
+    Begin,
+    Completed,
+    Control,
+    ControlAsked,
+    CooldownSeen,
+    Effect,
+    Event,
+    Launch,
+    Log,
+    Output,
+    PhaseChanged,
+    Progress,
+    Quiet,
+    Resumed,
+    SessionKnown,
+    SetCooldown,
+    StopAttempt,
+    TimerDue,
+    Waiting,
+)
+from otpy_agents.run.result import AttemptRecord, Cause, Ending, StopCause, ending_of
+from otpy_agents.run.state import Attempt, Phase, RunState, Wait, WaitReason
+
+__all__ = ["RunMachine"]
+
+_REQUESTED: Final = {
+    Control.CANCEL: "user_cancel requested",
+    Control.KILL: "user_kill requested",
+    Control.STOP: "stop requested",
+}
+
+
+def _span(seconds: float) -> str:
+    return f"{seconds:.1f}".removesuffix(".0") + "s"
+
+
+@final
+class RunMachine:
+    """One run, from its chain of agents to its result.
+
+    Args:
+        state: `RunState(chain=…)` for a new run, whose first event is `Begin`; or a stored one,
+            whose first event is `Resumed`.
+    """
+
+    def __init__(self, state: RunState) -> None:
+        self._state = state
+        self._effects: list[Effect] = []
+        self._now = 0.0
+
+    @property
+    def state(self) -> RunState:
+        """Where the run stands; to be stored before the last effects are performed."""
+        return self._state
+
+    @property
+    def due(self) -> float | None:
+        """When `TimerDue` is wanted, in Unix seconds; None if nothing depends on time."""
+        wait, attempt, liveness = self._state.wait, self._state.attempt, self._state.liveness
+        if wait is not None:
+            return wait.until
+        if attempt is None or attempt.started is None or attempt.stopped is not None:
+            return None
+        overdue = liveness.overdue(attempt.started, attempt.progress, attempt.output)
+        quiet = attempt.progress + liveness.quiet_after
+        due = overdue if attempt.shown_quiet else min(quiet, overdue)
+        return due if due < float("inf") else None
+
+    def handle(self, event: Event, now: float) -> tuple[Effect, ...]:
+        """Take in what happened at `now`, in Unix seconds, and return what to do, in order.
+
+        Nothing that may be passed in raises: what does not fit the state changes nothing, and a
+        control that does not is refused with a reason.
+        """
+        self._now, self._effects = now, []
+        match event:
+            case Begin():
+                self._begin(event.cooldowns)
+            case Resumed():
+                self._resume(event)
+            case AttemptStarted() | SessionKnown() | Progress() | Output() | AttemptEnded():
+                attempt = self._state.attempt
+                if attempt is not None and attempt.number == event.number:
+                    self._hear(attempt, event)
+            case TimerDue():
+                self._look_at_the_clock()
+            case CooldownSeen():
+                self._know(CooldownTable((event.cooldown,)))
+            case ControlAsked():
+                self._control(event.control)
+            case _:
+                assert_never(event)
+        return tuple(self._effects)
+
+    def _set(self, **changes: Any) -> None:
+        self._state = evolve(self._state, **changes)
+
+    def _do(self, *effects: Effect) -> None:
+        self._effects.extend(effects)
+
+    def _enter(self, phase: Phase) -> None:
+        if self._state.phase is not phase:
+            self._set(phase=phase)
+            self._do(PhaseChanged(phase))
+
+    # --- beginning and going on -------------------------------------------------------------------
+
+    def _begin(self, cooldowns: CooldownTable) -> None:
+        if self._state.phase is Phase.INITIALIZE:
+            self._know(cooldowns)
+            self._do(*(Log(f"[supervisor] {text}") for text in self._state.chain.warnings))
+            self._go_on(0, Cause.FIRST)
+
+    def _resume(self, event: Resumed) -> None:
+        """Take over from a dead host: what it had stored, it may not have done any more."""
+        self._know(event.cooldowns)
+        own = self._state.cooldowns.pruned(self._now).entries
+        lost = [one for one in own if event.cooldowns.until(one.account) < one.until]
+        self._do(*map(SetCooldown, lost))
+        state, attempt, wait = self._state, self._state.attempt, self._state.wait
+        if state.ending is not None:
+            self._do(Completed(state.result()))
+        elif wait is not None:
+            # The wall clock of the new host may be behind: no delay gets longer than it was.
+            late = max(0.0, wait.since - self._now)
+            self._show(evolve(wait, since=wait.since - late, until=wait.until - late))
+        elif attempt is None:
+            self._begin(event.cooldowns)
+        elif not event.adopted:
+            end = AttemptEnded(number=attempt.number, classification=Classification())
+            self._close(attempt, attempt.stopped or StopCause.INTERRUPTED, end)
+        elif attempt.stopped is not None:
+            self._do(StopAttempt(attempt.number, attempt.stopped is StopCause.KILL))
+        else:
+            # What it said while nobody listened is not known: its silence begins now.
+            started = self._now if attempt.started is None else attempt.started
+            self._set(attempt=evolve(attempt.heard(self._now), started=started))
+            self._enter(Phase.RUN)
+
+    def _know(self, cooldowns: CooldownTable) -> None:
+        accounts = {agent.account for agent in self._state.chain.agents}
+        self._set(cooldowns=self._state.cooldowns.merged(cooldowns.only(accounts)))
+
+    # --- one attempt ------------------------------------------------------------------------------
+
+    def _hear(
+        self,
+        attempt: Attempt,
+        event: AttemptStarted | SessionKnown | Progress | Output | AttemptEnded,
+    ) -> None:
+        match event:
+            case AttemptStarted():
+                if attempt.started is None:
+                    self._set(attempt=evolve(attempt.heard(self._now), started=self._now))
+                    if attempt.stopped is None:
+                        self._enter(Phase.RUN)
+            case SessionKnown():
+                self._set(attempt=evolve(attempt, session=event.session))
+            case Progress():
+                self._set(attempt=attempt.heard(self._now))
+            case Output():
+                self._set(attempt=evolve(attempt, output=self._now))
+            case AttemptEnded():
+                self._close(attempt, attempt.stopped, event)
+
+    def _look_at_the_clock(self) -> None:
+        wait, attempt, now = self._state.wait, self._state.attempt, self._now
+        if wait is not None and now >= wait.until:
+            self._go_on(wait.earliest, wait.cause, waited=True)
+        if attempt is None or self.due is None:
+            return
+        liveness, started = self._state.liveness, attempt.started or 0.0
+        over = now >= liveness.overdue(started, attempt.progress, attempt.output)
+        silent = now >= attempt.progress + liveness.quiet_after
+        stop = StopCause(liveness.kind) if over else None
+        if not attempt.shown_quiet and (silent or (over and stop is not StopCause.DEADLINE)):
+            self._set(attempt=evolve(attempt, shown_quiet=True))
+            self._do(Quiet(attempt.number, now - attempt.progress))
+        if stop is not None:
+            text = f"[supervisor] attempt {attempt.number} {liveness.complaint()}, ending it"
+            self._do(Log(text))
+            self._stop(stop)
+
+    def _stop(self, stop: StopCause) -> None:
+        """End the attempt there is; a second stop only changes what follows, unless it kills."""
+        attempt = self._state.attempt
+        if attempt is None:
+            return
+        self._set(attempt=evolve(attempt, stopped=stop))
+        if attempt.stopped is None or stop is StopCause.KILL:
+            self._do(StopAttempt(attempt.number, stop is StopCause.KILL))
+        self._enter(Phase.DETECT_EXIT)
+
+    # --- the end of one, and what follows ---------------------------------------------------------
+
+    def _close(self, attempt: Attempt, stopped: StopCause | None, event: AttemptEnded) -> None:
+        self._enter(Phase.DETECT_EXIT)
+        verdict = verdict_on(event, stopped)
+        if verdict.detail is Detail.UNKNOWN and event.exit_code is None and event.signal is None:
+            self._do(Log(f"[supervisor] attempt {attempt.number}: {NO_EXIT_CODE}"))
+        self._state = recorded(self._state, attempt, event, stopped=stopped, now=self._now)
+        record = self._state.attempts[-1]
+        cooldown = cooldown_after(self._state, record, verdict.retry_after)
+        if cooldown is not None:
+            self._know(CooldownTable((cooldown,)))
+            self._do(SetCooldown(cooldown))
+        if record.succeeded:
+            self._complete(Ending.SUCCEEDED)
+        elif stopped is not None and stopped.ends_run:
+            self._complete(ending_of(stopped))
+        else:
+            self._enter(Phase.CLASSIFY_ERROR)
+            self._follow(record)
+
+    def _follow(self, record: AttemptRecord) -> None:
+        position = self._state.position
+        if record.stopped is StopCause.FALLBACK:
+            self._go_on(position + 1, Cause.FALLBACK, forced=True)
+            return
+        if record.stopped is StopCause.INTERRUPTED:
+            self._go_on(position, Cause.INTERRUPTED)
+            return
+        match action_after(self._state, record):
+            case Action.RETRY:
+                retries = self._state.retries
+                delay = self._state.policy.backoff.delay(retries, lambda: 0.0)
+                self._go_on(position, Cause.RETRY, not_before=self._now + delay)
+            case Action.COOL_DOWN:
+                self._go_on(position, Cause.RETRY)
+            case Action.CRASH_RESTART:
+                code = "unknown" if record.exit_code is None else record.exit_code
+                self._do(Log(f"[supervisor] container crashed (exit {code}), restarting..."))
+                self._go_on(position, Cause.CRASH_RESTART)
+            case Action.FRESH_SESSION:
+                self._set(session=None)
+                self._go_on(position, Cause.FRESH_SESSION)
+            case Action.NEXT_AGENT:
+                self._go_on(position + 1, Cause.FALLBACK)
+            case Action.END:
+                self._complete(Ending.FATAL)
+
+    def _go_on(
+        self,
+        earliest: int,
+        cause: Cause,
+        *,
+        not_before: float = 0.0,
+        waited: bool = False,
+        forced: bool = False,
+    ) -> None:
+        """Begin the next attempt, wait for it, or end if there can be none."""
+        state = self._state
+        if len(state.attempts) >= state.policy.max_attempts:
+            self._complete(Ending.ATTEMPT_LIMIT)
+            return
+        if state.budget_usd is not None and state.usage.cost_usd >= state.budget_usd:
+            self._complete(Ending.BUDGET)
+            return
+        choice = choose(state, earliest, self._now, not_before, forced=forced)
+        if choice is None:
+            fatal = state.attempts[-1].error_type is ErrorType.FATAL
+            self._complete(Ending.FATAL if fatal else Ending.EXHAUSTED)
+            return
+        position, ready = choice
+        retry = cause is Cause.RETRY and position == state.position
+        # A retry without a delay is shown too; it waits for no time at all.
+        if forced or (ready <= self._now and (waited or not retry)):
+            self._launch(position, cause)
+            return
+        cold = state.cooldowns.until(state.chain.agents[position].account)
+        wait = Wait(
+            since=self._now,
+            until=ready,
+            reason=WaitReason.COOLDOWN if cold >= ready else WaitReason.BACKOFF,
+            position=position,
+            earliest=earliest,
+            cause=cause,
+        )
+        agent, span = state.chain.agents[position].agent_id, _span(ready - self._now)
+        number = f"{state.retries + 1}/{state.policy.max_retries}"
+        text = f"retry {number} with {agent} in {span}" if retry else f"{agent} is free in {span}"
+        self._do(Log(f"[supervisor] {text}"))
+        self._enter(Phase.LAUNCH)
+        self._show(wait)
+
+    def _show(self, wait: Wait) -> None:
+        state = self._state
+        retry = wait.cause is Cause.RETRY and wait.position == state.position
+        self._set(wait=wait)
+        self._do(
+            Waiting(
+                until=wait.until,
+                delay=max(0.0, wait.until - self._now),
+                reason=wait.reason,
+                agent_id=state.chain.agents[wait.position].agent_id,
+                retry=state.retries + 1 if retry else 0,
+            )
+        )
+
+    def _launch(self, position: int, cause: Cause) -> None:
+        source, target = self._state.agent, self._state.chain.agents[position]
+        session = self._state.session
+        if position != self._state.position:
+            cause = Cause.FALLBACK
+            session = session if target.shares_sessions_with(source) else None
+            self._enter(Phase.SWITCH_AGENT)
+            text = f"switching from {source.agent_id} to {target.agent_id} (fallback)"
+            self._do(Log(f"[supervisor] {text}"))
+            self._do(AgentSwitched(source=source.agent_id, target=target.agent_id))
+        number = len(self._state.attempts) + 1
+        attempt = Attempt(number=number, cause=cause, resumed=session, began=self._now)
+        self._set(position=position, session=session, wait=None, attempt=attempt)
+        self._enter(Phase.LAUNCH)
+        budget = self._state.budget_usd
+        left = None if budget is None else budget - self._state.usage.cost_usd
+        self._do(Launch(number=number, agent=target, cause=cause, session=session, budget_usd=left))
+
+    def _complete(self, ending: Ending) -> None:
+        self._set(ending=ending, wait=None)
+        self._enter(Phase.COMPLETE)
+        result = self._state.result()
+        if ending is Ending.SUCCEEDED and result.retry_count:
+            self._do(Log(f"[supervisor] completed after {result.retry_count} retries"))
+        self._do(Completed(result))
+
+    # --- what people ask --------------------------------------------------------------------------
+
+    def _control(self, control: Control) -> None:
+        state = self._state
+        if state.ending is not None:
+            self._do(Answered(False, f"the run is over: {state.ending}"))
+        elif control in _REQUESTED:
+            self._end_run(control)
+        elif control is Control.FORCE_FALLBACK:
+            self._force_fallback()
+        elif state.wait is None:
+            what = "has not begun" if state.attempt is None else f"is {state.status}"
+            self._do(Answered(False, f"there is no retry to decide about: the run {what}"))
+        elif control is Control.RETRY_NOW:
+            self._do(Answered(True, "the next attempt begins now"))
+            self._launch(state.wait.position, state.wait.cause)
+        else:
+            self._do(Answered(True, "the run ends with its last result"))
+            self._do(Log("retry skipped due to user stop"))
+            self._complete(Ending.RETRY_CANCELLED)
+
+    def _end_run(self, control: Control) -> None:
+        """Cancel, kill or stop (RUN-60 to RUN-63); a kill overtakes the other two."""
+        stop, attempt = StopCause(control), self._state.attempt
+        before = attempt.stopped if attempt is not None else None
+        overtakes = stop is StopCause.KILL and before is not StopCause.KILL
+        if before is not None and before.ends_run and not overtakes:
+            self._do(Answered(False, f"the run is being ended already: {before}"))
+            return
+        self._do(Answered(True, f"the run is being ended: {stop}"), Log(_REQUESTED[control]))
+        if attempt is not None:
+            self._stop(stop)
+            return
+        if self._state.wait is not None:
+            self._do(Log("retry skipped due to user stop"))
+        self._complete(ending_of(stop))
+
+    def _force_fallback(self) -> None:
+        state, attempt = self._state, self._state.attempt
+        next_one = choose(state, state.position + 1, self._now, self._now, forced=True)
+        if state.phase is Phase.INITIALIZE:
+            self._do(Answered(False, "the run has not begun"))
+        elif next_one is None:
+            self._do(Answered(False, f"no agent comes after {state.agent.agent_id!r}"))
+        elif attempt is None:
+            self._do(Answered(True, "the next agent begins now"))
+            self._launch(next_one[0], Cause.FALLBACK)
+        elif attempt.stopped is not None and not attempt.stopped.for_silence:
+            self._do(Answered(False, f"the attempt is being ended already: {attempt.stopped}"))
+        elif attempt.number >= state.policy.max_attempts:
+            self._do(Answered(False, f"attempt {attempt.number} is the last one allowed"))
+        else:
+            self._do(Answered(True, "the attempt is being ended for the next agent"))
+            self._stop(StopCause.FALLBACK)

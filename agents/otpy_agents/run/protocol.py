@@ -1,0 +1,308 @@
+"""What goes into the machine of a run (events) and what comes out (effects)."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import TypeAlias
+
+from attrs import field, frozen
+
+from otpy_agents.run.chain import AgentInstance
+from otpy_agents.run.cooldown import Cooldown, CooldownTable
+from otpy_agents.run.failures import Classification
+from otpy_agents.run.result import Cause, RunResult
+from otpy_agents.run.state import Phase, WaitReason
+from otpy_agents.run.usage import Usage
+
+__all__ = [
+    "AgentSwitched",
+    "Answered",
+    "AttemptEnded",
+    "AttemptStarted",
+    "Begin",
+    "Completed",
+    "Control",
+    "ControlAsked",
+    "CooldownSeen",
+    "Effect",
+    "Event",
+    "Launch",
+    "Log",
+    "Output",
+    "PhaseChanged",
+    "Progress",
+    "Quiet",
+    "Resumed",
+    "SessionKnown",
+    "SetCooldown",
+    "StopAttempt",
+    "TimerDue",
+    "Waiting",
+]
+
+# --- events ---------------------------------------------------------------------------------------
+
+
+@frozen
+class Begin:
+    """Begin a new run.
+
+    Attributes:
+        cooldowns: The shared table as it is now.
+    """
+
+    cooldowns: CooldownTable = field(factory=CooldownTable)
+
+
+@frozen
+class Resumed:
+    """Go on with a run that was stored by a host that is dead now.
+
+    The first event of a machine made from a stored state, also if no attempt was going on. What is
+    left of an attempt that is not `adopted` has to be ended before.
+
+    Attributes:
+        cooldowns: The shared table as it is now.
+        adopted: Whether the attempt of the state is watched again: because it still runs, or
+            because it ended meanwhile and its `AttemptEnded` follows. Otherwise it is given up and
+            made again, at no cost.
+    """
+
+    cooldowns: CooldownTable = field(factory=CooldownTable)
+    adopted: bool = False
+
+
+@frozen
+class AttemptStarted:
+    """The attempt of the last `Launch` runs."""
+
+    number: int
+
+
+@frozen
+class SessionKnown:
+    """The attempt told the session by which a later one can go on."""
+
+    number: int
+    session: str
+
+
+@frozen
+class Progress:
+    """The attempt said something: an event of its adapter, not just bytes (G-05)."""
+
+    number: int
+
+
+@frozen
+class Output:
+    """The attempt wrote something, whatever it was."""
+
+    number: int
+
+
+@frozen(kw_only=True)
+class AttemptEnded:
+    """The attempt is over and nothing of it is left, or it could not be started.
+
+    Attributes:
+        number: Which.
+        classification: The verdict; of no weight if the attempt was asked to end. An attempt that
+            could not be started has one too: `usage` for a CLI that is not installed.
+        exit_code: Of its process or container; None if there is none or nobody knows.
+        signal: Signal that ended it; None if none did.
+        session: Session it told of; None if it told of none.
+        usage: Its last usage reading; None if there was none.
+        cumulative: Whether that reading counts the whole session.
+        artifacts: Names of what it left.
+    """
+
+    number: int
+    classification: Classification
+    exit_code: int | None = None
+    signal: int | None = None
+    session: str | None = None
+    usage: Usage | None = None
+    cumulative: bool = False
+    artifacts: tuple[str, ...] = ()
+
+
+@frozen
+class TimerDue:
+    """The time of `RunMachine.due` has come; too early or too late does no harm."""
+
+
+@frozen
+class CooldownSeen:
+    """Another run has set a cooldown."""
+
+    cooldown: Cooldown
+
+
+class Control(StrEnum):
+    """What a person, or the program that runs it, may ask of a run (C-11)."""
+
+    CANCEL = "cancel"
+    """Give it up in good order (RUN-60)."""
+    KILL = "kill"
+    """Give it up and do not wait (RUN-61)."""
+    STOP = "stop"
+    """As `CANCEL`, asked by a program (RUN-63)."""
+    RETRY_NOW = "retry_now"
+    """Do not wait any longer (RUN-52)."""
+    CANCEL_RETRY = "cancel_retry"
+    """Do not begin the attempt that is waited for: end with the last result (RUN-66)."""
+    FORCE_FALLBACK = "force_fallback"
+    """Go on with the next agent now (RUN-66)."""
+
+
+@frozen
+class ControlAsked:
+    """Somebody asked something of the run; it is answered by exactly one `Answered`."""
+
+    control: Control
+
+
+Event: TypeAlias = (
+    Begin
+    | Resumed
+    | AttemptStarted
+    | SessionKnown
+    | Progress
+    | Output
+    | AttemptEnded
+    | TimerDue
+    | CooldownSeen
+    | ControlAsked
+)
+"""What may happen to a run. Events of an attempt that is over are ignored."""
+
+# --- effects --------------------------------------------------------------------------------------
+
+
+@frozen(kw_only=True)
+class Launch:
+    """Start an attempt; answer with `AttemptStarted` and `AttemptEnded`, or the latter alone.
+
+    Attributes:
+        number: From 1, over all agents.
+        agent: Who makes it.
+        cause: Why.
+        session: Session to go on with; None begins a new one.
+        budget_usd: US dollars that are left for it; None for no limit.
+    """
+
+    number: int
+    agent: AgentInstance
+    cause: Cause
+    session: str | None
+    budget_usd: float | None
+
+
+@frozen
+class StopAttempt:
+    """End the attempt, also while it is being started; `AttemptEnded` follows in any case.
+
+    Attributes:
+        number: Which.
+        kill: Whether to end it at once instead of asking it first.
+    """
+
+    number: int
+    kill: bool
+
+
+@frozen
+class SetCooldown:
+    """Enter a cooldown into the shared table, for all runs to see (C-15)."""
+
+    cooldown: Cooldown
+
+
+@frozen(kw_only=True)
+class Waiting:
+    """The run waits from now on; shown to people, with a countdown (RUN-55, RUN-66).
+
+    Attributes:
+        until: When it is over, in Unix seconds.
+        delay: Seconds until then.
+        reason: What for.
+        agent_id: Agent that is waited for.
+        retry: Number of the retry that follows; 0 if what follows is none.
+    """
+
+    until: float
+    delay: float
+    reason: WaitReason
+    agent_id: str
+    retry: int
+
+
+@frozen(kw_only=True)
+class AgentSwitched:
+    """Another agent takes over (RUN-28, RUN-55, C-02)."""
+
+    source: str
+    target: str
+
+
+@frozen
+class PhaseChanged:
+    """The run has entered another phase (RUN-55)."""
+
+    phase: Phase
+
+
+@frozen
+class Quiet:
+    """The attempt has shown no progress for a while; told once for each silence (C-01).
+
+    Attributes:
+        number: Which attempt.
+        seconds: Length of the silence so far.
+    """
+
+    number: int
+    seconds: float
+
+
+@frozen
+class Log:
+    """A line for the log of the run (RUN-57, RUN-60 to RUN-62)."""
+
+    text: str
+
+
+@frozen
+class Answered:
+    """The answer to a `ControlAsked`.
+
+    Attributes:
+        accepted: Whether it is being done.
+        text: What is being done, or why it is not; a sentence for a person.
+    """
+
+    accepted: bool
+    text: str
+
+
+@frozen
+class Completed:
+    """The run is over. Told once; again only after `Resumed`, if the host died meanwhile."""
+
+    result: RunResult
+
+
+Effect: TypeAlias = (
+    Launch
+    | StopAttempt
+    | SetCooldown
+    | Waiting
+    | AgentSwitched
+    | PhaseChanged
+    | Quiet
+    | Log
+    | Answered
+    | Completed
+)
+"""What the driver of a run has to do or to tell, in order."""

@@ -1,0 +1,263 @@
+"""Where a run stands: one frozen value, which is all that has to survive its host.
+
+Whoever drives a run stores its state before it does what the machine asks for. A host that dies in
+between has then either not begun an attempt, or finds it in the state. Times are Unix seconds, so
+that a delay goes on where a dead host left it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Final, cast
+
+from attrs import evolve, field, frozen
+
+from otpy_agents.errors import RunStateCorrupt, RunStateTooNew
+from otpy_agents.run.attrs_json import from_plain, to_plain
+from otpy_agents.run.chain import AgentInstance, Chain
+from otpy_agents.run.cooldown import CooldownTable
+from otpy_agents.run.liveness import Liveness
+from otpy_agents.run.policy import RetryPolicy
+from otpy_agents.run.result import (
+    AttemptRecord,
+    Cause,
+    Ending,
+    RunResult,
+    StopCause,
+    retries_in,
+)
+from otpy_agents.run.usage import Usage
+
+__all__ = ["VERSION", "Attempt", "Phase", "RunState", "Wait", "WaitReason"]
+
+VERSION: Final = 1
+"""Version of the stored form, raised with every change of it, however small."""
+
+
+class Phase(StrEnum):
+    """The states of RUN-25. In `CLASSIFY_ERROR` and `SWITCH_AGENT` a run never rests."""
+
+    INITIALIZE = "initialize"
+    """Made and not begun."""
+    LAUNCH = "launch"
+    """An attempt is being started, or waits to be."""
+    RUN = "run"
+    """An attempt runs."""
+    DETECT_EXIT = "detect_exit"
+    """An attempt has been asked to end, or just has."""
+    CLASSIFY_ERROR = "classify_error"
+    """It failed, and what follows is being decided."""
+    SWITCH_AGENT = "switch_agent"
+    """Another agent of the chain takes over."""
+    COMPLETE = "complete"
+    """The run is over."""
+
+
+class WaitReason(StrEnum):
+    """What a run waits for."""
+
+    BACKOFF = "backoff"
+    """The delay before a retry."""
+    COOLDOWN = "cooldown"
+    """An account that was asked too often."""
+
+
+@frozen(kw_only=True)
+class Wait:
+    """A run between two attempts.
+
+    Attributes:
+        since: When it began, in Unix seconds.
+        until: When it is over, in Unix seconds.
+        reason: What for.
+        position: Agent that is waited for; which one goes on is decided when the wait is over.
+        earliest: First agent of the chain that may go on.
+        cause: Why the next attempt is begun, if `earliest` makes it.
+    """
+
+    since: float
+    until: float
+    reason: WaitReason
+    position: int
+    earliest: int
+    cause: Cause
+
+
+@frozen(kw_only=True)
+class Attempt:
+    """The attempt that is being started, runs or is being ended.
+
+    Attributes:
+        number: From 1, over all agents.
+        cause: Why it was begun.
+        resumed: Session it goes on with; None for a new one.
+        began: When it was begun, in Unix seconds.
+        started: When it runs since, in Unix seconds; None while it is being started.
+        progress: When the agent last said something, in Unix seconds.
+        output: When it last wrote anything, in Unix seconds.
+        shown_quiet: Whether the present silence has been shown.
+        session: Session it told of; None so far.
+        stopped: Why it is being ended; None if it is not.
+    """
+
+    number: int
+    cause: Cause
+    resumed: str | None
+    began: float
+    started: float | None = None
+    progress: float = 0.0
+    output: float = 0.0
+    shown_quiet: bool = False
+    session: str | None = None
+    stopped: StopCause | None = None
+
+    def heard(self, now: float) -> Attempt:
+        """Return the attempt that showed progress at `now`."""
+        return evolve(self, progress=now, output=now, shown_quiet=False)
+
+
+def _plain(readings: Mapping[str, Usage]) -> Mapping[str, Usage]:
+    return dict(readings)
+
+
+@frozen(kw_only=True)
+class RunState:
+    """Everything a run has decided and counted.
+
+    Counters are not stored beside the history but read off it, so that they cannot disagree.
+
+    Attributes:
+        chain: Its agents.
+        policy: What it does about failures.
+        liveness: When it ends an attempt for its silence.
+        budget_usd: US dollars for all attempts; None for no limit. Only what CLIs report counts.
+        phase: Where it stands.
+        position: Place in the chain of the agent it uses, from 0.
+        session: Session the next attempt of this agent goes on with; None for a new one.
+        attempts: Those that are over, in order.
+        attempt: The one that is not; None between two.
+        wait: What it waits for between two; None if it does not.
+        cooldowns: Cooldowns of accounts of its chain, as far as it knows.
+        readings: Last usage reading of each session whose count is cumulative.
+        usage: What all attempts spent.
+        artifacts: Names of what the last attempt left.
+        ending: Why it is over; None as long as it is not.
+    """
+
+    chain: Chain
+    policy: RetryPolicy = field(factory=RetryPolicy)
+    liveness: Liveness = field(factory=Liveness)
+    budget_usd: float | None = None
+    phase: Phase = Phase.INITIALIZE
+    position: int = 0
+    session: str | None = None
+    attempts: tuple[AttemptRecord, ...] = ()
+    attempt: Attempt | None = None
+    wait: Wait | None = None
+    cooldowns: CooldownTable = field(factory=CooldownTable)
+    readings: Mapping[str, Usage] = field(factory=dict[str, Usage], converter=_plain)
+    usage: Usage = field(factory=Usage)
+    artifacts: tuple[str, ...] = ()
+    ending: Ending | None = None
+
+    @property
+    def agent(self) -> AgentInstance:
+        """The agent it uses."""
+        return self.chain.agents[self.position]
+
+    @property
+    def retries(self) -> int:
+        """Retries its agent has used, the attempt that runs included; 0 after a switch (RUN-28)."""
+        running = self.attempt is not None and self.attempt.cause is Cause.RETRY
+        return retries_in(self.own) + running
+
+    @property
+    def own(self) -> tuple[AttemptRecord, ...]:
+        """Those of `attempts` that its agent made."""
+        return tuple(record for record in self.attempts if record.position == self.position)
+
+    @property
+    def status(self) -> str:
+        """What a person sees, `retrying (N/3)` before a retry (RUN-58, RUN-13)."""
+        if self.ending is not None:
+            return self.result().status
+        if self.wait is not None:
+            again = self.wait.position == self.position and self.wait.cause is Cause.RETRY
+            retry = f"retrying ({self.retries + 1}/{self.policy.max_retries})"
+            return retry if again else "waiting"
+        if self.attempt is None:
+            return "pending"
+        if self.attempt.stopped is not None:
+            return "stopping"
+        return "starting" if self.attempt.started is None else "running"
+
+    def result(self) -> RunResult:
+        """Return the result of a run that is over.
+
+        Raises:
+            RuntimeError: It is not over.
+        """
+        if self.ending is None:
+            raise RuntimeError("got a run that is not over, wanted one with a result")
+        last = self.attempts[-1] if self.attempts else None
+        agent = self.chain.agents[last.position] if last is not None else self.agent
+        sessions = [record.session for record in self.attempts if record.session is not None]
+        return RunResult(
+            ending=self.ending,
+            error=_error(self.ending, last),
+            agent_id=agent.agent_id,
+            agent_used=agent.agent_cli,
+            attempts=self.attempts,
+            artifacts=self.artifacts,
+            session=sessions[-1] if sessions else None,
+            usage=self.usage,
+        )
+
+    def to_json(self) -> str:
+        """Return it as one line of JSON with a `version`."""
+        return json.dumps({"version": VERSION, **to_plain(self)}, separators=(",", ":"))
+
+    @classmethod
+    def from_json(cls, text: str) -> RunState:
+        """Return the state that `to_json` made into `text`.
+
+        What this version does not know is refused, not skipped: the version is raised with every
+        change, so that an unknown or a missing field is damage.
+
+        Raises:
+            RunStateTooNew: A newer version wrote it.
+            RunStateCorrupt: It is not a state.
+        """
+        try:
+            plain: object = json.loads(text)
+        except ValueError as error:
+            raise RunStateCorrupt("text", f"{error}", "one JSON object") from None
+        if not isinstance(plain, dict):
+            raise RunStateCorrupt("text", type(plain).__name__, "one JSON object")
+        fields = cast("dict[str, object]", plain)
+        version = fields.pop("version", None)
+        if type(version) is not int or version < 1:
+            raise RunStateCorrupt("version", repr(version), "a whole number of at least 1")
+        if version > VERSION:
+            raise RunStateTooNew(version, VERSION)
+        return from_plain(cls, fields, "state")
+
+
+def _error(ending: Ending, last: AttemptRecord | None) -> str | None:
+    """Return why a run failed, in words (RUN-22)."""
+    if ending is Ending.SUCCEEDED:
+        return None
+    words = {
+        Ending.ATTEMPT_LIMIT: "no attempt is left",
+        Ending.BUDGET: "the budget is spent",
+        Ending.CANCELLED: "cancelled",
+        Ending.KILLED: "killed",
+        Ending.STOPPED: "stopped",
+        Ending.RETRY_CANCELLED: "the retry was cancelled",
+    }.get(ending, "")
+    said = "" if last is None else last.message or last.failure
+    if last is not None and last.stopped is not None and last.stopped.ends_run:
+        said = ""
+    return ": ".join(part for part in (words, said) if part)

@@ -1,0 +1,257 @@
+"""Random histories: whatever happens to a run, in any order, the promises of `Witness` hold."""
+
+from __future__ import annotations
+
+from attrs import evolve
+from hypothesis import HealthCheck, settings
+from hypothesis import Phase as Do
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    precondition,
+    rule,
+    run_state_machine_as_test,  # pyright: ignore[reportUnknownVariableType]
+)
+
+from otpy_agents.run.chain import AgentInstance, Chain
+from otpy_agents.run.cooldown import Account, Cooldown, CooldownTable
+from otpy_agents.run.failures import Classification, Detail
+from otpy_agents.run.liveness import Liveness
+from otpy_agents.run.policy import FatalScope, RetryPolicy
+from otpy_agents.run.protocol import (
+    AttemptEnded,
+    AttemptStarted,
+    Begin,
+    Control,
+    ControlAsked,
+    CooldownSeen,
+    Event,
+    Output,
+    Progress,
+    Resumed,
+    SessionKnown,
+    TimerDue,
+)
+from otpy_agents.run.state import RunState
+from otpy_agents.run.usage import Usage
+from tests.agents.run.witness import Witness, phases_fit
+
+START = 1000.0
+CLIS = ["claude", "codex"]
+ACCOUNTS = [Account(cli, credential) for cli in CLIS for credential in ("", "team")]
+COOLDOWNS = st.builds(
+    Cooldown, st.sampled_from(ACCOUNTS), st.sampled_from([START, START + 4, START + 30, START + 99])
+)
+POLICIES = st.builds(
+    RetryPolicy,
+    max_retries=st.sampled_from([3, 2, 1, 0]),
+    backoff_base=st.sampled_from([5, 0, 2]),
+    rate_limit_backoff_base=st.sampled_from([60, 0, 4]),
+    crash_restarts=st.integers(0, 2),
+    max_attempts=st.sampled_from([30, 30, 30, 12, 2]),
+    enable_fallback=st.sampled_from([True, True, False]),
+    fatal_scope=st.sampled_from(FatalScope),
+    resume=st.booleans(),
+)
+# What ends a run at once is drawn less often, or most histories would be over before they begin.
+LASTING = [
+    *(Detail.NETWORK, Detail.RATE_LIMIT, Detail.UNKNOWN, Detail.CRASH),
+    *(Detail.SESSION_INVALID, Detail.CONTEXT_OVERFLOW, Detail.USAGE),
+]
+DETAILS = st.sampled_from([*LASTING, *LASTING, *LASTING, *Detail])
+ENDS = st.builds(
+    AttemptEnded,
+    number=st.just(0),
+    classification=st.builds(
+        Classification,
+        message=st.just("m"),
+        retry_after=st.sampled_from([None, None, 0, 3, 50, 400]),
+    ),
+    exit_code=st.sampled_from([1, 0, None]),
+    session=st.sampled_from([None, "s1", "s2"]),
+    usage=st.sampled_from([None, Usage(), Usage(cost_usd=0.5)]),
+)
+LIVENESS = st.sampled_from(["none", "stall:60", "stall:7", "deadline:100", "heartbeat:30"])
+
+
+@st.composite
+def states(draw: st.DrawFn) -> RunState:
+    """Return a run with one to four agents, some of which share an account."""
+    agents = [
+        AgentInstance(
+            agent_id=name,
+            agent_cli=draw(st.sampled_from(CLIS)),
+            credential=draw(st.sampled_from(["", "team"])),
+        )
+        for name in "ABCD"[: draw(st.sampled_from([4, 3, 2, 1]))]
+    ]
+    return RunState(
+        chain=Chain(agents=tuple(agents)),
+        policy=draw(POLICIES),
+        liveness=Liveness.parse(draw(LIVENESS)),
+        budget_usd=draw(st.sampled_from([None, None, 2.0])),
+        session=draw(st.sampled_from([None, "s0"])),
+    )
+
+
+def table(cooldowns: list[Cooldown]) -> CooldownTable:
+    made = CooldownTable()
+    for one in cooldowns:
+        made = made.with_cooldown(one)
+    return made
+
+
+class Histories(RuleBasedStateMachine):
+    """What can happen to a run, in any order."""
+
+    world: Witness
+    patience: int
+
+    @initialize(
+        state=states(),
+        cooldowns=st.lists(COOLDOWNS, max_size=3),
+        late=st.booleans(),
+        patience=st.sampled_from([-1, 0, 2, 5, 30]),
+    )
+    def a_run_is_made(
+        self, state: RunState, cooldowns: list[Cooldown], late: bool, patience: int
+    ) -> None:
+        """A run begins, now or after other things have happened to it."""
+        self.world = Witness(state, START)
+        self.patience = patience
+        if not late:
+            self.send(Begin(table(cooldowns)))
+
+    def send(self, event: Event) -> None:
+        effects = self.world.send(event)
+        assert phases_fit(effects, self.world.machine.state)
+
+    @property
+    def number(self) -> int:
+        return len(self.world.launches)
+
+    @property
+    def flies(self) -> bool:
+        return self.world.flight is not None
+
+    @rule()
+    def it_begins(self) -> None:
+        """A second `Begin` changes nothing."""
+        self.send(Begin())
+
+    @precondition(lambda self: self.flies)
+    @rule()
+    def it_starts(self) -> None:
+        """The attempt runs."""
+        self.send(AttemptStarted(self.number))
+
+    @rule(detail=DETAILS, end=ENDS)
+    def it_fails(self, detail: Detail, end: AttemptEnded) -> None:
+        """The attempt ends, in one way or another, and is waited for if it has to be."""
+        if not self.flies:
+            self.the_timer_is_due()
+        if self.flies:
+            verdict = evolve(end.classification, detail=detail)
+            self.send(evolve(end, number=self.number, classification=verdict))
+
+    @rule(details=st.lists(DETAILS, min_size=1, max_size=6), end=ENDS)
+    def it_goes_wrong_for_a_while(self, details: list[Detail], end: AttemptEnded) -> None:
+        """Several attempts, one after the other."""
+        for detail in details:
+            self.it_fails(detail, end)
+
+    @precondition(lambda self: self.flies and self.number > 5)
+    @rule(exit_code=st.sampled_from([0, None]))
+    def it_succeeds(self, exit_code: int | None) -> None:
+        """The attempt says that it is done."""
+        done = Classification()
+        self.send(AttemptEnded(number=self.number, classification=done, exit_code=exit_code))
+
+    @rule(late=st.integers(0, 2), seconds=st.sampled_from([0, 1, 10]))
+    def it_is_heard(self, late: int, seconds: float) -> None:
+        """The attempt, or one that is over, shows signs of life."""
+        self.world.now += seconds
+        number = self.number - late
+        for event in (Progress(number), Output(number), SessionKnown(number, "s3")):
+            self.send(event)
+
+    @rule(seconds=st.sampled_from([0, 1, 10]))
+    def it_only_writes(self, seconds: float) -> None:
+        """Output that is no progress."""
+        self.world.now += seconds
+        self.send(Output(self.number))
+
+    @rule()
+    def an_old_attempt_ends_again(self) -> None:
+        """An end that was told late, or twice."""
+        done = Classification()
+        for number in (self.number - 1, self.number + 1):
+            self.send(AttemptEnded(number=number, classification=done, exit_code=0))
+
+    @rule()
+    def the_timer_is_due(self) -> None:
+        """Time passes until the machine wants to be asked."""
+        due = self.world.machine.due
+        if due is not None:
+            self.world.now = max(self.world.now, due)
+        self.send(TimerDue())
+
+    @rule(seconds=st.sampled_from([0, 1, 20, 500]))
+    def a_timer_comes_at_any_time(self, seconds: float) -> None:
+        """Too early, or much too late."""
+        self.world.now += seconds
+        self.send(TimerDue())
+
+    @rule(control=st.sampled_from([Control.RETRY_NOW, Control.FORCE_FALLBACK]))
+    def somebody_helps(self, control: Control) -> None:
+        """A person wants the run to go on."""
+        self.send(ControlAsked(control))
+
+    @precondition(lambda self: self.number > self.patience or self.world.completed is not None)
+    @rule(control=st.sampled_from(Control))
+    def somebody_asks(self, control: Control) -> None:
+        """A person asks for anything."""
+        self.send(ControlAsked(control))
+
+    @rule(account=st.sampled_from(ACCOUNTS), seconds=st.sampled_from([-5, 3, 30, 300]))
+    def a_sibling_is_limited(self, account: Account, seconds: float) -> None:
+        """Another run tells of a cooldown."""
+        self.send(CooldownSeen(Cooldown(account, self.world.now + seconds)))
+
+    @rule(adopted=st.booleans(), seconds=st.sampled_from([0, 2, 100]))
+    def its_host_dies(self, adopted: bool, seconds: float) -> None:
+        """Another host goes on with it."""
+        self.world.now += seconds
+        self.send(Resumed(adopted=adopted))
+
+    def teardown(self) -> None:
+        """Whatever has happened, failing on and on brings every run to its end."""
+        if not hasattr(self, "world"):
+            return
+        self.send(Begin())
+        for _ in range(200):
+            if self.world.completed is not None:
+                return
+            if self.flies:
+                end = Classification(detail=Detail.NETWORK)
+                self.send(AttemptEnded(number=self.number, classification=end, exit_code=1))
+            else:
+                self.the_timer_is_due()
+        raise AssertionError("it never ends")
+
+
+def test_whatever_happens_the_promises_hold() -> None:
+    """C-03, RUN-46 to RUN-49 and all of `Witness`; what is stored at any step goes on alike."""
+    run_state_machine_as_test(
+        Histories,
+        settings=settings(
+            max_examples=60,
+            stateful_step_count=40,
+            deadline=None,
+            derandomize=True,
+            database=None,
+            phases=[Do.generate, Do.shrink],
+            suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow],
+        ),
+    )
