@@ -37,7 +37,6 @@ from otpy._core.protocol import (
     RestartChild,
     RetryNow,
     ShutdownAsked,
-    Start,
     Stop,
     TerminateChild,
     TimerDue,
@@ -189,7 +188,7 @@ class DynamicMachine:
             child.restarts += 1
         child.incarnation += 1
         child.status = Status.STARTING
-        self._out.add(Start(child, child.incarnation))
+        self._out.add(child)  # the order to start it
         if child.spec.ready_at_once:
             self._started(child)  # nothing can come between its start and its being ready
 

@@ -47,7 +47,6 @@ from otpy._core.protocol import (
     RestartChild,
     RetryNow,
     ShutdownAsked,
-    Start,
     Stop,
     TerminateChild,
     TimerDue,
@@ -221,7 +220,7 @@ class SupervisorMachine:
         if self._operation is Operation.RESTART and child.incarnation:
             child.restarts += 1
         child.incarnation += 1
-        self._out.add(Start(child, child.incarnation))
+        self._out.add(child)  # the order to start it
         if child.spec.ready_at_once:
             self._started(child)  # nothing can come between its start and its being ready
         else:

@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any, TypeAlias, final
 
 from attrs import define, field, frozen
 
+from otpy._core.child import Child
 from otpy._core.quick import quicken
 
 if TYPE_CHECKING:
-    from otpy._core.child import Child, Status
+    from otpy._core.child import Status
     from otpy._core.reason import ExitReason
     from otpy._core.spec import AnySpec, SupervisorSpec
 
@@ -166,15 +167,6 @@ Event: TypeAlias = (
 )
 
 # --- effects ------------------------------------------------------------------------------------
-
-
-@final
-@define
-class Start:
-    """Start this child; answer with ready, start failed or ignored."""
-
-    child: Child
-    incarnation: int
 
 
 @final
@@ -365,5 +357,7 @@ class Finish:
 
 
 Effect: TypeAlias = (
-    Start | Hurry | Stop | Respec | SetTimer | CancelTimer | Reply | Tell | Ready | Finish
+    Child | Hurry | Stop | Respec | SetTimer | CancelTimer | Reply | Tell | Ready | Finish
 )
+"""A `Child` means: start it; answer with ready, start failed or ignored. There is no more to say,
+and a start of many children would make as many objects that say it."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any, assert_never, cast
 
+from otpy._core.child import Child
 from otpy._core.phase import Phase
 from otpy._core.protocol import (
     Begin,
@@ -20,7 +21,6 @@ from otpy._core.protocol import (
     Respec,
     SetTimer,
     ShutdownAsked,
-    Start,
     Stop,
     Tell,
     TimerDue,
@@ -48,7 +48,6 @@ from otpy.errors import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from otpy._core.child import Child
     from otpy._core.dynamic import DynamicMachine
     from otpy._core.machine import SupervisorMachine
     from otpy._core.protocol import Effect, Event, Request
@@ -117,8 +116,8 @@ class Shell:
 
     def _perform(self, effect: Effect) -> None:
         match effect:
-            case Start():
-                self._start(effect.child)
+            case Child():
+                self._start(effect)
             case Stop():
                 # One that has ended already is gone from here; the news of it is on the way.
                 process: Process | None = effect.child.process
