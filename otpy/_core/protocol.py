@@ -188,14 +188,6 @@ class Stop:
 
 @final
 @define
-class Respec:
-    """This child has another spec: its present life ends by that one's limits."""
-
-    child: Child
-
-
-@final
-@define
 class SetTimer:
     """Send `TimerDue` after `delay` seconds; 0 means at the end of what is ready to run."""
 
@@ -356,8 +348,6 @@ class Finish:
     failure: Failure | None = None
 
 
-Effect: TypeAlias = (
-    Child | Hurry | Stop | Respec | SetTimer | CancelTimer | Reply | Tell | Ready | Finish
-)
+Effect: TypeAlias = Child | Hurry | Stop | SetTimer | CancelTimer | Reply | Tell | Ready | Finish
 """A `Child` means: start it; answer with ready, start failed or ignored. There is no more to say,
 and a start of many children would make as many objects that say it."""

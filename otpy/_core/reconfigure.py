@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from otpy._core.child import Child
-from otpy._core.protocol import Respec
 from otpy._core.spec import ChildSpec
 
 if TYPE_CHECKING:
@@ -27,8 +26,7 @@ def rearranged(children: dict[str, Child], spec: SupervisorSpec, out: Outbox) ->
         else:
             if _intensity(child.spec) != _intensity(new):
                 child.window = None  # another limit, another count
-            child.spec = new
-            out.add(Respec(child))
+            child.spec = new  # its present life ends by the limits of that
         table[new.id] = child
     out.limit(spec.intensity, spec.period)
     return table | {key: child for key, child in children.items() if key not in table}

@@ -18,7 +18,6 @@ from otpy._core.protocol import (
     Ready,
     Refusal,
     Reply,
-    Respec,
     SetTimer,
     ShutdownAsked,
     Stop,
@@ -135,10 +134,6 @@ class Shell:
                     timer.cancel()
             case Hurry():
                 self._hurry(effect.child)
-            case Respec():
-                process = effect.child.process
-                if process is not None:
-                    process.spec = effect.child.spec
             case Ready():
                 self._now_ready()
             case Finish():

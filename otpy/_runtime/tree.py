@@ -127,14 +127,14 @@ class Tree:
 
         Not by the loop's task factory: an eager one would run the child inside its supervisor.
         """
-        task = self.task_class(
+        process = life.process
+        task = process.task = self.task_class(
             cast("Coroutine[Any, Any, None]", life),
             loop=self.loop,
-            name=life.process.path,
+            name=process.path,
             context=context,
         )
         task.add_done_callback(self._hear, context=self.context)
-        life.process.run(task)
 
     @staticmethod
     def _task_done(task: asyncio.Task[Any]) -> None:

@@ -171,7 +171,7 @@ class Server:
         That task is kept: what was entered in it, such as a task group, must be left in it.
         """
         self._context = self.process.parent.tree.context.copy()
-        self.process.run(self)
+        self.process.task = self
         self._soon(self._start, args, kwargs)
 
     def done(self) -> bool:

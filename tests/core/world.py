@@ -33,7 +33,6 @@ from otpy._core.protocol import (
     Ready,
     Refusal,
     Reply,
-    Respec,
     SetTimer,
     ShutdownAsked,
     Stop,
@@ -265,8 +264,6 @@ class World:
                 self.hurried.append(effect.child.key)
             case Tell():
                 self.tells.append(effect)
-            case Respec():
-                assert self.children[effect.child.key] is effect.child
             case Reply():
                 assert effect.ref not in self.replies, f"{effect.ref} was answered twice"
                 self.replies[effect.ref] = effect
