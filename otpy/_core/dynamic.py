@@ -113,7 +113,7 @@ class DynamicMachine:
                     self._hear(child, event)
             case TimerDue():
                 child = self.children.get(event.key)
-                if child is not None and child.waits and child.token == event.token:
+                if child is not None and child.waits_for(event.token):
                     self._retry(child)
             case ShutdownAsked():
                 self._shut_down(Finish(event.reason), kill=False)
@@ -195,7 +195,7 @@ class DynamicMachine:
     def _started(self, child: Child) -> None:
         child.status = Status.RUNNING
         if child.spec.backoff is not None:
-            child.started_at = self._out.now
+            child.made_pace().started_at = self._out.now
         self._out.tell(Fact.STARTED, child)
         if self._starters and child.key in self._starters:
             self._out.add(Reply(self._starters.pop(child.key), child))
@@ -226,7 +226,6 @@ class DynamicMachine:
 
     def _retry(self, child: Child) -> None:
         """The restart of `child` is due. One that failed before is counted again (DYN-10)."""
-        child.token = 0
         if child.status is Status.BACKING_OFF or self._allowed(child):
             self._start(child)
 

@@ -230,7 +230,7 @@ class SupervisorMachine:
     def _started(self, child: Child) -> None:
         child.status = Status.RUNNING
         if child.spec.backoff is not None:
-            child.started_at = self._out.now
+            child.made_pace().started_at = self._out.now
         self._out.tell(Fact.STARTED, child)
         if self._operation is Operation.ADD or self._operation is Operation.START_BY_HAND:
             self._out.add(Reply(self._ref, child))
@@ -351,7 +351,7 @@ class SupervisorMachine:
                     self._exited(child, child.pending)
             case TimerDue():
                 child = self.children.get(event.key)
-                if child and child.waits and child.token == event.token:
+                if child and child.waits_for(event.token):
                     self._retry(child)
             case AddChild():
                 self._add(event)
@@ -415,7 +415,6 @@ class SupervisorMachine:
 
     def _retry(self, child: Child) -> None:
         """The restart of `child` is due. One that failed before is counted again (SUP-614)."""
-        child.token = 0
         group = group_of(child, self.children, self.spec.strategy)
         if child.status is Status.BACKING_OFF or self._allowed(child):
             child.status = Status.UNDEFINED

@@ -128,14 +128,14 @@ class Outbox:
         """Let `child` wait for a restart that is due in `delay` seconds."""
         self._tokens += 1
         child.status = status
-        child.token = self._tokens
-        child.due = self.now + delay
-        self.effects.append(SetTimer(child, child.token, delay))
+        pace = child.made_pace()
+        pace.token = self._tokens
+        pace.due = self.now + delay
+        self.effects.append(SetTimer(child, pace.token, delay))
 
     def cancel_timer(self, child: Child) -> None:
         """Let `child` wait no longer; it is not running."""
         child.status = Status.UNDEFINED
-        child.token = 0
         self.effects.append(CancelTimer(child))
 
     def count(self, child: Child) -> Failure | Then | None:

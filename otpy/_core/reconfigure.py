@@ -24,8 +24,8 @@ def rearranged(children: dict[str, Child], spec: SupervisorSpec, out: Outbox) ->
         if child is None:
             child = Child(new, new.id)
         else:
-            if _intensity(child.spec) != _intensity(new):
-                child.window = None  # another limit, another count
+            if child.pace is not None and _intensity(child.spec) != _intensity(new):
+                child.pace.window = None  # another limit, another count
             child.spec = new  # its present life ends by the limits of that
         table[new.id] = child
     out.limit(spec.intensity, spec.period)

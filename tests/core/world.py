@@ -226,7 +226,8 @@ class World:
     def restarts_counted(self) -> int:
         """Return how many restarts the machine has counted, over all windows."""
         limits = self.machine._out._limits
-        own = [c.window for c in self.children.values() if c.window is not None]
+        paces = [c.pace for c in self.children.values() if c.pace is not None]
+        own = [pace.window for pace in paces if pace.window is not None]
         return len(limits._window) + sum(len(window) for window in own)
 
     # --- what happens ----------------------------------------------------------------------------
