@@ -188,7 +188,7 @@ class DynamicMachine:
             child.restarts += 1
         child.incarnation += 1
         child.status = Status.STARTING
-        self._out.add(child)  # the order to start it
+        self._out.effects.append(child)  # the order to start it
         if child.spec.ready_at_once:
             self._started(child)  # nothing can come between its start and its being ready
 
@@ -196,7 +196,8 @@ class DynamicMachine:
         child.status = Status.RUNNING
         if child.spec.backoff is not None:
             child.made_pace().started_at = self._out.now
-        self._out.tell(Fact.STARTED, child)
+        if self._out.audience:  # asked here too: most starts are told to nobody
+            self._out.tell(Fact.STARTED, child)
         if self._starters and child.key in self._starters:
             self._out.add(Reply(self._starters.pop(child.key), child))
 

@@ -217,10 +217,10 @@ class SupervisorMachine:
     # --- starting --------------------------------------------------------------------------------
 
     def _start(self, child: Child) -> None:
-        if self._operation is Operation.RESTART and child.incarnation:
+        if child.incarnation and self._operation is Operation.RESTART:
             child.restarts += 1
         child.incarnation += 1
-        self._out.add(child)  # the order to start it
+        self._out.effects.append(child)  # the order to start it
         if child.spec.ready_at_once:
             self._started(child)  # nothing can come between its start and its being ready
         else:
@@ -231,7 +231,8 @@ class SupervisorMachine:
         child.status = Status.RUNNING
         if child.spec.backoff is not None:
             child.made_pace().started_at = self._out.now
-        self._out.tell(Fact.STARTED, child)
+        if self._out.audience:  # asked here too: a batch of starts is long
+            self._out.tell(Fact.STARTED, child)
         if self._operation is Operation.ADD or self._operation is Operation.START_BY_HAND:
             self._out.add(Reply(self._ref, child))
 

@@ -117,19 +117,19 @@ class Life:
     cr_running = property(partial(_shown, name="cr_running"))
     cr_suspended = property(partial(_shown, name="cr_suspended"))
 
-    def _begun(self, body: ChildSpec | partial[Awaitable[Any]]) -> Begun:
+    def _begun(self, body: ChildSpec | partial[Awaitable[Any]]) -> Any:
         CURRENT.set(self.process)  # here, and not by the supervisor: this is the child's context
         try:
             made: Any
-            match body:
-                case ChildSpec():
-                    start, args, kwargs = body.start, body.args, body.kwargs
-                    made = start(*args, **kwargs) if kwargs else start(*args)  # 130 ns less
-                case _:
-                    made = body()
+            if isinstance(body, ChildSpec):
+                start, args, kwargs = body.start, body.args, body.kwargs
+                made = start(*args, **kwargs) if kwargs else start(*args)  # 130 ns less
+            else:
+                made = body()
         except StopIteration as error:  # it would pass for a child that has returned
             raise RuntimeError("start raised StopIteration") from error
-        return cast("Begun", made if isinstance(made, CoroutineType) else _awaited(made))
+        plain: object = made  # asked as an object, it stays of any type
+        return made if isinstance(plain, CoroutineType) else _awaited(made)
 
 
 Coroutine.register(Life)  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType] - an ABC

@@ -6,7 +6,7 @@ import asyncio
 import random
 from collections import deque
 from contextvars import copy_context
-from typing import TYPE_CHECKING, Any, TypeAlias, cast, final
+from typing import TYPE_CHECKING, Any, TypeAlias, final
 
 from otpy._runtime.deadlines import Deadlines
 from otpy._runtime.interpose import INTERPOSER
@@ -14,7 +14,7 @@ from otpy._runtime.waiters import release, wait_among
 from otpy.reports import ChildAbandoned, HookFailed, Report
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Iterable
+    from collections.abc import Callable, Iterable
     from contextvars import Context
 
     from otpy._core.protocol import Event
@@ -128,17 +128,15 @@ class Tree:
         Not by the loop's task factory: an eager one would run the child inside its supervisor.
         """
         process = life.process
+        coro: Any = life  # which passes for one
         task = process.task = self.task_class(
-            cast("Coroutine[Any, Any, None]", life),
-            loop=self.loop,
-            name=process.path,
-            context=context,
+            coro, loop=self.loop, name=process.path, context=context
         )
         task.add_done_callback(self._hear, context=self.context)
 
     @staticmethod
     def _task_done(task: asyncio.Task[Any]) -> None:
-        life = cast("Life", task.get_coro())
+        life: Any = task.get_coro()
         life.process.task_done(task)
 
     def gave_up_on(self, process: Process, what: str, stack: tuple[str, ...]) -> None:
