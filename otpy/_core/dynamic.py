@@ -55,6 +55,8 @@ from otpy._core.spec import BRUTAL_KILL, DynamicSpec
 if TYPE_CHECKING:
     from collections.abc import Callable, Sized
 
+    from otpy._core.spec import AnySpec
+
 
 @final
 class DynamicMachine:
@@ -170,18 +172,47 @@ class DynamicMachine:
 
     # --- starting and restarting -----------------------------------------------------------------
 
+    def adds(self, spec: AnySpec, now: float) -> Child | None:
+        """Take one more child, if all that follows is that it is started and is ready at once.
+
+        The start that comes most often: one call, no event, no effect; see `handle`.
+
+        Returns:
+            The child, to be started; None, and nothing has changed, if `handle` must be told.
+        """
+        if (
+            self.phase is not Phase.RUNNING
+            or not spec.ready_at_once
+            or self._out.audience
+            or self._is_full()
+        ):
+            return None
+        self._out.now = now
+        child = self._named(spec)
+        child.incarnation = 1
+        self._started(child)
+        return child
+
     def _add(self, event: AddChild) -> None:
-        limit = self.spec.max_children
-        if isinstance(limit, int) and len(self.children) >= limit:
+        if self._is_full():
             self._out.refuse(event.ref, Refusal.MAX_CHILDREN)
             return
-        key = event.spec.id
+        child = self._named(event.spec)
+        self._starters[child.key] = event.ref
+        self._start(child)
+
+    def _is_full(self) -> bool:
+        limit = self.spec.max_children
+        return isinstance(limit, int) and len(self.children) >= limit
+
+    def _named(self, spec: AnySpec) -> Child:
+        """Return one more child, by the id of its spec or by one made from it."""
+        key = spec.id
         while key in self.children:
             self._serial += 1
-            key = f"{event.spec.id}#{self._serial}"
-        child = self.children[key] = Child(event.spec, key)
-        self._starters[key] = event.ref
-        self._start(child)
+            key = f"{spec.id}#{self._serial}"
+        child = self.children[key] = Child(spec, key)
+        return child
 
     def _start(self, child: Child) -> None:
         if child.incarnation:

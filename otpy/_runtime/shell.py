@@ -141,7 +141,7 @@ class Shell:
             case _:
                 assert_never(effect)
 
-    def _start(self, child: Child) -> None:
+    def _start(self, child: Child) -> Process:
         process = child.process = Process(self, child)
         if self._blames:
             self._blames.pop(child.key, None)  # of an earlier life, or of another of this id
@@ -149,7 +149,7 @@ class Shell:
         if not isinstance(spec, ChildSpec):
             process.supervisor = tree.make(spec, tree, process)
             process.supervisor.post(Begin())
-            return
+            return process
         life = life_of(process, spec)
         if life is not None:
             tree.run(life, tree.context.copy())
@@ -157,6 +157,7 @@ class Shell:
             process.behaviour.begin(spec.args, spec.kwargs)
         if spec.start_timeout is not None and not spec.ready_at_once:
             process.limit_start(spec.start_timeout)
+        return process
 
     def _set_timer(self, effect: SetTimer) -> None:
         child, tree = effect.child, self.tree

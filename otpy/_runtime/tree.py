@@ -108,6 +108,11 @@ class Tree:
         if self._waiters:
             release(self._waiters, None)
 
+    @property
+    def quiet(self) -> bool:
+        """Whether no event is being dealt with, and nobody stands by to see what comes of one."""
+        return not (self._draining or self._waiters or self.interposer)
+
     async def next_change(self) -> None:
         """Wait until something has happened in the tree and all that follows at once is done."""
         await wait_among(self._waiters, self.loop)
