@@ -37,7 +37,6 @@ from otpy._core.protocol import (
     RestartChild,
     RetryNow,
     ShutdownAsked,
-    Start,
     Stop,
     TerminateChild,
     TimerDue,
@@ -55,6 +54,8 @@ from otpy._core.spec import BRUTAL_KILL, DynamicSpec
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sized
+
+    from otpy._core.spec import AnySpec
 
 
 @final
@@ -114,7 +115,7 @@ class DynamicMachine:
                     self._hear(child, event)
             case TimerDue():
                 child = self.children.get(event.key)
-                if child is not None and child.waits and child.token == event.token:
+                if child is not None and child.waits_for(event.token):
                     self._retry(child)
             case ShutdownAsked():
                 self._shut_down(Finish(event.reason), kill=False)
@@ -171,33 +172,63 @@ class DynamicMachine:
 
     # --- starting and restarting -----------------------------------------------------------------
 
+    def adds(self, spec: AnySpec, now: float) -> Child | None:
+        """Take one more child, if all that follows is that it is started and is ready at once.
+
+        The start that comes most often: one call, no event, no effect; see `handle`.
+
+        Returns:
+            The child, to be started; None, and nothing has changed, if `handle` must be told.
+        """
+        if (
+            self.phase is not Phase.RUNNING
+            or not spec.ready_at_once
+            or self._out.audience
+            or self._is_full()
+        ):
+            return None
+        self._out.now = now
+        child = self._named(spec)
+        child.incarnation = 1
+        self._started(child)
+        return child
+
     def _add(self, event: AddChild) -> None:
-        limit = self.spec.max_children
-        if isinstance(limit, int) and len(self.children) >= limit:
+        if self._is_full():
             self._out.refuse(event.ref, Refusal.MAX_CHILDREN)
             return
-        key = event.spec.id
+        child = self._named(event.spec)
+        self._starters[child.key] = event.ref
+        self._start(child)
+
+    def _is_full(self) -> bool:
+        limit = self.spec.max_children
+        return isinstance(limit, int) and len(self.children) >= limit
+
+    def _named(self, spec: AnySpec) -> Child:
+        """Return one more child, by the id of its spec or by one made from it."""
+        key = spec.id
         while key in self.children:
             self._serial += 1
-            key = f"{event.spec.id}#{self._serial}"
-        child = self.children[key] = Child(event.spec, key)
-        self._starters[key] = event.ref
-        self._start(child)
+            key = f"{spec.id}#{self._serial}"
+        child = self.children[key] = Child(spec, key)
+        return child
 
     def _start(self, child: Child) -> None:
         if child.incarnation:
             child.restarts += 1
         child.incarnation += 1
         child.status = Status.STARTING
-        self._out.add(Start(child, child.incarnation))
+        self._out.effects.append(child)  # the order to start it
         if child.spec.ready_at_once:
             self._started(child)  # nothing can come between its start and its being ready
 
     def _started(self, child: Child) -> None:
         child.status = Status.RUNNING
         if child.spec.backoff is not None:
-            child.started_at = self._out.now
-        self._out.tell(Fact.STARTED, child)
+            child.made_pace().started_at = self._out.now
+        if self._out.audience:  # asked here too: most starts are told to nobody
+            self._out.tell(Fact.STARTED, child)
         if self._starters and child.key in self._starters:
             self._out.add(Reply(self._starters.pop(child.key), child))
 
@@ -227,7 +258,6 @@ class DynamicMachine:
 
     def _retry(self, child: Child) -> None:
         """The restart of `child` is due. One that failed before is counted again (DYN-10)."""
-        child.token = 0
         if child.status is Status.BACKING_OFF or self._allowed(child):
             self._start(child)
 

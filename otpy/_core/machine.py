@@ -47,7 +47,6 @@ from otpy._core.protocol import (
     RestartChild,
     RetryNow,
     ShutdownAsked,
-    Start,
     Stop,
     TerminateChild,
     TimerDue,
@@ -218,10 +217,10 @@ class SupervisorMachine:
     # --- starting --------------------------------------------------------------------------------
 
     def _start(self, child: Child) -> None:
-        if self._operation is Operation.RESTART and child.incarnation:
+        if child.incarnation and self._operation is Operation.RESTART:
             child.restarts += 1
         child.incarnation += 1
-        self._out.add(Start(child, child.incarnation))
+        self._out.effects.append(child)  # the order to start it
         if child.spec.ready_at_once:
             self._started(child)  # nothing can come between its start and its being ready
         else:
@@ -231,8 +230,9 @@ class SupervisorMachine:
     def _started(self, child: Child) -> None:
         child.status = Status.RUNNING
         if child.spec.backoff is not None:
-            child.started_at = self._out.now
-        self._out.tell(Fact.STARTED, child)
+            child.made_pace().started_at = self._out.now
+        if self._out.audience:  # asked here too: a batch of starts is long
+            self._out.tell(Fact.STARTED, child)
         if self._operation is Operation.ADD or self._operation is Operation.START_BY_HAND:
             self._out.add(Reply(self._ref, child))
 
@@ -352,7 +352,7 @@ class SupervisorMachine:
                     self._exited(child, child.pending)
             case TimerDue():
                 child = self.children.get(event.key)
-                if child and child.waits and child.token == event.token:
+                if child and child.waits_for(event.token):
                     self._retry(child)
             case AddChild():
                 self._add(event)
@@ -416,7 +416,6 @@ class SupervisorMachine:
 
     def _retry(self, child: Child) -> None:
         """The restart of `child` is due. One that failed before is counted again (SUP-614)."""
-        child.token = 0
         group = group_of(child, self.children, self.spec.strategy)
         if child.status is Status.BACKING_OFF or self._allowed(child):
             child.status = Status.UNDEFINED

@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any, TypeAlias, final
 
 from attrs import define, field, frozen
 
+from otpy._core.child import Child
 from otpy._core.quick import quicken
 
 if TYPE_CHECKING:
-    from otpy._core.child import Child, Status
+    from otpy._core.child import Status
     from otpy._core.reason import ExitReason
     from otpy._core.spec import AnySpec, SupervisorSpec
 
@@ -170,15 +171,6 @@ Event: TypeAlias = (
 
 @final
 @define
-class Start:
-    """Start this child; answer with ready, start failed or ignored."""
-
-    child: Child
-    incarnation: int
-
-
-@final
-@define
 class Hurry:
     """A shutdown waits for this child's start: end it if it outlasts its shutdown limit."""
 
@@ -192,14 +184,6 @@ class Stop:
 
     child: Child
     kill: bool
-
-
-@final
-@define
-class Respec:
-    """This child has another spec: its present life ends by that one's limits."""
-
-    child: Child
 
 
 @final
@@ -364,6 +348,6 @@ class Finish:
     failure: Failure | None = None
 
 
-Effect: TypeAlias = (
-    Start | Hurry | Stop | Respec | SetTimer | CancelTimer | Reply | Tell | Ready | Finish
-)
+Effect: TypeAlias = Child | Hurry | Stop | SetTimer | CancelTimer | Reply | Tell | Ready | Finish
+"""A `Child` means: start it; answer with ready, start failed or ignored. There is no more to say,
+and a start of many children would make as many objects that say it."""

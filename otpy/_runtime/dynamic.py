@@ -83,8 +83,19 @@ class DynamicSupervisor(SupervisorHandle):
             NotRunning: If the supervisor is ending.
         """
         check_child(self.path, spec, AutoShutdown.NEVER)
+        started = self._started_at_once(spec)
+        if started is not None:
+            return started
         _, process = await self._request(lambda ref: AddChild(ref, spec), spec.id)
         return process
+
+    def _started_at_once(self, spec: AnySpec) -> Process | None:
+        """Start a child without a request, if nothing stands before it and nobody waits for it."""
+        tree = self.tree
+        if self._waiters or not tree.quiet:
+            return None
+        child = self._machine.adds(spec, tree.loop.time())
+        return None if child is None else self._start(child)
 
     async def terminate_child(self, child: str | Process) -> None:
         """Stop a child and return when it is gone; nothing is kept of it (DYN-13).

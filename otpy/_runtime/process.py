@@ -74,6 +74,8 @@ class Process:
         supervisor: The supervisor that this process *is*; None if it is a worker.
         behaviour: What takes messages for it; None if it has ended, or is no `GenServer` or the
             like.
+        task: The task it lives in, or what stands for one; None for a supervisor, which has none,
+            and for a process that has ended.
         signals: Its monitors and links; None if it never had any.
     """
 
@@ -85,29 +87,25 @@ class Process:
         "_rare",
         "_ready",
         "_requested",
-        "_task",
         "behaviour",
         "incarnation",
         "last_exit",
         "parent",
-        "path",
         "restarts",
-        "spec",
         "supervisor",
+        "task",
     )
 
     def __init__(self, parent: Shell, child: Child) -> None:
         """Make the process of the incarnation that `child` is about to begin."""
         self.parent = parent
-        self.spec: AnySpec = child.spec
-        self.path: str = f"{parent.path}/{child.key}"
         self.incarnation = child.incarnation
         self.restarts = child.restarts
         self.last_exit = child.last_exit
         self.supervisor: AnySupervisor | None = None
         self.behaviour: Behaviour | None = None
+        self.task: TaskLike | None = None
         self._child = child
-        self._task: TaskLike | None = None
         self._ready = child.spec.ready_at_once
         self._exit: ExitReason | None = None
         self._requested: ExitReason | None = None  # what a cancellation by us stands for
@@ -123,6 +121,16 @@ class Process:
     def id(self) -> str:
         """Id of the child among its siblings."""
         return self._child.key
+
+    @property
+    def path(self) -> str:
+        """Ids from the root down to the child, joined by "/"."""
+        return f"{self.parent.path}/{self._child.key}"
+
+    @property
+    def spec(self) -> AnySpec:
+        """The spec it was started by, or the one that has replaced it since (`reconfigure`)."""
+        return self._child.spec
 
     @property
     def value(self) -> object:
@@ -161,7 +169,7 @@ class Process:
     @property
     def runs(self) -> bool:
         """Whether it is alive and its task is not done, of which nobody may know yet."""
-        return self._exit is None and (self._task is None or not self._task.done())
+        return self._exit is None and (self.task is None or not self.task.done())
 
     @property
     def exit_reason(self) -> ExitReason | None:
@@ -334,7 +342,7 @@ class Process:
             if not kill or self._ending.kills:
                 return
             self._ending.cancel()
-        if self._task is None or not self._task.done():  # else it had a reason of its own
+        if self.task is None or not self.task.done():  # else it had a reason of its own
             self._requested = KILLED if kill else reason or SHUTDOWN
         before, self._ending = self._ending, ending_of(self, kill=kill)
         if before is not None and before.lingers:
@@ -361,15 +369,6 @@ class Process:
             self._ending.advance()
 
         self._made_rare().start_timer = self.parent.tree.call_later(seconds, expired)
-
-    def run(self, task: TaskLike) -> None:
-        """Take the task that this process lives in, or what stands for one."""
-        self._task = task
-
-    @property
-    def task(self) -> TaskLike | None:
-        """The task it lives in, or what stands for one; None for a supervisor, which has none."""
-        return self._task
 
     @property
     def ending(self) -> ExitReason | None:
@@ -456,7 +455,7 @@ class Process:
                 reason = Crashed(ChildNotReady(self.path))
             event = ChildStartFailed(key, incarnation, reason)
         self._exit = reason
-        self._task = self._ending = None  # both lead back here: nothing for the collector to find
+        self.task = self._ending = None  # both lead back here: nothing for the collector to find
         if isinstance(self.last_exit, Crashed):
             let_go(self.last_exit.error)
         if not self._ready and self._child.process is self:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any, assert_never, cast
 
+from otpy._core.child import Child
 from otpy._core.phase import Phase
 from otpy._core.protocol import (
     Begin,
@@ -17,10 +18,8 @@ from otpy._core.protocol import (
     Ready,
     Refusal,
     Reply,
-    Respec,
     SetTimer,
     ShutdownAsked,
-    Start,
     Stop,
     Tell,
     TimerDue,
@@ -48,7 +47,6 @@ from otpy.errors import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from otpy._core.child import Child
     from otpy._core.dynamic import DynamicMachine
     from otpy._core.machine import SupervisorMachine
     from otpy._core.protocol import Effect, Event, Request
@@ -117,8 +115,8 @@ class Shell:
 
     def _perform(self, effect: Effect) -> None:
         match effect:
-            case Start():
-                self._start(effect.child)
+            case Child():
+                self._start(effect)
             case Stop():
                 # One that has ended already is gone from here; the news of it is on the way.
                 process: Process | None = effect.child.process
@@ -136,10 +134,6 @@ class Shell:
                     timer.cancel()
             case Hurry():
                 self._hurry(effect.child)
-            case Respec():
-                process = effect.child.process
-                if process is not None:
-                    process.spec = effect.child.spec
             case Ready():
                 self._now_ready()
             case Finish():
@@ -147,7 +141,7 @@ class Shell:
             case _:
                 assert_never(effect)
 
-    def _start(self, child: Child) -> None:
+    def _start(self, child: Child) -> Process:
         process = child.process = Process(self, child)
         if self._blames:
             self._blames.pop(child.key, None)  # of an earlier life, or of another of this id
@@ -155,7 +149,7 @@ class Shell:
         if not isinstance(spec, ChildSpec):
             process.supervisor = tree.make(spec, tree, process)
             process.supervisor.post(Begin())
-            return
+            return process
         life = life_of(process, spec)
         if life is not None:
             tree.run(life, tree.context.copy())
@@ -163,6 +157,7 @@ class Shell:
             process.behaviour.begin(spec.args, spec.kwargs)
         if spec.start_timeout is not None and not spec.ready_at_once:
             process.limit_start(spec.start_timeout)
+        return process
 
     def _set_timer(self, effect: SetTimer) -> None:
         child, tree = effect.child, self.tree

@@ -6,7 +6,7 @@ import asyncio
 import random
 from collections import deque
 from contextvars import copy_context
-from typing import TYPE_CHECKING, Any, TypeAlias, cast, final
+from typing import TYPE_CHECKING, Any, TypeAlias, final
 
 from otpy._runtime.deadlines import Deadlines
 from otpy._runtime.interpose import INTERPOSER
@@ -14,7 +14,7 @@ from otpy._runtime.waiters import release, wait_among
 from otpy.reports import ChildAbandoned, HookFailed, Report
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Iterable
+    from collections.abc import Callable, Iterable
     from contextvars import Context
 
     from otpy._core.protocol import Event
@@ -108,6 +108,11 @@ class Tree:
         if self._waiters:
             release(self._waiters, None)
 
+    @property
+    def quiet(self) -> bool:
+        """Whether no event is being dealt with, and nobody stands by to see what comes of one."""
+        return not (self._draining or self._waiters or self.interposer)
+
     async def next_change(self) -> None:
         """Wait until something has happened in the tree and all that follows at once is done."""
         await wait_among(self._waiters, self.loop)
@@ -127,18 +132,16 @@ class Tree:
 
         Not by the loop's task factory: an eager one would run the child inside its supervisor.
         """
-        task = self.task_class(
-            cast("Coroutine[Any, Any, None]", life),
-            loop=self.loop,
-            name=life.process.path,
-            context=context,
+        process = life.process
+        coro: Any = life  # which passes for one
+        task = process.task = self.task_class(
+            coro, loop=self.loop, name=process.path, context=context
         )
         task.add_done_callback(self._hear, context=self.context)
-        life.process.run(task)
 
     @staticmethod
     def _task_done(task: asyncio.Task[Any]) -> None:
-        life = cast("Life", task.get_coro())
+        life: Any = task.get_coro()
         life.process.task_done(task)
 
     def gave_up_on(self, process: Process, what: str, stack: tuple[str, ...]) -> None:
