@@ -63,6 +63,17 @@ class RestartLimits:
         history = tuple(Restarted(*entry) for entry in self._history)
         return Failure(child.key, reason, history=history, limit=limit)
 
+    def count_if_allowed(self, child: Child, reason: ExitReason, now: float) -> bool:
+        """Count one restart of `child`, which ended with `reason`, if this window allows it.
+
+        Returns:
+            Whether it did. If not, nothing was counted, and `count` says what must happen.
+        """
+        if not self._window.add_if_allowed(now):
+            return False
+        self._history.append((now, child.key, child.incarnation, reason))
+        return True
+
 
 def _kept(intensity: int) -> int:
     return min(intensity, _MOST_KEPT) + 1

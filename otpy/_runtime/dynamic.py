@@ -13,7 +13,9 @@ from otpy.errors import NotFound
 
 if TYPE_CHECKING:
     from otpy._core.backoff import Backoff
+    from otpy._core.child import Child
     from otpy._core.dynamic import DynamicMachine
+    from otpy._core.reason import ExitReason
     from otpy._core.spec import AnySpec, ShutdownLimit
 
 
@@ -67,6 +69,18 @@ class DynamicSupervisor(SupervisorHandle):
             significant=significant,
             backoff=backoff,
         )
+
+    def child_exited(self, child: Child, incarnation: int, reason: ExitReason) -> None:
+        """Take the end of a child that had been ready; for the runtime."""
+        machine = self._machine
+        if self._waiters or self._blames:
+            pass  # there is more to do than the machine knows
+        elif machine.forgets(child, incarnation, reason):
+            return
+        elif machine.replaces(child, incarnation, reason, self.tree.loop.time()):
+            self._start(child)
+            return
+        super().child_exited(child, incarnation, reason)
 
     async def start_child(self, spec: AnySpec) -> Process | None:
         """Start one more child (DYN-03, DYN-08).

@@ -6,7 +6,7 @@ import asyncio
 from functools import partial
 from typing import TYPE_CHECKING, Any, final
 
-from otpy._core.protocol import ChildExited, ChildIgnored, ChildReady, ChildStartFailed
+from otpy._core.protocol import ChildIgnored, ChildReady, ChildStartFailed
 from otpy._core.reason import (
     KILLED,
     NORMAL,
@@ -441,17 +441,10 @@ class Process:
             self._ending.over()
         if self._rare is not None:
             self._cancel_start_timer()
-        key, incarnation = self._child.key, self.incarnation
-        event: ChildExited | ChildIgnored | ChildStartFailed
-        if self._ready:
-            event = ChildExited(key, incarnation, reason)
-        elif isinstance(reason, Crashed) and isinstance(reason.error, Ignore):
-            reason = NORMAL
-            event = ChildIgnored(key, incarnation)
-        else:
-            if isinstance(reason, Normal):
-                reason = Crashed(ChildNotReady(self.path))
-            event = ChildStartFailed(key, incarnation, reason)
+        news: ChildIgnored | ChildStartFailed | None = None
+        if not self._ready:
+            news = self._failed_start(reason)
+            reason = NORMAL if isinstance(news, ChildIgnored) else news.reason
         self._exit = reason
         self._task = self._ending = None  # both lead back here: nothing for the collector to find
         if isinstance(self.last_exit, Crashed):
@@ -464,7 +457,18 @@ class Process:
             self.behaviour.ended(reason)
         if self._rare is not None:
             self._tell_rare(self._rare, reason)
-        self.parent.tree.post(self.parent, event)
+        if news is None:
+            self.parent.tree.post(self.parent.child_exited, self._child, self.incarnation, reason)
+        else:
+            self.parent.post(news)
+
+    def _failed_start(self, reason: ExitReason) -> ChildIgnored | ChildStartFailed:
+        """Return what its supervisor hears, if it ended with `reason` before it was ready."""
+        if isinstance(reason, Crashed) and isinstance(reason.error, Ignore):
+            return ChildIgnored(self._child.key, self.incarnation)
+        if isinstance(reason, Normal):
+            reason = Crashed(ChildNotReady(self.path))
+        return ChildStartFailed(self._child.key, self.incarnation, reason)
 
     def _tell_rare(self, rare: _Rare, reason: ExitReason) -> None:
         signals.ended(self, reason)

@@ -9,6 +9,7 @@ from otpy._core.phase import Phase
 from otpy._core.protocol import (
     Begin,
     CancelTimer,
+    ChildExited,
     ChildReady,
     Finish,
     Hurry,
@@ -102,7 +103,7 @@ class Shell:
 
     def post(self, event: Event) -> None:
         """Hand `event` to the machine, after what is queued already."""
-        self.tree.post(self, event)
+        self.tree.post(self.take, event)
 
     def take(self, event: Event) -> None:
         """Let the machine decide, and perform what it decided."""
@@ -115,15 +116,16 @@ class Shell:
         if self._waiters:
             release(self._waiters, None)
 
+    def child_exited(self, child: Child, incarnation: int, reason: ExitReason) -> None:
+        """Take the end of a child that had been ready."""
+        self.take(ChildExited(child.key, incarnation, reason))
+
     def _perform(self, effect: Effect) -> None:
         match effect:
             case Start():
                 self._start(effect.child)
             case Stop():
-                # One that has ended already is gone from here; the news of it is on the way.
-                process: Process | None = effect.child.process
-                if process is not None:
-                    process.stop(kill=effect.kill)
+                self._stop(effect.child, kill=effect.kill)
             case Tell():
                 self.tree.report(report_of(effect, self.path, self.tree.loop.time()))
             case Reply():
@@ -137,7 +139,7 @@ class Shell:
             case Hurry():
                 self._hurry(effect.child)
             case Respec():
-                process = effect.child.process
+                process: Process | None = effect.child.process
                 if process is not None:
                     process.spec = effect.child.spec
             case Ready():
@@ -163,6 +165,12 @@ class Shell:
             process.behaviour.begin(spec.args, spec.kwargs)
         if spec.start_timeout is not None and not spec.ready_at_once:
             process.limit_start(spec.start_timeout)
+
+    @staticmethod
+    def _stop(child: Child, *, kill: bool) -> None:
+        process: Process | None = child.process
+        if process is not None:  # else it has ended already; the news of it is on the way
+            process.stop(kill=kill)
 
     def _set_timer(self, effect: SetTimer) -> None:
         child, tree = effect.child, self.tree

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, final
 
+from otpy._core.child import Status
 from otpy._core.protocol import (
     AddChild,
     DeleteChild,
@@ -19,8 +20,10 @@ from otpy.errors import CallingSelf, InvalidSpec, NotFound
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from otpy._core.child import Child
     from otpy._core.machine import SupervisorMachine
     from otpy._core.protocol import Reply, Request
+    from otpy._core.reason import ExitReason
     from otpy._core.spec import AnySpec
     from otpy._runtime.process import Process
 
@@ -35,6 +38,21 @@ class Supervisor(SupervisorHandle):
     """
 
     _machine: SupervisorMachine
+
+    def child_exited(self, child: Child, incarnation: int, reason: ExitReason) -> None:
+        """Take the end of a child that had been ready; for the runtime."""
+        machine = self._machine
+        if self._waiters or self._blames:
+            pass  # there is more to do than the machine knows
+        elif child.status is Status.STOPPING:
+            following = machine.follows(child, reason)
+            if following is not None:
+                self._stop(following, kill=False)
+                return
+        elif machine.replaces(child, incarnation, reason, self.tree.loop.time()):
+            self._start(child)
+            return
+        super().child_exited(child, incarnation, reason)
 
     async def start_child(self, spec: AnySpec) -> Process | None:
         """Add a child at the end of the start order and start it (SUP-802).
