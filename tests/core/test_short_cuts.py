@@ -16,6 +16,8 @@ from otpy._core.protocol import (
     ChildExited,
     DeleteChild,
     KillAsked,
+    Refusal,
+    Reply,
     RestartChild,
     RetryNow,
     ShutdownAsked,
@@ -33,7 +35,7 @@ from otpy._core.spec import (
     Strategy,
     SupervisorSpec,
 )
-from tests.core.world import BOOM, World, swift, work
+from tests.core.world import BOOM, HELD, World, swift, work
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence, Sized
@@ -44,7 +46,7 @@ IDS = "abcd"
 FIELDS: st.SearchStrategy[dict[str, Any]] = st.fixed_dictionaries(
     {
         "restart": st.sampled_from(Restart),
-        "backoff": st.none() | st.just(Backoff.sequence(0, 2)),
+        "backoff": st.none() | st.just(Backoff.sequence(0, 2, reset_after=1)),
         "intensity": st.none() | st.just(Intensity(1, 5)),
         "shutdown": st.sampled_from([5.0, BRUTAL_KILL, INFINITY]),
     }
@@ -63,6 +65,7 @@ STEPS = st.one_of(
     ),
     st.just(("stop",)),
     st.just(("kill",)),
+    st.tuples(st.just("gone"), KEYS),
 )
 
 
@@ -76,25 +79,30 @@ class Prompt(World):
 
 
 class Hasty(World):
-    """A world that asks for the short answer to every end first, as the runtime does.
+    """A world that asks for the short answer to an event first, as the runtime does.
 
     Attributes:
-        hits: To how many ends there was one.
+        hits: To how many events there was one.
     """
 
     hits = 0
 
     def take(self, event: Event) -> Sequence[Effect]:
         """Hand one event to the machine, by the short way if there is one."""
-        effect = self._short(event) if isinstance(event, ChildExited) else None
-        if effect is None:
+        effects: list[Effect] | None = None
+        if isinstance(event, ChildExited):
+            effects = self._after(event)
+        elif isinstance(event, AddChild) and isinstance(self.machine, DynamicMachine):
+            child = self.machine.adds(event.spec)
+            effects = child and [Start(child, child.incarnation), Reply(event.ref, child)]
+        if effects is None:
             return super().take(event)
         self.hits += 1
-        for one in effect:
-            self.perform(one)
-        return effect
+        for effect in effects:
+            self.perform(effect)
+        return effects
 
-    def _short(self, event: ChildExited) -> list[Effect] | None:
+    def _after(self, event: ChildExited) -> list[Effect] | None:
         machine, child = self.machine, self.children.get(event.key)
         if child is None:
             return None
@@ -125,6 +133,9 @@ def live(world: World, steps: list[Any], children: dict[str, ChildSpec]) -> dict
             world.advance(details[0])
         elif what == "stop":
             world.send(ShutdownAsked(Shutdown()))
+        elif what == "gone":
+            if details[0] in world.asked:
+                world.gone(details[0])
         elif what == "kill":
             world.send(KillAsked())
         else:
@@ -150,14 +161,16 @@ def histories(draw: st.DrawFn) -> tuple[Callable[..., World], list[Any], dict[st
     fields = {key: draw(FIELDS) for key in IDS}
     strategy = draw(st.none() | st.sampled_from(Strategy))
     limits: dict[str, Any] = {"intensity": draw(st.integers(0, 4) | st.just(9)), "period": 5}
-    ends = draw(st.dictionaries(KEYS, st.sampled_from([BOOM, Normal(), Killed()])))
+    most: Any = draw(st.sampled_from([INFINITY, 4, 6]))
+    ends: dict[str, Any] = draw(st.dictionaries(KEYS, st.sampled_from([BOOM, Normal(), HELD])))
 
     def world(kind: type[World], start: Any, audience: Sized) -> World:
         if strategy is None:
-            return kind(DynamicSpec("top", **limits), audience=audience, ends=ends)
+            spec = DynamicSpec("top", **limits, max_children=most)
+            return kind(spec, audience=audience, ends=ends, now=5.0)
         children = [ChildSpec(key, start, **fields[key]) for key in IDS]
-        spec = SupervisorSpec("top", children, strategy=strategy, **limits)
-        return kind(spec, audience=audience, ends=ends)
+        static = SupervisorSpec("top", children, strategy=strategy, **limits)
+        return kind(static, audience=audience, ends=ends, now=5.0)
 
     return world, draw(st.lists(STEPS, max_size=12)), fields
 
@@ -193,15 +206,15 @@ def test_without_an_audience_nothing_is_told_and_the_same_is_done(history: Any) 
 
 @settings(max_examples=1000)
 @given(histories())
-def test_a_short_answer_to_an_end_is_the_long_one(history: Any) -> None:
+def test_a_short_answer_is_the_long_one(history: Any) -> None:
     """Who is started and stopped, in which order, and what the machine remembers, is the same."""
     slowly, _ = seen(history, swift, (), World)
     quickly, _ = seen(history, swift, (), Hasty)
     assert quickly == slowly
 
 
-def test_the_ends_that_come_most_often_have_a_short_answer() -> None:
-    """A crash within the limits, a child that is forgotten, and an ordered stop but for its end."""
+def test_what_comes_most_often_has_a_short_answer() -> None:
+    """A crash within the limits, a child that comes and goes, an ordered stop but for its end."""
     children = [ChildSpec(key, swift) for key in IDS]
     world = Hasty(SupervisorSpec("top", children, intensity=2), audience=())
     world.begin().die("a", "b")
@@ -212,10 +225,13 @@ def test_the_ends_that_come_most_often_have_a_short_answer() -> None:
         ["q d", "z d", "q c", "z c", "q b", "z b", "q a", "z a"],
     )
     pool = Hasty(DynamicSpec("pool"), audience=())
+    pool.add(ChildSpec("too-early", swift))
     pool.begin().add(ChildSpec("a", swift, restart=Restart.TEMPORARY))
     pool.add(ChildSpec("b", swift))
     pool.die("a", "b")
-    assert (pool.hits, pool.trace) == (2, ["s a", "s b", "die a", "die b", "s b"])
+    pool.stop()
+    pool.add(ChildSpec("too-late", swift))
+    assert (pool.hits, pool.trace[:5]) == (4, ["s a", "s b", "die a", "die b", "s b"])
 
 
 def test_with_an_audience_no_answer_is_short() -> None:
@@ -224,3 +240,23 @@ def test_with_an_audience_no_answer_is_short() -> None:
     world.begin().die("a")
     assert world.hits == 0
     assert len(world.tells) == 3
+
+
+def test_while_something_is_in_progress_no_answer_is_short() -> None:
+    """A crash waits until a stop by hand is over."""
+    children = [ChildSpec(key, swift) for key in "ab"]
+    world = Hasty(SupervisorSpec("top", children), audience=(), ends={"a": HELD})
+    world.begin().send(TerminateChild(1, "a"))
+    world.die("b")
+    assert (world.hits, world.trace) == (0, ["q a", "die b"])
+    world.gone("a")
+    assert (world.hits, world.trace[2:]) == (0, ["z a", "s b"])
+
+
+def test_a_full_pool_and_a_child_with_a_backoff_get_the_long_answer() -> None:
+    """One is refused, the start of the other is timed."""
+    pool = Hasty(DynamicSpec("pool", max_children=1), audience=(), now=5.0).begin()
+    assert pool.add(ChildSpec("a", swift, backoff=Backoff.none())).child is not None
+    assert pool.children["a"].started_at == 5.0
+    assert pool.add(ChildSpec("b", swift)).refusal is Refusal.MAX_CHILDREN
+    assert pool.hits == 0
