@@ -255,7 +255,8 @@ def test_while_something_is_in_progress_no_answer_is_short() -> None:
 
 def test_a_full_pool_and_a_child_with_a_backoff_get_the_long_answer() -> None:
     """One is refused, the start of the other is timed."""
-    pool = Hasty(DynamicSpec("pool", max_children=1), audience=(), now=5.0).begin()
+    pool = Hasty(DynamicSpec("pool", max_children=1), audience=(), now=5.0)
+    pool.begin()
     assert pool.add(ChildSpec("a", swift, backoff=Backoff.none())).child is not None
     assert pool.children["a"].started_at == 5.0
     assert pool.add(ChildSpec("b", swift)).refusal is Refusal.MAX_CHILDREN
