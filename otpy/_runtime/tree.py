@@ -137,8 +137,11 @@ class Tree:
 
     @staticmethod
     def _task_done(task: asyncio.Task[Any]) -> None:
-        life = cast("Life", task.get_coro())
-        life.process.task_done(task)
+        process = cast("Life", task.get_coro()).process
+        if task.cancelled():
+            process.lived(None, cancelled=True)
+        else:
+            process.lived(task.exception())
 
     def gave_up_on(self, process: Process, what: str, stack: tuple[str, ...]) -> None:
         """Note that `process` refused to end."""
