@@ -43,6 +43,7 @@ from otpy._core.protocol import (
     TimerDue,
 )
 from otpy._core.reason import (
+    SHUTDOWN,
     ExitReason,
     Killed,
     Normal,
@@ -198,7 +199,7 @@ class DynamicMachine:
         """Take news of a child's present incarnation."""
         if child.status is Status.STOPPING:
             if not isinstance(event, ChildReady):  # it became ready while it was being stopped
-                self._gone(child, Shutdown() if isinstance(event, ChildIgnored) else event.reason)
+                self._gone(child, SHUTDOWN if isinstance(event, ChildIgnored) else event.reason)
         elif child.status is Status.RUNNING:
             if isinstance(event, ChildExited):
                 self._exited(child, event.reason)
@@ -291,7 +292,7 @@ class DynamicMachine:
             return True
         del self.children[child.key]
         if isinstance(outcome, Failure):
-            self._shut_down(Finish(Shutdown(), outcome), kill=False)
+            self._shut_down(Finish(SHUTDOWN, outcome), kill=False)
         return False
 
     # --- stopping --------------------------------------------------------------------------------

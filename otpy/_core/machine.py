@@ -51,7 +51,7 @@ from otpy._core.protocol import (
     TerminateChild,
     TimerDue,
 )
-from otpy._core.reason import FailedToStart, Killed, Normal, Restart, Shutdown, Verdict, verdict
+from otpy._core.reason import SHUTDOWN, Killed, Normal, Restart, Verdict, failed_to_start, verdict
 from otpy._core.reconfigure import rearranged
 from otpy._core.spec import BRUTAL_KILL, Strategy, SupervisorSpec
 
@@ -203,7 +203,7 @@ class SupervisorMachine:
         """Take news of a child's present incarnation."""
         if child.status is Status.STOPPING:
             if not isinstance(event, ChildReady):  # it became ready while it was being killed
-                gone = Shutdown() if isinstance(event, ChildIgnored) else event.reason
+                gone = SHUTDOWN if isinstance(event, ChildIgnored) else event.reason
                 self._gone(child, gone)
         elif child.status is Status.RUNNING:
             if isinstance(event, ChildExited) and child.pending is None:
@@ -263,7 +263,7 @@ class SupervisorMachine:
         match self._operation:
             case Operation.INIT:  # SUP-306, SUP-309: final at once
                 failure = Failure(child.key, reason)
-                self._shut_down(Shutdown(FailedToStart(child.key, reason)), failure)
+                self._shut_down(failed_to_start(child.key, reason), failure)
             case Operation.RESTART:  # SUP-612: later siblings stay down, a retry is posted
                 self._starts.clear()
                 self._out.set_timer(child, Status.RESTARTING, self._out.next_delay(child))
@@ -397,7 +397,7 @@ class SupervisorMachine:
     def _lost_significant(self) -> None:
         """SUP-904: no report is written of it."""
         if ends_with_it(self.children, self.spec.auto_shutdown):
-            self._shut_down(Shutdown())
+            self._shut_down(SHUTDOWN)
 
     # --- restarting ------------------------------------------------------------------------------
 
@@ -441,7 +441,7 @@ class SupervisorMachine:
             return True
         child.status = Status.UNDEFINED
         if isinstance(outcome, Failure):
-            self._shut_down(Shutdown(), outcome)  # SUP-509
+            self._shut_down(SHUTDOWN, outcome)  # SUP-509
         else:
             del self.children[child.key]
             if child.spec.significant:
