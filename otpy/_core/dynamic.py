@@ -57,8 +57,6 @@ from otpy._core.spec import BRUTAL_KILL, DynamicSpec
 if TYPE_CHECKING:
     from collections.abc import Callable, Sized
 
-    from otpy._core.spec import AnySpec
-
 
 @final
 class DynamicMachine:
@@ -146,23 +144,7 @@ class DynamicMachine:
             self._out.add(self._ending)
         return self._out.handed_over()
 
-    # --- what comes most often: one call, no event, no effect; see `handle` -----------------------
-
-    def adds(self, spec: AnySpec) -> Child | None:
-        """Take the request for a child if it is granted and the child is ready at once.
-
-        Returns the child, which is to be started. If None, nothing has changed, and `handle` must
-        be told instead.
-        """
-        if not spec.ready_at_once or self.phase is not Phase.RUNNING or self._out.audience:
-            return None
-        limit = self.spec.max_children
-        if (isinstance(limit, int) and len(self.children) >= limit) or spec.backoff is not None:
-            return None
-        child = self._child_of(spec)
-        child.incarnation = 1
-        child.status = Status.RUNNING
-        return child
+    # --- the two ends that come most often: one call, no event, no effect; see `handle` -----------
 
     def replaces(self, child: Child, incarnation: int, reason: ExitReason, now: float) -> bool:
         """Take the end of `child` by itself if all that follows is its next start, at once.
@@ -226,17 +208,13 @@ class DynamicMachine:
         if isinstance(limit, int) and len(self.children) >= limit:
             self._out.refuse(event.ref, Refusal.MAX_CHILDREN)
             return
-        child = self._child_of(event.spec)
-        self._starters[child.key] = event.ref
-        self._start(child)
-
-    def _child_of(self, spec: AnySpec) -> Child:
-        key = spec.id
+        key = event.spec.id
         while key in self.children:
             self._serial += 1
-            key = f"{spec.id}#{self._serial}"
-        child = self.children[key] = Child(spec, key)
-        return child
+            key = f"{event.spec.id}#{self._serial}"
+        child = self.children[key] = Child(event.spec, key)
+        self._starters[key] = event.ref
+        self._start(child)
 
     def _start(self, child: Child) -> None:
         if child.incarnation:

@@ -97,12 +97,6 @@ class DynamicSupervisor(SupervisorHandle):
             NotRunning: If the supervisor is ending.
         """
         check_child(self.path, spec, AutoShutdown.NEVER)
-        if not (self.tree.busy or self._waiters or self._blames):
-            child = self._machine.adds(spec)
-            if child is not None:
-                self.tree.post(self._start, child)
-                started: Process = child.process
-                return started
         _, process = await self._request(lambda ref: AddChild(ref, spec), spec.id)
         return process
 

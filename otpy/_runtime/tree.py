@@ -46,16 +46,15 @@ class Tree:
             place.
         deadlines: Of those who wait for an answer of one of its processes.
         abandoned: Children that refused to end, with what was left of each: "task" or "thread".
-        busy: Whether supervisors are being told news; more of it must wait.
         interposer: What a test kit put between its supervisors and their children; None normally.
     """
 
     __slots__ = (
+        "_draining",
         "_hear",
         "_queue",
         "_waiters",
         "abandoned",
-        "busy",
         "context",
         "deadlines",
         "hooks",
@@ -81,7 +80,7 @@ class Tree:
         self.abandoned: dict[Process, str] = {}
         self.random: Callable[[], float] = random.random  # jitter, not cryptography
         self._queue: deque[tuple[Callable[..., None], tuple[Any, ...]]] = deque()
-        self.busy = False
+        self._draining = False
         self._hear = self._task_done  # one callback for all tasks, found once
         self._waiters: list[asyncio.Future[None]] = []
         interpose = INTERPOSER.get(None)
@@ -93,17 +92,17 @@ class Tree:
         One queue for the whole tree and one loop over it: a failure that climbs a hundred levels
         takes a hundred turns of this loop and no recursion.
         """
-        if self.busy:
+        if self._draining:
             self._queue.append((hear, news))
             return
-        self.busy = True
+        self._draining = True
         try:
             hear(*news)
             while self._queue:
                 hear, news = self._queue.popleft()
                 hear(*news)
         finally:
-            self.busy = False
+            self._draining = False
         if self._waiters:
             release(self._waiters, None)
 
