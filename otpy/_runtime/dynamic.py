@@ -70,17 +70,13 @@ class DynamicSupervisor(SupervisorHandle):
             backoff=backoff,
         )
 
-    def child_exited(self, child: Child, incarnation: int, reason: ExitReason) -> None:
-        """Take the end of a child that had been ready; for the runtime."""
-        machine = self._machine
-        if self._waiters or self._blames:
-            pass  # there is more to do than the machine knows
-        elif machine.forgets(child, incarnation, reason):
-            return
-        elif machine.replaces(child, incarnation, reason, self.tree.loop.time()):
+    def _at_once(self, child: Child, incarnation: int, reason: ExitReason) -> bool:
+        if self._machine.forgets(child, incarnation, reason):
+            return True
+        replaced = self._machine.replaces(child, incarnation, reason, self.tree.loop.time())
+        if replaced:
             self._start(child)
-            return
-        super().child_exited(child, incarnation, reason)
+        return replaced
 
     async def start_child(self, spec: AnySpec) -> Process | None:
         """Start one more child (DYN-03, DYN-08).

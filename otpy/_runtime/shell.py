@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from abc import abstractmethod
 from typing import TYPE_CHECKING, Any, assert_never, cast
 
 from otpy._core.phase import Phase
@@ -118,7 +119,12 @@ class Shell:
 
     def child_exited(self, child: Child, incarnation: int, reason: ExitReason) -> None:
         """Take the end of a child that had been ready."""
-        self.take(ChildExited(child.key, incarnation, reason))
+        if self._waiters or self._blames or not self._at_once(child, incarnation, reason):
+            self.take(ChildExited(child.key, incarnation, reason))
+
+    @abstractmethod
+    def _at_once(self, child: Child, incarnation: int, reason: ExitReason) -> bool:
+        """Perform what follows from an end, if the machine has a short answer to it."""
 
     def _perform(self, effect: Effect) -> None:
         match effect:

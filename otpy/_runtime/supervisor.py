@@ -39,20 +39,16 @@ class Supervisor(SupervisorHandle):
 
     _machine: SupervisorMachine
 
-    def child_exited(self, child: Child, incarnation: int, reason: ExitReason) -> None:
-        """Take the end of a child that had been ready; for the runtime."""
-        machine = self._machine
-        if self._waiters or self._blames:
-            pass  # there is more to do than the machine knows
-        elif child.status is Status.STOPPING:
-            following = machine.follows(child, reason)
+    def _at_once(self, child: Child, incarnation: int, reason: ExitReason) -> bool:
+        if child.status is Status.STOPPING:
+            following = self._machine.follows(child, reason)
             if following is not None:
                 self._stop(following, kill=False)
-                return
-        elif machine.replaces(child, incarnation, reason, self.tree.loop.time()):
+            return following is not None
+        replaced = self._machine.replaces(child, incarnation, reason, self.tree.loop.time())
+        if replaced:
             self._start(child)
-            return
-        super().child_exited(child, incarnation, reason)
+        return replaced
 
     async def start_child(self, spec: AnySpec) -> Process | None:
         """Add a child at the end of the start order and start it (SUP-802).
