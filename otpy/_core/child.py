@@ -34,7 +34,6 @@ class Status(Enum):
 
 
 quicken(Status)
-_LIVE = frozenset({Status.STARTING, Status.RUNNING, Status.STOPPING})
 
 
 @final
@@ -130,7 +129,8 @@ class Child:
     @property
     def live(self) -> bool:
         """Whether an incarnation was started whose end has not been dealt with."""
-        return self.status in _LIVE
+        status = self.status  # compared by identity: the hash of an enum is computed in Python
+        return status is Status.RUNNING or status is Status.STOPPING or status is Status.STARTING
 
     def ran(self, reason: ExitReason) -> None:
         """Note that its latest incarnation, which ended with `reason`, has been dealt with."""

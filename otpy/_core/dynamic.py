@@ -42,6 +42,7 @@ from otpy._core.protocol import (
     TimerDue,
 )
 from otpy._core.reason import (
+    SHUTDOWN,
     ExitReason,
     Killed,
     Normal,
@@ -144,13 +145,44 @@ class DynamicMachine:
             self._out.add(self._ending)
         return self._out.handed_over()
 
+    # --- the two ends that come most often: one call, no event, no effect; see `handle` -----------
+
+    def replaces(self, child: Child, incarnation: int, reason: ExitReason, now: float) -> bool:
+        """Take the end of `child` by itself if all that follows is its next start, at once.
+
+        Returns False, and has changed nothing, if `handle` must be told instead.
+        """
+        return self.phase is Phase.RUNNING and self._out.replaces(child, incarnation, reason, now)
+
+    def forgets(self, child: Child, incarnation: int, reason: ExitReason) -> bool:
+        """Take the end of `child` if all that follows is that it is forgotten.
+
+        Returns False, and has changed nothing, if `handle` must be told instead.
+        """
+        if self._out.audience or child.incarnation != incarnation:
+            return False
+        stopped = child.status is Status.STOPPING
+        if stopped:
+            last = self.phase is Phase.STOPPING and len(self.children) == 1
+            forgotten = not last and child.key not in self._stoppers
+        else:
+            ended = child.status is Status.RUNNING and self.phase is Phase.RUNNING
+            forgotten = ended and verdict(child.spec.restart, reason) is not Verdict.RESTART
+        if not forgotten:
+            return False
+        if stopped:
+            child.status = Status.UNDEFINED
+        child.ran(reason)
+        del self.children[child.key]
+        return True
+
     def _hear(
         self, child: Child, event: ChildExited | ChildReady | ChildStartFailed | ChildIgnored
     ) -> None:
         """Take news of a child's present incarnation."""
         if child.status is Status.STOPPING:
             if not isinstance(event, ChildReady):  # it became ready while it was being stopped
-                self._gone(child, Shutdown() if isinstance(event, ChildIgnored) else event.reason)
+                self._gone(child, SHUTDOWN if isinstance(event, ChildIgnored) else event.reason)
         elif child.status is Status.RUNNING:
             if isinstance(event, ChildExited):
                 self._exited(child, event.reason)
@@ -268,7 +300,7 @@ class DynamicMachine:
             return True
         del self.children[child.key]
         if isinstance(outcome, Failure):
-            self._shut_down(Finish(Shutdown(), outcome), kill=False)
+            self._shut_down(Finish(SHUTDOWN, outcome), kill=False)
         return False
 
     # --- stopping --------------------------------------------------------------------------------

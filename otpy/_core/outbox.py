@@ -17,8 +17,8 @@ from otpy._core.protocol import (
     SetTimer,
     Tell,
 )
-from otpy._core.reason import is_expected, is_reported
-from otpy._core.spec import BRUTAL_KILL, Then
+from otpy._core.reason import Verdict, is_expected, is_reported, verdict
+from otpy._core.spec import BRUTAL_KILL, ChildSpec, Then
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sized
@@ -58,6 +58,30 @@ class Outbox:
     def limit(self, intensity: int, period: float) -> None:
         """Allow `intensity` restarts in `period` seconds from now on; the past counts too."""
         self._limits.change(intensity, period)
+
+    def replaces(self, child: Child, incarnation: int, reason: ExitReason, now: float) -> bool:
+        """Take the end of `child` by itself, if all that follows is its next start, at once.
+
+        Returns:
+            Whether that is so; if not, nothing has changed.
+        """
+        spec = child.spec
+        if (
+            self.audience
+            or child.status is not Status.RUNNING
+            or child.incarnation != incarnation
+            or not isinstance(spec, ChildSpec)
+            or not spec.ready_at_once
+            or spec.backoff is not None
+            or spec.intensity is not None
+            or verdict(spec.restart, reason) is not Verdict.RESTART
+            or not self._limits.count_if_allowed(child, reason, now)
+        ):
+            return False
+        child.ran(reason)
+        child.restarts += 1
+        child.incarnation += 1
+        return True
 
     def handed_over(self) -> list[Effect]:
         """Return the effects and keep none: a batch of starts is long."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from enum import Enum
 from typing import TYPE_CHECKING, Any, TypeAlias, final
 
-from attrs import define, field, frozen
+from attrs import define, field
 
 from otpy._core.child import Child
 from otpy._core.quick import quicken
@@ -298,7 +298,7 @@ class Ready:
 
 
 @final
-@frozen
+@define
 class Restarted:
     """One entry of the restart history.
 
@@ -316,7 +316,7 @@ class Restarted:
 
 
 @final
-@frozen
+@define
 class Failure:
     """Why a supervisor ended although nobody wanted it to.
 
@@ -325,13 +325,22 @@ class Failure:
         reason: Its last exit reason.
         history: The restarts that led here, oldest first, the last 1001 at most; empty if it
             never started.
-        limit: The limit that was reached, in words.
+        allowed: The limit that was reached: how many restarts in how many seconds; None if it
+            never started.
     """
 
     child_id: str
     reason: ExitReason
     history: tuple[Restarted, ...] = field(default=(), kw_only=True)
-    limit: str = field(default="", kw_only=True)
+    allowed: tuple[int, float] | None = field(default=None, kw_only=True)
+
+    @property
+    def limit(self) -> str:
+        """The limit that was reached, in words; empty if there was none."""
+        if self.allowed is None:
+            return ""
+        intensity, period = self.allowed
+        return f"more than {intensity} restart{'s' * (intensity != 1)} in {period:g} s"
 
 
 @final

@@ -13,7 +13,9 @@ from otpy.errors import NotFound
 
 if TYPE_CHECKING:
     from otpy._core.backoff import Backoff
+    from otpy._core.child import Child
     from otpy._core.dynamic import DynamicMachine
+    from otpy._core.reason import ExitReason
     from otpy._core.spec import AnySpec, ShutdownLimit
 
 
@@ -67,6 +69,14 @@ class DynamicSupervisor(SupervisorHandle):
             significant=significant,
             backoff=backoff,
         )
+
+    def _at_once(self, child: Child, incarnation: int, reason: ExitReason) -> bool:
+        if self._machine.forgets(child, incarnation, reason):
+            return True
+        replaced = self._machine.replaces(child, incarnation, reason, self.tree.loop.time())
+        if replaced:
+            self._start(child)
+        return replaced
 
     async def start_child(self, spec: AnySpec) -> Process | None:
         """Start one more child (DYN-03, DYN-08).

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from abc import abstractmethod
 from typing import TYPE_CHECKING, Any, assert_never, cast
 
 from otpy._core.child import Child
@@ -10,6 +11,7 @@ from otpy._core.phase import Phase
 from otpy._core.protocol import (
     Begin,
     CancelTimer,
+    ChildExited,
     ChildReady,
     Finish,
     Hurry,
@@ -100,7 +102,7 @@ class Shell:
 
     def post(self, event: Event) -> None:
         """Hand `event` to the machine, after what is queued already."""
-        self.tree.post(self, event)
+        self.tree.post(self.take, event)
 
     def take(self, event: Event) -> None:
         """Let the machine decide, and perform what it decided."""
@@ -113,15 +115,21 @@ class Shell:
         if self._waiters:
             release(self._waiters, None)
 
+    def child_exited(self, child: Child, incarnation: int, reason: ExitReason) -> None:
+        """Take the end of a child that had been ready."""
+        if self._waiters or self._blames or not self._at_once(child, incarnation, reason):
+            self.take(ChildExited(child.key, incarnation, reason))
+
+    @abstractmethod
+    def _at_once(self, child: Child, incarnation: int, reason: ExitReason) -> bool:
+        """Perform what follows from an end, if the machine has a short answer to it."""
+
     def _perform(self, effect: Effect) -> None:
         match effect:
             case Child():
                 self._start(effect)
             case Stop():
-                # One that has ended already is gone from here; the news of it is on the way.
-                process: Process | None = effect.child.process
-                if process is not None:
-                    process.stop(kill=effect.kill)
+                self._stop(effect.child, kill=effect.kill)
             case Tell():
                 self.tree.report(report_of(effect, self.path, self.tree.loop.time()))
             case Reply():
@@ -158,6 +166,12 @@ class Shell:
         if spec.start_timeout is not None and not spec.ready_at_once:
             process.limit_start(spec.start_timeout)
         return process
+
+    @staticmethod
+    def _stop(child: Child, *, kill: bool) -> None:
+        process: Process | None = child.process
+        if process is not None:  # else it has ended already; the news of it is on the way
+            process.stop(kill=kill)
 
     def _set_timer(self, effect: SetTimer) -> None:
         child, tree = effect.child, self.tree
