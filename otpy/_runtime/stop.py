@@ -49,12 +49,13 @@ class Ending:
     """
 
     __slots__ = ("_due", "_expired", "_grace", "_limit", "_process", "_steps", "_taken", "_timer",
-                 "kills", "lingers")  # fmt: skip
+                 "_timer_due", "kills", "lingers")  # fmt: skip
 
     def __init__(self) -> None:
         """Have nothing to end yet; see `ending_of`."""
         self._process: Process
         self._timer: asyncio.TimerHandle | None = None
+        self._timer_due = 0.0  # not asked of the timer: that of uvloop rounds, and may not know
         self._due: float | None = None  # of the present step; the timer may go off earlier
 
     def plan(self, process: Process, *, kill: bool) -> None:
@@ -97,17 +98,19 @@ class Ending:
         tree = self._process.parent.tree
         self._due = due = tree.loop.time() + seconds
         if self._timer is not None:
-            if self._timer.when() <= due:
+            if self._timer_due <= due:
                 return
             self._timer.cancel()
-        self._timer = tree.call_at(due, self._woken)
+        self._timer, self._timer_due = tree.call_at(due, self._woken), due
 
     def _woken(self) -> None:
         timer, self._timer = self._timer, None
-        if self._due is None or timer is None:
+        due = self._due
+        if due is None or timer is None:
             return
-        if timer.when() < self._due:  # it was set for another child, which is gone
-            self._timer = self._process.parent.tree.call_at(self._due, self._woken)
+        if self._timer_due < due:  # it was set for another child, which is gone
+            tree = self._process.parent.tree
+            self._timer, self._timer_due = tree.call_at(due, self._woken), due
         else:
             self.advance()
 

@@ -8,6 +8,7 @@ import weakref
 from contextvars import copy_context
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -67,6 +68,7 @@ async def test_who_is_done_is_not_told_and_not_kept(clock: MockClock) -> None:
     assert deadlines._met == 0
 
 
+@pytest.mark.usefixtures("clock")
 async def test_few_that_were_met_are_kept() -> None:
     """However many were, behind one that takes its time."""
     deadlines, told = made(), list[tuple[int, float]]()
