@@ -46,8 +46,10 @@ class Workload:
         size: How many of what, for real.
         short: The same for a quick look; 0 leaves it out.
         tiny: The same to warm up with, so that nothing is imported while time is taken.
+        others: The same for subjects that are neither the floor nor otpy, and may take minutes for
+            all of it; 0 leaves them out, None stands for `size`.
         metrics: What `measure` returns readings of.
-        runs: The most often it is worth doing, for those that take minutes.
+        everywhere: Whether it is measured on every interpreter and loop, not on the first only.
     """
 
     name: str
@@ -56,4 +58,5 @@ class Workload:
     short: int
     tiny: int
     metrics: tuple[Metric, ...]
-    runs: int | None = None
+    others: int | None = None
+    everywhere: bool = True

@@ -79,7 +79,7 @@ async def measure_escalation(subject: Subject, size: int) -> Reading:
     watch = Stopwatch()
 
     async def leaf() -> None:
-        await asyncio.sleep(0.01)  # until all supervisors wait
+        await asyncio.sleep(0.05)  # until all supervisors wait
         watch.begin()
         raise Boom
 
