@@ -90,7 +90,7 @@ def _ahead(
     ours = series.median(setting, workload.name, OTPY, metric)
     theirs = {name: series.median(setting, workload.name, name, metric) for name in peers}
     taken = {name: value for name, value in theirs.items() if value is not None}
-    if ours is None or not taken or metric.unit == "times":
+    if ours is None or not taken or not metric.compared:
         return ""
     better = [name for name, value in taken.items() if value < ours]
     return f"no: {', '.join(better)}" if better else "yes"

@@ -26,6 +26,7 @@ class Metric:
         unit: `us` (microseconds), `bytes`, or whatever else it counts.
         goal: The most that otpy's number may be, as a multiple of the floor's; None sets none.
         most: The most that otpy's number may be by itself, in `unit`; None sets none.
+        compared: Whether a smaller number of another project makes that one the better.
     """
 
     key: str
@@ -33,6 +34,7 @@ class Metric:
     unit: str = "us"
     goal: float | None = None
     most: float | None = None
+    compared: bool = True
 
 
 @final

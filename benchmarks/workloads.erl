@@ -142,13 +142,6 @@ measure(churn_memory, N) ->
     end,
     Before = Left(min(1000, N)),
     [{"churn_bytes", float(round((Left(N) - Before) / N))}];
-measure(idle, N) ->
-    group(one_for_one, [spec(I, {?MODULE, idle, []}) || I <- lists:seq(1, if N >= 1000 -> 10000; true -> N end)]),
-    timer:sleep(50),
-    {Before, _} = statistics(runtime),
-    timer:sleep(N),
-    {After, _} = statistics(runtime),
-    [{"idle_cpu", (After - Before) * 10000 / N}];
 measure(signals, N) ->
     Watched = spawn(fun wait_to_crash/0),
     Refs = [monitor(process, Watched) || _ <- lists:seq(1, N)],
