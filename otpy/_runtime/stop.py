@@ -49,12 +49,13 @@ class Ending:
     """
 
     __slots__ = ("_due", "_expired", "_grace", "_process", "_steps", "_taken", "_timer",
-                 "kills", "lingers")  # fmt: skip
+                 "_timer_due", "kills", "lingers")  # fmt: skip
 
     def __init__(self) -> None:
         """Have nothing to end yet; see `begin`."""
         self._process: Process
         self._timer: asyncio.TimerHandle | None = None
+        self._timer_due = 0.0  # not asked of the timer: that of uvloop rounds, and may not know
         self._due: float | None = None  # of the present step; the timer may go off earlier
 
     def begin(self, process: Process, *, kill: bool) -> None:
@@ -108,17 +109,19 @@ class Ending:
         self._due = due = tree.loop.time() + seconds
         timer = self._timer
         if timer is not None:
-            if timer.when() <= due:
+            if self._timer_due <= due:
                 return
             timer.cancel()
-        self._timer = tree.call_at(due, self._woken)
+        self._timer, self._timer_due = tree.call_at(due, self._woken), due
 
     def _woken(self) -> None:
         timer, self._timer = self._timer, None
-        if self._due is None or timer is None:
+        due = self._due
+        if due is None or timer is None:
             return
-        if timer.when() < self._due:  # it was set for another child, which is gone
-            self._timer = self._process.parent.tree.call_at(self._due, self._woken)
+        if self._timer_due < due:  # it was set for another child, which is gone
+            tree = self._process.parent.tree
+            self._timer, self._timer_due = tree.call_at(due, self._woken), due
         else:
             self.advance()
 
