@@ -108,8 +108,8 @@ class Tree:
 
     @property
     def quiet(self) -> bool:
-        """Whether no event is being dealt with, and nobody stands by to see what comes of one."""
-        return not (self._draining or self._waiters or self.interposer)
+        """Whether no event is being dealt with, and nobody waits for one."""
+        return not (self._draining or self._waiters)
 
     async def next_change(self) -> None:
         """Wait until something has happened in the tree and all that follows at once is done."""
