@@ -74,7 +74,15 @@ def stack_of_thread(thread: threading.Thread) -> tuple[str, ...]:
 
 
 def _frames() -> dict[int, FrameType]:
-    return sys._current_frames()  # pyright: ignore[reportPrivateUsage] - documented, for debuggers
+    # CPython holds a lock meanwhile. A collection would let another thread run; one that begins or
+    # ends waits for that lock with the GIL in its hands, for ever (gh-106883, in 3.11 and 3.12.0).
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        return sys._current_frames()  # pyright: ignore[reportPrivateUsage] - documented, for debuggers
+    finally:
+        if enabled:
+            gc.enable()
 
 
 def _lines(top: FrameType) -> tuple[str, ...]:

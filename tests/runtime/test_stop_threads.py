@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import sys
 import threading
 from collections.abc import AsyncGenerator, Awaitable, Callable
 
@@ -12,6 +14,7 @@ import pytest
 import otpy
 from otpy import Abandoned, ChildSpec, Killed, Shutdown, SupervisorSpec
 from otpy._runtime import stop
+from otpy._runtime.stack import stack_of_thread
 from otpy.reports import ChildAbandoned, ChildStopped
 from otpy.testing import Recording
 
@@ -146,3 +149,27 @@ async def test_threads_of_other_children_are_not_waited_for(
         assert not block.left.is_set()
         block.free.set()
     assert reports.of(ChildAbandoned) == ()
+
+
+@pytest.mark.parametrize("enabled", [True, False])
+def test_nothing_is_collected_while_threads_are_looked_at(*, enabled: bool) -> None:
+    """CPython holds a lock meanwhile that a thread, let run by the collection, may wait for."""
+    inside: list[str] = []
+
+    def collecting(_phase: str, _info: dict[str, int]) -> None:
+        inside.append(sys._getframe(1).f_code.co_name)
+
+    thresholds, was_enabled = gc.get_threshold(), gc.isenabled()
+    gc.callbacks.append(collecting)
+    (gc.enable if enabled else gc.disable)()
+    gc.set_threshold(1)
+    try:
+        for _ in range(10):
+            stack_of_thread(threading.main_thread())
+        assert gc.isenabled() is enabled
+    finally:
+        gc.set_threshold(*thresholds)
+        gc.callbacks.remove(collecting)
+        (gc.enable if was_enabled else gc.disable)()
+    assert "_frames" not in inside
+    assert bool(inside) is enabled
