@@ -9,6 +9,14 @@ AgentsError
 ├── WorkerStalled     (TimeoutError)   a worker made no progress for longer than it may
 ├── DeadlinePassed    (TimeoutError)   a worker took longer than its deadline
 ├── JakeGaveUp        (RuntimeError)   Jake crashed more often than he may
+├── NameAlreadyExists (ValueError)     an agent of that name is in the pool
+├── AgentNotFound     (LookupError)    no agent of that name is in the pool
+├── AgentRefused      (RuntimeError)   an agent cannot do what it was asked where it stands
+├── ForbiddenMove     (RuntimeError)   what cannot happen to an agent where it stands
+├── RunFailed         (RuntimeError)   the run of an agent ended without success
+│   └── VerificationFailed             what an agent did does not hold
+├── InvalidTreeSetting (ValueError)    a setting of the tree that can never work
+│   ├── InvalidFailureRow, InvalidGang, InvalidStartRate
 ├── AlreadyRunning    (RuntimeError)   another host works on the same ledger
 ├── InvalidJob        (ValueError)     a sandbox cannot run an attempt as it is described
 ├── SandboxUnavailable (RuntimeError)  attempts cannot run in this sandbox here
@@ -69,6 +77,16 @@ from otpy_agents.errors.runs import RunStateError as RunStateError
 from otpy_agents.errors.runs import RunStateTooNew as RunStateTooNew
 from otpy_agents.errors.runs import SocketUnusable as SocketUnusable
 from otpy_agents.errors.runs import UnknownRun as UnknownRun
+from otpy_agents.errors.tree import AgentNotFound as AgentNotFound
+from otpy_agents.errors.tree import AgentRefused as AgentRefused
+from otpy_agents.errors.tree import ForbiddenMove as ForbiddenMove
+from otpy_agents.errors.tree import InvalidFailureRow as InvalidFailureRow
+from otpy_agents.errors.tree import InvalidGang as InvalidGang
+from otpy_agents.errors.tree import InvalidStartRate as InvalidStartRate
+from otpy_agents.errors.tree import InvalidTreeSetting as InvalidTreeSetting
+from otpy_agents.errors.tree import NameAlreadyExists as NameAlreadyExists
+from otpy_agents.errors.tree import RunFailed as RunFailed
+from otpy_agents.errors.tree import VerificationFailed as VerificationFailed
 from otpy_agents.errors.work import AlreadyRunning as AlreadyRunning
 from otpy_agents.errors.work import DeadlinePassed as DeadlinePassed
 from otpy_agents.errors.work import InvalidWorkList as InvalidWorkList
@@ -85,6 +103,8 @@ from otpy_agents.errors.work import WorkerStalled as WorkerStalled
 
 __all__ = [
     "AdapterError",
+    "AgentNotFound",
+    "AgentRefused",
     "AgentsError",
     "AlreadyRunning",
     "AmbiguousAdapter",
@@ -94,10 +114,15 @@ __all__ = [
     "CommandRefused",
     "DeadlinePassed",
     "EngineError",
+    "ForbiddenMove",
     "HostGone",
+    "InvalidFailureRow",
+    "InvalidGang",
     "InvalidJob",
     "InvalidRequest",
     "InvalidRunSetting",
+    "InvalidStartRate",
+    "InvalidTreeSetting",
     "InvalidWorkList",
     "JakeGaveUp",
     "LedgerClosed",
@@ -105,11 +130,13 @@ __all__ = [
     "LedgerError",
     "LedgerTooNew",
     "LedgerUnwritable",
+    "NameAlreadyExists",
     "NoAnswer",
     "OperatorError",
     "PreflightFailed",
     "RunBroken",
     "RunExists",
+    "RunFailed",
     "RunFinished",
     "RunHeld",
     "RunLost",
@@ -121,6 +148,7 @@ __all__ = [
     "SpawnFailed",
     "UnknownAdapter",
     "UnknownRun",
+    "VerificationFailed",
     "WorkerFailed",
     "WorkerStalled",
 ]
