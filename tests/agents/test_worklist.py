@@ -127,7 +127,7 @@ def test_the_digest_follows_the_definition_only() -> None:
         pytest.param(
             PLAIN + '\n# the next\n[[assignment]]\nid = "b"\n\n[list]\nparallel = 2',
             "w.toml:6: assignment 'b'.argv: got nothing,"
-            " wanted a list of texts, the program first",
+            " wanted a list of texts, the program first, or an `agent`",
             id="missing key points at its table",
         ),
         pytest.param(

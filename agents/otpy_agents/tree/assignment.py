@@ -9,9 +9,11 @@ from types import MappingProxyType
 
 from attrs import field, frozen
 
+from otpy_agents.run.adapter import Access
+from otpy_agents.tree.gang import Gang
 from otpy_monitors import Rule
 
-__all__ = ["Assignment", "Expectation", "Role", "WorkList"]
+__all__ = ["AgentWork", "Assignment", "Context", "Expectation", "Role", "WorkList"]
 
 
 class Role(StrEnum):
@@ -32,6 +34,49 @@ class Expectation(StrEnum):
     """It is given up, with a reason, because its limit is used up or a monitor reported it."""
 
 
+class Context(StrEnum):
+    """What a restarted agent knows of its life before (C-21)."""
+
+    FRESH = "fresh"
+    """Nothing: it begins anew."""
+    RESUME = "resume"
+    """Its session goes on, and nothing is said about the restart."""
+    RESUME_WITH_NOTE = "resume_with_note"
+    """Its session goes on, and it is told that it was restarted, and why (TREE-37)."""
+
+
+@frozen(kw_only=True)
+class AgentWork:
+    """What an agent, as opposed to a plain program, is asked to do.
+
+    Attributes:
+        cli: Name of its adapter, such as `claude`.
+        prompt: What it shall do.
+        fallback: CLIs that take over, one after the other, where it fails (C-02).
+        model: Model by the CLI's own name; not handed on to those that take over. None leaves it to
+            the CLI's configuration.
+        access: What it may do without being asked.
+        context: What a restarted one knows of its life before.
+        changeset: Git repository of which it gets a worktree of its own; None for none.
+        tokens: Budget of tokens over all its lives; None for no limit of its own.
+        cost_usd: Budget of US dollars over all its lives; None for no limit of its own.
+        stall_warn: Seconds without progress after which that is warned of; None for no warning.
+        argv: The command, for the CLI `command` only.
+    """
+
+    cli: str
+    prompt: str
+    fallback: tuple[str, ...] = ()
+    model: str | None = None
+    access: Access = Access.EDIT
+    context: Context = Context.RESUME_WITH_NOTE
+    changeset: Path | None = None
+    tokens: int | None = None
+    cost_usd: float | None = None
+    stall_warn: float | None = None
+    argv: tuple[str, ...] = ()
+
+
 def _sealed(mapping: Mapping[str, str]) -> Mapping[str, str]:
     return MappingProxyType(dict(mapping))
 
@@ -43,7 +88,7 @@ class Assignment:
     Attributes:
         id: Unique in the list; letters, digits, `.`, `_` and `-`.
         digest: Fingerprint of the definition as written; when it changes, the work is done again.
-        argv: Program and arguments, placeholders replaced; never empty.
+        argv: Program and arguments, placeholders replaced; empty if an agent takes it.
         role: Mortal or drone.
         cwd: Working directory; None for a fresh private one.
         env: Variables added to the environment.
@@ -57,6 +102,8 @@ class Assignment:
         within: Length of the window in which restarts are counted; whole seconds.
         backoff: Delays before the first, second, … restart, the last one repeated; empty for none;
             None for the exponential delay of its role.
+        agent: What an agent is asked to do; None if a plain program takes the assignment.
+        gang: Name of the group it belongs to; empty for none.
     """
 
     id: str
@@ -74,6 +121,8 @@ class Assignment:
     restarts: int
     within: float
     backoff: tuple[float, ...] | None
+    agent: AgentWork | None = None
+    gang: str = ""
 
 
 @frozen(kw_only=True)
@@ -90,6 +139,9 @@ class WorkList:
         state: The SQLite file that remembers what is done, absolute.
         assignments: In the order of the file; at least one.
         rules: In the order of the file.
+        gangs: Groups whose members are judged together, in the order of the file.
+        tokens: Budget of tokens of all agents together; None for none.
+        cost_usd: Budget of US dollars of all agents together; None for none.
     """
 
     file: Path
@@ -101,3 +153,6 @@ class WorkList:
     state: Path
     assignments: tuple[Assignment, ...]
     rules: tuple[Rule, ...]
+    gangs: tuple[Gang, ...] = ()
+    tokens: int | None = None
+    cost_usd: float | None = None

@@ -13,9 +13,19 @@ from typing import Annotated, Any, Final
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 from otpy_agents.errors import InvalidWorkList
+from otpy_agents.run.adapter import Access
 from otpy_agents.run.marker import RESERVED
-from otpy_agents.tree.assignment import Assignment, Expectation, Role, WorkList
+from otpy_agents.tree.assignment import (
+    AgentWork,
+    Assignment,
+    Context,
+    Expectation,
+    Role,
+    WorkList,
+)
 from otpy_agents.tree.diagnosis import Problem, earliest, explain, not_toml
+from otpy_agents.tree.gang import Gang, GangAction
+from otpy_agents.tree.worklist_rules import contradictions
 from otpy_monitors import Action, Rule, Subject
 
 __all__ = ["parse", "read"]
@@ -55,11 +65,15 @@ def _regex(text: str) -> str:
 _SECONDS: Final = "seconds as a number above 0"
 _DELAY: Final = "seconds as a number from 0"
 _BYTES: Final = "bytes as a whole number above 0"
+_TOKENS: Final = "a whole number of tokens above 0"
+_MONEY: Final = "US dollars as a number above 0"
 _NAME: Final = "letters, digits, '.', '_' or '-', and not dots alone"
 
 _Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 _Delay = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 _Bytes = Annotated[int, Field(gt=0)]
+_Tokens = Annotated[int, Field(gt=0)]
+_Money = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 _Id = Annotated[str, AfterValidator(_name)]
 _Text = Annotated[str, AfterValidator(_plain)]
 _Path = Annotated[str, Field(min_length=1), AfterValidator(_plain)]
@@ -77,12 +91,29 @@ class _ListTable(_Table):
     parallel: int = Field(4, ge=1, description="a whole number from 1")
     wall_seconds: _Seconds | None = Field(None, description=_SECONDS)
     output_bytes: _Bytes | None = Field(None, description=_BYTES)
+    tokens: _Tokens | None = Field(None, description=_TOKENS)
+    cost_usd: _Money | None = Field(None, description=_MONEY)
     state: _Path | None = Field(None, description="the path of a file")
 
 
 class _AssignmentTable(_Table):
     id: _Id = Field(description=_NAME)
-    argv: list[_Text] = Field(min_length=1, description="a list of texts, the program first")
+    argv: list[_Text] | None = Field(
+        None, min_length=1, description="a list of texts, the program first"
+    )
+    agent: _Id | None = Field(None, description='the name of an agent CLI, such as "claude"')
+    prompt: _Text | None = Field(None, min_length=1, description="what the agent shall do")
+    fallback: list[_Id] | None = Field(None, description="a list of names of agent CLIs")
+    model: _Text | None = Field(None, min_length=1, description="a model by the CLI's own name")
+    access: Access | None = Field(None, strict=False, description='"read", "edit" or "full"')
+    context: Context | None = Field(
+        None, strict=False, description='"fresh", "resume" or "resume_with_note"'
+    )
+    changeset: _Path | None = Field(None, description="the path of a git repository")
+    tokens: _Tokens | None = Field(None, description=_TOKENS)
+    cost_usd: _Money | None = Field(None, description=_MONEY)
+    stall_warn: _Seconds | None = Field(None, description=_SECONDS)
+    gang: _Id | None = Field(None, description="the name of a [[gang]]")
     role: Role = Field(Role.MORTAL, strict=False, description='"mortal" or "drone"')
     cwd: _Path | None = Field(None, description="the path of a folder")
     env: dict[_Variable, _Text] = Field(
@@ -111,6 +142,13 @@ class _RuleTable(_Table):
     action: Action = Field(strict=False, description='"log", "notify", "pause", "warn" or "reap"')
 
 
+class _GangTable(_Table):
+    name: _Id = Field(description=_NAME)
+    failures: int = Field(2, ge=2, description="a whole number from 2")
+    within: _Seconds = Field(300.0, description=_SECONDS)
+    action: GangAction = Field(GangAction.ASK, strict=False, description='"restart" or "ask"')
+
+
 class _Document(_Table):
     whole: _ListTable = Field(
         default_factory=lambda: _ListTable.model_validate({}),
@@ -121,12 +159,14 @@ class _Document(_Table):
         min_length=1, description="at least one [[assignment]] table"
     )
     rule: list[_RuleTable] = Field(default_factory=list[_RuleTable], description="[[rule]] tables")
+    gang: list[_GangTable] = Field(default_factory=list[_GangTable], description="[[gang]] tables")
 
 
 _TABLES: Final[dict[str, type[BaseModel]]] = {
     "": _Document,
     "list": _ListTable,
     "assignment": _AssignmentTable,
+    "gang": _GangTable,
     "rule": _RuleTable,
 }
 
@@ -169,9 +209,9 @@ def parse(text: str, file: Path) -> WorkList:
     except ValidationError as error:
         problems = [explain(details, _TABLES) for details in error.errors(include_url=False)]
         raise earliest(problems, text, raw, file) from error
-    repeated = _repeated(document)
-    if repeated:
-        raise earliest(repeated, text, raw, file)
+    wrong = [*_repeated(document), *contradictions(raw)]
+    if wrong:
+        raise earliest(wrong, text, raw, file)
     return _values(document, raw, file)
 
 
@@ -181,6 +221,7 @@ def _repeated(document: _Document) -> list[Problem]:
     for table, key, names in (
         ("assignment", "id", [entry.id for entry in document.assignment]),
         ("rule", "name", [entry.name for entry in document.rule]),
+        ("gang", "name", [entry.name for entry in document.gang]),
     ):
         for number, name in enumerate(names):
             if name in names[:number]:
@@ -209,18 +250,30 @@ def _values(document: _Document, raw: dict[str, Any], file: Path) -> WorkList:
             Rule(table.name, re.compile(table.pattern), table.on, table.action)
             for table in document.rule
         ),
+        gangs=tuple(
+            Gang(
+                name=table.name,
+                failures=table.failures,
+                within=table.within,
+                action=table.action,
+            )
+            for table in document.gang
+        ),
+        tokens=whole.tokens,
+        cost_usd=whole.cost_usd,
     )
 
 
 def _assignment(table: _AssignmentTable, written: dict[str, Any], here: Path) -> Assignment:
     drone_backoff = () if table.role is Role.DRONE else None
+    argv = tuple(
+        item.replace("{python}", sys.executable).replace("{here}", str(here))
+        for item in table.argv or ()
+    )
     return Assignment(
         id=table.id,
         digest=_digest(written),
-        argv=tuple(
-            item.replace("{python}", sys.executable).replace("{here}", str(here))
-            for item in table.argv
-        ),
+        argv=() if table.agent is not None else argv,
         role=table.role,
         cwd=here / table.cwd if table.cwd is not None else None,
         env=table.env,
@@ -233,6 +286,24 @@ def _assignment(table: _AssignmentTable, written: dict[str, Any], here: Path) ->
         restarts=_RESTARTS[table.role] if table.restarts is None else table.restarts,
         within=_WITHIN[table.role] if table.within is None else table.within,
         backoff=drone_backoff if table.backoff is None else tuple(table.backoff),
+        agent=None if table.agent is None else _agent(table, table.agent, argv, here),
+        gang=table.gang or "",
+    )
+
+
+def _agent(table: _AssignmentTable, cli: str, argv: tuple[str, ...], here: Path) -> AgentWork:
+    return AgentWork(
+        cli=cli,
+        prompt=table.prompt or "",
+        fallback=tuple(table.fallback or ()),
+        model=table.model,
+        access=table.access or Access.EDIT,
+        context=table.context or Context.RESUME_WITH_NOTE,
+        changeset=here / table.changeset if table.changeset is not None else None,
+        tokens=table.tokens,
+        cost_usd=table.cost_usd,
+        stall_warn=table.stall_warn,
+        argv=argv,
     )
 
 
