@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
 import aiosqlite
-from attrs import frozen
+from attrs import field, frozen
 
 from otpy_agents.errors import LedgerCorrupt, LedgerError, LedgerTooNew, LedgerUnwritable
 
@@ -27,6 +28,8 @@ class FileKind:
         newest: Schema version this code writes, `PRAGMA user_version`.
         tables: The statements that make an empty one, each ended by a semicolon and a new line.
         mode: Permissions of a new file.
+        upgrades: The statements that make a file of a version into one of the next, by the older
+            version; written as `tables`.
     """
 
     noun: str
@@ -34,6 +37,7 @@ class FileKind:
     newest: int
     tables: str
     mode: int
+    upgrades: Mapping[int, str] = field(factory=dict[int, str])
 
 
 async def prepare(database: aiosqlite.Connection, path: Path, kind: FileKind) -> None:
@@ -61,6 +65,24 @@ async def prepare(database: aiosqlite.Connection, path: Path, kind: FileKind) ->
     await database.execute("PRAGMA foreign_keys = ON")
     if empty:
         await _create(database, kind)
+    elif version < kind.newest:
+        await _upgrade(database, kind)
+
+
+async def _upgrade(database: aiosqlite.Connection, kind: FileKind) -> None:
+    """Bring an older file up to date, wholly or not at all; what is in it stays (G-15)."""
+    await database.execute("BEGIN IMMEDIATE")
+    try:
+        # Another process may have done it since we looked.
+        version = int(await _value(database, "PRAGMA user_version"))
+        for older in range(version, kind.newest):
+            for statement in kind.upgrades[older].split(";\n"):
+                await database.execute(statement)
+        await database.execute(f"PRAGMA user_version = {kind.newest}")
+        await database.execute("COMMIT")
+    except BaseException:
+        await database.rollback()
+        raise
 
 
 async def _create(database: aiosqlite.Connection, kind: FileKind) -> None:

@@ -23,6 +23,7 @@ import psutil
 
 from otpy_agents.completion import to_completion
 from otpy_agents.errors import LedgerError
+from otpy_agents.store.agent_rows import AgentRows
 from otpy_agents.store.file import StoreFile, inserted
 from otpy_agents.store.lock import HostLock
 from otpy_agents.store.records import AssignmentRecord, AttemptRecord, State
@@ -54,6 +55,7 @@ class Ledger:
         list_id: Identity of the work list, kept in the file for ever: the environment marker by
             which its processes are found.
         host: Number of this run of the host, greater than that of every earlier one.
+        agents: Where agents stand, and how they got there.
     """
 
     def __init__(self, path: Path, *, clock: Callable[[], float]) -> None:
@@ -63,6 +65,7 @@ class Ledger:
         self._clock = clock
         self._lock = HostLock(path)
         self._file = StoreFile(path, LEDGER)
+        self.agents = AgentRows(self._file)
         self._begun: dict[int, float] = {}
 
     async def __aenter__(self) -> Ledger:
@@ -93,9 +96,12 @@ class Ledger:
 
         async def work(database: aiosqlite.Connection) -> None:
             await database.execute("UPDATE assignment SET position = NULL")
-            await database.executemany(
-                "DELETE FROM assignment WHERE id = ? AND digest != ?", digests.items()
-            )
+            for table, key in (("agent", "assignment"), ("assignment", "id")):
+                changed = "SELECT id FROM assignment WHERE id = ? AND digest != ?"
+                await database.executemany(
+                    f"DELETE FROM {table} WHERE {key} IN ({changed})",  # noqa: S608 - our own names
+                    digests.items(),
+                )
             await database.executemany(
                 "INSERT INTO assignment (position, id, digest) VALUES (?, ?, ?)"
                 " ON CONFLICT (id) DO UPDATE SET position = excluded.position",
@@ -263,7 +269,8 @@ class Ledger:
         """
 
         async def work(database: aiosqlite.Connection) -> None:
-            await database.execute("DELETE FROM attempt")
+            for table in ("attempt", "agent", "agent_move", "document"):
+                await database.execute(f"DELETE FROM {table}")  # noqa: S608 - our own names
             await database.execute("DELETE FROM assignment WHERE position IS NULL")
             await database.execute(
                 "UPDATE assignment SET state = 'pending', reason = '', restarts = 0, attempts = 0,"
@@ -289,6 +296,7 @@ class Ledger:
             deleted = 0
             for statement in (
                 "DELETE FROM attempt WHERE ended < ?",
+                "DELETE FROM agent_move WHERE at < ?",
                 "DELETE FROM host WHERE ended < ? AND id NOT IN (SELECT host FROM attempt)",
                 "DELETE FROM assignment WHERE position IS NULL AND finished < ?",
             ):

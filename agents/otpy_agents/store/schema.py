@@ -9,6 +9,23 @@ from otpy_agents.store.kind import FileKind
 
 __all__ = ["LEDGER", "now"]
 
+_AGENTS: Final = """
+CREATE TABLE agent (
+    assignment TEXT PRIMARY KEY,
+    state TEXT NOT NULL, why TEXT NOT NULL DEFAULT ''
+) WITHOUT ROWID;
+CREATE TABLE agent_move (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    host INTEGER NOT NULL,
+    assignment TEXT NOT NULL, at TEXT NOT NULL,
+    source TEXT NOT NULL, happening TEXT NOT NULL, target TEXT NOT NULL,
+    why TEXT NOT NULL DEFAULT ''
+);
+CREATE INDEX agent_moves ON agent_move (assignment);
+CREATE TABLE document (name TEXT PRIMARY KEY, text TEXT NOT NULL) WITHOUT ROWID;
+"""
+"""Since version 2: where agents stand, and what is kept as one text, such as their budgets."""
+
 _TABLES: Final = """
 CREATE TABLE identity (list_id TEXT NOT NULL, created TEXT NOT NULL);
 CREATE TABLE host (
@@ -42,9 +59,10 @@ INSERT INTO identity VALUES (
 LEDGER: Final = FileKind(
     noun="a work list ledger",
     application=0x6F747079,  # "otpy"
-    newest=1,
-    tables=_TABLES,
+    newest=2,
+    tables=_TABLES + _AGENTS,
     mode=0o644,
+    upgrades={1: _AGENTS},
 )
 
 

@@ -76,8 +76,10 @@ def test_a_command_may_be_an_agent() -> None:
     [
         (
             '[[assignment]]\nid = "a"\nargv = ["x"]\nprompt = "y"',
-            "w.toml:4: assignment 'a'.prompt: got it without an agent,"
-            " wanted it together with `agent`",
+            (
+                "w.toml:4: assignment 'a'.prompt: got it without an agent,"
+                " wanted it together with `agent`"
+            ),
         ),
         (
             '[[assignment]]\nid = "a"\nagent = "claude"',
@@ -89,13 +91,17 @@ def test_a_command_may_be_an_agent() -> None:
         ),
         (
             AGENT + 'argv = ["x"]',
-            "w.toml:5: assignment 'a'.argv: got it beside \"claude\","
-            ' wanted it with `agent = "command"` only',
+            (
+                "w.toml:5: assignment 'a'.argv: got it beside \"claude\","
+                ' wanted it with `agent = "command"` only'
+            ),
         ),
         (
             AGENT + "stall_warn = 3\nstall = 3",
-            "w.toml:5: assignment 'a'.stall_warn: got 3 with a `stall` of 3,"
-            " wanted less than `stall`",
+            (
+                "w.toml:5: assignment 'a'.stall_warn: got 3 with a `stall` of 3,"
+                " wanted less than `stall`"
+            ),
         ),
         (
             AGENT + 'gang = "x"',

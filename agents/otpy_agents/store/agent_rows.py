@@ -1,0 +1,109 @@
+"""What a work list ledger keeps of agents: where each stands, how it got there, and documents."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import final
+
+import aiosqlite
+from attrs import frozen
+
+from otpy_agents.store.file import StoreFile
+from otpy_agents.store.schema import now
+
+__all__ = ["AgentRow", "AgentRows", "MoveRow"]
+
+
+@frozen(kw_only=True)
+class AgentRow:
+    """Where an agent stands.
+
+    Attributes:
+        assignment: Its assignment.
+        state: The state, as its machine names it.
+        why: Why it stands there; empty if there is nothing to say.
+    """
+
+    assignment: str
+    state: str
+    why: str = ""
+
+
+@frozen(kw_only=True)
+class MoveRow:
+    """One move of an agent.
+
+    Attributes:
+        assignment: Its assignment.
+        source: Where it stood.
+        happening: What happened.
+        target: Where it stands since.
+        why: Why; empty if there is nothing to say.
+        at: When it was told, UTC in ISO-8601; empty for now.
+    """
+
+    assignment: str
+    source: str
+    happening: str
+    target: str
+    why: str = ""
+    at: str = ""
+
+
+@final
+class AgentRows:
+    """The part of a ledger that is about agents; errors and cancellation are those of the ledger.
+
+    Args:
+        file: The file of the ledger.
+    """
+
+    def __init__(self, file: StoreFile) -> None:
+        self._file = file
+
+    async def record(self, host: int, moves: Iterable[MoveRow]) -> None:
+        """Write moves down, in order, and where the agents stand after them."""
+        listed = tuple(moves)
+
+        async def work(database: aiosqlite.Connection) -> None:
+            for move in listed:
+                values = (move.source, move.happening, move.target, move.why)
+                await database.execute(
+                    "INSERT INTO agent_move (host, assignment, at, source, happening, target, why)"
+                    " VALUES (?, ?, ?, ?, ?, ?, ?)",
+                    (host, move.assignment, move.at or now(), *values),
+                )
+                await database.execute(
+                    "INSERT OR REPLACE INTO agent VALUES (?, ?, ?)",
+                    (move.assignment, move.target, move.why),
+                )
+
+        if listed:
+            await self._file.change(work)
+
+    async def all(self) -> tuple[AgentRow, ...]:
+        """Return where each agent stands, of assignments that are not listed too."""
+        rows = await self._file.rows("SELECT assignment, state, why FROM agent ORDER BY assignment")
+        return tuple(AgentRow(**row) for row in rows)
+
+    async def moves(self, assignment: str) -> tuple[MoveRow, ...]:
+        """Return the moves of an agent, oldest first."""
+        rows = await self._file.rows(
+            "SELECT assignment, source, happening, target, why, at FROM agent_move"
+            " WHERE assignment = ? ORDER BY id",
+            (assignment,),
+        )
+        return tuple(MoveRow(**row) for row in rows)
+
+    async def put(self, name: str, text: str) -> None:
+        """Keep a text under a name, in the place of what was there."""
+
+        async def work(database: aiosqlite.Connection) -> None:
+            await database.execute("INSERT OR REPLACE INTO document VALUES (?, ?)", (name, text))
+
+        await self._file.change(work)
+
+    async def get(self, name: str) -> str | None:
+        """Return the text kept under a name; None if there is none."""
+        rows = await self._file.rows("SELECT text FROM document WHERE name = ?", (name,))
+        return str(rows[0]["text"]) if rows else None

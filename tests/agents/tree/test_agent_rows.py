@@ -1,0 +1,79 @@
+"""What the ledger keeps of agents, and ledgers that were made before it kept any of it."""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+
+import pytest
+from attrs import evolve
+
+from otpy_agents.store import schema
+from otpy_agents.store.agent_rows import AgentRow, MoveRow
+from otpy_agents.store.ledger import Ledger
+
+pytestmark = pytest.mark.real_time
+
+FAILED = MoveRow(assignment="a", source="working", happening="failed", target="failed", why="no")
+AGAIN = MoveRow(assignment="a", source="failed", happening="restarted", target="working")
+
+
+def ledger(folder: Path) -> Ledger:
+    return Ledger(folder / "w.sqlite", clock=lambda: 0.0)
+
+
+async def test_moves_are_kept_in_order_and_the_last_says_where_an_agent_stands(
+    tmp_path: Path,
+) -> None:
+    """The next host reads both."""
+    async with ledger(tmp_path) as one:
+        await one.agents.record(one.host, [FAILED])
+        await one.agents.record(one.host, [AGAIN])
+        await one.agents.record(one.host, [])
+    async with ledger(tmp_path) as one:
+        assert await one.agents.all() == (AgentRow(assignment="a", state="working"),)
+        moves = await one.agents.moves("a")
+        assert [evolve(move, at="") for move in moves] == [FAILED, AGAIN]
+        assert all(move.at.endswith("+00:00") for move in moves)
+
+
+async def test_documents_are_kept_by_name(tmp_path: Path) -> None:
+    """The newest text under a name is the one that is read."""
+    async with ledger(tmp_path) as one:
+        assert await one.agents.get("budget") is None
+        await one.agents.put("budget", "{}")
+        await one.agents.put("budget", "{1}")
+        assert await one.agents.get("budget") == "{1}"
+
+
+async def test_an_agent_is_forgotten_with_its_assignment(tmp_path: Path) -> None:
+    """When its definition changes, and when all is begun anew."""
+    async with ledger(tmp_path) as one:
+        await one.declare({"a": "1", "b": "1"})
+        await one.agents.record(one.host, [FAILED, evolve(FAILED, assignment="b")])
+        await one.declare({"a": "2", "b": "1"})
+        assert [row.assignment for row in await one.agents.all()] == ["b"]
+        await one.agents.put("budget", "{}")
+        await one.forget_all()
+        assert (await one.agents.all(), await one.agents.get("budget")) == ((), None)
+
+
+async def test_a_ledger_of_the_first_version_is_brought_up_to_date(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What it knows stays; what it did not keep can be kept from now on (G-15)."""
+    old = evolve(schema.LEDGER, newest=1, tables=schema._TABLES, upgrades={})
+    with monkeypatch.context() as patch:
+        patch.setattr("otpy_agents.store.ledger.LEDGER", old)
+        async with ledger(tmp_path) as one:
+            identity = one.list_id
+    with sqlite3.connect(tmp_path / "w.sqlite") as database:
+        database.execute("INSERT INTO assignment (position, id, digest) VALUES (0, 'a', '1')")
+    database.close()
+    for _ in range(2):
+        async with ledger(tmp_path) as one:
+            assert one.list_id == identity
+            assert [row.id for row in await one.summary()] == ["a"]
+            await one.agents.record(one.host, [FAILED])
+    async with ledger(tmp_path) as one:
+        assert len(await one.agents.moves("a")) == 2
