@@ -157,7 +157,8 @@ async def _outcome(
         message = f"no program {job.launch.argv[0]!r} there; {adapter.install_hint}"
         verdict = evolve(verdict, message=message)
     said = flight.transcript
-    flight.answer = said.answer if said.seen else ended.stdout.strip()
+    # Once more: a secret that came in pieces stood in no line.
+    flight.answer = job.secrets(said.answer if said.seen else ended.stdout.strip())
     exit_code, number = ended.exit_code, _signal(ended)
     return AttemptEnded(
         number=flight.number,
