@@ -12,9 +12,11 @@ from __future__ import annotations
 
 from otpy_monitors.board import Board as Board
 from otpy_monitors.board import Vitals as Vitals
+from otpy_monitors.board_health import health_monitor as health_monitor
+from otpy_monitors.board_violation import violation_monitor as violation_monitor
+from otpy_monitors.board_violation import violations as violations
 from otpy_monitors.budget import Spent as Spent
 from otpy_monitors.budget import budget_monitor as budget_monitor
-from otpy_monitors.findings import Action as Action
 from otpy_monitors.findings import Finding as Finding
 from otpy_monitors.findings import FindingHook as FindingHook
 from otpy_monitors.findings import LoopLag as LoopLag
@@ -24,13 +26,11 @@ from otpy_monitors.findings import Stalled as Stalled
 from otpy_monitors.findings import Subject as Subject
 from otpy_monitors.findings import Swept as Swept
 from otpy_monitors.findings import Violated as Violated
-from otpy_monitors.health import health_monitor as health_monitor
 from otpy_monitors.hygiene import Chore as Chore
 from otpy_monitors.hygiene import cleanup_daemon as cleanup_daemon
 from otpy_monitors.hygiene import hygiene_supervisor as hygiene_supervisor
+from otpy_monitors.rules import Action as Action
 from otpy_monitors.supervisor import monitor_supervisor as monitor_supervisor
-from otpy_monitors.violation import violation_monitor as violation_monitor
-from otpy_monitors.violation import violations as violations
 
 __all__ = [
     "Action",

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from otpy import Backoff, ChildSpec, SupervisorSpec
+from otpy_monitors.board_health import health_monitor
+from otpy_monitors.board_violation import violation_monitor
 from otpy_monitors.budget import budget_monitor
-from otpy_monitors.health import health_monitor
 from otpy_monitors.hygiene import EVERY, hygiene_supervisor
-from otpy_monitors.violation import violation_monitor
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -210,6 +210,8 @@ class MortalPool:
                 self._tell("monitor.loop_lag", "loop", detail=str(finding))
             case Swept():
                 self._tell("monitor.swept", finding.chore, detail=str(finding))
+            case _:
+                pass  # what monitors of a feed find; this tree shows its workers on a board
 
     def _over_budget(self, finding: OverBudget) -> None:
         if finding.path:
