@@ -36,7 +36,11 @@ class TestEvents:
         """Session, text, tools, money and the answer of Claude Code."""
         assert events("claude", sample("claude", "toolcall").stdout) == [
             SessionSeen("08d39844-4ac5-43ce-91e2-b64c0932e8b7", "claude-opus-4-8[1m]"),
-            ToolStarted("toolu_mock1", "Bash"),
+            ToolStarted(
+                "toolu_mock1",
+                "Bash",
+                {"command": "echo hi > made.txt", "description": "make file"},
+            ),
             ToolEnded("toolu_mock1", ok=False),
             Text("hello from mock"),
             SessionSeen("08d39844-4ac5-43ce-91e2-b64c0932e8b7"),
@@ -121,7 +125,10 @@ class TestEvents:
     def test_copilot(self) -> None:
         """Session, text, tools, tokens and the answer of Copilot CLI."""
         text = world.lines(
-            {"type": "tool.execution_start", "data": {"toolCallId": "t", "toolName": "bash"}},
+            {
+                "type": "tool.execution_start",
+                "data": {"toolCallId": "t", "toolName": "bash", "arguments": {"command": "ls"}},
+            },
             {
                 "type": "tool.execution_complete",
                 "data": {"toolCallId": "t", "success": False, "error": {"code": "denied"}},
@@ -130,7 +137,7 @@ class TestEvents:
         report = (FOLDER / "copilot" / "resume1.report").read_text(encoding="utf-8")
         seen = events("copilot", text + sample("copilot", "ok").stdout + report)
         assert seen == [
-            ToolStarted("t", "bash"),
+            ToolStarted("t", "bash", {"command": "ls"}),
             ToolEnded("t", ok=False, denied=True),
             Text("hello from mock"),
             SessionSeen("ad6f1e8b-16f8-46f4-bd4b-ecd9a01b8068"),
@@ -159,7 +166,7 @@ class TestEvents:
         text = world.lines(
             {"type": "session", "id": "s"},
             {"type": "text", "text": "a"},
-            {"type": "tool", "id": "t", "name": "grep"},
+            {"type": "tool", "id": "t", "name": "grep", "input": {"for": "x"}},
             {"type": "tool_end", "id": "t"},
             {"type": "usage", "input": 3, "output": 1, "cost_usd": 0.5},
             {"type": "error", "message": "slow", "status": 429, "code": "rate_limited"},
@@ -168,7 +175,7 @@ class TestEvents:
         assert events("command", text) == [
             SessionSeen("s"),
             Text("a"),
-            ToolStarted("t", "grep"),
+            ToolStarted("t", "grep", {"for": "x"}),
             ToolEnded("t"),
             Spent(Usage(input=3, output=1, cost_usd=0.5)),
             Problem(Fault("slow", 429, ("rate_limited",))),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TypeAlias
 
 from attrs import field, frozen
@@ -66,10 +67,12 @@ class ToolStarted:
     Attributes:
         call: Identity of the call, found again in its `ToolEnded`.
         name: The tool.
+        input: What it was called with, in the CLI's own terms; empty if the CLI does not say.
     """
 
     call: str
     name: str
+    input: Mapping[str, object] = field(factory=dict[str, object])
 
 
 @frozen

@@ -70,7 +70,7 @@ class Transcript:
                 self.model = model or self.model
             case Text(text):
                 self._texts.append(text)
-            case ToolStarted(call, name):
+            case ToolStarted(call=call, name=name):
                 self._tools[call] = name
             case ToolEnded(call, _ok, denied):
                 name = self._tools.pop(call, call)

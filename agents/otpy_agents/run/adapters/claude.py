@@ -94,7 +94,7 @@ class ClaudeParser:
             return [Problem(Fault(said, codes=(text(found, "error"),), hints=self._resets))]
         self._own_words = ""
         events: list[Event] = [
-            ToolStarted(text(part, "id"), text(part, "name"))
+            ToolStarted(text(part, "id"), text(part, "name"), obj(part, "input"))
             for part in parts
             if text(part, "type") == "tool_use"
         ]

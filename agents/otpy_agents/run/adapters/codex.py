@@ -35,6 +35,7 @@ _RETRYING: Final = re.compile(r"Reconnecting\.\.\. (?:\d+/\d+|waiting for networ
 _TOOLS: Final = frozenset(
     {"command_execution", "mcp_tool_call", "file_change", "web_search", "collab_tool_call"}
 )
+_OF_ITEMS: Final = frozenset({"id", "type", "status", "aggregated_output", "exit_code"})
 
 
 @final
@@ -76,8 +77,13 @@ class CodexParser:
             return []
         call, status = text(item, "id"), text(item, "status")
         if kind == "item.started":
-            return [ToolStarted(call, name)]
+            return [ToolStarted(call, name, _input(item))]
         return [ToolEnded(call, ok=status == "completed", denied=status == "declined")]
+
+
+def _input(item: JsonObject) -> JsonObject:
+    """Return what a tool was called with: its item without what all items have."""
+    return {key: value for key, value in item.items() if key not in _OF_ITEMS}
 
 
 def _error(message: str) -> Event:

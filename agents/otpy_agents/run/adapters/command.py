@@ -7,7 +7,7 @@ end with a `result`:
 |---|---|
 | `{"type": "session", "id": …}` | it can be resumed |
 | `{"type": "text", "text": …}` | a piece of the answer |
-| `{"type": "tool", "id": …, "name": …}` | it began to use a tool |
+| `{"type": "tool", "id": …, "name": …, "input": {…}}` | it began to use a tool |
 | `{"type": "tool_end", "id": …, "ok": …}` | the tool answered |
 | `{"type": "usage", "input": …, "cached": …, "output": …, "cost_usd": …}` | spent so far |
 | `{"type": "error", "message": …, "status": …, "code": …}` | an error, perhaps the last |
@@ -34,7 +34,7 @@ from otpy_agents.run.events import (
 )
 from otpy_agents.run.events import Final as FinalEvent
 from otpy_agents.run.failures import Detail
-from otpy_agents.run.fields import JsonObject, integer, number, text
+from otpy_agents.run.fields import JsonObject, integer, number, obj, text
 from otpy_agents.run.stream import JsonLines
 from otpy_agents.run.usage import Usage
 
@@ -60,7 +60,7 @@ def _events(found: JsonObject) -> list[Event]:
         case "text":
             return [Text(text(found, "text"))]
         case "tool":
-            return [ToolStarted(text(found, "id"), text(found, "name"))]
+            return [ToolStarted(text(found, "id"), text(found, "name"), obj(found, "input"))]
         case "tool_end":
             return [
                 ToolEnded(

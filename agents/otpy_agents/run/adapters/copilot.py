@@ -60,7 +60,11 @@ class CopilotParser:
             case "assistant.message":
                 return self._message(data)
             case "tool.execution_start":
-                return [ToolStarted(text(data, "toolCallId"), text(data, "toolName"))]
+                return [
+                    ToolStarted(
+                        text(data, "toolCallId"), text(data, "toolName"), obj(data, "arguments")
+                    )
+                ]
             case "tool.execution_complete":
                 code = text(obj(data, "error"), "code")
                 ok = data.get("success") is True

@@ -72,7 +72,11 @@ class GeminiParser:
                 said = text(found, "content")
                 return [Text(said)] if said and text(found, "role") == "assistant" else []
             case "tool_use":
-                return [ToolStarted(text(found, "tool_id"), text(found, "tool_name"))]
+                return [
+                    ToolStarted(
+                        text(found, "tool_id"), text(found, "tool_name"), obj(found, "parameters")
+                    )
+                ]
             case "tool_result":
                 return [_tool_ended(found)]
             case "error":
