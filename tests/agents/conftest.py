@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from otpy_agents.tree import app, mortal, pool
+from otpy_agents.tree import acting, app, mortal, pool
 from tests.agents.host import Site
 from tests.agents.tree_world import FakeWorker, ThreadlessSqlite, World
 
@@ -27,7 +27,7 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
     monkeypatch.setattr("otpy_agents.store.file.aiosqlite.connect", connect)
     monkeypatch.setattr(mortal, "spawn", made.spawn)
     monkeypatch.setattr(app, "chores_of", made.chores_of)
-    for module in (app, pool):
+    for module in (acting, app, pool):
         monkeypatch.setattr(module, "WorkerProcess", FakeWorker)
     yield made
     for database in databases.values():

@@ -183,7 +183,13 @@ class World:
         async with Ledger(work.state, clock=clock) as ledger:
             await ledger.close_interrupted()
             await ledger.declare({one.id: one.digest for one in work.assignments})
-            self.project = Project(work, ledger, await ledger.summary(), self.tell)
+            self.project = Project(
+                work,
+                ledger,
+                await ledger.summary(),
+                self.tell,
+                agents=await ledger.agents.all(),
+            )
             hooks = [self.project.pool.on_report, self.reports.append]
             try:
                 async with otpy.start(

@@ -94,7 +94,8 @@ async def _working(
         await _clear_up(work, ledger, reporter, fresh=fresh)
         records = await ledger.summary()
         reporter.already(await ledger.finished_ids())
-        project = Project(work, ledger, records, reporter.on_event)
+        agents = await ledger.agents.all()
+        project = Project(work, ledger, records, reporter.on_event, agents=agents)
         hooks = [project.pool.on_report, reporter.on_report]
         try:
             async with otpy.start(app_supervisor(project, chaos=chaos), hooks=hooks) as root:

@@ -13,6 +13,7 @@ AgentsError
 ├── AgentNotFound     (LookupError)    no agent of that name is in the pool
 ├── AgentRefused      (RuntimeError)   an agent cannot do what it was asked where it stands
 ├── ForbiddenMove     (RuntimeError)   what cannot happen to an agent where it stands
+├── GangFailed        (RuntimeError)   others of its group failed together
 ├── RunFailed         (RuntimeError)   the run of an agent ended without success
 │   └── VerificationFailed             what an agent did does not hold
 ├── InvalidTreeSetting (ValueError)    a setting of the tree that can never work
@@ -80,6 +81,7 @@ from otpy_agents.errors.runs import UnknownRun as UnknownRun
 from otpy_agents.errors.tree import AgentNotFound as AgentNotFound
 from otpy_agents.errors.tree import AgentRefused as AgentRefused
 from otpy_agents.errors.tree import ForbiddenMove as ForbiddenMove
+from otpy_agents.errors.tree import GangFailed as GangFailed
 from otpy_agents.errors.tree import InvalidFailureRow as InvalidFailureRow
 from otpy_agents.errors.tree import InvalidGang as InvalidGang
 from otpy_agents.errors.tree import InvalidStartRate as InvalidStartRate
@@ -115,6 +117,7 @@ __all__ = [
     "DeadlinePassed",
     "EngineError",
     "ForbiddenMove",
+    "GangFailed",
     "HostGone",
     "InvalidFailureRow",
     "InvalidGang",

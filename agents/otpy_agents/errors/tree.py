@@ -10,6 +10,7 @@ __all__ = [
     "AgentNotFound",
     "AgentRefused",
     "ForbiddenMove",
+    "GangFailed",
     "InvalidFailureRow",
     "InvalidGang",
     "InvalidStartRate",
@@ -109,3 +110,7 @@ class RunFailed(AgentsError, RuntimeError):
 
 class VerificationFailed(RunFailed):
     """The agent says that it is done, and what it did does not hold (TREE-29)."""
+
+
+class GangFailed(AgentsError, RuntimeError):
+    """Several agents of its group failed together, so this one is restarted with them (TREE-31)."""

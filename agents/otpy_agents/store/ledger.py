@@ -110,6 +110,26 @@ class Ledger:
 
         await self._file.change(work)
 
+    async def add(self, assignment: str, digest: str) -> None:
+        """Add one assignment behind those of the list; what is known of it stays if it is the same.
+
+        The next `declare` takes it off the list again, unless it is listed then.
+        """
+
+        async def work(database: aiosqlite.Connection) -> None:
+            await database.execute(
+                "DELETE FROM assignment WHERE id = ? AND digest != ?", (assignment, digest)
+            )
+            await database.execute(
+                "INSERT INTO assignment (position, id, digest)"
+                " SELECT coalesce(max(position), -1) + 1, ?, ? FROM assignment WHERE true"
+                " ON CONFLICT (id) DO UPDATE SET position ="
+                " coalesce(assignment.position, excluded.position)",
+                (assignment, digest),
+            )
+
+        await self._file.change(work)
+
     async def begin_attempt(self, assignment: str, incarnation: int) -> int:
         """Write down that a worker is about to be started, and return the number of the attempt.
 

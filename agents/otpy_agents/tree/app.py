@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import random
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import otpy
 from otpy import ChildSpec, DynamicSpec, DynamicSupervisor, SupervisorSpec
+from otpy_agents.errors import InvalidTreeSetting
 from otpy_agents.run.process import WorkerProcess
 from otpy_agents.tree.chores import chores_of
 from otpy_agents.tree.jake import jake_supervisor
@@ -18,23 +20,33 @@ if TYPE_CHECKING:
     from otpy_agents.tree.project import Project
 
 
-def app_supervisor(project: Project, *, chaos: float = 0.0) -> SupervisorSpec:
-    """Return the spec of the tree that works a list off (TREE-14).
+def app_supervisor(project: Project, *others: Project, chaos: float = 0.0) -> SupervisorSpec:
+    """Return the spec of the tree in which projects work their lists off (TREE-14, TREE-15).
 
     Started left to right, stopped right to left: the monitors go first, then the mortals, all at
-    once, and Jake, who would begin new ones, last.
+    once, then Jake, who would begin new ones, and last the host of the runs that they had made.
 
     Args:
-        project: The run of the list.
+        project: The first project, whose Jake and pool are branches of the application itself.
+        others: More projects at the same workplace; each has a branch of its own, in which its own
+            Jake and pool are (TREE-24).
         chaos: Workers to be killed at random, per second; 0 for none.
+
+    Raises:
+        InvalidTreeSetting: Two projects have one name, or they are not all at one workplace.
     """
-    work = project.work
-    children: list[SupervisorSpec | DynamicSpec | ChildSpec] = [
+    workplace, work = project.workplace, project.work
+    _check(project, others)
+    children: list[SupervisorSpec | DynamicSpec | ChildSpec] = []
+    if workplace.host is not None:
+        children.append(workplace.host.spec())
+    children += [
+        *(project_supervisor(other) for other in others),
         jake_supervisor(project),
         pool_spec(work.parallel),
         monitor_supervisor(
             project.board,
-            project.pool.on_finding,
+            workplace.on_finding,
             spent=project.spent,
             max_seconds=work.wall_seconds,
             max_output_bytes=work.output_bytes,
@@ -45,6 +57,20 @@ def app_supervisor(project: Project, *, chaos: float = 0.0) -> SupervisorSpec:
     if chaos > 0:
         children.append(ChildSpec("Chaos", rampage, (project, chaos)))
     return SupervisorSpec("AppSupervisor", children)
+
+
+def project_supervisor(project: Project) -> SupervisorSpec:
+    """Return the branch of one more project: its own Jake, its own pool, one for one."""
+    return SupervisorSpec(project.key, [jake_supervisor(project), pool_spec(project.work.parallel)])
+
+
+def _check(project: Project, others: Sequence[Project]) -> None:
+    names = [one.key for one in (project, *others)]
+    for name in names:
+        if names.count(name) > 1:
+            raise InvalidTreeSetting("projects", f"{name!r} twice", "one name each")
+    if any(one.workplace is not project.workplace for one in others):
+        raise InvalidTreeSetting("projects", "several workplaces", "one for all of them")
 
 
 async def rampage(project: Project, rate: float) -> None:

@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING, Final
 
 import otpy
-from otpy import Backoff, ChildSpec, DynamicSupervisor, Shutdown, SupervisorSpec
+from otpy import (
+    Backoff,
+    ChildSpec,
+    DynamicSupervisor,
+    Process,
+    Shutdown,
+    Supervisor,
+    SupervisorSpec,
+)
 from otpy.errors import MaxChildren, NotRunning, StartFailed
-from otpy_agents.errors import JakeGaveUp
+from otpy_agents.errors import JakeGaveUp, NameAlreadyExists, PreflightFailed
 from otpy_agents.store.records import State
-from otpy_agents.tree.pool import POOL, Ending, mortal_spec
+from otpy_agents.tree.ending import Ending
+from otpy_agents.tree.pool import POOL
 
 if TYPE_CHECKING:
     from anyio.abc import TaskStatus
@@ -72,20 +82,39 @@ async def _run(project: Project) -> None:
     me = otpy.current()
     if me.last_exit is not None:
         project.tell("jake.restarted", "Jake", reason=str(me.last_exit), restarts=me.restarts)
-    root, seen = me.root, 0
+    above, seen = _above(me), 0
     while True:
-        process = await root.wait_for_restart(POOL, after=seen)
+        process = await above.wait_for_restart(POOL, after=seen)
         seen = process.incarnation
         pool = process.supervisor
         assert isinstance(pool, DynamicSupervisor)  # noqa: S101 - its spec says so
         project.pool.serve(pool)
-        try:
-            await _work_off(project, pool)
-        except NotRunning:
-            continue  # the pool is being restarted: its mortals were stopped, and are begun again
-        break
-    project.tell("list.finished", project.work.name)
-    await root.stop()
+        with contextlib.suppress(NotRunning):
+            # A pool that restarts has stopped its mortals: they are begun again by the next round.
+            await _serve(project, pool)
+            return
+
+
+def _above(me: Process) -> Supervisor:
+    """Return the supervisor of the branch of Jake, and of the pool: of the project, or the root."""
+    branch = me.parent.process
+    project = None if branch is None else branch.parent.process
+    above = me.root if project is None else project.supervisor
+    assert isinstance(above, Supervisor)  # noqa: S101 - `app_supervisor` says so
+    return above
+
+
+async def _serve(project: Project, pool: DynamicSupervisor) -> None:
+    """Work the list off; when nobody has anything left to do, ask the tree to end."""
+    while True:
+        await _work_off(project, pool)
+        version, project.finished = project.pool.version, True
+        project.tell("list.finished", project.work.name)
+        if project.workplace.finished:
+            await otpy.current().root.stop()
+            return
+        await project.pool.change(version)
+        project.finished = False
 
 
 async def _work_off(project: Project, pool: DynamicSupervisor) -> None:
@@ -97,7 +126,7 @@ async def _work_off(project: Project, pool: DynamicSupervisor) -> None:
         todo = await _todo(project, present)
         if not todo and not present:
             return
-        if not todo or not await _begin(project, pool, todo[0]):
+        if not todo or not await _begin(project, todo[0]):
             await project.pool.change(version)
 
 
@@ -109,7 +138,7 @@ async def _todo(project: Project, present: set[str]) -> list[Assignment]:
     """
     final = await project.ledger.finished_ids()
     todo: list[Assignment] = []
-    for assignment in project.work.assignments:
+    for assignment in project.assignments:
         name = assignment.id
         if name in present or name in final or name in project.pool.endings:
             continue
@@ -121,12 +150,16 @@ async def _todo(project: Project, present: set[str]) -> list[Assignment]:
     return todo
 
 
-async def _begin(project: Project, pool: DynamicSupervisor, assignment: Assignment) -> bool:
-    """Start the mortal for `assignment`; return False if there is no room for one more."""
+async def _begin(project: Project, assignment: Assignment) -> bool:
+    """Spawn the mortal for `assignment`; return False if there is no room for one more."""
     try:
-        await pool.start_child(mortal_spec(project, assignment))
+        await project.pool.spawn(assignment)
     except MaxChildren:
         return False
+    except NameAlreadyExists:
+        pass  # somebody else spawned it in the meantime
+    except PreflightFailed as error:
+        project.pool.ended(assignment.id, Ending(State.FAILED, str(error)))
     except StartFailed as error:
         project.pool.ended(assignment.id, Ending(State.FAILED, str(error.__cause__ or error)))
     return True

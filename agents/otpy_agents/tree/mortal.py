@@ -14,6 +14,7 @@ from otpy_agents.run.process import WorkerProcess, spawn
 from otpy_agents.store.records import State
 from otpy_agents.store.redaction import Redaction
 from otpy_agents.tree import preflight
+from otpy_agents.tree.living import end_here, living
 from otpy_monitors import Vitals
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
 
 async def mortal(
-    project: Project, assignment: Assignment, *, task_status: TaskStatus[WorkerProcess]
+    project: Project, assignment: Assignment, *, task_status: TaskStatus[WorkerProcess | None]
 ) -> None:
     """Live one life of the mortal, or drone, that takes `assignment`.
 
@@ -42,6 +43,7 @@ async def mortal(
         LedgerError: If something could not be written down.
     """
     me = otpy.current()
+    project.pool.post(assignment)
     work = project.work_directory(assignment.id)
     environment = worker_environment(
         os.environ,
@@ -61,57 +63,46 @@ async def mortal(
     def on_line(line: str) -> None:
         project.tell("mortal.output", assignment.id, line=redacted(line))
 
-    attempt = await project.ledger.begin_attempt(assignment.id, me.incarnation)
+    if me.incarnation > 1 and not await project.is_open(assignment.id):
+        task_status.started(None)
+        await end_here(project, assignment.id, "it is no longer open")
     worker = spawn(
         assignment.argv, cwd=cwd, env=environment, grace=assignment.grace, on_line=on_line
     )
-    reason = ""
-    try:
-        with project.running(assignment.id, worker) as spent:
+    async with living(project, assignment.id) as life:
+        try:
+            with project.running(assignment.id, worker) as spent:
 
-            def look() -> Vitals:
-                total = spent()
-                return Vitals(
-                    path=me.path,
-                    incarnation=me.incarnation,
-                    pid=worker.pid,
-                    argv=assignment.argv,
-                    cwd=str(cwd),
-                    seconds=total.seconds,
-                    output_bytes=total.output_bytes,
-                    quiet=worker.quiet,
-                    stall=assignment.stall,
-                    max_seconds=assignment.wall_seconds,
-                    max_output_bytes=assignment.output_bytes,
-                )
+                def look() -> Vitals:
+                    total = spent()
+                    return Vitals(
+                        path=me.path,
+                        incarnation=me.incarnation,
+                        pid=worker.pid,
+                        argv=assignment.argv,
+                        cwd=str(cwd),
+                        seconds=total.seconds,
+                        output_bytes=total.output_bytes,
+                        quiet=worker.quiet,
+                        stall=assignment.stall,
+                        max_seconds=assignment.wall_seconds,
+                        max_output_bytes=assignment.output_bytes,
+                    )
 
-            async with worker:
-                await project.ledger.record_spawn(
-                    attempt, worker.pid, worker.pgid, worker.create_time
-                )
-                with project.board.showing(look):
-                    task_status.started(worker)
-                    await _succeed(worker, assignment, redacted)
-        reason = "exit code 0"
-    except asyncio.CancelledError:
-        reason = str(me.requested)
-        raise
-    except Exception as error:
-        reason = str(error)
-        raise
-    finally:
-        project.life_ended(assignment.id, reason)
-        # A ledger that takes no writes must not undo good work, nor hide how bad work ended.
-        with contextlib.suppress(LedgerError):
-            await project.ledger.end_attempt(
-                attempt,
-                reason,
-                exit_code=worker.status.code if worker.status is not None else None,
-                last_line=redacted(worker.last_line),
-                output_bytes=worker.output_bytes,
-            )
-        for orphan in worker.left_over:
-            project.tell("mortal.left_over", assignment.id, ended=str(orphan))
+                async with worker:
+                    await project.ledger.record_spawn(
+                        life.attempt, worker.pid, worker.pgid, worker.create_time
+                    )
+                    with project.board.showing(look):
+                        task_status.started(worker)
+                        await _succeed(worker, assignment, redacted)
+            life.reason = "exit code 0"
+        finally:
+            life.exit_code = worker.status.code if worker.status is not None else None
+            life.last_line = redacted(worker.last_line)
+            life.output_bytes = worker.output_bytes
+            for orphan in worker.left_over:
+                project.tell("mortal.left_over", assignment.id, ended=str(orphan))
     # Once it is written down it is done, even if somebody ends us at this very moment.
     with contextlib.suppress(asyncio.CancelledError, LedgerError):  # else Jake writes it down
         await project.ledger.finish(assignment.id, State.DONE)

@@ -1,7 +1,7 @@
-"""The mortal pool: what becomes of a mortal that ended, or that a monitor reports.
+"""The mortal pool: whoever spawns mortals does it here, and here is known what became of them.
 
 The pool's children stand under a `DynamicSupervisor`, which restarts them; what is decided here is
-what their ends mean, and what follows from findings. Monitors only report (TREE-48).
+what their ends mean. What follows from findings of monitors is in `acting.py`.
 """
 
 from __future__ import annotations
@@ -9,9 +9,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from typing import TYPE_CHECKING, Final, final
-
-import structlog
-from attrs import field, frozen
 
 from otpy import (
     GIVE_UP,
@@ -25,57 +22,38 @@ from otpy import (
     OtpyError,
     Restart,
     Shutdown,
-    console_logger,
 )
-from otpy.errors import NotFound
+from otpy.errors import NotFound, NotRunning, StartFailed
 from otpy.reports import ChildExited, ChildGaveUp, ChildStarted, ChildStartFailed, Report
-from otpy_agents.errors import LedgerError, PreflightFailed, WorkerStalled
+from otpy_agents.errors import (
+    AgentNotFound,
+    AgentRefused,
+    LedgerError,
+    NameAlreadyExists,
+    PreflightFailed,
+)
+from otpy_agents.run.attempt import MARGIN
 from otpy_agents.run.process import WorkerProcess
+from otpy_agents.run.protocol import Control
 from otpy_agents.store.records import State
+from otpy_agents.tree.agent import Happening
+from otpy_agents.tree.agent_life import QUESTION, agent_life
 from otpy_agents.tree.assignment import Assignment, Role
+from otpy_agents.tree.ending import Ending, Reaped
+from otpy_agents.tree.failures import Consequence
 from otpy_agents.tree.mortal import mortal
-from otpy_monitors import Action, Finding, LoopLag, OverBudget, Stalled, Swept, Violated
+from otpy_agents.tree.mortal_handle import Mortal
+from otpy_agents.tree.post import OPERATOR, Pause, Post
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from otpy import Process
     from otpy_agents.tree.project import Project
+    from otpy_agents.tree.runs import Run
 
 POOL: Final = "MortalPool"
 
 _MARGIN: Final = 5.0
 """Seconds beyond its grace in which a worker's process group is certainly gone."""
-
-
-@final
-@frozen
-class Reaped:
-    """Detail of the `Shutdown` of a mortal that was given up (TREE-49).
-
-    Attributes:
-        why: The reason, in one line.
-    """
-
-    why: str
-
-    def __str__(self) -> str:
-        """Return the reason."""
-        return self.why
-
-
-@final
-@frozen
-class Ending:
-    """How an assignment came out.
-
-    Attributes:
-        state: Done, reaped or failed.
-        reason: Why, in one line; empty if there is nothing to say.
-    """
-
-    state: State
-    reason: str = field(default="")
 
 
 def pool_spec(parallel: int) -> DynamicSpec:
@@ -95,12 +73,14 @@ def mortal_spec(project: Project, assignment: Assignment) -> ChildSpec:
         backoff = Backoff.none()
     else:
         backoff = Backoff.exponential(2.0, max=60.0)
+    # An agent waits for the end of its attempt, which has the margin of attempts.
+    more = _MARGIN if assignment.agent is None else MARGIN + _MARGIN
     return ChildSpec(
         assignment.id,
-        mortal,
+        mortal if assignment.agent is None else agent_life,
         (project, assignment),
         restart=Restart.TRANSIENT,
-        shutdown=assignment.grace + _MARGIN,
+        shutdown=assignment.grace + more,
         backoff=backoff,
         intensity=Intensity(assignment.restarts, assignment.within, then=GIVE_UP),
     )
@@ -108,32 +88,37 @@ def mortal_spec(project: Project, assignment: Assignment) -> ChildSpec:
 
 @final
 class MortalPool:
-    """Keeps the outcomes of mortals, and acts on findings. It outlives Jake and the monitors.
+    """Spawns mortals and keeps what became of them. It outlives Jake and the monitors.
+
+    Everything but `spawn` and `wait` is done at once and may be called from anywhere in the loop.
+
+    Args:
+        project: Whose pool it is.
 
     Attributes:
-        endings: How assignments came out that the ledger may not know of yet, by id.
-        doomed: How mortals will have come out that are being given up, by id.
+        posts: What outlives the lives of each mortal, by its name.
+        endings: How assignments came out that the ledger may not know of yet, by name.
+        doomed: How mortals will have come out that are being given up, by name.
         closed: Why no assignment is begun any more; empty while they are.
         version: Grows with every change.
     """
 
-    def __init__(self, tell: Callable[..., None], warn: Callable[[str, str], None]) -> None:
-        """Make a pool that knows of nothing.
-
-        Args:
-            tell: Called as `tell(name, id, **detail)` with every event.
-            warn: Called as `warn(id, message)` to send a message into a worker.
-        """
+    def __init__(self, project: Project) -> None:
+        self.posts: dict[str, Post] = {}
         self.endings: dict[str, Ending] = {}
         self.doomed: dict[str, Ending] = {}
         self.closed = ""
         self.version = 0
-        self._tell = tell
-        self._warn = warn
+        self._project = project
         self._supervisor: DynamicSupervisor | None = None
+        self._starting: set[str] = set()
+        self._strays: list[Run] = []
         self._changed = asyncio.Event()
-        configured = structlog.is_configured()  # else its own default would write to stdout
-        self._log = structlog.get_logger("otpy_agents") if configured else console_logger()
+
+    @property
+    def path(self) -> str:
+        """Path of the supervisor of its mortals; empty before the first was served."""
+        return "" if self._supervisor is None else self._supervisor.path
 
     def serve(self, supervisor: DynamicSupervisor) -> None:
         """Take the supervisor whose children the pool decides about; a new one after a restart."""
@@ -150,30 +135,204 @@ class MortalPool:
         self._changed.set()
         self._changed = asyncio.Event()
 
+    # --- spawning --------------------------------------------------------------------------------
+
+    async def spawn(self, assignment: Assignment) -> Mortal:
+        """Start a mortal, or drone, for an assignment; one that is not listed is added to the list.
+
+        Returns:
+            Its handle, when it is ready: nothing speaks against it, and it begins to work as soon
+            as its turn has come.
+
+        Raises:
+            NameAlreadyExists: There is, or was, one of that name; nothing was started.
+            PreflightFailed: It cannot be started as things stand, with the whole list; nothing was
+                started, and nothing is counted (TREE-40, TREE-41).
+            StartFailed: It crashed before it was ready.
+            MaxChildren: There is no room for one more.
+            NotRunning: The pool is not running just now.
+            LedgerError: It could not be written down.
+
+        Cancellation:
+            It is started or not; if it is, it is found by its name.
+        """
+        name, supervisor = assignment.id, self._supervisor
+        if supervisor is None:
+            raise NotRunning(POOL)
+        taken = {child.id for child in supervisor.snapshot().children} | self._starting
+        if name in taken or name in self.endings:
+            raise NameAlreadyExists(name)
+        self._starting.add(name)
+        try:
+            await self._project.list_too(assignment)
+            await supervisor.start_child(mortal_spec(self._project, assignment))
+        except StartFailed as error:
+            if isinstance(error.__cause__, PreflightFailed):
+                raise error.__cause__ from None
+            raise
+        finally:
+            self._starting.discard(name)
+        return Mortal(self, name)
+
+    def post(self, assignment: Assignment) -> Post:
+        """Return what outlives the lives of the mortal that takes `assignment`; made on first use.
+
+        The same name may come back with another definition: then it is another agent.
+        """
+        post = self.posts.get(assignment.id)
+        if post is None or post.assignment != assignment:
+            post = self.posts[assignment.id] = self._project.open_post(assignment)
+        return post
+
+    def mortal(self, name: str) -> Mortal:
+        """Return the handle of the mortal of that name, also of one that has come out.
+
+        Raises:
+            AgentNotFound: There is none.
+        """
+        self._known(name)
+        return Mortal(self, name)
+
+    def mortals(self) -> tuple[Mortal, ...]:
+        """Return the handles of all mortals of this host, in the order of their first start."""
+        return tuple(Mortal(self, name) for name in self.posts)
+
+    async def wait(self, name: str) -> Ending:
+        """Wait until a mortal has come out one way or the other.
+
+        Raises:
+            AgentNotFound: There is none.
+        """
+        self._known(name)
+        while name not in self.endings:
+            await self.change(self.version)
+        return self.endings[name]
+
+    def _known(self, name: str) -> Post:
+        try:
+            return self.posts[name]
+        except KeyError:
+            raise AgentNotFound(name, self.posts) from None
+
+    # --- what may be asked of one -----------------------------------------------------------------
+
+    def pause(self, name: str, why: str, by: str = OPERATOR) -> None:
+        """Let a mortal rest: an agent from the next boundary of a turn on, a program at once.
+
+        Raises:
+            AgentNotFound: There is none.
+            AgentRefused: It has come out, or rests for that already.
+        """
+        post = self._at_work(name)
+        process = self.process(name)
+        worker = None if process is None else process.value
+        if not post.pause_for(Pause(by=by, why=why)):
+            raise AgentRefused(name, "it is paused already")
+        if isinstance(worker, WorkerProcess):
+            worker.pause()
+            post.move(Happening.RESTED, why)
+            self._project.tell("mortal.paused", name, by=by, detail=why)
+
+    def resume(self, name: str, by: str | None = None) -> None:
+        """Let a mortal go on.
+
+        Args:
+            name: Which.
+            by: Only if that is what it rests for; None for whatever it is.
+
+        Raises:
+            AgentNotFound: There is none.
+            AgentRefused: It has come out, or does not rest.
+        """
+        post = self._at_work(name)
+        process = self.process(name)
+        worker = None if process is None else process.value
+        if not post.go_on(by):
+            raise AgentRefused(name, "it is not paused")
+        if isinstance(worker, WorkerProcess):
+            worker.resume()
+            post.move(Happening.WOKEN)
+            self._project.tell("mortal.resumed", name)
+
+    def answer(self, name: str, text: str) -> None:
+        """Answer what an agent has asked, and let it go on.
+
+        Raises:
+            AgentNotFound: There is none.
+            AgentRefused: It has not asked anything.
+        """
+        post = self._at_work(name)
+        if not post.go_on(QUESTION):
+            raise AgentRefused(name, "it has not asked anything")
+        post.reply = text
+
+    def warn(self, name: str, message: str) -> None:
+        """Send a message into a mortal: into its notes, and its next prompt (TREE-47).
+
+        Raises:
+            AgentNotFound: There is none.
+            AgentRefused: It has come out.
+            OSError: Its notes cannot be written.
+        """
+        post = self._at_work(name)
+        self._project.warn(name, message)
+        post.messages.append(message)
+        self._project.tell("mortal.warned", name, detail=message)
+
+    def _at_work(self, name: str) -> Post:
+        post = self._known(name)
+        if name in self.endings or post.agent.state.final:
+            raise AgentRefused(name, f"it is {post.agent.state} already")
+        return post
+
     # --- what the supervisor reports -------------------------------------------------------------
 
     def on_report(self, report: Report) -> None:
         """Take a report of the tree; a report hook."""
-        if report.supervisor.rpartition("/")[2] != POOL:
+        if not self.path or report.supervisor != self.path:
             return
         match report:
-            case ChildExited(reason=Normal()):
-                self.ended(report.id, Ending(State.DONE))
-            case ChildExited(reason=Shutdown(detail=Reaped() as reaped)):
-                self.ended(report.id, Ending(State.REAPED, str(reaped)))
+            case ChildExited():
+                self._exited(report)
             case ChildGaveUp(reason=Crashed(error=LedgerError() as error)):  # not its own fault
                 self.ended(report.id, Ending(State.FAILED, str(error)))
             case ChildGaveUp():
                 why = f"restarts used up ({report.restarts}): {report.reason}"
+                self._project.tell("agent.escalated", report.id, reason=why)
                 self.ended(report.id, Ending(State.REAPED, why))
             case ChildStartFailed(reason=Crashed(error=PreflightFailed() as error)):
                 # To start it once more would count a restart for what is none (TREE-41).
-                if report.context is not None:  # else Jake asked for it, and is told
+                if report.context is not None:  # else whoever asked for it is told
                     self.doomed.setdefault(report.id, Ending(State.FAILED, str(error)))
                 self._change()
-            case ChildStarted() if report.id in self.doomed or self.closed:
-                self.reap(report.id, self.closed)
+            case ChildStarted():
+                self._started(report.id)
             case _:
+                self._change()
+
+    def _started(self, name: str) -> None:
+        post = self.posts.get(name)
+        if post is not None and post.move(Happening.RESTARTED):
+            post.restarts += 1
+        if name in self.doomed or self.closed:
+            self.reap(name, self.closed)
+        self._change()
+
+    def _exited(self, report: ChildExited) -> None:
+        """Take the end of one life, with where that leaves the agent."""
+        name, post = report.id, self.posts.get(report.id)
+        match report.reason:
+            case Normal():
+                if post is not None:
+                    post.move(Happening.CLAIMED)
+                    post.move(Happening.ACCEPTED)
+                self.ended(name, Ending(State.DONE))
+            case Shutdown(detail=Reaped() as reaped):
+                self.ended(name, Ending(State.REAPED, str(reaped)))
+            case reason:
+                if post is not None and post.move(Happening.FAILED, str(reason)):
+                    error = reason.error if isinstance(reason, Crashed) else None
+                    self._project.acting.on_failure(name, error)
                 self._change()
 
     def ended(self, assignment: str, ending: Ending) -> None:
@@ -185,68 +344,34 @@ class MortalPool:
         if doomed is not None and ending.state is not State.DONE:
             ending = doomed
         self.endings[assignment] = ending
-        self._tell(f"mortal.{ending.state}", assignment, reason=ending.reason)
+        post = self.posts.get(assignment)
+        if post is not None:
+            if ending.state is State.REAPED:
+                post.move(Happening.REAPED, ending.reason)
+            elif ending.state is State.FAILED:
+                post.move(Happening.FAILED, ending.reason)
+            if post.run is not None:  # it was killed, and nobody will take its run up
+                self._strays.append(post.run)
+                post.run = None
+        self._project.tell(f"mortal.{ending.state}", assignment, reason=ending.reason)
         self._change()
 
-    # --- what monitors report --------------------------------------------------------------------
+    # --- giving up --------------------------------------------------------------------------------
 
-    def on_finding(self, finding: Finding) -> None:
-        """Take a finding of a monitor and act on it; never blocks, bears to hear it twice."""
-        match finding:
-            case Stalled():
-                self._tell("monitor.stalled", _id(finding.path), detail=str(finding))
-                process = self._process(finding.path)
-                if process is not None and process.incarnation == finding.incarnation:
-                    process.exit(Crashed(WorkerStalled(str(finding))))  # restarted by its policy
-            case OverBudget():
-                name = "monitor.budget_warning" if finding.warning else "monitor.over_budget"
-                self._tell(name, _id(finding.path) or "list", detail=str(finding))
-                if not finding.warning:
-                    self._over_budget(finding)
-            case Violated():
-                self._tell("monitor.violated", _id(finding.path), detail=str(finding))
-                self._violated(finding)
-            case LoopLag():
-                self._tell("monitor.loop_lag", "loop", detail=str(finding))
-            case Swept():
-                self._tell("monitor.swept", finding.chore, detail=str(finding))
-            case _:
-                pass  # what monitors of a feed find; this tree shows its workers on a board
+    def give_up(self, name: str, why: str, *, escalates: Consequence) -> None:
+        """Reap a mortal whose failure no restart can mend, and let a person know (TREE-32)."""
+        if escalates is Consequence.ESCALATE:
+            self._project.tell("agent.escalated", name, reason=why)
+        self._project.tell("operator.notified", name, detail=why)
+        self.reap(name, why)
 
-    def _over_budget(self, finding: OverBudget) -> None:
-        if finding.path:
-            self.reap(_id(finding.path), str(finding))
-            return
-        self.closed = str(finding)
+    def close(self, why: str) -> None:
+        """Reap all mortals, and begin none any more."""
+        self.closed = why
         if self._supervisor is not None:
             for child in self._supervisor.snapshot().children:
-                self.reap(child.id, self.closed)
+                self.reap(child.id, why)
         self._change()
-
-    def _violated(self, finding: Violated) -> None:
-        """Carry out what the rule asks for (TREE-47)."""
-        assignment = _id(finding.path)
-        process = self._process(finding.path)
-        worker = process.value if process is not None else None
-        match finding.rule.action:
-            case Action.LOG:
-                self._log.warning("violation", assignment=assignment, detail=str(finding))
-            case Action.NOTIFY:
-                self._tell("operator.notified", assignment, detail=str(finding))
-            case Action.PAUSE:
-                if isinstance(worker, WorkerProcess):  # else it has ended in the meantime
-                    worker.pause()
-                    resume = f"kill -CONT -- -{worker.pgid}"
-                    self._tell("mortal.paused", assignment, detail=str(finding), resume=resume)
-            case Action.WARN:
-                try:
-                    self._warn(assignment, str(finding))
-                except OSError as error:  # what a worker does to its notes is no monitor's crash
-                    self._tell("mortal.warning_failed", assignment, reason=str(error))
-                else:
-                    self._tell("mortal.warned", assignment, detail=str(finding))
-            case Action.REAP:
-                self.reap(assignment, str(finding))
 
     def reap(self, assignment: str, why: str) -> None:
         """End a mortal for good, with the reason (TREE-49).
@@ -255,29 +380,28 @@ class MortalPool:
         await, which monitors must not do for us: Jake does it (`end_doomed`).
         """
         self.doomed.setdefault(assignment, Ending(State.REAPED, why))
-        process = self._process(assignment)
+        process = self.process(assignment)
         if process is not None:
             process.exit(Shutdown(Reaped(why)))
         self._change()
 
     async def end_doomed(self) -> None:
-        """See to it that no doomed mortal is started again."""
+        """See to it that no doomed mortal is started again, and no run works for nobody."""
         for assignment, ending in list(self.doomed.items()):
-            process = self._process(assignment)
+            process = self.process(assignment)
             if process is not None:
                 process.exit(Shutdown(Reaped(ending.reason)))  # without effect if it ends already
             elif self._supervisor is not None:
                 with contextlib.suppress(NotFound):  # it was never begun, or has just ended
                     await self._supervisor.terminate_child(assignment)
                 self.ended(assignment, ending)
+        while self._strays:
+            await self._strays[-1].ask(Control.STOP)
+            self._strays.pop()
 
-    def _process(self, path: str) -> Process | None:
-        """Return the process of the mortal at `path`, or of that id; None if none runs."""
+    def process(self, name: str) -> Process | None:
+        """Return the process of the mortal of that name; None if none runs."""
         try:
-            return None if self._supervisor is None else self._supervisor.child(_id(path))
+            return None if self._supervisor is None else self._supervisor.child(name)
         except OtpyError:
             return None
-
-
-def _id(path: str) -> str:
-    return path.rpartition("/")[2]

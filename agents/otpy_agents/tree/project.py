@@ -6,19 +6,28 @@ import asyncio
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, final
 
+from otpy_agents.errors import LedgerError
+from otpy_agents.store.agent_rows import AgentRow, MoveRow
 from otpy_agents.store.records import AssignmentRecord, State
+from otpy_agents.tree.acting import Acting
+from otpy_agents.tree.agent import AgentState, Move
 from otpy_agents.tree.pool import MortalPool
+from otpy_agents.tree.post import Post
+from otpy_agents.tree.workplace import Workplace
 from otpy_monitors import Board, Spent
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Mapping
+    from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping
     from pathlib import Path
 
     from otpy import ExitReason
     from otpy_agents.run.process import WorkerProcess
     from otpy_agents.store.ledger import Ledger
-    from otpy_agents.tree.assignment import WorkList
+    from otpy_agents.tree.assignment import Assignment, WorkList
+    from otpy_agents.tree.verification import Complaint
+    from otpy_monitors import Finding
 
+    Verifier = Callable[[Assignment, Path, str], Awaitable[Complaint | None]]
     Listener = Callable[[str, str, Mapping[str, str | float | bool | None]], None]
 
 
@@ -27,10 +36,14 @@ class Project:
     """One run of one work list. A plain object: what is supervised is handed it.
 
     Attributes:
+        key: Its name among all projects.
         work: The list.
         ledger: What is known of it, on disk.
+        workplace: What it shares with other projects.
         board: Where workers can be seen.
         pool: What becomes of mortals.
+        acting: What follows from findings.
+        finished: Whether Jake has nothing left to do.
         work_root: Folder of the private work directories, beside the ledger.
         jake_error: What Jake died of last; None if he never did.
     """
@@ -41,19 +54,32 @@ class Project:
         ledger: Ledger,
         records: tuple[AssignmentRecord, ...],
         listener: Listener,
+        *,
+        agents: Iterable[AgentRow] = (),
+        workplace: Workplace | None = None,
+        verifier: Verifier | None = None,
     ) -> None:
-        """Make the project of a run.
+        """Make the project of a run, and let it work at its workplace.
 
         Args:
             work: The list.
             ledger: Open, and told of the list.
             records: Its summary before anything is begun.
             listener: Called as `listener(name, id, detail)` with every event.
+            agents: Where its agents stood when the last host ended.
+            workplace: Shared with other projects; None for one of its own, without agents.
+            verifier: Looks into what an agent did that says that it is done: called with its
+                assignment, its work directory and its answer, it returns what is wrong, or None.
         """
+        self.key = work.name
         self.work = work
         self.ledger = ledger
+        self.workplace = workplace or Workplace()
+        self.workplace.projects.append(self)
         self.board = Board()
-        self.pool = MortalPool(self.tell, self.warn)
+        self.pool = MortalPool(self)
+        self.acting = Acting(self)
+        self.finished = False
         self.work_root = work.state.with_suffix(".work")
         self.jake_error: Exception | None = None
         self._listener = listener
@@ -62,6 +88,64 @@ class Project:
         self._running: dict[str, Callable[[], Spent]] = {}
         self._ends: dict[str, str] = {}
         self._written: set[str] = set()
+        self._stood = {row.assignment: AgentState(row.state) for row in agents}
+        self._added: dict[str, Assignment] = {}
+        self._moves: list[MoveRow] = []
+        self._verifier = verifier
+
+    # --- assignments ------------------------------------------------------------------------------
+
+    @property
+    def assignments(self) -> tuple[Assignment, ...]:
+        """Those of the list, then those that were added to it."""
+        return (*self.work.assignments, *self._added.values())
+
+    async def list_too(self, assignment: Assignment) -> None:
+        """Add an assignment to the list for as long as this host lives, unless it is listed."""
+        if all(one.id != assignment.id for one in self.assignments):
+            await self.ledger.add(assignment.id, assignment.digest)
+            self._added[assignment.id] = assignment
+
+    async def is_open(self, assignment: str) -> bool:
+        """Whether an assignment is still to be done (G-18)."""
+        return assignment not in await self.ledger.finished_ids()
+
+    async def verify(self, assignment: Assignment, cwd: Path, answer: str) -> Complaint | None:
+        """Return what is wrong with what an agent did; None if nothing is."""
+        return None if self._verifier is None else await self._verifier(assignment, cwd, answer)
+
+    def label(self, assignment: str) -> str:
+        """Return what runs for an assignment are found by, also by the next host."""
+        return f"{self.ledger.list_id}/{assignment}"
+
+    def concerns(self, finding: Finding) -> bool:
+        """Whether a finding is about a mortal of this project."""
+        path: str = getattr(finding, "path", "")
+        return self.pool.path != "" and path.startswith(f"{self.pool.path}/")
+
+    # --- agents -----------------------------------------------------------------------------------
+
+    def open_post(self, assignment: Assignment) -> Post:
+        """Return a new post; its agent stands where the last host has left it."""
+        state = self._stood.pop(assignment.id, AgentState.WORKING)
+        key = f"{self.key}/{assignment.id}"
+        # What came to an end and is begun all the same has another definition by now.
+        state = AgentState.WORKING if state.final else state
+        return Post(key, assignment, state, self._moved)
+
+    def _moved(self, move: Move) -> None:
+        name = move.agent.removeprefix(f"{self.key}/")
+        row = MoveRow(
+            assignment=name,
+            source=move.source,
+            happening=move.happening,
+            target=move.target,
+            why=move.why,
+        )
+        self._moves.append(row)
+        self.tell("agent.state", name, source=move.source, state=move.target, why=move.why)
+
+    # --- events -----------------------------------------------------------------------------------
 
     def tell(self, name: str, id: str, **detail: str | float | bool | None) -> None:
         """Tell the listener that something happened; empty details are left out."""
@@ -105,7 +189,13 @@ class Project:
         self._ends[assignment] = reason
 
     async def write_endings(self) -> None:
-        """Write down how assignments came out, as far as that has not been done."""
+        """Write down how assignments came out and how agents moved, as far as that is not done."""
+        moves, self._moves = self._moves, []
+        try:
+            await self.ledger.agents.record(self.ledger.host, moves)
+        except LedgerError:
+            self._moves[:0] = moves
+            raise
         final = await self.ledger.finished_ids()
         for name, ending in list(self.pool.endings.items()):
             if name not in final and name not in self._written:

@@ -109,6 +109,7 @@ def result(ending: Ending, *failures: Detail | StopCause) -> RunResult:
         attempts=attempts,
         artifacts=(),
         session=None,
+        resumable=None,
         usage=Usage(),
     )
 

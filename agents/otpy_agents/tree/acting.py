@@ -1,0 +1,151 @@
+"""What follows from the findings of monitors, and from failures of a group.
+
+Monitors only report (TREE-48). Whatever is done about a mortal is done here, by its owner.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, final
+
+import structlog
+
+from otpy import Crashed, console_logger
+from otpy_agents.errors import GangFailed, WorkerStalled
+from otpy_agents.run.process import WorkerProcess
+from otpy_agents.tree.gang import GangAction, GangWatch
+from otpy_agents.tree.post import Pause
+from otpy_monitors import Action, Finding, LoopLag, OverBudget, Stalled, Swept, Violated
+from otpy_monitors.findings import LoopBlocked, RuleBroken, StallWarned
+
+if TYPE_CHECKING:
+    from otpy_agents.tree.project import Project
+
+__all__ = ["Acting"]
+
+
+@final
+class Acting:
+    """Acts on findings, for one project; never blocks, and bears to hear a finding twice.
+
+    Args:
+        project: The project.
+    """
+
+    def __init__(self, project: Project) -> None:
+        self._project = project
+        self._gangs = {gang.name: GangWatch(gang) for gang in project.work.gangs}
+        configured = structlog.is_configured()  # else its own default would write to stdout
+        self._log = structlog.get_logger("otpy_agents") if configured else console_logger()
+
+    def on_finding(self, finding: Finding) -> None:
+        """Take a finding of a monitor and act on it."""
+        tell = self._project.tell
+        match finding:
+            case StallWarned():
+                tell("monitor.stall_warning", _id(finding.path), detail=str(finding))
+            case Stalled():
+                tell("monitor.stalled", _id(finding.path), detail=str(finding))
+                self._stalled(finding)
+            case OverBudget():
+                name = "monitor.budget_warning" if finding.warning else "monitor.over_budget"
+                tell(name, _id(finding.path) or "list", detail=str(finding))
+                if not finding.warning:
+                    self._over_budget(finding)
+            case Violated():
+                tell("monitor.violated", _id(finding.path), detail=str(finding))
+                self._violated(finding)
+            case RuleBroken():
+                # Nobody can say whether the rule is kept, so it counts as broken (fail closed).
+                tell("monitor.rule_broken", _id(finding.path), detail=str(finding))
+                self._pause(_id(finding.path), "rule", str(finding))
+            case LoopLag():
+                tell("monitor.loop_lag", "loop", detail=str(finding))
+            case LoopBlocked():
+                tell("monitor.loop_blocked", finding.path or "loop", detail=str(finding))
+            case Swept():
+                tell("monitor.swept", finding.chore, detail=str(finding))
+            case _:
+                tell("monitor.finding", "monitors", detail=str(finding))
+
+    def _stalled(self, finding: Stalled) -> None:
+        """Restart it by its policy."""
+        process = self._project.pool.process(_id(finding.path))
+        if process is not None and process.incarnation == finding.incarnation:
+            process.exit(Crashed(WorkerStalled(str(finding))))
+
+    def _over_budget(self, finding: OverBudget) -> None:
+        if finding.path:
+            self._project.pool.reap(_id(finding.path), str(finding))
+        else:
+            self._project.pool.close(str(finding))
+
+    def _violated(self, finding: Violated) -> None:
+        """Carry out what the rule asks for (TREE-47)."""
+        project, name = self._project, _id(finding.path)
+        match finding.rule.action:
+            case Action.LOG:
+                self._log.warning("violation", assignment=name, detail=str(finding))
+            case Action.NOTIFY:
+                project.tell("operator.notified", name, detail=str(finding))
+            case Action.PAUSE:
+                self._pause(name, f"rule:{finding.rule.name}", str(finding))
+            case Action.WARN:
+                self._warn(name, str(finding))
+            case Action.REAP:
+                project.pool.reap(name, str(finding))
+
+    def _pause(self, name: str, by: str, why: str) -> None:
+        project = self._project
+        process = project.pool.process(name)
+        worker = None if process is None else process.value
+        if isinstance(worker, WorkerProcess):
+            worker.pause()
+            resume = f"kill -CONT -- -{worker.pgid}"
+            project.tell("mortal.paused", name, detail=why, resume=resume)
+        elif name in project.pool.posts:  # else it has ended in the meantime
+            project.pool.posts[name].pause_for(Pause(by=by, why=why))
+
+    def _warn(self, name: str, message: str) -> None:
+        project = self._project
+        try:
+            project.warn(name, message)
+        except OSError as error:  # what a worker does to its notes is no monitor's crash
+            project.tell("mortal.warning_failed", name, reason=str(error))
+        else:
+            if name in project.pool.posts:
+                project.pool.posts[name].messages.append(message)
+            project.tell("mortal.warned", name, detail=message)
+
+    # --- groups -----------------------------------------------------------------------------------
+
+    def on_failure(self, name: str, error: BaseException | None) -> None:
+        """Take the news that a mortal has failed, and judge its group (TREE-31)."""
+        post = self._project.pool.posts.get(name)
+        if post is None or post.assignment.gang not in self._gangs or isinstance(error, GangFailed):
+            return
+        group, now = post.assignment.gang, asyncio.get_running_loop().time()
+        self._gangs[group], together = self._gangs[group].fail(name, now)
+        if not together:
+            return
+        gang = self._gangs[group].gang
+        why = f"{', '.join(together)} of the group {group!r} failed within {gang.within:g} s"
+        self._project.tell("gang.failed", group, detail=why, action=str(gang.action))
+        members = [
+            one.assignment.id
+            for one in self._project.pool.posts.values()
+            if one.assignment.gang == group and not one.agent.state.final
+        ]
+        if gang.action is GangAction.ASK:
+            self._project.tell("operator.notified", group, detail=why)
+            for member in members:
+                self._pause(member, f"gang:{group}", why)
+            return
+        for member in members:
+            process = self._project.pool.process(member)
+            if process is not None and member not in together:
+                process.exit(Crashed(GangFailed(why)))
+
+
+def _id(path: str) -> str:
+    return path.rpartition("/")[2]

@@ -1,0 +1,278 @@
+"""A mortal whose assignment an agent takes: it has runs made, one after the other, and waits."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncGenerator
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, NoReturn, final
+
+import otpy
+from otpy_agents.errors import (
+    DeadlinePassed,
+    LedgerError,
+    PreflightFailed,
+    RunFailed,
+    VerificationFailed,
+)
+from otpy_agents.run.protocol import Control
+from otpy_agents.run.result import Ending, RunResult
+from otpy_agents.store.records import State
+from otpy_agents.tree.agent import Happening
+from otpy_agents.tree.failures import failure_of
+from otpy_agents.tree.living import Life, end_here, living
+from otpy_agents.tree.ordering import order_of
+from otpy_agents.tree.post import Pause, Post
+from otpy_agents.tree.prompts import first_prompt, next_prompt, question_in
+from otpy_monitors import activity
+
+if TYPE_CHECKING:
+    from anyio.abc import TaskStatus
+
+    from otpy_agents.tree.assignment import AgentWork, Assignment
+    from otpy_agents.tree.project import Project
+    from otpy_agents.tree.runs import Run, Runs
+
+__all__ = ["QUESTION", "agent_life"]
+
+QUESTION: Final = "question"
+"""By what an agent rests that has asked a person."""
+
+
+async def agent_life(
+    project: Project, assignment: Assignment, *, task_status: TaskStatus[Post]
+) -> None:
+    """Live one life of the mortal, or drone, whose assignment an agent takes.
+
+    It is ready when nothing speaks against it. Then it takes up the run that a killed life, or a
+    killed host, has left at work, or submits one; and again after a pause, a question or a limit of
+    the account (C-15). It returns when the agent has succeeded and that is written down.
+
+    A failure ends it by its class (TREE-32): with an error, so that it is restarted by its policy,
+    or for good.
+
+    Raises:
+        PreflightFailed: Before it is ready, if the agent cannot be started (TREE-40).
+        RunFailed: Its agent failed, and may be restarted.
+        DeadlinePassed: A run took longer than the deadline.
+        AgentsError: The host of runs cannot make the run.
+
+    Cancellation:
+        Its run is stopped in order. Killed, it leaves the run at work for its next life.
+    """
+    me = otpy.current()
+    work, runs = assignment.agent, project.workplace.runs
+    if work is None or runs is None:
+        raise PreflightFailed(assignment.id, ["got no host of runs, wanted one for an agent"])
+    post = project.pool.post(assignment)
+    cwd = assignment.cwd or project.work_directory(assignment.id)
+    if not cwd.is_dir():
+        got = f"got working directory {str(cwd)!r}, wanted a folder that exists"
+        raise PreflightFailed(assignment.id, [got])
+    task_status.started(post)
+    if me.incarnation > 1 and not await project.is_open(assignment.id):
+        await end_here(project, assignment.id, "it is no longer open")
+    await project.workplace.start_place()
+    async with living(project, assignment.id) as life, _shown(project, post, cwd):
+        reason = project.last_exit(assignment.id, me.last_exit)
+        if reason is not None:
+            post.restarts = max(post.restarts, me.restarts)
+        await _AgentLife(project, post, work, runs, cwd, life).live(reason)
+        life.reason = "done"
+    # Once it is written down it is done, even if somebody ends us at this very moment.
+    with contextlib.suppress(asyncio.CancelledError, LedgerError):  # else Jake writes it down
+        await project.ledger.finish(assignment.id, State.DONE)
+
+
+@contextlib.asynccontextmanager
+async def _shown(project: Project, post: Post, cwd: Path) -> AsyncGenerator[None]:
+    """Let monitors see the agent."""
+    me, feed = otpy.current(), project.workplace.feed
+    clock = asyncio.get_running_loop().time
+    assignment, work = post.assignment, post.assignment.agent
+    card = activity.AgentCard(
+        agent=post.key,
+        path=me.path,
+        incarnation=me.incarnation,
+        parent=project.key,
+        stall=assignment.stall,
+        warn_stall_at=None if work is None else work.stall_warn,
+        directories=(cwd, project.work_directory(assignment.id)),
+        cwd=cwd,
+    )
+    feed.tell(activity.AgentAppeared(clock(), card))
+    try:
+        yield
+    finally:
+        feed.tell(activity.AgentGone(post.key, clock(), str(me.requested)))
+
+
+@final
+class _AgentLife:
+    """One life: run after run, until one has done what the agent is for."""
+
+    def __init__(
+        self, project: Project, post: Post, work: AgentWork, runs: Runs, cwd: Path, life: Life
+    ) -> None:
+        self._project = project
+        self._post = post
+        self._work = work
+        self._runs = runs
+        self._cwd = cwd
+        self._life = life
+        self._label = project.label(post.assignment.id)
+
+    async def live(self, reason: str | None) -> None:
+        """Work until it is done.
+
+        Args:
+            reason: Why the life before this one ended; None if there was none.
+        """
+        post, project = self._post, self._project
+        project.workplace.narrator.follow(self._label, post)
+        run = await self._runs.find(self._label)
+        if run is not None:
+            project.tell("agent.taken_up", post.assignment.id, run=run.id)
+        elif post.pause is not None:
+            await self._rest()
+        prompt = self._first(reason)
+        while True:
+            if run is None:
+                run = await self._submit(prompt)
+            result = await self._result(run)
+            answer, run = run.answer, None
+            self._learn(result, answer)
+            if result.ending is Ending.SUCCEEDED:
+                question = question_in(answer)
+                if question is None:
+                    await self._verify(answer)
+                    return
+                self._ask(question)
+            elif result.ending is not Ending.STOPPED:
+                await self._failed(result)
+            if post.pause is not None:
+                await self._rest()
+            prompt = self._next()
+
+    # --- runs -------------------------------------------------------------------------------------
+
+    def _first(self, reason: str | None) -> str:
+        post = self._post
+        return first_prompt(
+            self._work,
+            reason=reason,
+            summary=post.summary,
+            resumes=post.session is not None,
+            messages=post.take_messages(),
+        )
+
+    def _next(self) -> str:
+        post = self._post
+        return next_prompt(self._work, post.take_reply(), post.take_messages())
+
+    async def _submit(self, prompt: str) -> Run:
+        order = order_of(
+            self._project,
+            self._post.assignment,
+            self._work,
+            prompt=prompt,
+            cwd=self._cwd,
+            session=self._post.session,
+        )
+        return await self._runs.submit(order)
+
+    async def _result(self, run: Run) -> RunResult:
+        """Wait for the end of a run; bring it about when the agent shall rest."""
+        self._post.run = run
+        stopping = asyncio.create_task(self._stop_at_boundary(run))
+        try:
+            async with asyncio.timeout(self._post.assignment.deadline):
+                result = await run.wait()
+        except TimeoutError:
+            await _stop(run)
+            deadline = self._post.assignment.deadline or 0.0
+            raise DeadlinePassed(self._post.assignment.id, deadline) from None
+        except asyncio.CancelledError:
+            if not isinstance(otpy.current().requested, otpy.Killed):
+                await _stop(run)
+            raise
+        finally:
+            stopping.cancel()
+        self._post.run = None
+        return result
+
+    async def _stop_at_boundary(self, run: Run) -> None:
+        await self._post.until_paused_at_boundary()
+        await run.ask(Control.STOP)
+
+    def _learn(self, result: RunResult, answer: str) -> None:
+        """Keep what a later run, or life, goes on with."""
+        post = self._post
+        post.session = result.resumable or post.session
+        post.summary = answer.strip() or post.summary
+        last = answer.strip().rpartition("\n")[2]
+        self._life.last_line = last or self._life.last_line
+
+    # --- ends -------------------------------------------------------------------------------------
+
+    async def _verify(self, answer: str) -> None:
+        """Accept what it did, or fail (TREE-29)."""
+        post = self._post
+        post.move(Happening.CLAIMED)
+        failure = await self._project.verify(post.assignment, self._cwd, answer)
+        if failure is None:
+            post.move(Happening.ACCEPTED)
+            return
+        post.messages.append(failure.message)
+        await self._fail(VerificationFailed(failure.name, failure.message))
+
+    async def _failed(self, result: RunResult) -> None:
+        failure, message = failure_of(result), result.error or ""
+        if self._project.workplace.failures.row(failure).waits:
+            # The next run waits for the account by itself; it is no crash and counts as none.
+            self._project.tell("agent.limited", self._post.assignment.id, reason=message)
+            await self._project.workplace.start_place()
+            return
+        await self._fail(RunFailed(failure, message))
+
+    async def _fail(self, error: RunFailed) -> NoReturn:
+        """Crash, so as to be restarted; or be given up, where that cannot help."""
+        post, table = self._post, self._project.workplace.failures
+        post.failures[error.failure] += 1
+        times = post.failures[error.failure]
+        follows = table.follows(error.failure, times)
+        if follows.ends:
+            why = f"{table.kind(error.failure, times)} failure: {error}"
+            self._project.pool.give_up(post.assignment.id, why, escalates=follows)
+            await asyncio.get_running_loop().create_future()
+        raise error
+
+    # --- rests ------------------------------------------------------------------------------------
+
+    def _ask(self, question: str) -> None:
+        """Ask a person, and rest until there is an answer."""
+        self._project.tell("operator.asked", self._post.assignment.id, question=question)
+        self._post.pause_for(Pause(by=QUESTION, why=question))
+
+    async def _rest(self) -> None:
+        """Rest until nothing wants that any more."""
+        post, pause = self._post, self._post.pause
+        if pause is None:
+            return
+        feed, clock = self._project.workplace.feed, asyncio.get_running_loop().time
+        name = post.assignment.id
+        post.move(Happening.ASKED if pause.asks else Happening.RESTED, pause.why)
+        self._project.tell("mortal.paused", name, by=pause.by, detail=pause.why)
+        feed.tell(activity.WaitBegan(post.key, clock(), pause.why))
+        await post.until_going_on()
+        if not post.move(Happening.ANSWERED):
+            post.move(Happening.WOKEN)
+        feed.tell(activity.WaitEnded(post.key, clock()))
+        self._project.tell("mortal.resumed", name)
+
+
+async def _stop(run: Run) -> None:
+    """Stop a run in order, and wait until nothing of it is alive."""
+    await run.ask(Control.STOP)
+    await run.wait()

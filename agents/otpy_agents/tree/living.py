@@ -1,0 +1,75 @@
+"""One life of a mortal, as the ledger knows it: begun before anything else, and ended for sure."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncGenerator
+from typing import TYPE_CHECKING, NoReturn
+
+from attrs import define
+
+import otpy
+from otpy_agents.errors import LedgerError
+
+if TYPE_CHECKING:
+    from otpy_agents.tree.project import Project
+
+__all__ = ["Life", "end_here", "living"]
+
+
+@define
+class Life:
+    """How a life went, as far as it is known.
+
+    Attributes:
+        attempt: Its number in the ledger.
+        reason: How it ended; set by whoever lives it if it ended well.
+        exit_code: Of its worker; None if there is none to tell.
+        last_line: What it said last, without secrets.
+        output_bytes: How much it wrote.
+    """
+
+    attempt: int
+    reason: str = ""
+    exit_code: int | None = None
+    last_line: str = ""
+    output_bytes: int = 0
+
+
+@contextlib.asynccontextmanager
+async def living(project: Project, assignment: str) -> AsyncGenerator[Life]:
+    """Write down that a life begins, and in the end how it ended, however that comes about.
+
+    Raises:
+        LedgerError: Its beginning could not be written down.
+    """
+    me = otpy.current()
+    attempt = await project.ledger.begin_attempt(assignment, me.incarnation)
+    life = Life(attempt)
+    try:
+        yield life
+    except asyncio.CancelledError:
+        life.reason = str(me.requested)
+        raise
+    except Exception as error:
+        life.reason = str(error)
+        raise
+    finally:
+        project.life_ended(assignment, life.reason)
+        # A ledger that takes no writes must not undo good work, nor hide how bad work ended.
+        with contextlib.suppress(LedgerError):
+            await project.ledger.end_attempt(
+                attempt,
+                life.reason,
+                exit_code=life.exit_code,
+                last_line=life.last_line,
+                output_bytes=life.output_bytes,
+            )
+
+
+async def end_here(project: Project, name: str, why: str) -> NoReturn:
+    """End the life that calls it for good; it is ended for the reason given (TREE-49)."""
+    project.pool.reap(name, why)
+    await asyncio.get_running_loop().create_future()
+    raise AssertionError

@@ -1,0 +1,142 @@
+"""Tells on the feed what agents do, from the facts of their runs."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final, assert_never, final
+
+from otpy_agents.run import events, facts
+from otpy_agents.run.registry import find_adapter
+from otpy_agents.tree.agent import Happening
+from otpy_agents.tree.post import Post
+from otpy_agents.tree.tools import touched_by
+from otpy_monitors import activity
+from otpy_monitors.feed import Feed
+
+__all__ = ["Narrator"]
+
+_UNKNOWN_MODEL: Final = ""
+
+
+@final
+class _Listened:
+    """One run as it is listened to."""
+
+    def __init__(self, run: str, post: Post) -> None:
+        self.run = run
+        self.post = post
+        self.tools: set[str] = set()
+        self.cumulative = False
+        self.session: str | None = None
+        self.attempt = 0
+        self.model = _UNKNOWN_MODEL
+
+    @property
+    def counter(self) -> str:
+        """Name of the counter its readings belong to, so that each token is counted once (G-07)."""
+        if self.cumulative and self.session is not None:
+            return f"session {self.session}"
+        return f"run {self.run}, attempt {self.attempt}"
+
+
+@final
+class Narrator:
+    """A listener of a host of runs; what belongs to no post it passes over.
+
+    Args:
+        feed: Where it tells.
+    """
+
+    def __init__(self, feed: Feed) -> None:
+        self._feed = feed
+        self._posts: dict[str, Post] = {}
+        self._runs: dict[str, _Listened] = {}
+
+    def follow(self, label: str, post: Post) -> None:
+        """Tell of runs with this label as of the agent at `post`."""
+        self._posts[label] = post
+
+    def hear(self, fact: facts.Fact) -> None:
+        """Take a fact."""
+        if isinstance(fact, facts.RunBegan) and fact.order.label in self._posts:
+            self._runs[fact.run] = _Listened(fact.run, self._posts[fact.order.label])
+        heard = self._runs.get(fact.run)
+        if heard is not None:
+            self._tell(fact, heard)
+
+    def _tell(self, fact: facts.Fact, heard: _Listened) -> None:
+        post, now = heard.post, asyncio.get_running_loop().time()
+        match fact:
+            case facts.AttemptBegan():
+                heard.attempt, heard.session = fact.number, fact.session
+                heard.cumulative = find_adapter(fact.agent_cli).cumulative_usage
+                heard.tools.clear()
+                # Until it says something there is nothing that a stop could cut.
+                post.at_boundary(True)
+                self._feed.tell(activity.WaitEnded(post.key, now))
+            case facts.AgentEvent(said=said):
+                self._said(said, heard, now)
+            case facts.OutputLine(text=text):
+                size = len(text.encode()) + 1
+                self._feed.tell(activity.OutputSeen(post.key, now, size))
+            case facts.WaitBegan():
+                post.at_boundary(True)
+                why = f"{fact.reason} of {fact.agent_id}, {fact.delay:.0f} s"
+                post.move(Happening.RESTED, why)
+                self._feed.tell(activity.WaitBegan(post.key, now, why))
+            case facts.WaitOver():
+                post.move(Happening.WOKEN)
+                self._feed.tell(activity.WaitEnded(post.key, now))
+            case facts.AttemptOver():
+                post.at_boundary(True)
+                self._feed.tell(activity.TurnEnded(post.key, now))
+            case facts.RunEnded() | facts.RunLeft():
+                del self._runs[fact.run]
+            case _:
+                pass
+
+    def _said(self, said: events.Event, heard: _Listened, now: float) -> None:
+        post, key, tell = heard.post, heard.post.key, self._feed.tell
+        match said:
+            case events.SessionSeen():
+                heard.session, heard.model = said.session, said.model
+                tell(activity.Progressed(key, now, "session"))
+            case events.Text():
+                tell(activity.Progressed(key, now, "message"))
+            case events.ToolStarted():
+                heard.tools.add(said.call)
+                post.at_boundary(False)
+                # The checker does not see through the generic converter of that attribute.
+                tell(activity.ToolBegan(key, now, said.call, said.name, said.input))  # type: ignore[arg-type]
+                for touch in touched_by(said.name, said.input, key, now):
+                    tell(touch)
+            case events.ToolEnded():
+                heard.tools.discard(said.call)
+                tell(activity.ToolEnded(key, now, said.call, not said.ok))
+                if not heard.tools:
+                    post.at_boundary(True)
+                    tell(activity.TurnEnded(key, now))
+            case events.Spent():
+                tell(_usage(said, heard, now))
+            case events.Final():
+                tell(activity.Progressed(key, now, "answer"))
+            case events.Retrying() | events.Problem():
+                pass  # an error is no progress
+            case _:
+                assert_never(said)
+
+
+def _usage(said: events.Spent, heard: _Listened, now: float) -> activity.UsageSeen:
+    usage = said.usage
+    return activity.UsageSeen(
+        agent=heard.post.key,
+        at=now,
+        run=heard.counter,
+        model=heard.model,
+        input_tokens=usage.input - usage.cached,
+        output_tokens=usage.output,
+        cached_tokens=usage.cached,
+        # Within an attempt each reading replaces the one before.
+        cumulative=True,
+        cost_usd=usage.cost_usd or None,
+    )

@@ -1,0 +1,75 @@
+"""From an assignment to the order of a run."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from attrs import evolve
+
+from otpy_agents.run.chain import AgentInstance, AgentSelection, SelectionMode
+from otpy_agents.run.order import RunOrder
+from otpy_agents.tree.assignment import Context
+
+if TYPE_CHECKING:
+    from otpy_agents.run.result import VendorSession
+    from otpy_agents.tree.assignment import AgentWork, Assignment
+    from otpy_agents.tree.project import Project
+
+__all__ = ["order_of", "selection_of"]
+
+
+def selection_of(work: AgentWork) -> AgentSelection:
+    """Return the agents that may work on it, the first one first (C-02)."""
+    clis = tuple(dict.fromkeys((work.cli, *work.fallback)))
+    return AgentSelection(
+        agents=tuple(
+            AgentInstance(
+                agent_id=cli, agent_cli=cli, model=work.model if cli == work.cli else None
+            )
+            for cli in clis
+        ),
+        selection_mode=SelectionMode.FALLBACK,
+        agent_fallbacks=dict(pairwise(clis)),
+    )
+
+
+def order_of(
+    project: Project,
+    assignment: Assignment,
+    work: AgentWork,
+    *,
+    prompt: str,
+    cwd: Path,
+    session: VendorSession | None,
+) -> RunOrder:
+    """Return the order of the next run of an agent.
+
+    Args:
+        project: Its project.
+        assignment: Its assignment.
+        work: What of it the agent shall do.
+        prompt: What it is told this time.
+        cwd: Where.
+        session: What it goes on with; None for a new session.
+    """
+    workplace, name = project.workplace, assignment.id
+    own = {
+        "OTPY_ASSIGNMENT": name,
+        "OTPY_NOTES": str(project.notes(name)),
+        "OTPY_WORK": str(project.work_directory(name)),
+    }
+    sandbox = workplace.sandbox
+    return RunOrder(
+        prompt=prompt,
+        cwd=cwd,
+        selection=selection_of(work),
+        policy=evolve(workplace.policy, resume=work.context is not Context.FRESH),
+        access=work.access,
+        argv=work.argv,
+        sandbox=evolve(sandbox, limits=evolve(sandbox.limits, grace=assignment.grace)),
+        environment={**assignment.env, **own},
+        session=None if work.context is Context.FRESH else session,
+        label=project.label(name),
+    )

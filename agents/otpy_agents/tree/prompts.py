@@ -1,0 +1,81 @@
+"""What an agent is told: its assignment, why it was restarted, and what others have to say to it.
+
+Every prompt holds the assignment. A vendor may have lost the session that a prompt was meant to go
+on with; the run then begins a new one with the same words.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Final
+
+from otpy_agents.tree.assignment import AgentWork, Context
+
+__all__ = ["ASKING", "first_prompt", "next_prompt", "question_in", "recovery_note"]
+
+ASKING: Final = "NEEDS INPUT:"
+"""How the last line of an answer begins that is no answer but a question to a person."""
+
+_QUESTION: Final = re.compile(rf"^\s*{re.escape(ASKING)}[ \t]*(\S.*)$", re.MULTILINE)
+_SUMMARY: Final = 2000
+_REASON: Final = 1000
+
+
+def recovery_note(reason: str, summary: str) -> str:
+    """Return what a restarted agent is told (TREE-36).
+
+    Args:
+        reason: Why it was restarted, in one line.
+        summary: What its former life had said last; empty if nothing of that is left.
+    """
+    before = f"Previous state: {summary[:_SUMMARY]}" if summary else "Starting fresh."
+    return f"You were restarted because {reason[:_REASON]}.\n{before}\nContinue your assignment."
+
+
+def first_prompt(
+    work: AgentWork,
+    *,
+    reason: str | None,
+    summary: str,
+    resumes: bool,
+    messages: Sequence[str] = (),
+) -> str:
+    """Return the prompt with which a life begins.
+
+    Args:
+        work: What it shall do.
+        reason: Why the life before it ended; None if there was none.
+        summary: What that life had said last.
+        resumes: Whether its session goes on.
+        messages: What others have to say to it.
+    """
+    parts = [work.prompt]
+    if reason is not None and work.context is Context.RESUME_WITH_NOTE:
+        parts = [recovery_note(reason, summary), f"Your assignment:\n{work.prompt}"]
+    elif reason is not None and work.context is Context.RESUME and resumes:
+        parts = [f"Continue your assignment:\n{work.prompt}"]
+    return _joined(parts, messages)
+
+
+def next_prompt(work: AgentWork, said: str, messages: Sequence[str] = ()) -> str:
+    """Return the prompt with which a life goes on after a stop of its own.
+
+    Args:
+        work: What it shall do.
+        said: Why it goes on, or what it was answered.
+        messages: What others have to say to it.
+    """
+    return _joined([said, f"Continue your assignment:\n{work.prompt}"], messages)
+
+
+def _joined(parts: Sequence[str], messages: Sequence[str]) -> str:
+    notes = ["Messages for you:\n" + "\n".join(f"- {one}" for one in messages)] if messages else []
+    return "\n\n".join([*(part for part in parts if part), *notes])
+
+
+def question_in(answer: str) -> str | None:
+    """Return what an agent asks a person for, in the last such line; None if it asks nothing."""
+    found = _QUESTION.findall(answer)
+    last = answer.rstrip().rpartition("\n")[2].lstrip()
+    return str(found[-1]).strip() if found and last.startswith(ASKING) else None

@@ -1,0 +1,76 @@
+"""What a call of a tool touches, as far as its name and its input say so."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Final, cast
+from urllib.parse import urlsplit
+
+from otpy_monitors import activity
+
+__all__ = ["touched_by"]
+
+_WRITERS: Final = frozenset(
+    {
+        *("edit", "multiedit", "write", "notebookedit", "write_file", "replace", "create"),
+        *("str_replace", "str_replace_editor", "apply_patch", "file_change", "edit_file"),
+    }
+)
+_SHELLS: Final = frozenset(
+    {"bash", "shell", "sh", "run_shell_command", "command_execution", "exec_command", "powershell"}
+)
+_PATHS: Final = ("file_path", "path", "notebook_path", "absolute_path", "filename")
+_ADDRESS: Final = re.compile(r"https?://[^\s'\"<>]+")
+
+
+def touched_by(
+    tool: str, given: Mapping[str, object], agent: str, now: float
+) -> Iterator[activity.Activity]:
+    """Yield the files, commands and hosts that a call touches; nothing of tools that only read.
+
+    What a tool does beyond its input nobody can tell from here; a sandbox is what holds it.
+
+    Args:
+        tool: Its name, as any of the CLIs calls it.
+        given: Its input.
+        agent: Key of the agent.
+        now: When.
+    """
+    name = tool.lower()
+    if name in _WRITERS:
+        paths = tuple(_paths(given))
+        if paths:
+            yield activity.FilesTouched(agent, now, paths)
+    if name in _SHELLS:
+        line = given.get("command", given.get("cmd", ""))
+        if isinstance(line, list):
+            line = " ".join(map(str, cast("list[object]", line)))
+        if isinstance(line, str) and line:
+            yield activity.CommandRun(agent, now, line)
+    for host in dict.fromkeys(_hosts(given)):
+        yield activity.NetworkUsed(agent, now, host)
+
+
+def _paths(given: Mapping[str, object]) -> Iterator[str]:
+    for key in _PATHS:
+        path = given.get(key)
+        if isinstance(path, str) and path:
+            yield path
+    changes = given.get("changes")
+    if isinstance(changes, list):
+        for change in cast("list[object]", changes):
+            if isinstance(change, dict):
+                path = cast("dict[str, object]", change).get("path")
+                if isinstance(path, str):
+                    yield path
+
+
+def _hosts(given: Mapping[str, object]) -> Iterator[str]:
+    for key in ("url", "command", "cmd"):
+        text = given.get(key)
+        if isinstance(text, str):
+            for address in _ADDRESS.findall(text):
+                host = urlsplit(address).hostname
+                if host:
+                    yield host

@@ -1,0 +1,97 @@
+"""What all projects of one host share: the feed, the host of runs, and the limit of starts."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, final
+
+from otpy_agents.run.host import RunHost
+from otpy_agents.run.order import SandboxChoice
+from otpy_agents.run.policy import RetryPolicy
+from otpy_agents.tree.failures import FailureTable
+from otpy_agents.tree.narrator import Narrator
+from otpy_agents.tree.runs import HostedRuns, Runs
+from otpy_agents.tree.start_rate import StartRate, StartSlots
+from otpy_monitors.feed import Feed
+
+if TYPE_CHECKING:
+    from otpy_agents.run.sandbox.behaviour import Sandbox
+    from otpy_agents.store.runs import RunStore
+    from otpy_agents.tree.project import Project
+    from otpy_monitors import Finding
+
+__all__ = ["Workplace"]
+
+
+@final
+class Workplace:
+    """One host's place of work. A plain object: what is supervised is handed it.
+
+    Args:
+        store: The open store of runs; None if no agent is to work here, only plain programs.
+        sandboxes: Sandboxes by name, before those that are built in.
+        sandbox: Where attempts of agents are made.
+        policy: What their runs do about failures; whether they resume, their context says.
+        failures: What the failures of runs mean for agents.
+        rate: How fast mortals may be started, over all projects (G-17).
+        chance: Draws a number from 0 to 1.
+
+    Attributes:
+        feed: Where what agents do is told.
+        narrator: Tells it.
+        host: The host of runs, to be put into the tree; None without a store.
+        runs: Where mortals have their runs made; None without a store.
+        sandbox: As given.
+        policy: As given.
+        failures: As given.
+        projects: Those that work here.
+    """
+
+    def __init__(
+        self,
+        store: RunStore | None = None,
+        *,
+        sandboxes: Mapping[str, Sandbox] | None = None,
+        sandbox: SandboxChoice | None = None,
+        policy: RetryPolicy | None = None,
+        failures: FailureTable | None = None,
+        rate: StartRate | None = None,
+        chance: Callable[[], float] = random.random,
+    ) -> None:
+        self.feed = Feed()
+        self.narrator = Narrator(self.feed)
+        self.host: RunHost | None = None
+        self.runs: Runs | None = None
+        if store is not None:
+            self.host = RunHost(store, listeners=[self.narrator.hear], sandboxes=sandboxes)
+            self.runs = HostedRuns(self.host, store)
+        self.sandbox = sandbox or SandboxChoice()
+        self.policy = policy or RetryPolicy()
+        self.failures = failures or FailureTable()
+        self.projects: list[Project] = []
+        self._slots = StartSlots(rate or StartRate())
+        self._chance = chance
+
+    async def start_place(self) -> None:
+        """Wait for a place among the starts of all projects (G-17).
+
+        Cancellation:
+            The place is lost.
+        """
+        now = asyncio.get_running_loop().time()
+        self._slots, delay = self._slots.take(now, self._chance())
+        if delay > 0:
+            await asyncio.sleep(delay)
+
+    def on_finding(self, finding: Finding) -> None:
+        """Hand a finding of a monitor to the project it is about, or to all."""
+        mine = [one for one in self.projects if one.concerns(finding)]
+        for project in mine or self.projects:
+            project.acting.on_finding(finding)
+
+    @property
+    def finished(self) -> bool:
+        """Whether no project has anything left to do."""
+        return all(project.finished for project in self.projects)
