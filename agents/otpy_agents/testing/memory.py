@@ -1,0 +1,62 @@
+"""Stores without a thread: SQLite in the loop's own thread, so that time may be virtual."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from collections.abc import Generator, Iterable
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, final
+from unittest.mock import patch
+
+__all__ = ["memory_stores"]
+
+
+@contextmanager
+def memory_stores() -> Generator[None]:
+    """Keep ledgers and stores of runs in memory while the block lasts.
+
+    Each path is one database for as long, so that a second host finds what the first has left.
+    Every statement is one turn of the loop.
+    """
+    databases: dict[Path, sqlite3.Connection] = {}
+
+    async def connect(path: Path, **_: object) -> _Threadless:
+        if path not in databases:
+            databases[path] = sqlite3.connect(":memory:", isolation_level=None)
+        return _Threadless(databases[path])
+
+    try:
+        with patch("otpy_agents.store.file.aiosqlite.connect", connect):
+            yield
+    finally:
+        for database in databases.values():
+            database.close()
+
+
+@final
+class _Threadless:
+    """What the stores use of an `aiosqlite.Connection`."""
+
+    def __init__(self, database: sqlite3.Connection) -> None:
+        self._database = database
+        self.row_factory: Any = None
+
+    async def execute(self, statement: str, values: Iterable[Any] = ()) -> sqlite3.Cursor:
+        await asyncio.sleep(0)
+        self._database.row_factory = self.row_factory
+        return self._database.execute(statement, tuple(values))
+
+    async def executemany(self, statement: str, rows: Iterable[Any]) -> sqlite3.Cursor:
+        await asyncio.sleep(0)
+        return self._database.executemany(statement, rows)
+
+    async def execute_fetchall(self, statement: str, values: Iterable[Any] = ()) -> list[Any]:
+        return (await self.execute(statement, values)).fetchall()
+
+    async def rollback(self) -> None:
+        self._database.rollback()
+
+    async def close(self) -> None:
+        """Stay open: the next host opens the same database."""

@@ -1,0 +1,284 @@
+"""A sandbox in which scripted agents play; everything around it is the product."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from typing import ClassVar, Final, final
+
+from attrs import define, frozen
+
+from otpy_agents.errors import CannotAdopt
+from otpy_agents.run.sandbox import (
+    ContainerIdentity,
+    Ended,
+    Identity,
+    Job,
+    LeftOver,
+    Listener,
+    Running,
+)
+from otpy_agents.testing.script import (
+    FAILURES,
+    Ask,
+    Crash,
+    Do,
+    Fail,
+    Finish,
+    Hang,
+    Say,
+    Script,
+    Spend,
+    UseTool,
+    Write,
+    line_of,
+)
+from otpy_agents.tree.prompts import ASKING
+
+__all__ = ["Played", "ScriptedSandbox"]
+
+_KILLED: Final = 137
+_TERMINATED: Final = 143
+
+
+@final
+@define(eq=False)
+class Played:
+    """One attempt that was made, as the agent saw it.
+
+    Attributes:
+        agent: Its assignment.
+        prompt: What it was told.
+        session: The session it went on with; None for a new one.
+        own_session: The session it told of.
+        cwd: Where it worked.
+        began: When, in seconds of the loop.
+        ended: When; None as long as it has not.
+        exit_code: How; None as long as it has not.
+    """
+
+    agent: str
+    prompt: str
+    session: str | None
+    own_session: str
+    cwd: str
+    began: float
+    ended: float | None = None
+    exit_code: int | None = None
+
+
+@final
+class ScriptedSandbox:
+    """Plays scripts, in the time of the loop, instead of starting anything.
+
+    Agents are told apart by their assignment. Name the sandbox `scripted` in the order, and let the
+    CLI be `command`; any argv will do.
+
+    Args:
+        scripts: By assignment: one script for each attempt, in order, the last one again and again.
+            Who is not there finishes after a second. A function is called for each attempt, with
+            its number from 1, and returns its script.
+
+    Attributes:
+        scripts: As given; may be changed at any time.
+        played: Every attempt, in order.
+    """
+
+    name: ClassVar[str] = "scripted"
+    inherits: ClassVar[bool] = False
+
+    def __init__(
+        self, scripts: Mapping[str, Sequence[Script] | Callable[[int], Script]] | None = None
+    ) -> None:
+        self.scripts = dict(scripts or {})
+        self.played: list[Played] = []
+        self._alive: dict[Identity, _Player] = {}
+
+    def of(self, agent: str) -> list[Played]:
+        """Return the attempts of an agent, in order."""
+        return [one for one in self.played if one.agent == agent]
+
+    @property
+    def alive(self) -> tuple[Played, ...]:
+        """The attempts that run now."""
+        return tuple(player.played for player in self._alive.values())
+
+    async def check(self) -> None:
+        """Find nothing wrong."""
+        await asyncio.sleep(0)
+
+    @asynccontextmanager
+    async def run(
+        self, job: Job, *, on_stdout: Listener, on_stderr: Listener
+    ) -> AsyncGenerator[Running]:
+        """Play the next script of the agent."""
+        await asyncio.sleep(0)
+        variables = {**job.environment, **job.launch.environment}
+        agent = variables.get("OTPY_ASSIGNMENT", "")
+        number = len(self.of(agent)) + 1
+        session = variables.get("OTPY_SESSION")
+        played = Played(
+            agent=agent,
+            prompt=variables.get("OTPY_PROMPT", ""),
+            session=session,
+            own_session=session or f"session-{len(self.played) + 1}",
+            cwd=str(job.cwd),
+            began=asyncio.get_running_loop().time(),
+        )
+        self.played.append(played)
+        player = _Player(job, self._script(agent, number), played, on_stdout, on_stderr)
+        self._alive[player.identity] = player
+        try:
+            yield player
+        finally:
+            player.end(_KILLED)
+            del self._alive[player.identity]
+
+    def _script(self, agent: str, number: int) -> Script:
+        scripts = self.scripts.get(agent, (Script(),))
+        if callable(scripts):
+            return scripts(number)
+        return scripts[min(number, len(scripts)) - 1]
+
+    @asynccontextmanager
+    async def adopt(
+        self, identity: Identity, job: Job, *, on_stdout: Listener, on_stderr: Listener
+    ) -> AsyncGenerator[Running]:
+        """Refuse: what is played dies with its host."""
+        raise CannotAdopt(self.name, str(identity), "it was only played")
+        yield  # pragma: no cover - makes this a generator
+
+    async def find(self, marker: Mapping[str, str]) -> tuple[Identity, ...]:
+        """Return what plays with that marker."""
+        await asyncio.sleep(0)
+        return tuple(
+            identity
+            for identity, player in self._alive.items()
+            if marker.items() <= player.job.marker.items()
+        )
+
+    async def clear(
+        self,
+        marker: Mapping[str, str],
+        recorded: Iterable[Identity] = (),
+        *,
+        grace: float = 5.0,  # noqa: ARG002 - an interface
+    ) -> tuple[LeftOver, ...]:
+        """End what plays with that marker."""
+        found = dict.fromkeys((*await self.find(marker), *recorded))
+        for identity in found:
+            if identity in self._alive:
+                self._alive[identity].end(_KILLED)
+        return ()
+
+
+@final
+class _Player:
+    """One attempt that is played."""
+
+    _numbers: ClassVar[list[int]] = [0]
+
+    def __init__(
+        self,
+        job: Job,
+        script: Script,
+        played: Played,
+        on_stdout: Listener,
+        on_stderr: Listener,
+    ) -> None:
+        self.job, self.played = job, played
+        self._numbers[0] += 1
+        self.identity: Identity = ContainerIdentity(f"scripted-{self._numbers[0]}")
+        self.survivors: tuple[LeftOver, ...] = ()
+        self.output_bytes = 0
+        self._script = script
+        self._on_stdout, self._on_stderr = on_stdout, on_stderr
+        self._loop = asyncio.get_running_loop()
+        self._last = self._loop.time()
+        self._stdout: list[str] = []
+        self._stderr: list[str] = []
+        self._ended: asyncio.Future[Ended] = self._loop.create_future()
+        self._playing = self._loop.create_task(self._play())
+
+    # --- playing ----------------------------------------------------------------------------------
+
+    async def _play(self) -> None:
+        self._write(line_of(type="session", id=self.played.own_session))
+        for number, step in enumerate(self._script.steps):
+            await asyncio.sleep(step.after)
+            match step:
+                case Say(text=text):
+                    self._write(line_of(type="text", text=text))
+                case UseTool():
+                    call = f"call-{number}"
+                    self._write(line_of(type="tool", id=call, name=step.name, input=step.input))
+                    await asyncio.sleep(step.lasts)
+                    self._write(line_of(type="tool_end", id=call, ok=step.ok))
+                case Spend():
+                    spent = {"input": step.input, "output": step.output, "cost_usd": step.cost_usd}
+                    self._write(line_of(type="usage", **spent))
+                case Write(text=text):
+                    self._write(text)
+                case Do(action=action):
+                    action(self.played.cwd)
+                case _:
+                    await self._come_to(step)
+
+    async def _come_to(self, step: Fail | Crash | Hang | Ask | Finish) -> None:
+        """Come to an end."""
+        match step:
+            case Finish(answer=answer):
+                self._write(line_of(type="result", text=answer))
+                self.end(0, by_itself=True)
+            case Ask(question=question):
+                self._write(line_of(type="result", text=f"{ASKING} {question}"))
+                self.end(0, by_itself=True)
+            case Fail(detail=detail):
+                error = FAILURES[detail]
+                if error:
+                    self._write(line_of(type="error", **error))
+                self.end(1, by_itself=True)
+            case Crash():
+                self.end(_KILLED, by_itself=True)
+            case Hang():
+                await self._loop.create_future()
+
+    def _write(self, line: str) -> None:
+        self._stdout.append(line)
+        self._last = self._loop.time()
+        self.output_bytes += len(line) + 1
+        self._on_stdout(line)
+
+    def end(self, code: int, *, by_itself: bool = False) -> None:
+        """Be over; the first end counts."""
+        if not by_itself:
+            self._playing.cancel()
+        if self._ended.done():
+            return
+        self.played.ended, self.played.exit_code = self._loop.time(), code
+        self._ended.set_result(
+            Ended(
+                exit_code=code,
+                stdout="".join(f"{line}\n" for line in self._stdout),
+                stderr="".join(f"{line}\n" for line in self._stderr),
+            )
+        )
+
+    # --- as a sandbox shows it --------------------------------------------------------------------
+
+    @property
+    def quiet(self) -> float:
+        return self._loop.time() - self._last
+
+    async def wait(self) -> Ended:
+        return await asyncio.shield(self._ended)
+
+    async def stop(self) -> None:
+        if self._script.deaf:
+            await asyncio.wait({self._ended}, timeout=self.job.limits.grace)
+        self.end(_TERMINATED)
+
+    async def kill(self) -> None:
+        await asyncio.sleep(0)
+        self.end(_KILLED)
