@@ -1,8 +1,8 @@
-"""Scripted agents, to test trees of agents in virtual time and without a CLI.
+"""Scripted agents: trees of agents in virtual time, and without a CLI.
 
 | you want | you use |
 |---|---|
-| an agent that does what you wrote down | `Script` of steps: `Say`, `UseTool`, `Spend`, `Finish` … |
+| an agent that does what you wrote down | `Script` of `Say`, `UseTool`, `Finish` … |
 | to have it played | `ScriptedSandbox`, given to a `Workplace` or a `RunHost` |
 | ledgers and stores that bear virtual time | `memory_stores` |
 """

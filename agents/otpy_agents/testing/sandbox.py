@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequenc
 from contextlib import asynccontextmanager
 from typing import ClassVar, Final, final
 
-from attrs import define, frozen
+from attrs import define
 
 from otpy_agents.errors import CannotAdopt
 from otpy_agents.run.sandbox import (
@@ -143,7 +143,12 @@ class ScriptedSandbox:
 
     @asynccontextmanager
     async def adopt(
-        self, identity: Identity, job: Job, *, on_stdout: Listener, on_stderr: Listener
+        self,
+        identity: Identity,
+        job: Job,  # noqa: ARG002 - an interface
+        *,
+        on_stdout: Listener,  # noqa: ARG002 - an interface
+        on_stderr: Listener,  # noqa: ARG002 - an interface
     ) -> AsyncGenerator[Running]:
         """Refuse: what is played dies with its host."""
         raise CannotAdopt(self.name, str(identity), "it was only played")

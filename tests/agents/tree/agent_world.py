@@ -21,8 +21,8 @@ from otpy_agents.testing import ScriptedSandbox
 from otpy_agents.tree.app import app_supervisor
 from otpy_agents.tree.pool import MortalPool
 from otpy_agents.tree.project import Project
-from otpy_agents.tree.workplace import Workplace
 from otpy_agents.tree.worklist import parse
+from otpy_agents.tree.workplace import Workplace
 
 Detail: TypeAlias = Mapping[str, str | float | bool | None]
 
@@ -125,7 +125,7 @@ class AgentWorld:
     async def until(self, holds: Callable[[], object], step: float = 0.1) -> None:
         """Let time pass until something holds."""
         async with asyncio.timeout(3600):
-            while not holds():
+            while not holds():  # noqa: ASYNC110 - whatever it is, it is seen soon enough
                 await asyncio.sleep(step)
 
 

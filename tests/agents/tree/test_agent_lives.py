@@ -129,7 +129,7 @@ async def test_a_pause_waits_for_the_boundary_of_a_turn(agents: AgentWorld) -> N
         mortal.pause("lunch")
         await asyncio.sleep(50)
         assert mortal.state == "waiting_for_wakeup"
-        assert agents.sandbox.alive == ()
+        assert not agents.sandbox.alive
         mortal.resume()
         await root.wait()
     first, second = agents.sandbox.played
@@ -156,7 +156,7 @@ async def test_a_cancelled_mortal_stops_its_run_in_order(agents: AgentWorld) -> 
     async with agents.running(agent("a")):
         await asyncio.sleep(5)
         assert len(agents.sandbox.alive) == 1
-    assert agents.sandbox.alive == ()
+    assert not agents.sandbox.alive
     assert [one.exit_code for one in agents.sandbox.played] == [143]
     known = await agents.run(agent("a"))
     assert known["a"].state is State.DONE
