@@ -109,7 +109,7 @@ class RunHost:
     @property
     def handles(self) -> Mapping[str, RunHandle]:
         """The runs that this host works on, by id; those that are over are not among them."""
-        return dict(self._handles)
+        return {run: self._handles[run] for run, one in self._runs.items() if not one.over}
 
     async def submit(self, order: RunOrder) -> RunHandle:
         """Begin a new run, or queue it.
