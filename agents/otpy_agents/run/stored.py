@@ -23,6 +23,7 @@ __all__ = [
     "VERSION",
     "AttemptOutcome",
     "StoredForm",
+    "cleaned_order",
     "identity_from_json",
     "identity_to_json",
     "rows_between",
@@ -116,6 +117,11 @@ class AttemptOutcome:
             RunStateCorrupt: It is none.
         """
         return from_plain(cls, _object(text), "outcome")
+
+
+def cleaned_order(order: RunOrder, clean: Cleaner) -> RunOrder:
+    """Return an order as it is stored; for `clean` see `StoredForm.to_json`."""
+    return from_plain(RunOrder, _cleaned(to_plain(order), clean), "order")
 
 
 def identity_to_json(identity: Identity) -> str:

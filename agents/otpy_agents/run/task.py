@@ -49,7 +49,13 @@ from otpy_agents.run.protocol import (
     TimerDue,
 )
 from otpy_agents.run.state import Phase, RunState
-from otpy_agents.run.stored import StoredForm, identity_to_json, rows_between, same_but_for_signs
+from otpy_agents.run.stored import (
+    StoredForm,
+    cleaned_order,
+    identity_to_json,
+    rows_between,
+    same_but_for_signs,
+)
 from otpy_agents.run.taking_up import end_attempts, take_up
 
 __all__ = ["ATTEMPTS", "LOOK", "Life", "Look", "RunTask"]
@@ -205,7 +211,8 @@ async def _take_up(life: Life) -> None:
     if not run.known:
         run.known = True
         agents = tuple(agent.agent_id for agent in run.state.chain.agents)
-        run.tell(RunBegan, order=run.order, agents=agents, resumed=begun, waiting=not inside)
+        order = cleaned_order(run.order, run.clean)
+        run.tell(RunBegan, order=order, agents=agents, resumed=begun, waiting=not inside)
     if inside:
         await _begin(life)
 
