@@ -174,9 +174,9 @@ async def watch_violations(feed: Feed, report: FindingHook, *, book: RuleBook) -
 
     Args:
         feed: Where agents are heard.
-        report: Gets `RulesInForce` at each start, if there are rules, then `Violated`, `RuleBroken`, `RulesExposed`
-            and `Unjudged`; the actions are for the owner to carry out (TREE-48). If it raises, the
-            finding is lost and the daemon crashes.
+        report: Gets `RulesInForce` at each start, if there are rules, then `Violated`,
+            `RuleBroken`, `RulesExposed` and `Unjudged`; the actions are for the owner to carry out
+            (TREE-48). If it raises, the finding is lost and the daemon crashes.
         book: The rules; read once, by the caller.
 
     Cancellation:

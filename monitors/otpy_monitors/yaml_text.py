@@ -10,7 +10,9 @@ from ruamel.yaml.error import YAMLError
 KeyPath: TypeAlias = tuple[str | int, ...]
 """Where a value sits in a document, for example `("rules", 3, "name")`."""
 
-_PLAIN: Final = {f"tag:yaml.org,2002:{kind}" for kind in ("str", "int", "float", "bool", "null")}
+_PLAIN: Final = {
+    f"tag:yaml.org,2002:{kind}" for kind in ("map", "seq", "str", "int", "float", "bool", "null")
+}
 
 
 @final
@@ -68,13 +70,13 @@ class YamlText:
         self._lines.setdefault(path, line)
         if node.anchor is not None:
             raise YamlError(line, f"the anchor {node.anchor!r}", "every value where it belongs")
+        if str(node.tag) not in _PLAIN:
+            raise YamlError(line, f"a value with the tag {node.tag}", "a text or a number")
         if node.id == "mapping":
             return self._mapping(node, path)
         if node.id == "sequence":
             items: list[Any] = list(node.value)
             return [self._read(item, (*path, number)) for number, item in enumerate(items)]
-        if str(node.tag) not in _PLAIN:
-            raise YamlError(line, f"a value with the tag {node.tag}", "a text or a number")
         try:
             return self._scalar(node)
         except (YAMLError, ValueError) as error:
