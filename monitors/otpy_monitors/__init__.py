@@ -4,8 +4,8 @@
 |---|---|
 | the whole branch | `monitor_supervisor` |
 | to show a worker to it | `Board`, `Vitals` |
-| to hear what it finds | `Finding`: `Stalled`, `LoopLag`, `OverBudget`, `BudgetNearlySpent`, `BudgetSpent`, `PriceUnknown`, `Violated`, `Sweeping`, `Swept` |
-| to give budgets | `Ledger`, `Accounting`, `budget_daemon`, `ledger_saver`: [how](../../docs/how-to/budget-agents.md) |
+| to hear what it finds | `Finding` and the facts it is one of |
+| to give budgets | `Ledger`, `Accounting`, `budget_daemon`, `ledger_saver` |
 | to have rubbish deleted | `Chore`, `Deletion`, `rotate_logs`, `hygiene_supervisor` |
 | one daemon | `health_monitor`, `budget_monitor`, `violation_monitor`, `cleanup_daemon` |
 """

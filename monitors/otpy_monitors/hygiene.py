@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AbstractAsyncContextManager, aclosing, nullcontext
-from inspect import isasyncgen
-from typing import TYPE_CHECKING, Final, TypeAlias, final
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from typing import TYPE_CHECKING, Final, TypeAlias, cast, final
 
 from attrs import frozen
 
@@ -78,22 +76,37 @@ async def _do(name: str, chore: Chore, report: FindingHook, *, dry_run: bool) ->
     failed: list[str] = []
     try:
         found = chore()
-        async with _closing(found):
-            seen: set[str] = set()
-            async for deletion in found:
-                if deletion.what in seen:  # it looks again and again, and would never end
-                    if not dry_run:
-                        failed.append(f"{deletion.what} was found again after its deletion")
-                    break
-                seen.add(deletion.what)
-                report(Sweeping(name, deletion.what, dry_run))
-                if not dry_run:
-                    await _perform(deletion, done, failed)
-                await asyncio.sleep(0)  # a chore that never waits must not hold the loop up
+        try:
+            await _delete(name, found, report, done, failed, dry_run=dry_run)
+        finally:
+            if isinstance(found, AsyncGenerator):  # it ends now, not when it is collected
+                await cast("AsyncGenerator[Deletion]", found).aclose()
     except Exception as error:  # noqa: BLE001 - see `cleanup_daemon`
         failed.append(f"{type(error).__name__}: {error}")
     if done or failed:
         report(Swept(name, tuple(done), "; ".join(failed)))
+
+
+async def _delete(
+    name: str,
+    found: AsyncIterator[Deletion],
+    report: FindingHook,
+    done: list[str],
+    failed: list[str],
+    *,
+    dry_run: bool,
+) -> None:
+    seen: set[str] = set()
+    async for deletion in found:
+        if deletion.what in seen:  # it looks again and again, and would never end
+            if not dry_run:
+                failed.append(f"{deletion.what} was found again after its deletion")
+            return
+        seen.add(deletion.what)
+        report(Sweeping(name, deletion.what, dry_run))
+        if not dry_run:
+            await _perform(deletion, done, failed)
+        await asyncio.sleep(0)  # a chore that never waits must not hold the loop up
 
 
 async def _perform(deletion: Deletion, done: list[str], failed: list[str]) -> None:
@@ -103,11 +116,6 @@ async def _perform(deletion: Deletion, done: list[str], failed: list[str]) -> No
         failed.append(f"{deletion.what}: {type(error).__name__}: {error}")
     else:
         done.append(deletion.what)
-
-
-def _closing(found: AsyncIterator[Deletion]) -> AbstractAsyncContextManager[object]:
-    """Return what ends a generator at once where it stands, and leaves other iterators alone."""
-    return aclosing(found) if isasyncgen(found) else nullcontext()
 
 
 def cleanup_spec(

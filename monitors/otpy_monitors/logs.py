@@ -46,8 +46,7 @@ def rotate_logs(folder: Path, max_bytes: int, keep: int) -> Chore:
         for path in surplus:
             yield Deletion(path.name, partial(_remove, path))
         for path, size in large:
-            gone = path.with_name(f"{path.name}.{keep}")
-            what = f"{gone.name}, to rotate {path.name} ({size} bytes)"
+            what = f"the oldest {path.name} beyond {keep}, as it is rotated ({size} bytes)"
             yield Deletion(what, partial(_rotate, path, max_bytes, keep))
 
     return chore
@@ -73,7 +72,7 @@ async def _remove(path: Path) -> None:
 
 
 async def _rotate(path: Path, max_bytes: int, keep: int) -> None:
-    """Shift the rotated files by one, oldest first, so that no step overwrites a file.
+    """Shift the rotated files by one, oldest first, so that only the last of them is lost.
 
     It shifts up to the first free number only: a rotation that was cut has left a gap, and what is
     beyond it has been shifted already.
