@@ -215,7 +215,8 @@ class UsageSeen:
         agent: Its key.
         at: When.
         run: Which counter it is: the id of the run of its CLI, or, if it is cumulative, that of
-            the session. No other counter has that id.
+            the session. No other counter has that id. Empty for a step that no counter counts;
+            told twice, it counts twice.
         model: Name of the model.
         input_tokens: Tokens read, without those in `cached_tokens`.
         output_tokens: Tokens written.

@@ -33,7 +33,7 @@ class Deletion:
     """
 
     what: str
-    perform: Callable[[], Awaitable[None]]
+    perform: Callable[[], Awaitable[object]]
 
 
 Chore: TypeAlias = Callable[[], AsyncIterator[Deletion]]

@@ -282,16 +282,7 @@ class Ledger:
             NoAccount: The agent has no account.
         """
         account = self._find(seen.agent)
-        if seen.cumulative:
-            thread = self.threads.get(seen.run)
-            before = NOTHING if thread is None else thread.reading
-        else:
-            before = account.runs.get(seen.run, NOTHING)
-        new, after = since(before, read(seen), cumulative=seen.cumulative)
-        if seen.cumulative:
-            self.threads[seen.run] = Thread(account.name, after)
-        else:
-            account.note_run(seen.run, after)
+        new = self._count(account, seen)
         self._spend(account, Kind.TOKENS, new.tokens)
         cost = self._cost(seen.model, new)
         if cost is None:
@@ -299,6 +290,21 @@ class Ledger:
         else:
             self._spend(account, Kind.COST_USD, cost)
         self._changed(account.name, limits=False)
+
+    def _count(self, account: Account, seen: UsageSeen) -> Reading:
+        """Return what is new in a reading, and keep where its counter stands."""
+        if not seen.run:
+            return read(seen)
+        if seen.cumulative:
+            thread = self.threads.get(seen.run)
+            before = NOTHING if thread is None else thread.reading
+            new, after = since(before, read(seen), cumulative=True)
+            self.threads[seen.run] = Thread(account.name, after)
+        else:
+            before = account.runs.get(seen.run, NOTHING)
+            new, after = since(before, read(seen), cumulative=False)
+            account.note_run(seen.run, after)
+        return new
 
     def charge_seconds(self, account: str, seconds: float) -> None:
         """Charge an account with time, at least 0 seconds.

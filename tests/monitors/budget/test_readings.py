@@ -70,6 +70,14 @@ def test_the_last_reading_of_a_run_is_what_it_used() -> None:
     assert spent(ledger) == 280
 
 
+def test_steps_without_a_counter_add_up() -> None:
+    """Whoever counts steps himself names no counter, and each step is new."""
+    ledger = opened()
+    for _ in range(3):
+        ledger.charge(used("a", "", 100))
+    assert spent(ledger) == 300
+
+
 def test_readings_of_runs_long_over_are_not_kept_for_ever() -> None:
     """An agent that lives for years makes ever more runs; each still counts once."""
     ledger = opened()
