@@ -5,10 +5,12 @@
 | the whole branch | `monitor_supervisor` |
 | to tell it what an agent does | `Feed`, `AgentCard`, `Activity` |
 | to say what an agent must not do | `read_rules`, `RuleBook`, `ViolationRule` |
-| to hear what it finds | `Finding`: `Stalled`, `Violated`, `OverBudget`, `Swept` and more |
+| to give budgets | `Ledger`, `Accounting`, `budget_daemon`, `ledger_saver` |
+| to have rubbish deleted | `Chore`, `Deletion`, `rotate_logs`, `hygiene_supervisor` |
+| to hear what it finds | `Finding`: `Stalled`, `Violated`, `BudgetSpent`, `Swept` and more |
 | to know whether a tree is ready | `tree_health`, `TreeHealth` |
-| one daemon | `watch_health`, `watch_violations`, `budget_monitor`, `cleanup_daemon` |
-| to show a worker that tells nothing | `Board`, `Vitals`, `health_monitor`, `violation_monitor` |
+| one daemon | `watch_health`, `watch_violations`, `budget_daemon`, `cleanup_daemon` |
+| to show a worker that tells nothing | `Board`, `Vitals`, `health_monitor`, `budget_monitor` |
 """
 
 from __future__ import annotations
@@ -34,18 +36,43 @@ from otpy_monitors.board import Vitals as Vitals
 from otpy_monitors.board_health import health_monitor as health_monitor
 from otpy_monitors.board_violation import violation_monitor as violation_monitor
 from otpy_monitors.board_violation import violations as violations
+from otpy_monitors.budget import AccountExists as AccountExists
+from otpy_monitors.budget import Accounting as Accounting
+from otpy_monitors.budget import Balance as Balance
+from otpy_monitors.budget import BudgetCorrupt as BudgetCorrupt
+from otpy_monitors.budget import BudgetError as BudgetError
+from otpy_monitors.budget import BudgetTooNew as BudgetTooNew
+from otpy_monitors.budget import Exceeding as Exceeding
+from otpy_monitors.budget import InvalidPrices as InvalidPrices
+from otpy_monitors.budget import Kind as Kind
+from otpy_monitors.budget import Ledger as Ledger
+from otpy_monitors.budget import LedgerStore as LedgerStore
+from otpy_monitors.budget import Limits as Limits
+from otpy_monitors.budget import LimitTooWide as LimitTooWide
+from otpy_monitors.budget import NoAccount as NoAccount
+from otpy_monitors.budget import NoFreshBudget as NoFreshBudget
+from otpy_monitors.budget import NoLimit as NoLimit
+from otpy_monitors.budget import OnExceed as OnExceed
+from otpy_monitors.budget import Price as Price
+from otpy_monitors.budget import Prices as Prices
 from otpy_monitors.budget import Spent as Spent
+from otpy_monitors.budget import budget_daemon as budget_daemon
 from otpy_monitors.budget import budget_monitor as budget_monitor
+from otpy_monitors.budget import ledger_saver as ledger_saver
+from otpy_monitors.budget import load_ledger as load_ledger
 from otpy_monitors.errors import InvalidRules as InvalidRules
 from otpy_monitors.errors import UnknownAgent as UnknownAgent
 from otpy_monitors.feed import Feed as Feed
 from otpy_monitors.feed import Inbox as Inbox
 from otpy_monitors.feed import Subscription as Subscription
+from otpy_monitors.findings import BudgetNearlySpent as BudgetNearlySpent
+from otpy_monitors.findings import BudgetSpent as BudgetSpent
 from otpy_monitors.findings import Finding as Finding
 from otpy_monitors.findings import FindingHook as FindingHook
 from otpy_monitors.findings import LoopBlocked as LoopBlocked
 from otpy_monitors.findings import LoopLag as LoopLag
 from otpy_monitors.findings import OverBudget as OverBudget
+from otpy_monitors.findings import PriceUnknown as PriceUnknown
 from otpy_monitors.findings import Rule as Rule
 from otpy_monitors.findings import RuleBroken as RuleBroken
 from otpy_monitors.findings import RulesExposed as RulesExposed
@@ -53,14 +80,18 @@ from otpy_monitors.findings import RulesInForce as RulesInForce
 from otpy_monitors.findings import Stalled as Stalled
 from otpy_monitors.findings import StallWarned as StallWarned
 from otpy_monitors.findings import Subject as Subject
+from otpy_monitors.findings import Sweeping as Sweeping
 from otpy_monitors.findings import Swept as Swept
 from otpy_monitors.findings import Unjudged as Unjudged
 from otpy_monitors.findings import Violated as Violated
 from otpy_monitors.health import LoopWatch as LoopWatch
 from otpy_monitors.health import watch_health as watch_health
 from otpy_monitors.hygiene import Chore as Chore
+from otpy_monitors.hygiene import Deletion as Deletion
 from otpy_monitors.hygiene import cleanup_daemon as cleanup_daemon
+from otpy_monitors.hygiene import cleanup_spec as cleanup_spec
 from otpy_monitors.hygiene import hygiene_supervisor as hygiene_supervisor
+from otpy_monitors.logs import rotate_logs as rotate_logs
 from otpy_monitors.readiness import NotReady as NotReady
 from otpy_monitors.readiness import TreeHealth as TreeHealth
 from otpy_monitors.readiness import tree_health as tree_health
@@ -83,34 +114,57 @@ from otpy_monitors.violation import RuleState as RuleState
 from otpy_monitors.violation import watch_violations as watch_violations
 
 __all__ = [
+    "AccountExists",
+    "Accounting",
     "Action",
     "Activity",
     "AgentAppeared",
     "AgentCard",
     "AgentGone",
+    "Balance",
     "Board",
+    "BudgetCorrupt",
+    "BudgetError",
+    "BudgetNearlySpent",
+    "BudgetSpent",
+    "BudgetTooNew",
     "Check",
     "ChildSpawned",
     "Chore",
     "CommandBlocked",
     "CommandRun",
     "Custom",
+    "Deletion",
+    "Exceeding",
     "Feed",
     "FilesOutside",
     "FilesTouched",
     "Finding",
     "FindingHook",
     "Inbox",
+    "InvalidPrices",
     "InvalidRules",
+    "Kind",
+    "Ledger",
+    "LedgerStore",
+    "LimitTooWide",
+    "Limits",
     "LoopBlocked",
     "LoopLag",
     "LoopWatch",
     "NetworkForbidden",
     "NetworkUsed",
+    "NoAccount",
+    "NoFreshBudget",
+    "NoLimit",
     "NotReady",
+    "OnExceed",
     "OutputSeen",
     "OverBudget",
     "Predicate",
+    "Price",
+    "PriceUnknown",
+    "Prices",
     "Progressed",
     "Rule",
     "RuleBook",
@@ -124,6 +178,7 @@ __all__ = [
     "Stalled",
     "Subject",
     "Subscription",
+    "Sweeping",
     "Swept",
     "TokenSpeed",
     "TooManyChildren",
@@ -139,13 +194,18 @@ __all__ = [
     "Vitals",
     "WaitBegan",
     "WaitEnded",
+    "budget_daemon",
     "budget_monitor",
     "cleanup_daemon",
+    "cleanup_spec",
     "health_monitor",
     "hygiene_supervisor",
+    "ledger_saver",
+    "load_ledger",
     "monitor_supervisor",
     "parse_rules",
     "read_rules",
+    "rotate_logs",
     "tree_health",
     "violation_monitor",
     "violations",

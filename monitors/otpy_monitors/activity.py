@@ -208,17 +208,23 @@ class WaitEnded:
 @final
 @frozen
 class UsageSeen:
-    """Tokens were used; also progress.
+    """A counter of tokens was read; also progress.
+
+    A reading says how much was used since its counter began, so that the same one told twice says
+    nothing new.
 
     Attributes:
         agent: Its key.
         at: When.
-        run: Which run of its CLI reports it; cumulative counters count within one.
+        run: Which counter it is: the id of the run of its CLI, or, if it is cumulative, that of
+            the session. No other counter has that id. Empty for a step that no counter counts;
+            told twice, it counts twice.
         model: Name of the model.
         input_tokens: Tokens read, without those in `cached_tokens`.
         output_tokens: Tokens written.
         cached_tokens: Tokens read from a cache.
-        cumulative: Whether the numbers are those of the whole run so far, not of this step (G-07).
+        cumulative: Whether it counts the session, over all runs that resumed it, and not one run
+            (G-07). Such a counter may fall, and then has begun anew.
         cost_usd: Cost as the CLI reports it, in US dollars; None if it does not.
     """
 

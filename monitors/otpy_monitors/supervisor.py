@@ -9,7 +9,7 @@ from otpy_monitors.board_health import health_monitor
 from otpy_monitors.board_violation import violation_monitor
 from otpy_monitors.budget import budget_monitor
 from otpy_monitors.health import watch_health
-from otpy_monitors.hygiene import EVERY, hygiene_supervisor
+from otpy_monitors.hygiene import EVERY, cleanup_spec, hygiene_supervisor
 from otpy_monitors.rules import RuleBook
 from otpy_monitors.violation import watch_violations
 
@@ -93,7 +93,7 @@ def monitor_supervisor(
         [
             health,
             ChildSpec("BudgetMonitor", budget_monitor, (board, report), budgets, backoff=pause),
-            hygiene_supervisor(chores, report, every=every),
+            hygiene_supervisor([cleanup_spec(chores, report, every=every)]),
             violation,
         ],
         intensity=10,

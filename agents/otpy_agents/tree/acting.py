@@ -16,7 +16,7 @@ from otpy_agents.run.process import WorkerProcess
 from otpy_agents.tree.gang import GangAction, GangWatch
 from otpy_agents.tree.post import Pause
 from otpy_monitors import Action, Finding, LoopLag, OverBudget, Stalled, Swept, Violated
-from otpy_monitors.findings import LoopBlocked, RuleBroken, StallWarned
+from otpy_monitors.findings import LoopBlocked, RuleBroken, StallWarned, Sweeping
 
 if TYPE_CHECKING:
     from otpy_agents.tree.project import Project
@@ -63,6 +63,8 @@ class Acting:
                 tell("monitor.loop_lag", "loop", detail=str(finding))
             case LoopBlocked():
                 tell("monitor.loop_blocked", finding.path or "loop", detail=str(finding))
+            case Sweeping():
+                tell("monitor.sweeping", finding.chore, detail=str(finding))
             case Swept():
                 tell("monitor.swept", finding.chore, detail=str(finding))
             case _:

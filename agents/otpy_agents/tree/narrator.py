@@ -106,8 +106,7 @@ class Narrator:
             case events.ToolStarted():
                 heard.tools.add(said.call)
                 post.at_boundary(False)
-                # The checker does not see through the generic converter of that attribute.
-                tell(activity.ToolBegan(key, now, said.call, said.name, said.input))  # type: ignore[arg-type]
+                tell(activity.ToolBegan(key, now, said.call, said.name, said.input))
                 for touch in touched_by(said.name, said.input, key, now):
                     tell(touch)
             case events.ToolEnded():
