@@ -39,8 +39,21 @@ AgentsError
 ├── RunStateError
 │   ├── RunStateTooNew    a newer otpy_agents stored this run
 │   └── RunStateCorrupt   (ValueError)  what was stored is not the state of a run
+├── SessionError
+│   ├── SessionCorrupt    (ValueError)  what was stored is no sound session; it was set aside
+│   └── InvalidSession    (ValueError)  a session that cannot be stored
+├── ChangesetError
+│   ├── GitMissing        (LookupError)   there is no git
+│   ├── NotARepository    (ValueError)    the folder is no git repository with a commit
+│   ├── InvalidChangeset  (ValueError)    a name that is none for a folder and a branch
+│   ├── SymlinkInPath     (ValueError)    a work tree behind a symbolic link
+│   ├── ChangesetTaken    (RuntimeError)  its path or branch is in use for something else
+│   ├── ChangesetDirty    (RuntimeError)  it holds work that nothing else has
+│   ├── WorktreeLocked    (RuntimeError)  somebody works on it at this moment
+│   └── GitFailed         (RuntimeError)  git refused for another reason
 └── LedgerError
     ├── LedgerCorrupt    the file is damaged, or is none of ours
+    │   └── LedgerForeign it is a sound database of another program
     ├── LedgerTooNew     a newer otpy_agents wrote it
     ├── LedgerUnwritable the folder, the disk or the file does not take writes
     └── LedgerClosed  (RuntimeError)   used outside its `async with` block
@@ -78,6 +91,18 @@ from otpy_agents.errors.runs import RunStateError as RunStateError
 from otpy_agents.errors.runs import RunStateTooNew as RunStateTooNew
 from otpy_agents.errors.runs import SocketUnusable as SocketUnusable
 from otpy_agents.errors.runs import UnknownRun as UnknownRun
+from otpy_agents.errors.stores import ChangesetDirty as ChangesetDirty
+from otpy_agents.errors.stores import ChangesetError as ChangesetError
+from otpy_agents.errors.stores import ChangesetTaken as ChangesetTaken
+from otpy_agents.errors.stores import GitFailed as GitFailed
+from otpy_agents.errors.stores import GitMissing as GitMissing
+from otpy_agents.errors.stores import InvalidChangeset as InvalidChangeset
+from otpy_agents.errors.stores import InvalidSession as InvalidSession
+from otpy_agents.errors.stores import NotARepository as NotARepository
+from otpy_agents.errors.stores import SessionCorrupt as SessionCorrupt
+from otpy_agents.errors.stores import SessionError as SessionError
+from otpy_agents.errors.stores import SymlinkInPath as SymlinkInPath
+from otpy_agents.errors.stores import WorktreeLocked as WorktreeLocked
 from otpy_agents.errors.tree import AgentNotFound as AgentNotFound
 from otpy_agents.errors.tree import AgentRefused as AgentRefused
 from otpy_agents.errors.tree import ForbiddenMove as ForbiddenMove
@@ -96,6 +121,7 @@ from otpy_agents.errors.work import JakeGaveUp as JakeGaveUp
 from otpy_agents.errors.work import LedgerClosed as LedgerClosed
 from otpy_agents.errors.work import LedgerCorrupt as LedgerCorrupt
 from otpy_agents.errors.work import LedgerError as LedgerError
+from otpy_agents.errors.work import LedgerForeign as LedgerForeign
 from otpy_agents.errors.work import LedgerTooNew as LedgerTooNew
 from otpy_agents.errors.work import LedgerUnwritable as LedgerUnwritable
 from otpy_agents.errors.work import PreflightFailed as PreflightFailed
@@ -112,29 +138,38 @@ __all__ = [
     "AmbiguousAdapter",
     "BrokenAdapter",
     "CannotAdopt",
+    "ChangesetDirty",
+    "ChangesetError",
+    "ChangesetTaken",
     "CliMissing",
     "CommandRefused",
     "DeadlinePassed",
     "EngineError",
     "ForbiddenMove",
     "GangFailed",
+    "GitFailed",
+    "GitMissing",
     "HostGone",
     "InvalidFailureRow",
     "InvalidGang",
+    "InvalidChangeset",
     "InvalidJob",
     "InvalidRequest",
     "InvalidRunSetting",
     "InvalidStartRate",
     "InvalidTreeSetting",
+    "InvalidSession",
     "InvalidWorkList",
     "JakeGaveUp",
     "LedgerClosed",
     "LedgerCorrupt",
     "LedgerError",
+    "LedgerForeign",
     "LedgerTooNew",
     "LedgerUnwritable",
     "NameAlreadyExists",
     "NoAnswer",
+    "NotARepository",
     "OperatorError",
     "PreflightFailed",
     "RunBroken",
@@ -147,11 +182,15 @@ __all__ = [
     "RunStateError",
     "RunStateTooNew",
     "SandboxUnavailable",
+    "SessionCorrupt",
+    "SessionError",
     "SocketUnusable",
     "SpawnFailed",
+    "SymlinkInPath",
     "UnknownAdapter",
     "UnknownRun",
     "VerificationFailed",
     "WorkerFailed",
     "WorkerStalled",
+    "WorktreeLocked",
 ]

@@ -15,6 +15,7 @@ __all__ = [
     "LedgerClosed",
     "LedgerCorrupt",
     "LedgerError",
+    "LedgerForeign",
     "LedgerTooNew",
     "LedgerUnwritable",
     "PreflightFailed",
@@ -125,7 +126,7 @@ class AlreadyRunning(AgentsError, RuntimeError):
 
 
 class LedgerError(AgentsError):
-    """Something about the file of a ledger or of the runs; the subclasses say what to do.
+    """Something about a file in which we store; the subclasses say what to do.
 
     Attributes:
         path: The file.
@@ -141,6 +142,10 @@ class LedgerCorrupt(LedgerError):
 
     def __init__(self, path: Path, detail: str, wanted: str) -> None:
         super().__init__(path, f"got {detail}, wanted {wanted}; move the file away")
+
+
+class LedgerForeign(LedgerCorrupt):
+    """The file is a sound database of another program."""
 
 
 class LedgerTooNew(LedgerError):
@@ -166,7 +171,7 @@ class LedgerUnwritable(LedgerError):
 
 
 class LedgerClosed(LedgerError, RuntimeError):
-    """An operation outside the `async with` block of a ledger or of the store of runs."""
+    """An operation outside the `async with` block of the object that has the file open."""
 
     def __init__(self, path: Path, wanted: str) -> None:
         super().__init__(path, f"got a closed file, wanted {wanted} inside its `async with` block")

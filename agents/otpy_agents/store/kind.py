@@ -10,7 +10,13 @@ from typing import Any, Final
 import aiosqlite
 from attrs import field, frozen
 
-from otpy_agents.errors import LedgerCorrupt, LedgerError, LedgerTooNew, LedgerUnwritable
+from otpy_agents.errors import (
+    LedgerCorrupt,
+    LedgerError,
+    LedgerForeign,
+    LedgerTooNew,
+    LedgerUnwritable,
+)
 
 __all__ = ["BUSY", "FileKind", "prepare", "translate"]
 
@@ -46,7 +52,8 @@ async def prepare(database: aiosqlite.Connection, path: Path, kind: FileKind) ->
     Several processes may do so at once: one of them makes the tables.
 
     Raises:
-        LedgerCorrupt: If it is damaged or belongs to another program.
+        LedgerCorrupt: If it is damaged.
+        LedgerForeign: If it belongs to another program.
         LedgerTooNew: If a newer version wrote it.
         sqlite3.Error: As SQLite puts it; see `translate`.
     """
@@ -54,7 +61,7 @@ async def prepare(database: aiosqlite.Connection, path: Path, kind: FileKind) ->
     version = int(await _value(database, "PRAGMA user_version"))
     empty = await _is_empty(database)
     if not empty and int(await _value(database, "PRAGMA application_id")) != kind.application:
-        raise LedgerCorrupt(path, "a database of another program", kind.noun)
+        raise LedgerForeign(path, "a database of another program", kind.noun)
     if version > kind.newest:
         raise LedgerTooNew(path, version, kind.newest)
     sound = str(await _value(database, "PRAGMA quick_check(1)"))
