@@ -7,14 +7,12 @@ database and of a worker is one turn of the loop, so that a kill can be put betw
 from __future__ import annotations
 
 import asyncio
-import sqlite3
 from collections import Counter
 from collections.abc import (
     AsyncGenerator,
     Callable,
     Coroutine,
     Generator,
-    Iterable,
     Mapping,
     Sequence,
 )
@@ -316,33 +314,6 @@ def _thrown(steps: Any, error: BaseException) -> Generator[Any, Any, Any]:
             awaited = next(steps)
         except StopIteration as stop:
             return stop.value
-
-
-@final
-class ThreadlessSqlite:
-    """What the ledger uses of an `aiosqlite.Connection`, in the loop's own thread."""
-
-    def __init__(self, database: sqlite3.Connection) -> None:
-        self._database = database
-        self.row_factory: Any = None
-
-    async def execute(self, statement: str, values: Iterable[Any] = ()) -> sqlite3.Cursor:
-        await asyncio.sleep(0)
-        self._database.row_factory = self.row_factory
-        return self._database.execute(statement, tuple(values))
-
-    async def executemany(self, statement: str, rows: Iterable[Any]) -> sqlite3.Cursor:
-        await asyncio.sleep(0)
-        return self._database.executemany(statement, rows)
-
-    async def execute_fetchall(self, statement: str, values: Iterable[Any] = ()) -> list[Any]:
-        return (await self.execute(statement, values)).fetchall()
-
-    async def rollback(self) -> None:
-        self._database.rollback()
-
-    async def close(self) -> None:
-        """Stay open: the next host of the test opens the same database."""
 
 
 def path_of(root: otpy.Supervisor, *ids: str) -> otpy.Process:

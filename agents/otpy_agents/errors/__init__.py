@@ -14,6 +14,7 @@ AgentsError
 ├── AgentRefused      (RuntimeError)   an agent cannot do what it was asked where it stands
 ├── ForbiddenMove     (RuntimeError)   what cannot happen to an agent where it stands
 ├── GangFailed        (RuntimeError)   others of its group failed together
+├── BudgetRenewed     (RuntimeError)   a budget is spent, and there is a fresh one
 ├── RunFailed         (RuntimeError)   the run of an agent ended without success
 │   └── VerificationFailed             what an agent did does not hold
 ├── InvalidTreeSetting (ValueError)    a setting of the tree that can never work
@@ -105,6 +106,7 @@ from otpy_agents.errors.stores import SymlinkInPath as SymlinkInPath
 from otpy_agents.errors.stores import WorktreeLocked as WorktreeLocked
 from otpy_agents.errors.tree import AgentNotFound as AgentNotFound
 from otpy_agents.errors.tree import AgentRefused as AgentRefused
+from otpy_agents.errors.tree import BudgetRenewed as BudgetRenewed
 from otpy_agents.errors.tree import ForbiddenMove as ForbiddenMove
 from otpy_agents.errors.tree import GangFailed as GangFailed
 from otpy_agents.errors.tree import InvalidFailureRow as InvalidFailureRow
@@ -137,6 +139,7 @@ __all__ = [
     "AlreadyRunning",
     "AmbiguousAdapter",
     "BrokenAdapter",
+    "BudgetRenewed",
     "CannotAdopt",
     "ChangesetDirty",
     "ChangesetError",

@@ -9,6 +9,7 @@ from otpy_agents.errors.ancestor import AgentsError
 __all__ = [
     "AgentNotFound",
     "AgentRefused",
+    "BudgetRenewed",
     "ForbiddenMove",
     "GangFailed",
     "InvalidFailureRow",
@@ -114,3 +115,7 @@ class VerificationFailed(RunFailed):
 
 class GangFailed(AgentsError, RuntimeError):
     """Several agents of its group failed together, so this one is restarted with them (TREE-31)."""
+
+
+class BudgetRenewed(AgentsError, RuntimeError):
+    """Its budget is spent, and it is restarted with a fresh one (C-12)."""

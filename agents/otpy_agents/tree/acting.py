@@ -15,8 +15,21 @@ from otpy_agents.errors import GangFailed, WorkerStalled
 from otpy_agents.run.process import WorkerProcess
 from otpy_agents.tree.gang import GangAction, GangWatch
 from otpy_agents.tree.post import Pause
-from otpy_monitors import Action, Finding, LoopLag, OverBudget, Stalled, Swept, Violated
-from otpy_monitors.findings import LoopBlocked, RuleBroken, StallWarned, Sweeping
+from otpy_monitors import (
+    Action,
+    BudgetNearlySpent,
+    BudgetSpent,
+    Finding,
+    LoopBlocked,
+    LoopLag,
+    OverBudget,
+    RuleBroken,
+    Stalled,
+    StallWarned,
+    Sweeping,
+    Swept,
+    Violated,
+)
 
 if TYPE_CHECKING:
     from otpy_agents.tree.project import Project
@@ -47,6 +60,12 @@ class Acting:
             case Stalled():
                 tell("monitor.stalled", _id(finding.path), detail=str(finding))
                 self._stalled(finding)
+            case BudgetNearlySpent():
+                self._if_mine(finding.account, "monitor.budget_warning", str(finding))
+            case BudgetSpent():
+                self._if_mine(finding.account, "monitor.budget_spent", str(finding))
+                project = self._project
+                project.workplace.budgets.on_spent(finding, project.pool, project.tell)
             case OverBudget():
                 name = "monitor.budget_warning" if finding.warning else "monitor.over_budget"
                 tell(name, _id(finding.path) or "list", detail=str(finding))
@@ -58,7 +77,8 @@ class Acting:
             case RuleBroken():
                 # Nobody can say whether the rule is kept, so it counts as broken (fail closed).
                 tell("monitor.rule_broken", _id(finding.path), detail=str(finding))
-                self._pause(_id(finding.path), "rule", str(finding))
+                tell("operator.notified", _id(finding.path), detail=str(finding))
+                self._pause(_id(finding.path), f"rule:{finding.rule.name}", str(finding))
             case LoopLag():
                 tell("monitor.loop_lag", "loop", detail=str(finding))
             case LoopBlocked():
@@ -69,6 +89,14 @@ class Acting:
                 tell("monitor.swept", finding.chore, detail=str(finding))
             case _:
                 tell("monitor.finding", "monitors", detail=str(finding))
+
+    def _if_mine(self, account: str, event: str, detail: str) -> None:
+        """Tell of an account, if it is that of this project, or of one of its agents."""
+        key = self._project.key
+        if account == key:
+            self._project.tell(event, "list", detail=detail)
+        elif account.startswith(f"{key}/"):
+            self._project.tell(event, account.removeprefix(f"{key}/"), detail=detail)
 
     def _stalled(self, finding: Stalled) -> None:
         """Restart it by its policy."""

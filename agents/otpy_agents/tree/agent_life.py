@@ -20,7 +20,9 @@ from otpy_agents.run.protocol import Control
 from otpy_agents.run.result import Ending, RunResult
 from otpy_agents.store.records import State
 from otpy_agents.tree.agent import Happening
+from otpy_agents.tree.budgets import BUDGET
 from otpy_agents.tree.failures import failure_of
+from otpy_agents.tree.keeping import HOST
 from otpy_agents.tree.living import Life, end_here, living
 from otpy_agents.tree.ordering import order_of
 from otpy_agents.tree.post import Pause, Post
@@ -74,10 +76,11 @@ async def agent_life(
     if me.incarnation > 1 and not await project.is_open(assignment.id):
         await end_here(project, assignment.id, "it is no longer open")
     await project.workplace.start_place()
+    reason = project.last_exit(assignment.id, me.last_exit)
+    if work.changeset is not None:
+        restarted = None if reason is None else post.fell or HOST
+        cwd = await project.keeping.work_tree(work.changeset, assignment.id, restarted)
     async with living(project, assignment.id) as life, _shown(project, post, cwd):
-        reason = project.last_exit(assignment.id, me.last_exit)
-        if reason is not None:
-            post.restarts = max(post.restarts, me.restarts)
         await _AgentLife(project, post, work, runs, cwd, life).live(reason)
         life.reason = "done"
     # Once it is written down it is done, even if somebody ends us at this very moment.
@@ -131,18 +134,20 @@ class _AgentLife:
         """
         post, project = self._post, self._project
         project.workplace.narrator.follow(self._label, post)
+        stored = await project.keeping.recall(post, self._work.context)
         run = await self._runs.find(self._label)
         if run is not None:
             project.tell("agent.taken_up", post.assignment.id, run=run.id)
-        elif post.pause is not None:
-            await self._rest()
-        prompt = self._first(reason)
+        await self._rest()
+        prompt = first_prompt(
+            self._work, reason=reason, stored=stored, messages=post.take_messages()
+        )
         while True:
             if run is None:
                 run = await self._submit(prompt)
             result = await self._result(run)
             answer, run = run.answer, None
-            self._learn(result, answer)
+            await self._learn(result, answer)
             if result.ending is Ending.SUCCEEDED:
                 question = question_in(answer)
                 if question is None:
@@ -151,21 +156,10 @@ class _AgentLife:
                 self._ask(question)
             elif result.ending is not Ending.STOPPED:
                 await self._failed(result)
-            if post.pause is not None:
-                await self._rest()
+            await self._rest()
             prompt = self._next()
 
     # --- runs -------------------------------------------------------------------------------------
-
-    def _first(self, reason: str | None) -> str:
-        post = self._post
-        return first_prompt(
-            self._work,
-            reason=reason,
-            summary=post.summary,
-            resumes=post.session is not None,
-            messages=post.take_messages(),
-        )
 
     def _next(self) -> str:
         post = self._post
@@ -190,12 +184,12 @@ class _AgentLife:
             async with asyncio.timeout(self._post.assignment.deadline):
                 result = await run.wait()
         except TimeoutError:
-            await _stop(run)
+            await self._stop(run)
             deadline = self._post.assignment.deadline or 0.0
             raise DeadlinePassed(self._post.assignment.id, deadline) from None
         except asyncio.CancelledError:
             if not isinstance(otpy.current().requested, otpy.Killed):
-                await _stop(run)
+                await self._stop(run)
             raise
         finally:
             stopping.cancel()
@@ -206,13 +200,16 @@ class _AgentLife:
         await self._post.until_paused_at_boundary()
         await run.ask(Control.STOP)
 
-    def _learn(self, result: RunResult, answer: str) -> None:
-        """Keep what a later run, or life, goes on with."""
-        post = self._post
-        post.session = result.resumable or post.session
-        post.summary = answer.strip() or post.summary
+    async def _learn(self, result: RunResult, answer: str) -> None:
+        await self._project.keeping.remember(self._post, result, answer)
         last = answer.strip().rpartition("\n")[2]
         self._life.last_line = last or self._life.last_line
+
+    async def _stop(self, run: Run) -> None:
+        """Stop a run in order, and wait until nothing of it is alive."""
+        await run.ask(Control.STOP)
+        await self._learn(await run.wait(), run.answer)
+        self._post.run = None
 
     # --- ends -------------------------------------------------------------------------------------
 
@@ -222,6 +219,7 @@ class _AgentLife:
         post.move(Happening.CLAIMED)
         failure = await self._project.verify(post.assignment, self._cwd, answer)
         if failure is None:
+            await self._project.keeping.forget(post)
             post.move(Happening.ACCEPTED)
             return
         post.messages.append(failure.message)
@@ -256,8 +254,11 @@ class _AgentLife:
         self._post.pause_for(Pause(by=QUESTION, why=question))
 
     async def _rest(self) -> None:
-        """Rest until nothing wants that any more."""
-        post, pause = self._post, self._post.pause
+        """Rest as long as anything wants that, or there is nothing left to spend."""
+        post, spent = self._post, self._project.workplace.budgets.spent_up(self._post.key)
+        if spent:
+            post.pause_for(Pause(by=BUDGET, why=spent))
+        pause = post.pause
         if pause is None:
             return
         feed, clock = self._project.workplace.feed, asyncio.get_running_loop().time
@@ -270,9 +271,3 @@ class _AgentLife:
             post.move(Happening.WOKEN)
         feed.tell(activity.WaitEnded(post.key, clock()))
         self._project.tell("mortal.resumed", name)
-
-
-async def _stop(run: Run) -> None:
-    """Stop a run in order, and wait until nothing of it is alive."""
-    await run.ask(Control.STOP)
-    await run.wait()

@@ -11,10 +11,9 @@ import otpy
 from otpy import ChildSpec, DynamicSpec, DynamicSupervisor, SupervisorSpec
 from otpy_agents.errors import InvalidTreeSetting
 from otpy_agents.run.process import WorkerProcess
-from otpy_agents.tree.chores import chores_of
 from otpy_agents.tree.jake import jake_supervisor
+from otpy_agents.tree.monitors import monitors_of
 from otpy_agents.tree.pool import POOL, pool_spec
-from otpy_monitors import monitor_supervisor
 
 if TYPE_CHECKING:
     from otpy_agents.tree.project import Project
@@ -44,15 +43,7 @@ def app_supervisor(project: Project, *others: Project, chaos: float = 0.0) -> Su
         *(project_supervisor(other) for other in others),
         jake_supervisor(project),
         pool_spec(work.parallel),
-        monitor_supervisor(
-            project.board,
-            workplace.on_finding,
-            spent=project.spent,
-            max_seconds=work.wall_seconds,
-            max_output_bytes=work.output_bytes,
-            rules=work.rules,
-            chores=chores_of(project),
-        ),
+        monitors_of(workplace, (project, *others)),
     ]
     if chaos > 0:
         children.append(ChildSpec("Chaos", rampage, (project, chaos)))

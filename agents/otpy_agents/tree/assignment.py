@@ -11,7 +11,8 @@ from attrs import field, frozen
 
 from otpy_agents.run.adapter import Access
 from otpy_agents.tree.gang import Gang
-from otpy_monitors import Rule
+from otpy_agents.tree.sessions.recovery import Context
+from otpy_monitors import OnExceed, Rule
 
 __all__ = ["AgentWork", "Assignment", "Context", "Expectation", "Role", "WorkList"]
 
@@ -34,17 +35,6 @@ class Expectation(StrEnum):
     """It is given up, with a reason, because its limit is used up or a monitor reported it."""
 
 
-class Context(StrEnum):
-    """What a restarted agent knows of its life before (C-21)."""
-
-    FRESH = "fresh"
-    """Nothing: it begins anew."""
-    RESUME = "resume"
-    """Its session goes on, and nothing is said about the restart."""
-    RESUME_WITH_NOTE = "resume_with_note"
-    """Its session goes on, and it is told that it was restarted, and why (TREE-37)."""
-
-
 @frozen(kw_only=True)
 class AgentWork:
     """What an agent, as opposed to a plain program, is asked to do.
@@ -61,6 +51,7 @@ class AgentWork:
         tokens: Budget of tokens over all its lives; None for no limit of its own.
         cost_usd: Budget of US dollars over all its lives; None for no limit of its own.
         stall_warn: Seconds without progress after which that is warned of; None for no warning.
+        on_exceed: What follows when its budget is spent (C-12).
         argv: The command, for the CLI `command` only.
     """
 
@@ -74,6 +65,7 @@ class AgentWork:
     tokens: int | None = None
     cost_usd: float | None = None
     stall_warn: float | None = None
+    on_exceed: OnExceed = field(factory=OnExceed)
     argv: tuple[str, ...] = ()
 
 
@@ -142,6 +134,7 @@ class WorkList:
         gangs: Groups whose members are judged together, in the order of the file.
         tokens: Budget of tokens of all agents together; None for none.
         cost_usd: Budget of US dollars of all agents together; None for none.
+        rule_file: Rules on what agents do, absolute; None for none.
     """
 
     file: Path
@@ -156,3 +149,4 @@ class WorkList:
     gangs: tuple[Gang, ...] = ()
     tokens: int | None = None
     cost_usd: float | None = None
+    rule_file: Path | None = None

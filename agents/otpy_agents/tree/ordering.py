@@ -10,7 +10,7 @@ from attrs import evolve
 
 from otpy_agents.run.chain import AgentInstance, AgentSelection, SelectionMode
 from otpy_agents.run.order import RunOrder
-from otpy_agents.tree.assignment import Context
+from otpy_agents.tree.sessions import Context
 
 if TYPE_CHECKING:
     from otpy_agents.run.result import VendorSession

@@ -41,6 +41,7 @@ from otpy_agents.tree.agent_life import QUESTION, agent_life
 from otpy_agents.tree.assignment import Assignment, Role
 from otpy_agents.tree.ending import Ending, Reaped
 from otpy_agents.tree.failures import Consequence
+from otpy_agents.tree.keeping import word_for
 from otpy_agents.tree.mortal import mortal
 from otpy_agents.tree.mortal_handle import Mortal
 from otpy_agents.tree.post import OPERATOR, Pause, Post
@@ -332,6 +333,7 @@ class MortalPool:
             case reason:
                 if post is not None and post.move(Happening.FAILED, str(reason)):
                     error = reason.error if isinstance(reason, Crashed) else None
+                    post.fell = word_for(error)
                     self._project.acting.on_failure(name, error)
                 self._change()
 

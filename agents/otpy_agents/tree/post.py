@@ -62,6 +62,7 @@ class Post:
         reply: What a person answered, until its next prompt.
         run: The run that works for it; None between two.
         restarts: How often it was restarted.
+        fell: In one word, why its last life ended; empty if none has.
     """
 
     def __init__(
@@ -81,6 +82,7 @@ class Post:
         self.reply = ""
         self.run: Run | None = None
         self.restarts = 0
+        self.fell = ""
         self._told = told
         self._pauses: dict[str, Pause] = {}
         self._changed = asyncio.Event()

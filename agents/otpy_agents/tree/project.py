@@ -11,10 +11,11 @@ from otpy_agents.store.agent_rows import AgentRow, MoveRow
 from otpy_agents.store.records import AssignmentRecord, State
 from otpy_agents.tree.acting import Acting
 from otpy_agents.tree.agent import AgentState, Move
+from otpy_agents.tree.keeping import Keeping
 from otpy_agents.tree.pool import MortalPool
 from otpy_agents.tree.post import Post
 from otpy_agents.tree.workplace import Workplace
-from otpy_monitors import Board, Spent
+from otpy_monitors import Board, Limits, Spent
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping
@@ -24,8 +25,10 @@ if TYPE_CHECKING:
     from otpy_agents.run.process import WorkerProcess
     from otpy_agents.store.ledger import Ledger
     from otpy_agents.tree.assignment import Assignment, WorkList
+    from otpy_agents.tree.changesets import Fates
+    from otpy_agents.tree.sessions import SessionStore
     from otpy_agents.tree.verification import Complaint
-    from otpy_monitors import Finding
+    from otpy_monitors import Finding, Kind
 
     Verifier = Callable[[Assignment, Path, str], Awaitable[Complaint | None]]
     Listener = Callable[[str, str, Mapping[str, str | float | bool | None]], None]
@@ -43,6 +46,7 @@ class Project:
         board: Where workers can be seen.
         pool: What becomes of mortals.
         acting: What follows from findings.
+        keeping: Sessions and changesets of its agents.
         finished: Whether Jake has nothing left to do.
         work_root: Folder of the private work directories, beside the ledger.
         jake_error: What Jake died of last; None if he never did.
@@ -58,6 +62,8 @@ class Project:
         agents: Iterable[AgentRow] = (),
         workplace: Workplace | None = None,
         verifier: Verifier | None = None,
+        sessions: SessionStore | None = None,
+        fates: Fates | None = None,
     ) -> None:
         """Make the project of a run, and let it work at its workplace.
 
@@ -70,6 +76,8 @@ class Project:
             workplace: Shared with other projects; None for one of its own, without agents.
             verifier: Looks into what an agent did that says that it is done: called with its
                 assignment, its work directory and its answer, it returns what is wrong, or None.
+            sessions: Where sessions of agents are kept; None to keep them as long as this lives.
+            fates: What becomes of the work of an agent that is restarted; None for the default.
         """
         self.key = work.name
         self.work = work
@@ -79,6 +87,9 @@ class Project:
         self.board = Board()
         self.pool = MortalPool(self)
         self.acting = Acting(self)
+        self.keeping = Keeping(self.key, sessions, fates, self.tell)
+        whole = Limits(tokens=work.tokens, cost_usd=work.cost_usd, seconds=work.wall_seconds)
+        self.workplace.budgets.open(self.key, "", whole)
         self.finished = False
         self.work_root = work.state.with_suffix(".work")
         self.jake_error: Exception | None = None
@@ -118,6 +129,23 @@ class Project:
         """Return what runs for an assignment are found by, also by the next host."""
         return f"{self.ledger.list_id}/{assignment}"
 
+    def grant(self, account: str, kind: Kind, amount: float) -> None:
+        """Let the project, or one of its agents, spend more; who rests for that goes on (C-12).
+
+        Args:
+            account: Name of the agent; empty for the whole project.
+            kind: Of what.
+            amount: How much more.
+
+        Raises:
+            BudgetError: There is no such account or limit, or the project has less.
+        """
+        budgets = self.workplace.budgets
+        budgets.grant(f"{self.key}/{account}" if account else self.key, kind, amount)
+        self.tell("budget.granted", account or "list", kind=str(kind), amount=amount)
+        for project in self.workplace.projects:
+            budgets.wake(project.pool)
+
     def concerns(self, finding: Finding) -> bool:
         """Whether a finding is about a mortal of this project."""
         path: str = getattr(finding, "path", "")
@@ -131,6 +159,12 @@ class Project:
         key = f"{self.key}/{assignment.id}"
         # What came to an end and is begun all the same has another definition by now.
         state = AgentState.WORKING if state.final else state
+        if assignment.agent is not None:
+            work = assignment.agent
+            own = Limits(
+                tokens=work.tokens, cost_usd=work.cost_usd, seconds=assignment.wall_seconds
+            )
+            self.workplace.budgets.open(key, self.key, own, work.on_exceed)
         return Post(key, assignment, state, self._moved)
 
     def _moved(self, move: Move) -> None:

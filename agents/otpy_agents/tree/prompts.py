@@ -10,35 +10,22 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
-from otpy_agents.tree.assignment import AgentWork, Context
+from otpy_agents.tree.assignment import AgentWork
+from otpy_agents.tree.sessions import Context, StoredSession, recovery_note
 
-__all__ = ["ASKING", "first_prompt", "next_prompt", "question_in", "recovery_note"]
+__all__ = ["ASKING", "first_prompt", "next_prompt", "question_in"]
 
 ASKING: Final = "NEEDS INPUT:"
 """How the last line of an answer begins that is no answer but a question to a person."""
 
 _QUESTION: Final = re.compile(rf"^\s*{re.escape(ASKING)}[ \t]*(\S.*)$", re.MULTILINE)
-_SUMMARY: Final = 2000
-_REASON: Final = 1000
-
-
-def recovery_note(reason: str, summary: str) -> str:
-    """Return what a restarted agent is told (TREE-36).
-
-    Args:
-        reason: Why it was restarted, in one line.
-        summary: What its former life had said last; empty if nothing of that is left.
-    """
-    before = f"Previous state: {summary[:_SUMMARY]}" if summary else "Starting fresh."
-    return f"You were restarted because {reason[:_REASON]}.\n{before}\nContinue your assignment."
 
 
 def first_prompt(
     work: AgentWork,
     *,
     reason: str | None,
-    summary: str,
-    resumes: bool,
+    stored: StoredSession | None,
     messages: Sequence[str] = (),
 ) -> str:
     """Return the prompt with which a life begins.
@@ -46,14 +33,13 @@ def first_prompt(
     Args:
         work: What it shall do.
         reason: Why the life before it ended; None if there was none.
-        summary: What that life had said last.
-        resumes: Whether its session goes on.
+        stored: What was kept of that life; None if nothing was.
         messages: What others have to say to it.
     """
     parts = [work.prompt]
     if reason is not None and work.context is Context.RESUME_WITH_NOTE:
-        parts = [recovery_note(reason, summary), f"Your assignment:\n{work.prompt}"]
-    elif reason is not None and work.context is Context.RESUME and resumes:
+        parts = [recovery_note(reason, stored), f"Your assignment:\n{work.prompt}"]
+    elif reason is not None and work.context is Context.RESUME and stored is not None:
         parts = [f"Continue your assignment:\n{work.prompt}"]
     return _joined(parts, messages)
 

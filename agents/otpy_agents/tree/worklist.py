@@ -18,15 +18,15 @@ from otpy_agents.run.marker import RESERVED
 from otpy_agents.tree.assignment import (
     AgentWork,
     Assignment,
-    Context,
     Expectation,
     Role,
     WorkList,
 )
 from otpy_agents.tree.diagnosis import Problem, earliest, explain, not_toml
 from otpy_agents.tree.gang import Gang, GangAction
+from otpy_agents.tree.sessions import Context
 from otpy_agents.tree.worklist_rules import contradictions
-from otpy_monitors import Action, Rule, Subject
+from otpy_monitors import Action, OnExceed, Rule, Subject
 
 __all__ = ["parse", "read"]
 
@@ -62,6 +62,11 @@ def _regex(text: str) -> str:
     return text
 
 
+def _on_exceed(text: str) -> str:
+    OnExceed.parse(text)  # what it raises is a ValueError too
+    return text
+
+
 _SECONDS: Final = "seconds as a number above 0"
 _DELAY: Final = "seconds as a number from 0"
 _BYTES: Final = "bytes as a whole number above 0"
@@ -77,6 +82,7 @@ _Money = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 _Id = Annotated[str, AfterValidator(_name)]
 _Text = Annotated[str, AfterValidator(_plain)]
 _Path = Annotated[str, Field(min_length=1), AfterValidator(_plain)]
+_OnExceed = Annotated[str, AfterValidator(_on_exceed)]
 _Variable = Annotated[str, AfterValidator(_variable)]
 
 
@@ -93,6 +99,7 @@ class _ListTable(_Table):
     output_bytes: _Bytes | None = Field(None, description=_BYTES)
     tokens: _Tokens | None = Field(None, description=_TOKENS)
     cost_usd: _Money | None = Field(None, description=_MONEY)
+    rule_file: _Path | None = Field(None, description="the path of a file")
     state: _Path | None = Field(None, description="the path of a file")
 
 
@@ -113,6 +120,9 @@ class _AssignmentTable(_Table):
     tokens: _Tokens | None = Field(None, description=_TOKENS)
     cost_usd: _Money | None = Field(None, description=_MONEY)
     stall_warn: _Seconds | None = Field(None, description=_SECONDS)
+    on_exceed: _OnExceed | None = Field(
+        None, description='"escalate", "restart(fresh=N)" or "warn"'
+    )
     gang: _Id | None = Field(None, description="the name of a [[gang]]")
     role: Role = Field(Role.MORTAL, strict=False, description='"mortal" or "drone"')
     cwd: _Path | None = Field(None, description="the path of a folder")
@@ -261,6 +271,7 @@ def _values(document: _Document, raw: dict[str, Any], file: Path) -> WorkList:
         ),
         tokens=whole.tokens,
         cost_usd=whole.cost_usd,
+        rule_file=None if whole.rule_file is None else here / whole.rule_file,
     )
 
 
@@ -303,6 +314,7 @@ def _agent(table: _AssignmentTable, cli: str, argv: tuple[str, ...], here: Path)
         tokens=table.tokens,
         cost_usd=table.cost_usd,
         stall_warn=table.stall_warn,
+        on_exceed=OnExceed() if table.on_exceed is None else OnExceed.parse(table.on_exceed),
         argv=argv,
     )
 

@@ -12,7 +12,7 @@ __all__ = ["contradictions"]
 
 _AGENT_ONLY: Final = (
     *("prompt", "fallback", "model", "access", "context", "changeset", "tokens", "cost_usd"),
-    "stall_warn",
+    *("stall_warn", "on_exceed"),
 )
 
 
@@ -26,12 +26,12 @@ def contradictions(raw: Mapping[str, Any]) -> list[Problem]:
     return [
         Problem(("assignment", number, *path), got, wanted)
         for number, table in enumerate(raw["assignment"])
-        for path, got, wanted in _in_assignment(table, gangs)
+        for path, got, wanted in _in_assignment(table, raw.get("list", {}), gangs)
     ]
 
 
 def _in_assignment(
-    table: Mapping[str, Any], gangs: list[str]
+    table: Mapping[str, Any], whole: Mapping[str, Any], gangs: list[str]
 ) -> Iterator[tuple[tuple[str, ...], str, str]]:
     agent = table.get("agent")
     if agent is None:
@@ -51,6 +51,10 @@ def _in_assignment(
     if warn is not None and agent is not None and (stall is None or warn >= stall):
         got = "nothing" if stall is None else f"{stall:g}"
         yield ("stall_warn",), f"{warn:g} with a `stall` of {got}", "less than `stall`"
+    for key in ("tokens", "cost_usd"):
+        limit = whole.get(key)
+        if agent is not None and limit is not None and table.get(key, 0) > limit:
+            yield (key,), f"{table[key]:g}", f"at most the {limit:g} of the whole list"
     gang = table.get("gang")
     if gang is not None and gang not in gangs:
         yield ("gang",), json.dumps(gang), "the name of a [[gang]]"

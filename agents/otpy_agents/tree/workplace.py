@@ -10,17 +10,18 @@ from typing import TYPE_CHECKING, final
 from otpy_agents.run.host import RunHost
 from otpy_agents.run.order import SandboxChoice
 from otpy_agents.run.policy import RetryPolicy
+from otpy_agents.tree.budgets import Budgets
 from otpy_agents.tree.failures import FailureTable
 from otpy_agents.tree.narrator import Narrator
 from otpy_agents.tree.runs import HostedRuns, Runs
 from otpy_agents.tree.start_rate import StartRate, StartSlots
-from otpy_monitors.feed import Feed
+from otpy_monitors import Feed, RuleBook
 
 if TYPE_CHECKING:
     from otpy_agents.run.sandbox.behaviour import Sandbox
     from otpy_agents.store.runs import RunStore
     from otpy_agents.tree.project import Project
-    from otpy_monitors import Finding
+    from otpy_monitors import Finding, Ledger, LoopWatch
 
 __all__ = ["Workplace"]
 
@@ -36,6 +37,9 @@ class Workplace:
         policy: What their runs do about failures; whether they resume, their context says.
         failures: What the failures of runs mean for agents.
         rate: How fast mortals may be started, over all projects (G-17).
+        rules: Rules on what agents do; None for none.
+        budget: The ledger of budgets that an earlier host has left; None for an empty one.
+        loop_watch: What tells of steps that block the event loop; None if nobody looks.
         chance: Draws a number from 0 to 1.
 
     Attributes:
@@ -46,6 +50,9 @@ class Workplace:
         sandbox: As given.
         policy: As given.
         failures: As given.
+        rules: As given.
+        loop_watch: As given.
+        budgets: Accounts of projects and agents.
         projects: Those that work here.
     """
 
@@ -58,6 +65,9 @@ class Workplace:
         policy: RetryPolicy | None = None,
         failures: FailureTable | None = None,
         rate: StartRate | None = None,
+        rules: RuleBook | None = None,
+        budget: Ledger | None = None,
+        loop_watch: LoopWatch | None = None,
         chance: Callable[[], float] = random.random,
     ) -> None:
         self.feed = Feed()
@@ -70,6 +80,9 @@ class Workplace:
         self.sandbox = sandbox or SandboxChoice()
         self.policy = policy or RetryPolicy()
         self.failures = failures or FailureTable()
+        self.rules = rules or RuleBook(())
+        self.loop_watch = loop_watch
+        self.budgets = Budgets(self.feed, budget)
         self.projects: list[Project] = []
         self._slots = StartSlots(rate or StartRate())
         self._chance = chance

@@ -19,10 +19,12 @@ from otpy_agents.store.ledger import Ledger
 from otpy_agents.store.records import AssignmentRecord
 from otpy_agents.testing import ScriptedSandbox
 from otpy_agents.tree.app import app_supervisor
+from otpy_agents.tree.budgets import BudgetDocument
 from otpy_agents.tree.pool import MortalPool
 from otpy_agents.tree.project import Project
 from otpy_agents.tree.worklist import parse
 from otpy_agents.tree.workplace import Workplace
+from otpy_monitors import load_ledger
 
 Detail: TypeAlias = Mapping[str, str | float | bool | None]
 
@@ -75,6 +77,7 @@ class AgentWorld:
                 store,
                 sandboxes={"scripted": self.sandbox},
                 sandbox=SandboxChoice(name="scripted"),
+                budget=await load_ledger(BudgetDocument(ledger.agents)),
                 **{**self.settings, **settings},
             )
             self.project = Project(

@@ -41,7 +41,7 @@ async def test_a_transient_failure_is_restarted_with_a_note_in_the_same_session(
     assert (first.session, second.session) == (None, first.own_session)
     assert second.began - (first.ended or 0) >= 2
     assert second.prompt == (
-        "You were restarted because crashed: RunFailed: network: connection reset by peer.\n"
+        "You were restarted because crashed: RunFailed: network: connection reset by peer\n"
         "Previous state: half\nContinue your assignment.\n\nYour assignment:\nDo your work."
     )
     assert agents.states("a") == ["failed", "working", "verifying", "done"]

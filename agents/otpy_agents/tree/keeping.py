@@ -1,0 +1,154 @@
+"""What of an agent outlives it beside its post: its session in a store, its work in a work tree."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, final
+
+from otpy_agents.errors import (
+    BudgetRenewed,
+    DeadlinePassed,
+    GangFailed,
+    RunFailed,
+    SessionCorrupt,
+    VerificationFailed,
+    WorkerStalled,
+)
+from otpy_agents.run.result import VendorSession
+from otpy_agents.tree.changesets import Changesets, Fates
+from otpy_agents.tree.sessions import Context, SessionStore, StoredSession
+
+if TYPE_CHECKING:
+    from otpy_agents.run.result import RunResult
+    from otpy_agents.tree.post import Post
+
+__all__ = ["HOST", "Keeping", "word_for"]
+
+HOST: Final = "host"
+"""In one word, why the first life under this host is not the first of its agent."""
+
+_WORDS: Final = (
+    (VerificationFailed, "verification"),
+    (WorkerStalled, "stall"),
+    (DeadlinePassed, "deadline"),
+    (GangFailed, "gang"),
+    (BudgetRenewed, "budget"),
+)
+_NO_NAME: Final = re.compile(r"[^A-Za-z0-9_-]+")
+
+
+def word_for(error: BaseException | None) -> str:
+    """Return in one word why an agent is restarted, as the table of changesets has it."""
+    for kind, word in _WORDS:
+        if isinstance(error, kind):
+            return word
+    return error.failure if isinstance(error, RunFailed) else "crash"
+
+
+@final
+class _Remembered:
+    """A store of sessions that lasts as long as its host."""
+
+    def __init__(self) -> None:
+        self._kept: dict[str, StoredSession] = {}
+
+    async def load(self, agent: str) -> StoredSession | None:
+        return self._kept.get(agent)
+
+    async def save(self, session: StoredSession) -> None:
+        self._kept[session.agent] = session
+
+    async def forget(self, agent: str) -> None:
+        self._kept.pop(agent, None)
+
+    async def all(self) -> tuple[StoredSession, ...]:
+        return tuple(self._kept.values())
+
+
+@final
+class Keeping:
+    """Keeps sessions and changesets of the agents of one project.
+
+    Args:
+        project: Its key; names the folders of work trees.
+        sessions: Where sessions are kept; None to keep them only as long as this host lives.
+        fates: What becomes of a changeset, by the reason of a restart (TREE-38).
+        tell: Called as `tell(name, id, **detail)` with what a person should know.
+        clock: Unix seconds.
+    """
+
+    def __init__(
+        self,
+        project: str,
+        sessions: SessionStore | None,
+        fates: Fates | None,
+        tell: Callable[..., None],
+        clock: Callable[[], float] = time.time,  # noqa: TID251 - what is stored outlives the loop
+    ) -> None:
+        self._project = _NO_NAME.sub("-", project) or "list"
+        self._sessions = sessions or _Remembered()
+        self._fates = fates
+        self._tell = tell
+        self._clock = clock
+        self._repositories: dict[Path, Changesets] = {}
+
+    async def recall(self, post: Post, context: Context) -> StoredSession | None:
+        """Return what was stored of an agent's last life, and let its post go on with that.
+
+        What is corrupt has been set aside: the agent starts fresh, and a person is told (TREE-35).
+        """
+        if context is Context.FRESH:
+            post.session = None
+            return None
+        stored: StoredSession | None = None
+        try:
+            stored = await self._sessions.load(post.key)
+        except SessionCorrupt as error:
+            self._tell("agent.session_corrupt", post.assignment.id, reason=str(error))
+            post.session, post.summary = None, ""
+        if stored is not None:
+            post.summary = stored.summary
+            if post.session is None or post.session.id != stored.session_id:
+                post.session = VendorSession(id=stored.session_id, agent_cli=stored.cli)
+        return stored
+
+    async def remember(self, post: Post, result: RunResult, answer: str) -> None:
+        """Keep what a later run, or life, goes on with."""
+        post.session = result.resumable or post.session
+        post.summary = answer.strip() or post.summary
+        if post.session is not None:
+            await self._sessions.save(
+                StoredSession(
+                    agent=post.key,
+                    cli=post.session.agent_cli,
+                    session_id=post.session.id,
+                    summary=post.summary,
+                    saved_at=self._clock(),
+                )
+            )
+
+    async def forget(self, post: Post) -> None:
+        """Keep the session of an agent no longer: it is done."""
+        await self._sessions.forget(post.key)
+
+    async def work_tree(self, repository: Path, assignment: str, restarted: str | None) -> Path:
+        """Return the work tree of an assignment.
+
+        Args:
+            repository: The git repository.
+            assignment: Its id.
+            restarted: Why its agent is restarted, in one word; None for a first life.
+
+        Raises:
+            ChangesetError: There is none to be had.
+        """
+        changesets = self._repositories.get(repository)
+        if changesets is None:
+            changesets = Changesets(repository, project=self._project, fates=self._fates)
+            self._repositories[repository] = changesets
+        if restarted is None:
+            return (await changesets.open(assignment)).path
+        return (await changesets.settle(assignment, restarted)).path

@@ -1,0 +1,103 @@
+"""The branch of monitors of a workplace: agents on the feed, plain programs on the boards."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine, Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from otpy import Backoff, ChildSpec, SupervisorSpec
+from otpy_agents.tree.budgets import BudgetDocument
+from otpy_agents.tree.chores import chores_of
+from otpy_monitors import (
+    budget_daemon,
+    budget_monitor,
+    cleanup_spec,
+    health_monitor,
+    hygiene_supervisor,
+    ledger_saver,
+    violation_monitor,
+    watch_health,
+    watch_violations,
+)
+
+if TYPE_CHECKING:
+    from otpy_agents.tree.project import Project
+    from otpy_agents.tree.workplace import Workplace
+    from otpy_monitors import Chore
+
+__all__ = ["monitors_of"]
+
+
+def monitors_of(workplace: Workplace, projects: Sequence[Project]) -> SupervisorSpec:
+    """Return the spec of `MonitorSupervisor` for projects that work at one place (TREE-42).
+
+    The four daemons, one_for_one, each permanent; and the saver of the budgets, which a host that
+    comes later goes on with.
+    """
+    pause = Backoff.exponential(0.5, max=30.0, reset_after=60.0)
+    children: list[ChildSpec | SupervisorSpec] = [
+        ChildSpec("HealthMonitor", _health, (workplace, projects), backoff=pause),
+        ChildSpec("BudgetMonitor", _budget, (workplace, projects), backoff=pause),
+        hygiene_supervisor([cleanup_spec(_chores(projects), workplace.on_finding)]),
+        ChildSpec("ViolationMonitor", _violations, (workplace, projects), backoff=pause),
+    ]
+    if workplace.host is not None:
+        store = BudgetDocument(projects[0].ledger.agents)
+        saver = (workplace.budgets.accounting, store)
+        children.append(ChildSpec("BudgetSaver", ledger_saver, saver, backoff=pause))
+    return SupervisorSpec("MonitorSupervisor", children, intensity=10, period=300)
+
+
+async def _health(workplace: Workplace, projects: Sequence[Project]) -> None:
+    """Watch over the health of agents, and of programs."""
+    report = workplace.on_finding
+    await _together(
+        watch_health(workplace.feed, report, loop_watch=workplace.loop_watch),
+        *(health_monitor(project.board, report) for project in projects),
+    )
+
+
+async def _budget(workplace: Workplace, projects: Sequence[Project]) -> None:
+    """Watch over the budgets of agents, and of programs."""
+    report = workplace.on_finding
+    await _together(
+        budget_daemon(workplace.budgets.accounting, report),
+        *(
+            budget_monitor(
+                project.board,
+                project.acting.on_finding,
+                spent=project.spent,
+                max_seconds=project.work.wall_seconds,
+                max_output_bytes=project.work.output_bytes,
+            )
+            for project in projects
+        ),
+    )
+
+
+async def _violations(workplace: Workplace, projects: Sequence[Project]) -> None:
+    """Watch over what agents and programs must not do."""
+    report = workplace.on_finding
+    await _together(
+        watch_violations(workplace.feed, report, book=workplace.rules),
+        *(
+            violation_monitor(project.board, report, rules=project.work.rules)
+            for project in projects
+        ),
+    )
+
+
+async def _together(*daemons: Coroutine[Any, Any, None]) -> None:
+    """Run daemons side by side; all end with the first that fails."""
+    async with asyncio.TaskGroup() as group:
+        for daemon in daemons:
+            group.create_task(daemon)
+
+
+def _chores(projects: Iterable[Project]) -> dict[str, Chore]:
+    found: dict[str, Chore] = {}
+    for project in projects:
+        several = f"{project.key}: " if found else ""
+        found |= {f"{several}{name}": chore for name, chore in chores_of(project).items()}
+    return found
