@@ -13,8 +13,6 @@ if TYPE_CHECKING:
 LAG_LIMIT: Final = 0.5
 """Seconds a timer may be late before it is reported."""
 
-_AGAIN: Final = 60.0  # an empty board tells when that changes; this only bounds the wait
-
 
 async def health_monitor(board: Board, report: FindingHook, *, interval: float = 0.25) -> None:
     """Report workers that stall, once per life, and an event loop that lags (TREE-30, TREE-43).
@@ -30,8 +28,6 @@ async def health_monitor(board: Board, report: FindingHook, *, interval: float =
     loop = asyncio.get_running_loop()
     told: set[tuple[str, int, int]] = set()
     while True:
-        while not board.vitals():  # nobody to look at, nothing to poll for
-            await board.change(_AGAIN)
         due = loop.time() + interval
         await asyncio.sleep(interval)
         lag = loop.time() - due

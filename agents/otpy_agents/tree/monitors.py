@@ -54,7 +54,7 @@ async def _health(workplace: Workplace, projects: Sequence[Project]) -> None:
     report = workplace.on_finding
     await _together(
         watch_health(workplace.feed, report, loop_watch=workplace.loop_watch),
-        *(health_monitor(project.board, report) for project in projects),
+        *(_programs(project, health_monitor(project.board, report)) for project in projects),
     )
 
 
@@ -64,12 +64,15 @@ async def _budget(workplace: Workplace, projects: Sequence[Project]) -> None:
     await _together(
         budget_daemon(workplace.budgets.accounting, report),
         *(
-            budget_monitor(
-                project.board,
-                project.acting.on_finding,
-                spent=project.spent,
-                max_seconds=project.work.wall_seconds,
-                max_output_bytes=project.work.output_bytes,
+            _programs(
+                project,
+                budget_monitor(
+                    project.board,
+                    project.acting.on_finding,
+                    spent=project.spent,
+                    max_seconds=project.work.wall_seconds,
+                    max_output_bytes=project.work.output_bytes,
+                ),
             )
             for project in projects
         ),
@@ -86,6 +89,15 @@ async def _violations(workplace: Workplace, projects: Sequence[Project]) -> None
             for project in projects
         ),
     )
+
+
+async def _programs(project: Project, daemon: Coroutine[Any, Any, None]) -> None:
+    """Run a daemon that polls, as soon as there is a plain program to poll for."""
+    try:
+        await project.has_programs.wait()
+        await daemon
+    finally:
+        daemon.close()
 
 
 async def _together(*daemons: Coroutine[Any, Any, None]) -> None:

@@ -48,6 +48,7 @@ class Project:
         acting: What follows from findings.
         keeping: Sessions and changesets of its agents.
         finished: Whether Jake has nothing left to do.
+        has_programs: Set as soon as an assignment is known that no agent takes.
         work_root: Folder of the private work directories, beside the ledger.
         jake_error: What Jake died of last; None if he never did.
     """
@@ -91,6 +92,7 @@ class Project:
         whole = Limits(tokens=work.tokens, cost_usd=work.cost_usd, seconds=work.wall_seconds)
         self.workplace.budgets.open(self.key, "", whole)
         self.finished = False
+        self.has_programs = asyncio.Event()
         self.work_root = work.state.with_suffix(".work")
         self.jake_error: Exception | None = None
         self._listener = listener
@@ -103,6 +105,8 @@ class Project:
         self._added: dict[str, Assignment] = {}
         self._moves: list[MoveRow] = []
         self._verifier = verifier
+        for assignment in work.assignments:
+            self._note(assignment)
 
     # --- assignments ------------------------------------------------------------------------------
 
@@ -116,6 +120,11 @@ class Project:
         if all(one.id != assignment.id for one in self.assignments):
             await self.ledger.add(assignment.id, assignment.digest)
             self._added[assignment.id] = assignment
+            self._note(assignment)
+
+    def _note(self, assignment: Assignment) -> None:
+        if assignment.agent is None:
+            self.has_programs.set()
 
     async def is_open(self, assignment: str) -> bool:
         """Whether an assignment is still to be done (G-18)."""

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 WARN_AT: Final = 0.9
 """Share of a budget at which it is warned of."""
 
-_AGAIN: Final = 60.0  # an empty board tells when that changes; this only bounds the wait
-
 
 @frozen
 class Spent:
@@ -67,8 +65,6 @@ async def budget_monitor(
             report(finding)
 
     while True:
-        while not board.vitals():  # nobody uses anything up
-            await board.change(_AGAIN)
         await asyncio.sleep(interval)
         for worker in board.vitals():
             check(worker.path, "wall seconds", worker.seconds, worker.max_seconds)
