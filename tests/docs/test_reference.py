@@ -4,6 +4,7 @@ import importlib.util
 import inspect
 import re
 from itertools import dropwhile, takewhile
+from typing import get_args
 
 from attrs import fields
 from pydantic import BaseModel
@@ -14,6 +15,8 @@ from otpy.errors import OtpyError
 from otpy.reports import Report
 from otpy_agents import errors as agents_errors
 from otpy_agents.run import Action, Control, Ending, LivenessKind, RetryPolicy
+from otpy_agents.run.callbacks import RunCallbacks
+from otpy_agents.run.facts import Fact, RunFact
 from otpy_agents.tree import worklist
 from tests.docs.snippets import ROOT
 
@@ -140,3 +143,20 @@ def test_every_rule_in_the_list_of_differences_is_well_formed() -> None:
     rules = [match.group() for match in RULE.finditer(text)]
     assert [rule for rule in rules if not SHAPE.fullmatch(rule)] == []
     assert {f"AIO-{number:02}" for number in range(1, 29)} <= set(rules)
+
+
+def test_facts_about_runs_are_complete() -> None:
+    """Every fact has its row, with its name and its fields; so has every callback."""
+    table = _table(_read("run-facts.md"), "Facts")
+    common = {field.name for field in fields(RunFact)}
+    wanted = [
+        [
+            f"`{kind.event}`",
+            f"`{kind.__name__}`",
+            [field.name for field in fields(kind) if field.name not in common],
+        ]
+        for kind in get_args(Fact)
+    ]
+    assert [[row[0], row[1], re.findall(r"`(\w+)`", row[3])] for row in table] == wanted
+    callbacks = [row[0] for row in _table(_read("run-facts.md"), "Callbacks")]
+    assert callbacks == [f"`{field.name}`" for field in fields(RunCallbacks)]
