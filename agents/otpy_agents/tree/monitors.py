@@ -20,6 +20,7 @@ from otpy_monitors import (
     watch_health,
     watch_violations,
 )
+from otpy_monitors.violation import INBOX
 
 if TYPE_CHECKING:
     from otpy_agents.tree.project import Project
@@ -35,6 +36,7 @@ def monitors_of(workplace: Workplace, projects: Sequence[Project]) -> Supervisor
     The four daemons, one_for_one, each permanent; and the saver of the budgets, which a host that
     comes later goes on with.
     """
+    workplace.feed.inbox(INBOX)  # what agents do before the daemon has started waits for it there
     pause = Backoff.exponential(0.5, max=30.0, reset_after=60.0)
     children: list[ChildSpec | SupervisorSpec] = [
         ChildSpec("HealthMonitor", _health, (workplace, projects), backoff=pause),
