@@ -16,10 +16,10 @@ if TYPE_CHECKING:
     from otpy_monitors.budget.accounting import Accounting
     from otpy_monitors.findings import FindingHook
 
-__all__ = ["budget_daemon"]
+__all__ = ["watch_budgets"]
 
 
-async def budget_daemon(accounting: Accounting, report: FindingHook) -> None:
+async def watch_budgets(accounting: Accounting, report: FindingHook) -> None:
     """Report budgets that come to their end, and models whose price is not known (TREE-44).
 
     It is woken by what is charged, and has one timer, for the budget of time that ends first;
