@@ -306,14 +306,19 @@ class Ledger:
             account.note_run(seen.run, after)
         return new
 
-    def charge_seconds(self, account: str, seconds: float) -> None:
+    def charge_seconds(self, account: str, seconds: float) -> float:
         """Charge an account with time, at least 0 seconds.
+
+        Returns:
+            How much was charged: `seconds`, rounded to microseconds.
 
         Raises:
             NoAccount: It is not open.
         """
-        self._spend(self._find(account), Kind.SECONDS, max(0, Kind.SECONDS.whole(seconds)))
+        units = max(0, Kind.SECONDS.whole(seconds))
+        self._spend(self._find(account), Kind.SECONDS, units)
         self._changed(account, limits=False)
+        return Kind.SECONDS.shown(units)
 
     def _cost(self, model: str, new: Reading) -> int | None:
         if new.cost is not None:
