@@ -20,7 +20,7 @@ from otpy_monitors.budget.errors import (
     NoFreshBudget,
     NoLimit,
 )
-from otpy_monitors.budget.prices import Prices
+from otpy_monitors.budget.prices import Price, Prices
 from otpy_monitors.budget.readings import NOTHING, Reading, read, since
 
 if TYPE_CHECKING:
@@ -63,6 +63,7 @@ class Ledger:
         self.threads: dict[str, Thread] = {}
         self.unpriced_models: dict[str, bool] = {}
         self._prices = Prices.shipped() if prices is None else prices
+        self._price_of: dict[str, Price | None] = {}
         self._accounts: dict[str, Account] = {}
         self._hooks: list[Callable[[str], object]] = []
 
@@ -325,7 +326,9 @@ class Ledger:
             return new.cost
         if new.tokens == 0:
             return 0
-        price = self._prices.of(model)
+        if model not in self._price_of:
+            self._price_of[model] = self._prices.of(model)
+        price = self._price_of[model]
         if price is None:
             self.unpriced_models.setdefault(model, False)
             return None
