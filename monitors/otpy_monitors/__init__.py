@@ -5,12 +5,12 @@
 | the whole branch | `monitor_supervisor` |
 | to tell it what an agent does | `Feed`, `AgentCard`, `Activity` |
 | to say what an agent must not do | `read_rules`, `RuleBook`, `ViolationRule` |
-| to give budgets | `Ledger`, `Accounting`, `budget_daemon`, `ledger_saver` |
-| to have rubbish deleted | `Chore`, `Deletion`, `rotate_logs`, `hygiene_supervisor` |
-| to hear what it finds | `Finding`: `Stalled`, `Violated`, `BudgetSpent`, `Swept` and more |
+| to hear what it finds | `Finding`: `Stalled`, `Violated`, `OverBudget`, `Swept` and more |
+| to give budgets | `Ledger`, `Accounting`, `Limits`, `Prices` |
+| to have rubbish deleted | `Chore`, `Deletion`, `rotate_logs` |
 | to know whether a tree is ready | `tree_health`, `TreeHealth` |
-| one daemon | `watch_health`, `watch_violations`, `budget_daemon`, `cleanup_daemon` |
-| to show a worker that tells nothing | `Board`, `Vitals`, `health_monitor`, `budget_monitor` |
+| one daemon | `watch_health`, `watch_violations`, `watch_budgets`, `cleanup_daemon` |
+| to show a worker that tells nothing | `Board`, `Vitals`, and the daemons `…_monitor` |
 """
 
 from __future__ import annotations
@@ -56,10 +56,10 @@ from otpy_monitors.budget import OnExceed as OnExceed
 from otpy_monitors.budget import Price as Price
 from otpy_monitors.budget import Prices as Prices
 from otpy_monitors.budget import Spent as Spent
-from otpy_monitors.budget import budget_daemon as budget_daemon
 from otpy_monitors.budget import budget_monitor as budget_monitor
-from otpy_monitors.budget import ledger_saver as ledger_saver
+from otpy_monitors.budget import keep_ledger as keep_ledger
 from otpy_monitors.budget import load_ledger as load_ledger
+from otpy_monitors.budget import watch_budgets as watch_budgets
 from otpy_monitors.errors import InvalidRules as InvalidRules
 from otpy_monitors.errors import UnknownAgent as UnknownAgent
 from otpy_monitors.feed import Feed as Feed
@@ -194,13 +194,13 @@ __all__ = [
     "Vitals",
     "WaitBegan",
     "WaitEnded",
-    "budget_daemon",
+    "watch_budgets",
     "budget_monitor",
     "cleanup_daemon",
     "cleanup_spec",
     "health_monitor",
     "hygiene_supervisor",
-    "ledger_saver",
+    "keep_ledger",
     "load_ledger",
     "monitor_supervisor",
     "parse_rules",

@@ -404,10 +404,10 @@ class Sweeping:
 
 Finding: TypeAlias = (
     Stalled
-    | LoopLag
-    | OverBudget
     | StallWarned
+    | LoopLag
     | LoopBlocked
+    | OverBudget
     | Violated
     | RuleBroken
     | RulesInForce

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from otpy import Backoff, ChildSpec, InvalidSpec, SupervisorSpec
 from otpy_monitors.board_health import health_monitor
 from otpy_monitors.board_violation import violation_monitor
-from otpy_monitors.budget import budget_monitor
+from otpy_monitors.budget import Spent, budget_monitor, keep_ledger, watch_budgets
 from otpy_monitors.health import watch_health
 from otpy_monitors.hygiene import EVERY, cleanup_spec, hygiene_supervisor
 from otpy_monitors.rules import RuleBook
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from otpy_monitors.board import Board
-    from otpy_monitors.budget import Spent
+    from otpy_monitors.budget import Accounting, LedgerStore
     from otpy_monitors.feed import Feed
     from otpy_monitors.findings import FindingHook, Rule
     from otpy_monitors.health import LoopWatch
@@ -28,7 +28,7 @@ def monitor_supervisor(
     board: Board,
     report: FindingHook,
     *,
-    spent: Callable[[], Spent],
+    spent: Callable[[], Spent] = Spent,
     max_seconds: float | None = None,
     max_output_bytes: int | None = None,
     rules: Sequence[Rule] | RuleBook = (),
@@ -36,6 +36,9 @@ def monitor_supervisor(
     every: float = EVERY,
     feed: Feed | None = None,
     loop_watch: LoopWatch | None = None,
+    accounting: Accounting | None = None,
+    ledger_store: LedgerStore | None = None,
+    dry_run: bool = False,
 ) -> SupervisorSpec:
     """Return the spec of the branch of monitors (TREE-42).
 
@@ -44,8 +47,8 @@ def monitor_supervisor(
     Their restarts are delayed a little and counted widely, so that a broken monitor is seen in the
     log long before its supervisor gives up.
 
-    With a feed, health and violations are judged by what is told there from this call on, and the
-    board serves the budget alone.
+    With a feed, health and violations are judged by what is told there from this call on. With an
+    accounting, budgets are those of its ledger. The board serves what is left.
 
     Args:
         board: Where workers can be seen.
@@ -58,13 +61,15 @@ def monitor_supervisor(
         every: Seconds between two rounds of chores.
         feed: Where agents are heard; None for workers that are only seen on the board.
         loop_watch: What tells the health monitor of steps that block the loop; needs a feed.
+        accounting: What charges the ledger whose budgets are watched; None for those above.
+        ledger_store: Where that ledger is kept; needs an accounting.
+        dry_run: Whether chores only report what they would delete.
 
     Raises:
-        InvalidSpec: If the rules are not those that the board, or the feed, calls for, or there is
-            a `loop_watch` without a feed.
+        InvalidSpec: If the rules are not those that the board, or the feed, calls for, there is a
+            `loop_watch` without a feed, or a `ledger_store` without an accounting.
     """
     pause = Backoff.exponential(0.5, max=30.0, reset_after=60.0)
-    budgets = {"spent": spent, "max_seconds": max_seconds, "max_output_bytes": max_output_bytes}
     if feed is None:
         if isinstance(rules, RuleBook) or loop_watch is not None:
             msg = "MonitorSupervisor: feed is None, wanted one, for the rule book or the loop watch"
@@ -89,17 +94,43 @@ def monitor_supervisor(
             {"book": _book(rules)},
             backoff=pause,
         )
+    if accounting is None:
+        if ledger_store is not None:
+            msg = "MonitorSupervisor: accounting is None, wanted one, for the ledger store"
+            raise InvalidSpec(msg)
+        limits = {"max_seconds": max_seconds, "max_output_bytes": max_output_bytes}
+        budgets = [
+            ChildSpec(
+                "BudgetMonitor",
+                budget_monitor,
+                (board, report),
+                {"spent": spent, **limits},
+                backoff=pause,
+            )
+        ]
+    else:
+        budgets = _budgets(accounting, report, ledger_store, pause)
     return SupervisorSpec(
         "MonitorSupervisor",
         [
             health,
-            ChildSpec("BudgetMonitor", budget_monitor, (board, report), budgets, backoff=pause),
-            hygiene_supervisor([cleanup_spec(chores, report, every=every)]),
+            *budgets,
+            hygiene_supervisor([cleanup_spec(chores, report, every=every, dry_run=dry_run)]),
             violation,
         ],
         intensity=10,
         period=300,
     )
+
+
+def _budgets(
+    accounting: Accounting, report: FindingHook, store: LedgerStore | None, pause: Backoff
+) -> list[ChildSpec]:
+    """Return the daemon that reports, and beside it the one that saves, which a disk may delay."""
+    monitor = ChildSpec("BudgetMonitor", watch_budgets, (accounting, report), backoff=pause)
+    if store is None:
+        return [monitor]
+    return [monitor, ChildSpec("LedgerKeeper", keep_ledger, (accounting, store), backoff=pause)]
 
 
 def _book(rules: Sequence[Rule] | RuleBook) -> RuleBook:

@@ -18,6 +18,7 @@ from otpy_agents.run import Action, Control, Ending, LivenessKind, RetryPolicy
 from otpy_agents.run.callbacks import RunCallbacks
 from otpy_agents.run.facts import Fact, RunFact
 from otpy_agents.tree import worklist
+from otpy_monitors.budget import errors as budget_errors
 from tests.docs.snippets import ROOT
 
 REFERENCE = ROOT / "docs" / "reference"
@@ -106,11 +107,11 @@ def test_the_report_page_names_every_event() -> None:
 
 
 def test_the_error_page_names_every_error() -> None:
-    """`errors.md` mentions each exception of otpy and of otpy_agents."""
+    """`errors.md` mentions each exception of otpy, of otpy_agents and of budgets."""
     text = _read("errors.md")
     names = [
         name
-        for module in (errors, agents_errors)
+        for module in (errors, agents_errors, budget_errors)
         for name, value in vars(module).items()
         if inspect.isclass(value) and issubclass(value, OtpyError) and name != "ChildError"
     ]

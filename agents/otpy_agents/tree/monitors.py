@@ -10,13 +10,13 @@ from otpy import Backoff, ChildSpec, SupervisorSpec
 from otpy_agents.tree.budgets import BudgetDocument
 from otpy_agents.tree.chores import chores_of
 from otpy_monitors import (
-    budget_daemon,
     budget_monitor,
     cleanup_spec,
     health_monitor,
     hygiene_supervisor,
-    ledger_saver,
+    keep_ledger,
     violation_monitor,
+    watch_budgets,
     watch_health,
     watch_violations,
 )
@@ -47,7 +47,7 @@ def monitors_of(workplace: Workplace, projects: Sequence[Project]) -> Supervisor
     if workplace.host is not None:
         store = BudgetDocument(projects[0].ledger.agents)
         saver = (workplace.budgets.accounting, store)
-        children.append(ChildSpec("BudgetSaver", ledger_saver, saver, backoff=pause))
+        children.append(ChildSpec("LedgerKeeper", keep_ledger, saver, backoff=pause))
     return SupervisorSpec("MonitorSupervisor", children, intensity=10, period=300)
 
 
@@ -64,7 +64,7 @@ async def _budget(workplace: Workplace, projects: Sequence[Project]) -> None:
     """Watch over the budgets of agents, and of programs."""
     report = workplace.on_finding
     await _together(
-        budget_daemon(workplace.budgets.accounting, report),
+        watch_budgets(workplace.budgets.accounting, report),
         *(
             _programs(
                 project,

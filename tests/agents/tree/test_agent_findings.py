@@ -95,7 +95,7 @@ async def test_a_write_inside_its_folders_breaks_no_rule(
 
 
 @pytest.mark.parametrize(
-    "monitor", ["HealthMonitor", "BudgetMonitor", "ViolationMonitor", "BudgetSaver"]
+    "monitor", ["HealthMonitor", "BudgetMonitor", "ViolationMonitor", "LedgerKeeper"]
 )
 async def test_18_a_monitor_is_killed_and_agents_never_notice(
     agents: AgentWorld, monitor: str
