@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.agents.stores.git_world import GitWorld
 from tests.agents.stores.session_world import FILES, SQLITE, SessionWorld
 
 
@@ -16,3 +17,9 @@ async def sessions(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncGener
     """A store of each kind."""
     async with AsyncExitStack() as stack:
         yield await SessionWorld(request.param, tmp_path / "sessions", stack).opened()
+
+
+@pytest.fixture
+def git(tmp_path: Path) -> GitWorld:
+    """A real repository."""
+    return GitWorld(tmp_path)

@@ -1,0 +1,13 @@
+"""The work of agents: a git work tree for each assignment, kept or put away on restart."""
+
+from __future__ import annotations
+
+from otpy_agents.tree.changesets.fates import FATES as FATES
+from otpy_agents.tree.changesets.fates import Fate as Fate
+from otpy_agents.tree.changesets.fates import FateRule as FateRule
+from otpy_agents.tree.changesets.fates import Fates as Fates
+from otpy_agents.tree.changesets.place import Changeset as Changeset
+from otpy_agents.tree.changesets.worktrees import Changesets as Changesets
+from otpy_agents.tree.changesets.worktrees import Discarded as Discarded
+
+__all__ = ["FATES", "Changeset", "Changesets", "Discarded", "Fate", "FateRule", "Fates"]

@@ -1,0 +1,388 @@
+"""Changesets: the work of each assignment in a git work tree of its own (C-26, TREE-38).
+
+Rules of this file: work is never deleted. What is put away is committed to a branch first, git is
+never told to force anything that has files in it, and each step leaves a state from which `open`
+goes on. What git has been told to do is told to it again after a kill, in this order:
+
+| `open` finds | it |
+|---|---|
+| nothing | adds the work tree without files, fills it, marks it ready |
+| a work tree that is not ready and empty | removes what git keeps about it, and adds it again |
+| one that is not ready and half filled | commits that to a branch and fills it again |
+| one on a branch of discarded work | the discard was cut: commits what changed, switches back |
+| one that is ready | leaves it as it is |
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import final
+
+import anyio.to_thread
+from attrs import frozen
+
+from otpy_agents.errors import (
+    ChangesetDirty,
+    ChangesetTaken,
+    GitFailed,
+    NotARepository,
+    WorktreeLocked,
+)
+from otpy_agents.tree.changesets.fates import Fate, Fates
+from otpy_agents.tree.changesets.git import Git
+from otpy_agents.tree.changesets.place import (
+    Admin,
+    Changeset,
+    Place,
+    branch_of,
+    checked,
+    discarded_prefix,
+    entries,
+    locate,
+)
+from otpy_agents.tree.changesets.worktree import WorkTree
+from otpy_agents.tree.removal import remove_tree
+
+__all__ = ["Changesets", "Discarded"]
+
+
+@frozen(order=True)
+class Discarded:
+    """Work that was discarded: a branch that waits to be deleted.
+
+    Attributes:
+        at: When it was discarded, in Unix seconds.
+        assignment: Whose it was.
+        branch: `otpy/discarded/<assignment>/<stamp>`.
+        commit: Its last commit, with everything that was in the work tree.
+    """
+
+    at: float
+    assignment: str
+    branch: str
+    commit: str
+
+
+@final
+class Changesets:
+    """The changesets of one project in one repository.
+
+    One object for all who work on them: its calls take turns. A call that is cancelled may have
+    done a part; the next `open` goes on with it. Any call may raise `GitMissing`, `NotARepository`,
+    `WorktreeLocked` or `GitFailed`.
+
+    Args:
+        repository: A folder in the work tree of a git repository that has a commit.
+        project: Name of the project; with the assignment it names the folder of a work tree.
+        folder: Where the work trees lie; None for `.worktrees` in the repository, which git is made
+            to overlook.
+        fates: What `settle` goes by.
+        clock: Unix seconds, for the stamps of discarded work.
+    """
+
+    def __init__(
+        self,
+        repository: Path,
+        *,
+        project: str,
+        folder: Path | None = None,
+        fates: Fates | None = None,
+        clock: Callable[[], float] = time.time,  # noqa: TID251 - stamps for people
+    ) -> None:
+        self._repository = repository
+        self._project = checked(project, repository)
+        self._folder = folder
+        self._fates = Fates() if fates is None else fates
+        self._clock = clock
+        self._turn = asyncio.Lock()
+        self._place: Place | None = None
+        self._git = Git()
+
+    async def open(self, assignment: str) -> Changeset:
+        """Return the changeset of an assignment, ready to be worked in.
+
+        A new one begins at the commit the repository's `HEAD` is on. One that is there is left as
+        it is, whatever branch the agent has switched it to; if making or discarding it was cut,
+        that is completed.
+
+        Raises:
+            InvalidChangeset: The assignment cannot be the name of a branch.
+            SymlinkInPath: A part of the path is a link.
+            ChangesetTaken: The path or the branch is used for something else.
+        """
+        async with self._turn:
+            return await self._open(assignment)
+
+    async def dirty(self, changeset: Changeset) -> bool:
+        """Tell whether the work tree holds work that no branch has.
+
+        That is anything git would commit, a commit on no branch, or a merge, rebase or the like
+        that has not been finished. Files that git ignores do not count.
+        """
+        async with self._turn:
+            return bool(await (await self._tree(changeset.path)).unsaved())
+
+    async def keep(self, changeset: Changeset) -> Changeset:
+        """Leave a changeset to the next life of its agent; see `open`."""
+        return await self.open(changeset.assignment)
+
+    async def discard(self, changeset: Changeset, reason: str) -> Changeset:
+        """Put all work away on a branch of its own and return a fresh work tree in its place.
+
+        The branch is `otpy/discarded/<assignment>/<stamp>`. It has the commits of the agent and one
+        with what was not committed, untracked files included; `reason` is its message. What git
+        ignores and repositories inside stay where they are. If there was no work there is no
+        branch. The fresh work tree begins at the commit the repository's `HEAD` is on.
+
+        Nothing may run in the work tree meanwhile.
+
+        Raises:
+            ChangesetDirty: Somebody changes files at this moment; nothing is lost, try again.
+        """
+        async with self._turn:
+            changeset = await self._open(changeset.assignment)
+            target = await self._head()
+            tree = await self._tree(changeset.path)
+            await self._put_away(tree, changeset, reason, target)
+            if await tree.unsaved():  # what only the agent's own rules have ignored
+                await self._put_away(tree, changeset, reason, target)
+            return changeset
+
+    async def settle(self, assignment: str, reason: str) -> Changeset:
+        """Open a changeset for the next life of its agent: kept or discarded, by the table."""
+        changeset = await self.open(assignment)
+        if self._fates.of(reason) is Fate.DISCARD:
+            return await self.discard(changeset, f"discarded because of {reason}")
+        return changeset
+
+    async def all(self) -> tuple[Changeset, ...]:
+        """Return the changesets of the project that have a work tree, by assignment."""
+        async with self._turn:
+            place = await self._where()
+            return tuple(
+                Changeset(owner[1], admin.path, branch_of(owner[1]))
+                for admin in place.admins()
+                if (owner := admin.owner()) is not None
+                if owner[0] == self._project and admin.path.parent == place.folder
+            )
+
+    async def expired(self, before: float) -> tuple[Discarded, ...]:
+        """Return what was discarded before a moment, in Unix seconds; oldest first."""
+        async with self._turn:
+            place = await self._where()
+            columns = "%(refname:short)%09%(committerdate:unix)%09%(objectname)%09%(worktreepath)"
+            answer = await self._git.run(
+                place.repository,
+                *("for-each-ref", f"--format={columns}", f"refs/heads/{discarded_prefix()}"),
+            )
+        found: list[Discarded] = []
+        for line in answer.text.splitlines():
+            branch, at, commit, checked_out = line.split("\t")
+            # One that is checked out belongs to a discard that was cut.
+            if not checked_out and float(at) < before:
+                assignment = branch.removeprefix(discarded_prefix()).rpartition("/")[0]
+                found.append(Discarded(float(at), assignment, branch, commit))
+        return tuple(sorted(found))
+
+    async def expire(self, discarded: Discarded) -> None:
+        """Delete the branch of discarded work, if it is still the same; for good."""
+        async with self._turn:
+            place = await self._where()
+            name = f"refs/heads/{discarded.branch}"
+            if await self._commit(place.repository, name) == discarded.commit:
+                await self._git.run(place.repository, "update-ref", "-d", name, discarded.commit)
+
+    async def remove(self, changeset: Changeset) -> None:
+        """Delete a work tree without work that no branch has; its branch stays.
+
+        It is moved aside first and looked at once more. Cut at any point it is completed by the
+        next `remove` or by `sweep`. Nothing happens if it is not there.
+
+        Raises:
+            ChangesetDirty: It holds such work; it stays as it is.
+            WorktreeLocked: Somebody has locked it.
+        """
+        async with self._turn:
+            place = await self._where()
+            admin = place.admin(changeset.path)
+            if admin is not None:
+                await self._condemn(place, changeset.path, admin)
+                await self._forget(place, admin)
+            for condemned in place.condemned():
+                if condemned.name.startswith(f"{changeset.path.name}."):
+                    await anyio.to_thread.run_sync(remove_tree, condemned)
+
+    async def half_removed(self) -> tuple[Path, ...]:
+        """Return what is left of work trees whose removal was cut; `sweep` deletes it."""
+        async with self._turn:
+            return (await self._where()).condemned()
+
+    async def sweep(self, removed: Path) -> None:
+        """Delete what `half_removed` told of."""
+        async with self._turn:
+            if removed in (await self._where()).condemned():
+                await anyio.to_thread.run_sync(remove_tree, removed)
+
+    # --- making ----------------------------------------------------------------------------------
+
+    async def _where(self) -> Place:
+        """Return where everything lies; asked once."""
+        if self._place is None:
+            questions = ("--show-toplevel", "--git-common-dir")
+            answer = await self._git.run(self._repository, "rev-parse", *questions)
+            top, common = answer.text.split("\n")
+            place = locate(self._repository, top, common, self._folder, self._project)
+            self._place, self._git = place, Git(place.folder)
+        return self._place
+
+    async def _head(self) -> str:
+        """Return the commit that new work begins at."""
+        place = await self._where()
+        head = await self._commit(place.repository, "HEAD")
+        if not head:
+            raise NotARepository(place.repository, "no commit")
+        return head
+
+    async def _commit(self, where: Path, name: str, *options: str) -> str:
+        """Return the commit a name stands for; empty if it is none."""
+        asked = ("rev-parse", "--verify", "--quiet", f"{name}^{{commit}}")
+        answer = await self._git.ask(where, *options, *asked)
+        return answer.text if answer.code == 0 else ""
+
+    async def _tree(self, path: Path) -> WorkTree:
+        place = await self._where()
+        return WorkTree(self._git, path, place.admin(path))
+
+    async def _open(self, assignment: str) -> Changeset:
+        place = await self._where()
+        changeset = place.changeset(assignment)
+        admin = place.admin(changeset.path)
+        place.bring_back(changeset.path)
+        names = entries(changeset.path)
+        if admin is not None and not admin.ready and names in ([], [".git"]):
+            _clear(changeset.path)
+            names = None
+        if admin is not None and names is None:
+            await self._forget(place, admin)
+            admin = None
+        if admin is None:
+            if names:
+                wanted = "none, or a work tree of this repository"
+                raise ChangesetTaken(changeset.path, "a folder in its place", wanted)
+            admin = await self._add(place, changeset)
+            await self._git.run(changeset.path, "read-tree", "-m", "-u", "HEAD")
+        else:
+            await self._mend(place, changeset, admin)
+        admin.unlock()
+        if not admin.ready:
+            admin.mark(self._project, assignment)
+        return changeset
+
+    async def _add(self, place: Place, changeset: Changeset) -> Admin:
+        """Have git make a work tree without files, on the branch of the assignment."""
+        place.prepare()
+        there = await self._commit(place.repository, f"refs/heads/{changeset.branch}")
+        command = ["worktree", "add", "--no-checkout"]
+        command += [] if there else ["-b", changeset.branch]
+        start = changeset.branch if there else await self._head()
+        await self._git.run(place.repository, *command, str(changeset.path), start)
+        admin = place.admin(changeset.path)
+        if admin is None:
+            raise GitFailed(changeset.path, "worktree add", "a work tree that is nowhere")
+        return admin
+
+    async def _mend(self, place: Place, changeset: Changeset, admin: Admin) -> None:
+        """See to it that a work tree is what it should be, and complete what was cut."""
+        path = changeset.path
+        if (await self._git.ask(path, "rev-parse", "--git-dir")).code:  # its `.git` is spoilt
+            await self._git.run(place.repository, "worktree", "repair")
+        answer = await self._git.run(path, "rev-parse", "--absolute-git-dir")
+        if answer.text != str(admin.folder):
+            raise ChangesetTaken(path, f"a work tree of {answer.text}", f"one of {admin.folder}")
+        if (owner := admin.owner()) not in {None, (self._project, changeset.assignment)}:
+            wanted = f"one of {(self._project, changeset.assignment)}"
+            raise ChangesetTaken(path, f"a work tree of {owner}", wanted)
+        head = (await self._git.ask(path, "symbolic-ref", "--quiet", "HEAD")).text
+        if head.startswith(f"refs/heads/{discarded_prefix(changeset.assignment)}"):
+            target = await self._head()
+        elif admin.ready or head != f"refs/heads/{changeset.branch}":
+            return
+        else:
+            target = await self._commit(path, "HEAD")
+        tree = WorkTree(self._git, path, admin)
+        if await tree.unsaved():
+            await self._put_away(tree, changeset, "left by a step that was cut", target)
+        else:
+            await tree.switch(changeset.branch, target)
+
+    async def _put_away(self, tree: WorkTree, changeset: Changeset, reason: str, to: str) -> None:
+        """Put everything on a new branch of discarded work, then switch to the changeset's own.
+
+        Args:
+            tree: Its work tree.
+            changeset: The changeset.
+            reason: Message of the commit.
+            to: The commit to switch to. If it has everything already, there is no new branch.
+        """
+        made = await tree.commit_all(reason, changeset.branch, to, self._clock())
+        if made:
+            await tree.move_to(await self._new_branch(changeset.assignment), made)
+        await tree.switch(changeset.branch, to)
+
+    async def _new_branch(self, assignment: str) -> str:
+        """Return the full name of a branch that is not there, for discarded work."""
+        place = await self._where()
+        name = first = f"refs/heads/{discarded_prefix(assignment)}{self._stamp()}"
+        number = 1
+        while await self._commit(place.repository, name):
+            number += 1
+            name = f"{first}-{number}"
+        return name
+
+    # --- removing --------------------------------------------------------------------------------
+
+    async def _condemn(self, place: Place, path: Path, admin: Admin) -> None:
+        """Take a clean work tree out of its place for good."""
+        if admin.lock:
+            raise WorktreeLocked(path, repr(admin.lock))
+        if entries(path) is not None:
+            await WorkTree(self._git, path, admin).refuse_dirty()
+            place.put_aside(path, self._stamp())
+        if (aside := place.aside(path)) is not None:
+            # Now nobody reaches it by its name any more: look again.
+            try:
+                await WorkTree(self._git, aside, admin).refuse_dirty()
+            except ChangesetDirty:
+                aside.rename(path)
+                raise
+            place.condemn(aside)
+
+    async def _forget(self, place: Place, admin: Admin) -> None:
+        """Have git forget a work tree whose folder is gone, but none of its commits."""
+        if admin.lock:
+            raise WorktreeLocked(admin.path, repr(admin.lock))
+        head = await self._commit(place.repository, "HEAD", f"--git-dir={admin.folder}")
+        if head:
+            refs = ("--count=1", f"--contains={head}", "refs/heads")
+            on = await self._git.run(place.repository, "for-each-ref", *refs)
+            if not on.out:
+                name = admin.path.name.removeprefix(f"{self._project}-")
+                branch = await self._new_branch(name)
+                await self._git.run(place.repository, "update-ref", branch, head)
+        admin.unlock()
+        # There is nothing left that could be forced away but what git keeps itself.
+        await self._git.run(place.repository, "worktree", "remove", "--force", str(admin.path))
+
+    def _stamp(self) -> str:
+        moment = datetime.fromtimestamp(self._clock(), UTC)
+        return moment.strftime("%Y%m%dT%H%M%S-%f")
+
+
+def _clear(path: Path) -> None:
+    """Remove a work tree in which there is nothing yet but the file that names its repository."""
+    (path / ".git").unlink(missing_ok=True)
+    path.rmdir()
