@@ -157,11 +157,113 @@ class Swept:
 
     def __str__(self) -> str:
         """Return one line."""
-        if self.error:
-            return f"hygiene: {self.chore} failed: {self.error}"
-        return f"hygiene: {self.chore}: {', '.join(self.items)}"
+        done = f": {', '.join(self.items)}" if self.items else ""
+        failed = f" failed: {self.error}" if self.error else ""
+        return f"hygiene: {self.chore}{done}{';' if done and failed else ''}{failed}"
 
 
-Finding: TypeAlias = Stalled | LoopLag | OverBudget | Violated | Swept
+@final
+@frozen
+class BudgetNearlySpent:
+    """Nine tenths of a budget are spent (TREE-44).
+
+    Attributes:
+        account: Whose.
+        kind: "tokens", "cost_usd" or "seconds".
+        spent: How much of it, with what the accounts below it spent.
+        limit: How much there is.
+        giver: The account it came from; empty if an operator gave it.
+    """
+
+    account: str
+    kind: str
+    spent: float
+    limit: float
+    giver: str
+
+    def __str__(self) -> str:
+        """Return one line."""
+        used = f"{self.spent:.6g} of {self.limit:.6g} {self.kind}"
+        return f"budget of {self.account!r} nearly spent: {used}"
+
+
+@final
+@frozen
+class BudgetSpent:
+    """A budget is spent (TREE-28). Whoever owns the agents pauses them, and `giver` decides.
+
+    Attributes:
+        account: Whose.
+        kind: "tokens", "cost_usd" or "seconds".
+        spent: How much of it, with what the accounts below it spent.
+        limit: How much there is.
+        giver: The account it came from, which decides; empty if an operator gave it.
+        then: What follows: "escalate", "restart" or "warn". It is "restart" only if there is a
+            fresh budget to restart with.
+        stopped: The account and those below it to which it leaves nothing. One that lives on what
+            was set aside for it is not among them.
+    """
+
+    account: str
+    kind: str
+    spent: float
+    limit: float
+    giver: str
+    then: str
+    stopped: tuple[str, ...]
+
+    def __str__(self) -> str:
+        """Return one line."""
+        used = f"{self.spent:.6g} of {self.limit:.6g} {self.kind}"
+        return f"budget of {self.account!r} spent: {used}; {self.then}"
+
+
+@final
+@frozen
+class PriceUnknown:
+    """Tokens of a model were used that is in no price table: what they cost is not known (G-08).
+
+    Attributes:
+        model: Its name.
+    """
+
+    model: str
+
+    def __str__(self) -> str:
+        """Return one line."""
+        return f"no price is known of model {self.model!r}: its tokens count, its cost does not"
+
+
+@final
+@frozen
+class Sweeping:
+    """A chore of the hygiene daemon is about to delete something.
+
+    Attributes:
+        chore: Its name.
+        what: What, in one line.
+        dry_run: Whether it is only said, and not done.
+    """
+
+    chore: str
+    what: str
+    dry_run: bool = False
+
+    def __str__(self) -> str:
+        """Return one line."""
+        return f"hygiene: {self.chore} {'would delete' if self.dry_run else 'deletes'} {self.what}"
+
+
+Finding: TypeAlias = (
+    Stalled
+    | LoopLag
+    | OverBudget
+    | Violated
+    | Swept
+    | BudgetNearlySpent
+    | BudgetSpent
+    | PriceUnknown
+    | Sweeping
+)
 FindingHook: TypeAlias = Callable[[Finding], object]
 """Takes one finding; must not block. It belongs to whoever owns the workers."""

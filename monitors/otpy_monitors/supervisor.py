@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from otpy import Backoff, ChildSpec, SupervisorSpec
 from otpy_monitors.budget import budget_monitor
 from otpy_monitors.health import health_monitor
-from otpy_monitors.hygiene import EVERY, hygiene_supervisor
+from otpy_monitors.hygiene import EVERY, cleanup_spec, hygiene_supervisor
 from otpy_monitors.violation import violation_monitor
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def monitor_supervisor(
         [
             ChildSpec("HealthMonitor", health_monitor, (board, report), backoff=pause),
             ChildSpec("BudgetMonitor", budget_monitor, (board, report), budgets, backoff=pause),
-            hygiene_supervisor(chores, report, every=every),
+            hygiene_supervisor([cleanup_spec(chores, report, every=every)]),
             ChildSpec(
                 "ViolationMonitor",
                 violation_monitor,

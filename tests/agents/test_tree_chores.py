@@ -20,6 +20,7 @@ from otpy_agents.store.records import State
 from otpy_agents.tree.chores import chores_of
 from otpy_agents.tree.project import Project
 from otpy_agents.tree.worklist import parse
+from otpy_monitors import Chore
 
 pytestmark = pytest.mark.real_time
 
@@ -35,6 +36,15 @@ async def project(tmp_path: Path) -> AsyncGenerator[Project]:
         await ledger.declare({"a": "1"})
         await ledger.begin_attempt("a", 1)
         yield Project(work, ledger, await ledger.summary(), lambda _name, _id, _detail: None)
+
+
+async def sweep(chore: Chore) -> list[str]:
+    """Do a chore to its end, and return what it deleted."""
+    swept: list[str] = []
+    async for deletion in chore():
+        await deletion.perform()
+        swept.append(deletion.what)
+    return swept
 
 
 @contextlib.contextmanager
@@ -57,11 +67,11 @@ async def test_left_over_processes_of_dead_mortals_are_ended(project: Project) -
     """Those of an attempt that runs are spared; a second round finds nothing."""
     chore = chores_of(project)["left-over processes"]
     with sleeper(project, 1) as alive, sleeper(project, 7) as left_over:
-        (named,) = await chore()
+        (named,) = await sweep(chore)
         assert f"(pid {left_over.pid})" in named
         assert left_over.wait(timeout=10) < 0
         assert alive.poll() is None
-        assert await chore() == []
+        assert await sweep(chore) == []
 
 
 async def test_cut_in_the_middle_and_run_again_nothing_is_left(project: Project) -> None:
@@ -69,12 +79,12 @@ async def test_cut_in_the_middle_and_run_again_nothing_is_left(project: Project)
     chore = chores_of(project)["left-over processes"]
     with sleeper(project, 1) as alive, sleeper(project, 7) as left_over:
         for turns in range(4):
-            task = asyncio.ensure_future(chore())
+            task = asyncio.ensure_future(sweep(chore))
             for _ in range(turns):
                 await asyncio.sleep(0)
             task.cancel()
             await asyncio.wait({task})
-        await chore()
+        await sweep(chore)
         assert left_over.wait(timeout=10) < 0
         assert alive.poll() is None
 
@@ -89,14 +99,14 @@ def age(path: Path, days: float) -> None:
 async def test_stale_work_directories_are_removed(project: Project) -> None:
     """Old ones of assignments that are no longer listed; nothing else."""
     chore = chores_of(project)["stale work directories"]
-    assert await chore() == []
+    assert await sweep(chore) == []
     for name in ("a", "gone", "young"):
         (project.work_directory(name) / "deep").mkdir()
         age(project.work_root / name, 8)
     age(project.work_root / "young" / "deep", 6)
-    assert await chore() == ["gone"]
+    assert await sweep(chore) == ["gone"]
     assert sorted(path.name for path in project.work_root.iterdir()) == ["a", "young"]
-    assert await chore() == []
+    assert await sweep(chore) == []
 
 
 async def test_a_dangling_link_is_no_obstacle(project: Project) -> None:
@@ -104,16 +114,16 @@ async def test_a_dangling_link_is_no_obstacle(project: Project) -> None:
     directory = project.work_directory("gone")
     (directory / "link").symlink_to("nowhere")
     age(directory, 9)
-    assert await chores_of(project)["stale work directories"]() == ["gone"]
+    assert await sweep(chores_of(project)["stale work directories"]) == ["gone"]
 
 
 async def test_old_rows_are_deleted(project: Project) -> None:
     """Attempts that ended over a month ago go; what is known of listed assignments stays."""
     chore = chores_of(project)["old rows"]
     await project.ledger.finish("a", State.DONE)
-    assert await chore() == []
+    assert await sweep(chore) == []
     with contextlib.closing(sqlite3.connect(project.work.state)) as database, database:
         database.execute("UPDATE attempt SET ended = '2020-01-01T00:00:00.000+00:00'")
-    assert await chore() == ["1 rows"]
-    assert await chore() == []
+    assert await sweep(chore) == ["1 rows"]
+    assert await sweep(chore) == []
     assert [record.state for record in await project.ledger.summary()] == [State.DONE]

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
 
 import pytest
@@ -12,11 +12,13 @@ from otpy import ChildSpec, Killed, Restart, Strategy, SupervisorSpec
 from otpy.testing import MockClock
 from otpy_monitors import (
     Action,
+    Deletion,
     OverBudget,
     Rule,
     Spent,
     Stalled,
     Subject,
+    Sweeping,
     Swept,
     Violated,
     monitor_supervisor,
@@ -32,8 +34,12 @@ DAEMONS = [
 ]
 
 
-async def found() -> list[str]:
-    return ["it"]
+async def nothing() -> None:
+    pass
+
+
+async def found() -> AsyncIterator[Deletion]:
+    yield Deletion("it", nothing)
 
 
 def spec(scene: Scene) -> SupervisorSpec:
@@ -77,7 +83,7 @@ async def test_the_cleanup_daemon_has_its_policy(scene: Scene) -> None:
         Restart.PERMANENT,
         30.0,
     )
-    assert daemon.kwargs == {"every": 300.0}
+    assert daemon.kwargs == {"every": 300.0, "dry_run": False}
 
 
 async def test_every_daemon_does_its_job_in_the_tree(scene: Scene, clock: MockClock) -> None:
@@ -86,7 +92,7 @@ async def test_every_daemon_does_its_job_in_the_tree(scene: Scene, clock: MockCl
         async with branch(scene):
             await clock.advance(5)
     kinds = {type(finding) for finding in scene.found}
-    assert kinds == {Stalled, OverBudget, Swept, Violated}
+    assert kinds == {Stalled, OverBudget, Sweeping, Swept, Violated}
     assert {one.path for one in scene.found if isinstance(one, OverBudget)} == {"", "app/pool/a"}
 
 

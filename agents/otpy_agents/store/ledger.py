@@ -30,6 +30,13 @@ from otpy_agents.store.schema import LEDGER, now
 
 __all__ = ["Ledger"]
 
+# Tables in the order in which they are purged, each with what makes a row of it old.
+_OLD = (
+    ("attempt", "ended < ?"),
+    ("host", "ended < ? AND id NOT IN (SELECT host FROM attempt)"),
+    ("assignment", "position IS NULL AND finished < ?"),
+)
+
 
 @final
 class Ledger:
@@ -273,6 +280,15 @@ class Ledger:
 
         await self._file.change(work)
 
+    async def count_old(self, older_than: float) -> int:
+        """Return how many rows `purge` would delete now, or a few less: 0 if it would none."""
+        limit = now(older_than)
+        counts = [
+            await self._file.rows(f"SELECT COUNT(*) AS n FROM {table} WHERE {old}", (limit,))  # noqa: S608
+            for table, old in _OLD
+        ]
+        return sum(row["n"] for rows in counts for row in rows)
+
     async def purge(self, older_than: float) -> int:
         """Delete what is of no use any more; safe to be cut and run again (TREE-46).
 
@@ -287,11 +303,8 @@ class Ledger:
 
         async def work(database: aiosqlite.Connection) -> int:
             deleted = 0
-            for statement in (
-                "DELETE FROM attempt WHERE ended < ?",
-                "DELETE FROM host WHERE ended < ? AND id NOT IN (SELECT host FROM attempt)",
-                "DELETE FROM assignment WHERE position IS NULL AND finished < ?",
-            ):
+            for table, old in _OLD:
+                statement = f"DELETE FROM {table} WHERE {old}"  # noqa: S608
                 deleted += (await database.execute(statement, (limit,))).rowcount
             return deleted
 

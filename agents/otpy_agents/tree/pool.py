@@ -34,7 +34,16 @@ from otpy_agents.run.process import WorkerProcess
 from otpy_agents.store.records import State
 from otpy_agents.tree.assignment import Assignment, Role
 from otpy_agents.tree.mortal import mortal
-from otpy_monitors import Action, Finding, LoopLag, OverBudget, Stalled, Swept, Violated
+from otpy_monitors import (
+    Action,
+    Finding,
+    LoopLag,
+    OverBudget,
+    Stalled,
+    Sweeping,
+    Swept,
+    Violated,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -208,6 +217,8 @@ class MortalPool:
                 self._violated(finding)
             case LoopLag():
                 self._tell("monitor.loop_lag", "loop", detail=str(finding))
+            case Sweeping():
+                self._tell("monitor.sweeping", finding.chore, detail=str(finding))
             case Swept():
                 self._tell("monitor.swept", finding.chore, detail=str(finding))
 

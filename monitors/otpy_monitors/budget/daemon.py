@@ -1,0 +1,143 @@
+"""The budget daemon: tells of budgets that are nearly, and then wholly, spent. It never steers."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, final
+
+from otpy_monitors.budget.account import left
+from otpy_monitors.budget.amount import Exceeding, Kind
+from otpy_monitors.findings import BudgetNearlySpent, BudgetSpent, PriceUnknown
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from otpy_monitors.budget.account import Account
+    from otpy_monitors.budget.accounting import Accounting
+    from otpy_monitors.findings import FindingHook
+
+__all__ = ["budget_daemon"]
+
+
+async def budget_daemon(accounting: Accounting, report: FindingHook) -> None:
+    """Report budgets that come to their end, and models whose price is not known (TREE-44).
+
+    It is woken by what is charged, and has one timer, for the budget of time that ends first;
+    while nothing is charged and no such budget runs, it costs nothing. Runs until it is cancelled.
+
+    Killed and started again it reports once more what is spent, because nobody knows what the
+    report before came to; whoever acts on it must bear that. What is only nearly spent, and a
+    missing price, are told once.
+
+    Args:
+        accounting: What is charged. It outlives this daemon, so that no charge is missed.
+        report: Gets `BudgetNearlySpent`, `BudgetSpent` and `PriceUnknown`.
+    """
+    reporter = _Reporter(accounting, report)
+    ledger = accounting.ledger
+    changed: dict[str, None] = dict.fromkeys(ledger.accounts)
+    wake = asyncio.Event()
+
+    def hear(account: str) -> None:
+        changed[account] = None
+        wake.set()
+
+    loop = asyncio.get_running_loop()
+    seen: tuple[int, int] | None = None
+    due: float | None = None
+    with ledger.watched(hear):
+        while True:
+            if seen != (ledger.revision, accounting.revision) or _passed(due, loop.time()):
+                accounting.settle()
+                seen = ledger.revision, accounting.revision
+                delay = accounting.next_end()
+                due = None if delay is None else loop.time() + delay
+            names = list(changed)
+            changed.clear()
+            wake.clear()
+            reporter.check(names)
+            try:
+                async with asyncio.timeout_at(due):
+                    await wake.wait()
+            except TimeoutError:
+                pass
+            await asyncio.sleep(0)  # whatever else is charged in this turn is dealt with as one
+
+
+def _passed(due: float | None, now: float) -> bool:
+    return due is not None and now >= due
+
+
+@final
+class _Reporter:
+    """What one life of the daemon has reported.
+
+    Attributes:
+        told: Those who were named as having to stop, for each budget that is spent.
+    """
+
+    def __init__(self, accounting: Accounting, report: FindingHook) -> None:
+        self.told: dict[tuple[str, Kind], set[str]] = {}
+        self._ledger = accounting.ledger
+        self._report = report
+
+    def check(self, changed: Iterable[str]) -> None:
+        """Report what is new about the accounts that changed, and those above them."""
+        accounts = self._ledger.accounts
+        for name in changed:
+            if name in accounts:
+                for account in accounts[name].upward():
+                    for kind in Kind:
+                        self._check(account, kind, name)
+        for key in [key for key in self.told if key[0] not in accounts]:
+            del self.told[key]
+        for model, is_told in list(self._ledger.unpriced_models.items()):
+            if not is_told:
+                self._report(PriceUnknown(model))
+                self._ledger.note_unpriced(model)
+
+    def _check(self, account: Account, kind: Kind, drawer: str) -> None:
+        pot, key = account.pots[kind], (account.name, kind)
+        if pot.is_spent:
+            told = self.told.get(key)
+            if told is None or (drawer not in told and self._must_stop(drawer, account, kind)):
+                self._tell_spent(account, kind)
+                self._ledger.note_warned(account.name, kind)
+            return
+        self.told.pop(key, None)
+        if pot.is_nearly_spent and not pot.warned:
+            limit = kind.shown(pot.limit or 0)
+            spent = kind.shown(pot.spent)
+            self._report(BudgetNearlySpent(account.name, kind.value, spent, limit, _giver(account)))
+            self._ledger.note_warned(account.name, kind)
+
+    def _tell_spent(self, account: Account, kind: Kind) -> None:
+        pot = account.pots[kind]
+        below = [one.name for one in account.downward()]
+        stopped = [name for name in below if self._must_stop(name, account, kind)]
+        then = account.on_exceed.action
+        if then is Exceeding.RESTART and not self._ledger.may_renew(account.name):
+            then = Exceeding.ESCALATE
+        finding = BudgetSpent(
+            account=account.name,
+            kind=kind.value,
+            spent=kind.shown(pot.spent),
+            limit=kind.shown(pot.limit or 0),
+            giver=_giver(account),
+            then=then.value,
+            stopped=tuple(stopped),
+        )
+        self._report(finding)
+        self.told[account.name, kind] = {*stopped}
+
+    def _must_stop(self, name: str, account: Account, kind: Kind) -> bool:
+        """Return whether this account leaves `name` nothing to spend, and means it to stop."""
+        if account.on_exceed.action is Exceeding.WARN:
+            return False
+        found = self._ledger.accounts[name]
+        bound, cause = left(found, kind, counts=lambda one: one is account)
+        return bound is not None and bound <= 0 and cause is account
+
+
+def _giver(account: Account) -> str:
+    return "" if account.parent is None else account.parent.name

@@ -1,0 +1,170 @@
+"""What is stored can be read: by this version, and what older ones stored by newer ones."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from otpy_monitors import (
+    BudgetCorrupt,
+    BudgetTooNew,
+    Kind,
+    Ledger,
+    Limits,
+    OnExceed,
+    load_ledger,
+)
+from otpy_monitors.budget import stored
+from otpy_monitors.budget.stored import from_plain, to_plain
+from tests.monitors.budget.used import PRICES, used
+
+VERSION_1 = Path(__file__).with_name("ledger-1.json")
+
+
+def a_ledger() -> Ledger:
+    """Return a ledger in which everything that is stored has a value."""
+    ledger = Ledger(PRICES)
+    ledger.open("site", limits=Limits(tokens=1000, cost_usd=2.5, seconds=60))
+    ledger.delegate("lead", "site", Limits(tokens=200), OnExceed.parse("restart(fresh=2)"))
+    ledger.open("lead/drone", "lead", on_exceed=OnExceed.parse("warn"))
+    ledger.charge(used("lead", "session", 100, output=20, cached=5, cumulative=True))
+    ledger.charge(used("lead/drone", "run 1", 7, cost=0.25))
+    ledger.charge(used("lead/drone", "run 2", 9, model="unheard of"))
+    ledger.charge_seconds("lead/drone", 1.5)
+    ledger.open("gone", "site")
+    ledger.charge(used("gone", "run 3", 40))
+    ledger.close("gone")
+    ledger.charge(used("lead", "run 4", 60))
+    ledger.renew("lead")
+    ledger.note_warned("site", Kind.TOKENS)
+    return ledger
+
+
+def test_a_ledger_comes_back_as_it_was() -> None:
+    """Through the text of JSON, with every balance, counter and thing told."""
+    ledger = a_ledger()
+    again = from_plain(json.loads(json.dumps(to_plain(ledger))), PRICES)
+    assert to_plain(again) == to_plain(ledger)
+    for name in ledger.accounts:
+        for kind in Kind:
+            assert again.balance(name, kind) == ledger.balance(name, kind)
+    for one in (ledger, again):
+        one.charge(used("lead", "session", 150, output=20, cached=5, cumulative=True))
+    assert again.balance("site", Kind.TOKENS) == ledger.balance("site", Kind.TOKENS)
+
+
+def test_what_version_1_stored_is_read_for_ever() -> None:
+    """G-15: the file was written once, by version 1, and is never written again."""
+    ledger = from_plain(json.loads(VERSION_1.read_text(encoding="utf-8")), PRICES)
+    assert to_plain(ledger) == to_plain(a_ledger())
+
+
+def test_an_older_version_is_brought_up_step_by_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each upcaster makes the next version of it; the last one is read as our own."""
+    ours = to_plain(a_ledger())
+    old = {**ours, "version": 1, "accounts": [], "people": ours["accounts"]}
+
+    def second(plain: dict[str, Any]) -> dict[str, Any]:
+        return {**{key: plain[key] for key in plain if key != "people"}, "new": plain["people"]}
+
+    def third(plain: dict[str, Any]) -> dict[str, Any]:
+        return {"accounts": plain["new"], **{k: plain[k] for k in ("threads", "unpriced_models")}}
+
+    monkeypatch.setattr(stored, "VERSION", 3)
+    monkeypatch.setattr(
+        stored, "UPCASTERS", {1: second, 2: lambda plain: {"version": 3, **third(plain)}}
+    )
+    assert to_plain(from_plain(old, PRICES)) == {**ours, "version": 3}
+
+
+def test_what_a_newer_version_stored_is_left_alone() -> None:
+    """Half understood it would be charged wrongly, and overwritten."""
+    with pytest.raises(BudgetTooNew, match="version is 9, wanted at most 1"):
+        from_plain({**to_plain(a_ledger()), "version": 9})
+    with pytest.raises(BudgetCorrupt, match="a version up to"):
+        from_plain({**to_plain(a_ledger()), "version": 0})
+
+
+BROKEN: dict[str, Any] = {
+    "it": None,
+    "version": {"version": "1"},
+    "exactly": {"more": 1},
+    "accounts": {"accounts": {}},
+    "accounts[0]": {"accounts": [3]},
+    "threads": {"threads": []},
+    "threads.s.account": {"threads": {"s": {"account": "nobody", "reading": [1, 1, 1, None]}}},
+    "threads.s.reading": {"threads": {"s": {"account": "site", "reading": [1, 1]}}},
+    "unpriced_models.m": {"unpriced_models": {"m": 1}},
+}
+
+
+@pytest.mark.parametrize(("place", "change"), BROKEN.items())
+def test_what_is_no_ledger_is_refused_with_its_place(place: str, change: Any) -> None:
+    """Nothing of it is guessed."""
+    broken = None if change is None else {**to_plain(a_ledger()), **change}
+    with pytest.raises(BudgetCorrupt) as caught:
+        from_plain(broken)
+    assert place in str(caught.value)
+
+
+ACCOUNT: dict[str, Any] = {
+    "name": ["", 3],
+    "parent": ["nobody", "lead", None],
+    "on_exceed": ["explode", None],
+    "fresh_had": [-1, True, 0.5],
+    "unpriced": ["1"],
+    "runs": [[], {"r": [1, 2, 3]}, {"r": [1, 2, -3, None]}],
+    "pots": [{}, {"tokens": {}}, 5],
+}
+
+
+@pytest.mark.parametrize(("name", "bad"), [(n, bad) for n, all_ in ACCOUNT.items() for bad in all_])
+def test_an_account_that_is_none_is_refused(name: str, bad: object) -> None:
+    """A wrong value in any field, and a parent that comes later or never."""
+    plain = to_plain(a_ledger())
+    plain["accounts"][0][name] = bad
+    with pytest.raises(BudgetCorrupt, match=r"accounts\[0\]"):
+        from_plain(plain)
+
+
+@pytest.mark.parametrize(
+    ("name", "bad"),
+    [
+        ("limit", -1),
+        ("first", "1"),
+        ("own", 0.5),
+        ("carried", None),
+        ("reserved", 1),
+        ("warned", 0),
+    ],
+)
+def test_a_pot_that_is_none_is_refused(name: str, bad: object) -> None:
+    """Numbers are whole and not below 0, flags are flags."""
+    plain = to_plain(a_ledger())
+    plain["accounts"][1]["pots"]["tokens"][name] = bad
+    with pytest.raises(BudgetCorrupt, match=rf"accounts\[1\]\.pots\.tokens\.{name}"):
+        from_plain(plain)
+
+
+def test_a_name_stands_once() -> None:
+    """Two accounts of one name would be charged as one."""
+    plain = to_plain(a_ledger())
+    plain["accounts"].append(plain["accounts"][0])
+    with pytest.raises(BudgetCorrupt, match="a name of its own"):
+        from_plain(plain)
+
+
+async def test_a_store_that_has_nothing_gives_an_empty_ledger() -> None:
+    """The first start of a project."""
+
+    class Empty:
+        async def load(self) -> None:
+            return None
+
+        async def save(self, plain: dict[str, Any]) -> None:
+            raise AssertionError
+
+    assert dict((await load_ledger(Empty(), PRICES)).accounts) == {}
