@@ -126,6 +126,17 @@ class Changesets:
         async with self._turn:
             return bool(await (await self._tree(changeset.path)).unsaved())
 
+    async def removable(self, changeset: Changeset) -> bool:
+        """Tell whether `remove` would remove the work tree: it is not dirty, and nobody locked it.
+
+        One that is not there any more, but of which git still keeps something, is.
+        """
+        async with self._turn:
+            tree = await self._tree(changeset.path)
+            if tree.admin is None or tree.admin.lock:
+                return False
+            return entries(changeset.path) is None or not await tree.unsaved()
+
     async def keep(self, changeset: Changeset) -> Changeset:
         """Leave a changeset to the next life of its agent; see `open`."""
         return await self.open(changeset.assignment)
