@@ -18,6 +18,8 @@ from otpy_agents.errors import AlreadyRunning as AlreadyRunning
 from otpy_agents.errors import AmbiguousAdapter as AmbiguousAdapter
 from otpy_agents.errors import BrokenAdapter as BrokenAdapter
 from otpy_agents.errors import CannotAdopt as CannotAdopt
+from otpy_agents.errors import ChangesetDirty as ChangesetDirty
+from otpy_agents.errors import ChangesetError as ChangesetError
 from otpy_agents.errors import CommandRefused as CommandRefused
 from otpy_agents.errors import DeadlinePassed as DeadlinePassed
 from otpy_agents.errors import EngineError as EngineError
@@ -38,12 +40,15 @@ from otpy_agents.errors import RunExists as RunExists
 from otpy_agents.errors import RunHeld as RunHeld
 from otpy_agents.errors import RunLost as RunLost
 from otpy_agents.errors import SandboxUnavailable as SandboxUnavailable
+from otpy_agents.errors import SessionCorrupt as SessionCorrupt
+from otpy_agents.errors import SessionError as SessionError
 from otpy_agents.errors import SocketUnusable as SocketUnusable
 from otpy_agents.errors import SpawnFailed as SpawnFailed
 from otpy_agents.errors import UnknownAdapter as UnknownAdapter
 from otpy_agents.errors import UnknownRun as UnknownRun
 from otpy_agents.errors import WorkerFailed as WorkerFailed
 from otpy_agents.errors import WorkerStalled as WorkerStalled
+from otpy_agents.errors import WorktreeLocked as WorktreeLocked
 from otpy_agents.run.process import ExitStatus as ExitStatus
 from otpy_agents.run.process import WorkerProcess as WorkerProcess
 from otpy_agents.run.process import spawn as spawn
@@ -52,6 +57,16 @@ from otpy_agents.store.records import State as State
 from otpy_agents.store.runs import RunStore as RunStore
 from otpy_agents.tree.assignment import Assignment as Assignment
 from otpy_agents.tree.assignment import WorkList as WorkList
+from otpy_agents.tree.changesets import Changeset as Changeset
+from otpy_agents.tree.changesets import Changesets as Changesets
+from otpy_agents.tree.changesets import Fate as Fate
+from otpy_agents.tree.changesets import FateRule as FateRule
+from otpy_agents.tree.changesets import Fates as Fates
+from otpy_agents.tree.sessions import Context as Context
+from otpy_agents.tree.sessions import FileSessions as FileSessions
+from otpy_agents.tree.sessions import SessionStore as SessionStore
+from otpy_agents.tree.sessions import SqliteSessions as SqliteSessions
+from otpy_agents.tree.sessions import StoredSession as StoredSession
 from otpy_agents.tree.worklist import read as read_work_list
 
 __all__ = [
@@ -62,10 +77,19 @@ __all__ = [
     "Assignment",
     "BrokenAdapter",
     "CannotAdopt",
+    "Changeset",
+    "ChangesetDirty",
+    "ChangesetError",
+    "Changesets",
     "CommandRefused",
+    "Context",
     "DeadlinePassed",
     "EngineError",
     "ExitStatus",
+    "Fate",
+    "FateRule",
+    "Fates",
+    "FileSessions",
     "HostGone",
     "InvalidJob",
     "InvalidRequest",
@@ -85,15 +109,21 @@ __all__ = [
     "RunLost",
     "RunStore",
     "SandboxUnavailable",
+    "SessionCorrupt",
+    "SessionError",
+    "SessionStore",
     "SocketUnusable",
     "SpawnFailed",
+    "SqliteSessions",
     "State",
+    "StoredSession",
     "UnknownAdapter",
     "UnknownRun",
     "WorkList",
     "WorkerFailed",
     "WorkerProcess",
     "WorkerStalled",
+    "WorktreeLocked",
     "read_work_list",
     "spawn",
 ]

@@ -7,7 +7,7 @@ import pytest
 
 from otpy_agents.errors import PreflightFailed
 from otpy_agents.tree.assignment import Assignment
-from otpy_agents.tree.preflight import check
+from otpy_agents.tree.preflight import Needs, check, obstacles
 from otpy_agents.tree.worklist import parse
 
 
@@ -39,3 +39,70 @@ def test_the_path_of_the_worker_counts_not_ours(tmp_path: Path) -> None:
     """A program we could find but the worker could not is an obstacle."""
     with pytest.raises(PreflightFailed):
         check(assignment("sh"), tmp_path, {"PATH": str(tmp_path)})
+
+
+@pytest.mark.parametrize(
+    ("needs", "said"),
+    [
+        (Needs(disk_bytes=10**18), "wanted 1000000000000000000"),
+        (Needs(variables=("HOME", "OUR_KEY", "EMPTY")), "got no variable 'OUR_KEY'"),
+        (Needs(variables=("EMPTY",)), "got no variable 'EMPTY'"),
+        (Needs(cli="claude"), "wanted claude installed (npm install"),
+        (Needs(cli="no-such-cli"), "no-such-cli"),
+        (Needs(budget_left=0.0), "got 0 left of the budget"),
+        (Needs(budget_left=-5.0), "got -5 left of the budget"),
+        (Needs(budget_left=float("nan")), "got nan left of the budget"),
+    ],
+    ids=str,
+)
+def test_each_need_that_is_not_met_is_an_obstacle(needs: Needs, said: str, tmp_path: Path) -> None:
+    """Space, variables, the agent's CLI, what is left of the budget."""
+    environment = {"PATH": str(tmp_path), "HOME": "/", "EMPTY": ""}
+    assert said in "; ".join(obstacles(needs, tmp_path, environment))
+
+
+def test_what_is_there_is_no_obstacle(tmp_path: Path) -> None:
+    """All needs at once, all of them met."""
+    (tmp_path / "claude").write_text("#!/bin/sh\n", encoding="utf-8")
+    (tmp_path / "claude").chmod(0o755)
+    needs = Needs(
+        program="./claude",
+        cli="claude",
+        write=True,
+        disk_bytes=1,
+        variables=("KEY",),
+        budget_left=0.01,
+    )
+    assert obstacles(needs, tmp_path, {"PATH": str(tmp_path), "KEY": "x"}) == []
+    assert obstacles(Needs(cli="command", program="sh"), tmp_path, os.environ) == []
+
+
+def test_a_directory_that_takes_no_files_is_an_obstacle_for_who_writes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who only reads may be started in it."""
+    allowed = os.R_OK | os.X_OK
+
+    def access(_path: Path, mode: int) -> bool:
+        return mode & ~allowed == 0
+
+    monkeypatch.setattr(os, "access", access)
+    assert obstacles(Needs(), tmp_path, os.environ) == []
+    (said,) = obstacles(Needs(write=True), tmp_path, os.environ)
+    assert said.endswith("wanted one that can be written to")
+    allowed = 0
+    (said,) = obstacles(Needs(write=True), tmp_path, os.environ)
+    assert said.endswith("wanted one that can be entered")
+
+
+def test_all_obstacles_come_in_one_list_in_the_order_of_the_checks(tmp_path: Path) -> None:
+    """The parent gets the whole list, whichever needs there are (TREE-40)."""
+    needs = Needs(
+        program="none", cli="codex", disk_bytes=10**18, variables=("A", "B"), budget_left=0.0
+    )
+    with pytest.raises(PreflightFailed) as caught:
+        check(assignment("sh"), tmp_path / "missing", {"PATH": ""}, needs)
+    words = ["directory", "bytes free", "program 'none'", "codex", "'A'", "'B'", "budget"]
+    assert len(caught.value.problems) == len(words)
+    for word, problem in zip(words, caught.value.problems, strict=True):
+        assert word in problem

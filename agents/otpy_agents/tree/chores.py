@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
-import time
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -11,11 +9,11 @@ import anyio.to_thread
 
 from otpy_agents.run.marker import list_marker
 from otpy_agents.run.orphans import end_found, find
+from otpy_agents.tree.leftovers import orphaned_folders
 from otpy_monitors import Deletion
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
-    from pathlib import Path
 
     from otpy_agents.tree.project import Project
     from otpy_monitors import Chore
@@ -45,11 +43,8 @@ def chores_of(project: Project) -> dict[str, Chore]:
             if (orphan.assignment, orphan.incarnation) not in live:
                 yield Deletion(str(orphan), partial(end_found, [orphan], _GRACE))
 
-    async def stale_work_directories() -> AsyncIterator[Deletion]:
-        """Find the work directories of assignments that left the list long ago."""
-        listed = {assignment.id for assignment in project.work.assignments}
-        for directory in await anyio.to_thread.run_sync(_stale, project.work_root, listed):
-            yield Deletion(directory.name, partial(_remove, directory))
+    async def listed() -> set[str]:
+        return {assignment.id for assignment in project.work.assignments}
 
     async def old_rows() -> AsyncIterator[Deletion]:
         """Find what the ledger knows of attempts that ended long ago."""
@@ -59,38 +54,10 @@ def chores_of(project: Project) -> dict[str, Chore]:
 
     return {
         "left-over processes": left_over_processes,
-        "stale work directories": stale_work_directories,
+        "stale work directories": orphaned_folders(project.work_root, listed, STALE_AFTER),
         "old rows": old_rows,
     }
 
 
-def _stale(root: Path, listed: set[str]) -> list[Path]:
-    directories = sorted(root.iterdir()) if root.is_dir() else []
-    return [
-        directory
-        for directory in directories
-        if directory.name not in listed and directory.is_dir() and _is_old(directory)
-    ]
-
-
-async def _remove(directory: Path) -> None:
-    await anyio.to_thread.run_sync(_remove_if_old, directory)
-
-
-def _remove_if_old(directory: Path) -> None:
-    if directory.is_dir() and _is_old(directory):  # nobody came back to it since it was found
-        shutil.rmtree(directory)
-
-
 async def _purge(project: Project) -> None:
     await project.ledger.purge(OLD_AFTER)
-
-
-def _is_old(directory: Path) -> bool:
-    limit = time.time() - STALE_AFTER  # noqa: TID251 - files carry the wall clock's time
-    return _newest(directory) < limit
-
-
-def _newest(directory: Path) -> float:
-    """Return when anything in `directory` was last written, in Unix seconds."""
-    return max(path.lstat().st_mtime for path in (directory, *directory.rglob("*")))

@@ -13,8 +13,9 @@ from typing import Any
 import pytest
 
 from otpy_agents.errors import ChangesetError, WorktreeLocked
-from otpy_agents.tree.changesets import Changeset, Changesets, git, worktrees
+from otpy_agents.tree.changesets import Changeset, Changesets, git
 from otpy_agents.tree.changesets.git import Answer, Git
+from otpy_agents.tree.changesets.place import Place
 from tests.agents.stores.git_world import GitWorld, worked
 
 pytestmark = pytest.mark.real_time
@@ -165,14 +166,14 @@ async def test_work_that_appears_while_one_is_removed_brings_it_back(
 ) -> None:
     """It is looked at once more when nobody can reach it by its name any more."""
     made = await git.changesets.open("zip")
-    real = worktrees.Place.put_aside
+    real = Place.put_aside
 
-    def late(self: worktrees.Place, path: Path, stamp: str) -> None:
+    def late(self: Place, path: Path, stamp: str) -> None:
         git.write(path, {"late.txt": "late\n"})
         real(self, path, stamp)
 
-    monkeypatch.setattr(worktrees.Place, "put_aside", late)
-    with pytest.raises(ChangesetError, match="late.txt"):
+    monkeypatch.setattr(Place, "put_aside", late)
+    with pytest.raises(ChangesetError, match=r"late\.txt"):
         await git.changesets.remove(made)
     assert git.files(made.path) == {**FRESH, "late.txt": "late\n"}
     assert git.status(made.path) == "?? late.txt\n"
@@ -200,7 +201,7 @@ async def test_git_itself_may_be_killed_at_any_moment(
     monkeypatch.setattr(asyncio, "create_subprocess_exec", killed)
     failed = 0
     world = GitWorld(tmp_path)
-    for turn in range(12):
+    for _ in range(12):
         left = 0
         made = await world.changesets.open("zip")
         contents = worked(world, made.path)

@@ -44,6 +44,7 @@ from otpy_agents.tree.changesets.place import (
     entries,
     locate,
 )
+from otpy_agents.tree.changesets.worktree import WorkTree
 from otpy_agents.tree.removal import remove_tree
 
 __all__ = ["Changesets", "Discarded"]
@@ -123,7 +124,18 @@ class Changesets:
         that has not been finished. Files that git ignores do not count.
         """
         async with self._turn:
-            return bool(await self._unsaved(changeset.path))
+            return bool(await (await self._tree(changeset.path)).unsaved())
+
+    async def removable(self, changeset: Changeset) -> bool:
+        """Tell whether `remove` would remove the work tree: it is not dirty, and nobody locked it.
+
+        One that is not there any more, but of which git still keeps something, is.
+        """
+        async with self._turn:
+            tree = await self._tree(changeset.path)
+            if tree.admin is None or tree.admin.lock:
+                return False
+            return entries(changeset.path) is None or not await tree.unsaved()
 
     async def keep(self, changeset: Changeset) -> Changeset:
         """Leave a changeset to the next life of its agent; see `open`."""
@@ -145,12 +157,10 @@ class Changesets:
         async with self._turn:
             changeset = await self._open(changeset.assignment)
             target = await self._head()
-            # Twice, because what only the agent's own rules ignored comes to light with the first.
-            for _ in range(2):
-                await self._put_away(changeset, reason, target)
-                await self._switch(changeset, target)
-                if not await self._unsaved(changeset.path):
-                    break
+            tree = await self._tree(changeset.path)
+            await self._put_away(tree, changeset, reason, target)
+            if await tree.unsaved():  # what only the agent's own rules have ignored
+                await self._put_away(tree, changeset, reason, target)
             return changeset
 
     async def settle(self, assignment: str, reason: str) -> Changeset:
@@ -248,12 +258,15 @@ class Changesets:
             raise NotARepository(place.repository, "no commit")
         return head
 
-    async def _commit(self, where: Path, name: str) -> str:
+    async def _commit(self, where: Path, name: str, *options: str) -> str:
         """Return the commit a name stands for; empty if it is none."""
-        answer = await self._git.ask(
-            where, "rev-parse", "--verify", "--quiet", f"{name}^{{commit}}"
-        )
+        asked = ("rev-parse", "--verify", "--quiet", f"{name}^{{commit}}")
+        answer = await self._git.ask(where, *options, *asked)
         return answer.text if answer.code == 0 else ""
+
+    async def _tree(self, path: Path) -> WorkTree:
+        place = await self._where()
+        return WorkTree(self._git, path, place.admin(path))
 
     async def _open(self, assignment: str) -> Changeset:
         place = await self._where()
@@ -311,61 +324,25 @@ class Changesets:
             return
         else:
             target = await self._commit(path, "HEAD")
-        if await self._unsaved(path):
-            await self._put_away(changeset, "left by a step that was cut", "")
-        await self._switch(changeset, target)
+        tree = WorkTree(self._git, path, admin)
+        if await tree.unsaved():
+            await self._put_away(tree, changeset, "left by a step that was cut", target)
+        else:
+            await tree.switch(changeset.branch, target)
 
-    # --- putting away ----------------------------------------------------------------------------
+    async def _put_away(self, tree: WorkTree, changeset: Changeset, reason: str, to: str) -> None:
+        """Put everything on a new branch of discarded work, then switch to the changeset's own.
 
-    async def _put_away(self, changeset: Changeset, reason: str, target: str) -> None:
-        """Commit everything to a new branch of discarded work and switch to that.
-
-        If `target`, which is to come next, has everything already, there is nothing to put away.
+        Args:
+            tree: Its work tree.
+            changeset: The changeset.
+            reason: Message of the commit.
+            to: The commit to switch to. If it has everything already, there is no new branch.
         """
-        path = changeset.path
-        names = ("HEAD", f"refs/heads/{changeset.branch}", "MERGE_HEAD")
-        tips = [tip for name in names if (tip := await self._commit(path, name))]
-        if not await self._unsaved(path) and await self._lacks(path, target, tips) == []:
-            return
-        await self._git.run(path, "add", "--update")
-        others = await self._git.run(path, "ls-files", "--others", "--exclude-standard", "-z")
-        # A repository inside is named with a slash; only a link to it could be committed.
-        files = [name for name in others.out.split(b"\0") if name and not name.endswith(b"/")]
-        if files:
-            flags = ("--pathspec-from-file=-", "--pathspec-file-nul")
-            stdin = b"\0".join(files)
-            await self._git.run(path, "--literal-pathspecs", "add", *flags, stdin=stdin)
-        tree = (await self._git.run(path, "write-tree")).text
-        parents = tips[:1] + await self._lacks(path, tips[0], tips) if tips else []
-        options = [part for parent in dict.fromkeys(parents) for part in ("-p", parent)]
-        message = f"{reason}\n\nAll of {path}\n".encode()
-        made = await self._git.run(
-            path, "commit-tree", tree, *options, stdin=message, at=self._clock()
-        )
-        branch = await self._new_branch(changeset.assignment)
-        zero = "0" * len(made.text)
-        await self._git.run(path, "update-ref", branch, made.text, zero)
-        await self._git.run(path, "symbolic-ref", "-m", "otpy: discarded", "HEAD", branch)
-
-    async def _switch(self, changeset: Changeset, target: str) -> None:
-        """Switch a work tree whose work is in commits to the assignment's branch, at `target`."""
-        path = changeset.path
-        admin = (await self._where()).admin(path)
-        if admin is not None and admin.unfinished:
-            for begun in ("rebase", "cherry-pick", "revert"):
-                await self._git.ask(path, begun, "--quit")
-            await self._git.ask(path, "bisect", "reset", "HEAD")
-        flags = ("--quiet", "--no-overwrite-ignore")
-        await self._git.run(path, "checkout", *flags, "-B", changeset.branch, target)
-
-    async def _lacks(self, path: Path, commit: str, others: list[str]) -> list[str]:
-        """Return those of `others` that `commit` does not contain; an empty one contains none."""
-        asked = ("merge-base", "--is-ancestor")
-        return [
-            other
-            for other in others
-            if not commit or (await self._git.ask(path, *asked, other, commit)).code
-        ]
+        made = await tree.commit_all(reason, changeset.branch, to, self._clock())
+        if made:
+            await tree.move_to(await self._new_branch(changeset.assignment), made)
+        await tree.switch(changeset.branch, to)
 
     async def _new_branch(self, assignment: str) -> str:
         """Return the full name of a branch that is not there, for discarded work."""
@@ -377,21 +354,6 @@ class Changesets:
             name = f"{first}-{number}"
         return name
 
-    async def _unsaved(self, path: Path, admin: Admin | None = None) -> str:
-        """Say what work there is that no branch has; empty if there is none."""
-        admin = admin or (await self._where()).admin(path)
-        if admin is not None and admin.unfinished:
-            return admin.unfinished
-        status = await self._git.run(path, "status", "--porcelain", "-z", "--untracked-files=all")
-        if status.out:
-            changes = [part for part in status.out.decode(errors="replace").split("\0") if part]
-            return f"{len(changes)} uncommitted changes, the first {changes[0]!r}"
-        attached = await self._git.ask(path, "symbolic-ref", "--quiet", "HEAD")
-        if attached.code == 0:
-            return ""
-        on = await self._git.run(path, "for-each-ref", "--count=1", "--contains=HEAD", "refs/heads")
-        return "" if on.out else "commits on no branch"
-
     # --- removing --------------------------------------------------------------------------------
 
     async def _condemn(self, place: Place, path: Path, admin: Admin) -> None:
@@ -399,27 +361,22 @@ class Changesets:
         if admin.lock:
             raise WorktreeLocked(path, repr(admin.lock))
         if entries(path) is not None:
-            await self._refuse_dirty(path, admin)
+            await WorkTree(self._git, path, admin).refuse_dirty()
             place.put_aside(path, self._stamp())
         if (aside := place.aside(path)) is not None:
             # Now nobody reaches it by its name any more: look again.
             try:
-                await self._refuse_dirty(aside, admin)
+                await WorkTree(self._git, aside, admin).refuse_dirty()
             except ChangesetDirty:
                 aside.rename(path)
                 raise
             place.condemn(aside)
 
-    async def _refuse_dirty(self, path: Path, admin: Admin) -> None:
-        found = await self._unsaved(path, admin)
-        if found:
-            raise ChangesetDirty(path, found)
-
     async def _forget(self, place: Place, admin: Admin) -> None:
         """Have git forget a work tree whose folder is gone, but none of its commits."""
         if admin.lock:
             raise WorktreeLocked(admin.path, repr(admin.lock))
-        head = await self._commit_of(place, admin)
+        head = await self._commit(place.repository, "HEAD", f"--git-dir={admin.folder}")
         if head:
             refs = ("--count=1", f"--contains={head}", "refs/heads")
             on = await self._git.run(place.repository, "for-each-ref", *refs)
@@ -430,13 +387,6 @@ class Changesets:
         admin.unlock()
         # There is nothing left that could be forced away but what git keeps itself.
         await self._git.run(place.repository, "worktree", "remove", "--force", str(admin.path))
-
-    async def _commit_of(self, place: Place, admin: Admin) -> str:
-        answer = await self._git.ask(
-            place.repository,
-            *(f"--git-dir={admin.folder}", "rev-parse", "--verify", "--quiet", "HEAD^{commit}"),
-        )
-        return answer.text if answer.code == 0 else ""
 
     def _stamp(self) -> str:
         moment = datetime.fromtimestamp(self._clock(), UTC)

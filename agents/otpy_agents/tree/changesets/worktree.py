@@ -1,0 +1,117 @@
+"""What is asked of git about one work tree: is there work in it, and where shall that go."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from attrs import frozen
+
+from otpy_agents.errors import ChangesetDirty
+from otpy_agents.tree.changesets.git import Git
+from otpy_agents.tree.changesets.place import Admin
+
+__all__ = ["WorkTree"]
+
+
+@frozen
+class WorkTree:
+    """One work tree of a repository.
+
+    Attributes:
+        git: What runs git in it.
+        path: Where it lies now.
+        admin: What git keeps about it; None if it is of another project.
+    """
+
+    git: Git
+    path: Path
+    admin: Admin | None
+
+    async def unsaved(self) -> str:
+        """Say what work there is in it that no branch has; empty if there is none."""
+        if self.admin is not None and self.admin.unfinished:
+            return self.admin.unfinished
+        flags = ("--untracked-files=all", "--ignore-submodules=none")
+        status = await self.git.run(self.path, "status", "--porcelain", "-z", *flags)
+        if status.out:
+            changes = [part for part in status.out.decode(errors="replace").split("\0") if part]
+            return f"{len(changes)} uncommitted changes, the first {changes[0]!r}"
+        attached = await self.git.ask(self.path, "symbolic-ref", "--quiet", "HEAD")
+        if attached.code == 0:
+            return ""
+        refs = ("--count=1", "--contains=HEAD", "refs/heads")
+        on = await self.git.run(self.path, "for-each-ref", *refs)
+        return "" if on.out else "commits on no branch"
+
+    async def refuse_dirty(self) -> None:
+        """Do nothing if there is no such work.
+
+        Raises:
+            ChangesetDirty: There is.
+        """
+        found = await self.unsaved()
+        if found:
+            raise ChangesetDirty(self.path, found)
+
+    async def commit_all(self, reason: str, branch: str, target: str, at: float) -> str:
+        """Make a commit of everything, which is on no branch yet, and return it.
+
+        It comes after all that the work tree and `branch` have, and after what is being merged.
+
+        Args:
+            reason: Its message.
+            branch: Branch of the changeset, on which there may be more than the agent is on now.
+            target: Commit that is to come next. If it has everything already, none is made.
+            at: Time of the commit, in Unix seconds.
+
+        Returns:
+            The commit; empty if there is nothing to be put away.
+        """
+        tips = [
+            tip
+            for name in ("HEAD", f"refs/heads/{branch}", "MERGE_HEAD")
+            if (tip := await self._commit(name))
+        ]
+        if not await self.unsaved() and not await self._lacking(target, tips):
+            return ""
+        await self.git.run(self.path, "add", "--update")
+        others = await self.git.run(self.path, "ls-files", "--others", "--exclude-standard", "-z")
+        # A repository inside is named with a slash; only a link to it could be committed.
+        files = [name for name in others.out.split(b"\0") if name and not name.endswith(b"/")]
+        if files:
+            flags = ("--pathspec-from-file=-", "--pathspec-file-nul")
+            stdin = b"\0".join(files)
+            await self.git.run(self.path, "--literal-pathspecs", "add", *flags, stdin=stdin)
+        tree = (await self.git.run(self.path, "write-tree")).text
+        parents = tips[:1] + await self._lacking(tips[0], tips) if tips else []
+        options = [part for parent in dict.fromkeys(parents) for part in ("-p", parent)]
+        message = f"{reason}\n\nAll of {self.path}\n".encode(errors="replace")
+        made = await self.git.run(self.path, "commit-tree", tree, *options, stdin=message, at=at)
+        return made.text
+
+    async def move_to(self, branch: str, commit: str) -> None:
+        """Make a branch, full name, of a commit that has all of the work tree; go on on it."""
+        zero = "0" * len(commit)
+        await self.git.run(self.path, "update-ref", branch, commit, zero)
+        await self.git.run(self.path, "symbolic-ref", "-m", "otpy: discarded", "HEAD", branch)
+
+    async def switch(self, branch: str, target: str) -> None:
+        """Switch to `branch`, which begins at `target` from now on; nothing is overwritten."""
+        if self.admin is not None and self.admin.unfinished:
+            for begun in ("rebase", "cherry-pick", "revert"):
+                await self.git.ask(self.path, begun, "--quit")
+            await self.git.ask(self.path, "bisect", "reset", "HEAD")
+        flags = ("--quiet", "--no-overwrite-ignore")
+        await self.git.run(self.path, "checkout", *flags, "-B", branch, target)
+
+    async def _commit(self, name: str) -> str:
+        asked = ("rev-parse", "--verify", "--quiet", f"{name}^{{commit}}")
+        answer = await self.git.ask(self.path, *asked)
+        return answer.text if answer.code == 0 else ""
+
+    async def _lacking(self, commit: str, others: list[str]) -> list[str]:
+        """Return those of `others` that do not come before `commit`."""
+        asked = ("merge-base", "--is-ancestor")
+        return [
+            other for other in others if (await self.git.ask(self.path, *asked, other, commit)).code
+        ]
