@@ -9,6 +9,7 @@ them. The exception is raised in the innermost, so what counts is what it would 
 | of a `__del__` or of a handler of a signal: Python calls it at any time, for anybody | never |
 | named `__enter__`, `__exit__` and the like, or in the lines of a `finally` | spared |
 | of a module that holds locks (`LOCKING`), if it is the innermost | spared |
+| at a turn of a loop where Python would miss the `try` or `with` around it, if innermost | spared |
 | anything else | free |
 
 Spared means: it gets time to come to its end. Who does not come to it in that time is cut too,
@@ -18,6 +19,7 @@ because a clean-up that loops would stop the tree as well.
 from __future__ import annotations
 
 import ast
+import dis
 import inspect
 import linecache
 import signal
@@ -74,7 +76,8 @@ def verdict_on(top: FrameType, step: CodeType) -> Verdict:
             return Verdict.NEVER
         if package in RUNTIME and not _only_passes(code, name, inner):
             return Verdict.NEVER
-        if code.co_name in _ENTRIES or (inner is None and package in LOCKING) or _cleans_up(frame):
+        momentary = inner is None and (package in LOCKING or frame.f_lasti in _turns(code))
+        if momentary or code.co_name in _ENTRIES or _cleans_up(frame):
             verdict = Verdict.SPARED
         inner, frame = code, frame.f_back
     return Verdict.NEVER
@@ -95,6 +98,30 @@ def _handlers() -> Iterator[CodeType]:
         code = getattr(handler, "__code__", None)
         if code is not None:
             yield code
+
+
+@lru_cache(maxsize=256)
+def _turns(code: CodeType) -> frozenset[int]:
+    """Return the offsets of jumps back at which a handler of an exception may be missed.
+
+    An exception that comes at such a jump is looked up in the table of handlers by the jump in
+    some versions of Python, by what stands before its target in others. Where the table says
+    different things of these, as for a loop that a `try` begins with, it may be the wrong one.
+    """
+    if not code.co_exceptiontable:
+        return frozenset()
+    table: Any = dis.Bytecode(code)
+    entries = table.exception_entries
+
+    def handler(offset: int) -> object:
+        return next((e.target for e in entries if e.start <= offset < e.end), None)
+
+    return frozenset(
+        jump.offset
+        for jump in table
+        if jump.opname == "JUMP_BACKWARD"
+        and len({handler(jump.offset), handler(jump.argval - 2), handler(jump.argval)}) > 1
+    )
 
 
 def _cleans_up(frame: FrameType) -> bool:
