@@ -8,6 +8,7 @@ OtpyError
 ├── StartFailed         (RuntimeError)  one child did not start on request
 │   └── StartTimeout    (TimeoutError)  … because it was not ready in time
 ├── ChildNotReady       (RuntimeError)  a child ended before it said that it was ready
+├── CannotInterrupt     (RuntimeError)  a child has `max_step` where no step can be interrupted
 ├── AlreadyStarted      (ValueError)    the id is taken by a running child
 ├── AlreadyPresent      (ValueError)    the id is taken by a child that is not running
 ├── NotFound            (LookupError)   no child has this id
@@ -31,7 +32,8 @@ OtpyError
 ```
 
 Two classes are raised *by children* and are no errors of otpy: `Exit` and `Ignore`, in
-`otpy.Exit` and `otpy.Ignore`.
+`otpy.Exit` and `otpy.Ignore`. One is raised *inside* a child and is no `Exception`, so that
+`except Exception` does not catch it: `StepOverran`.
 """
 
 from __future__ import annotations
@@ -91,6 +93,39 @@ class ChildNotReady(ChildError, RuntimeError):
     """A child that promised readiness ended without calling `task_status.started()`."""
 
     problem = "ended before it called task_status.started()"
+
+
+@final
+class CannotInterrupt(ChildError, RuntimeError):
+    """A child declares `max_step`, and no step of it could be interrupted here.
+
+    Steps are interrupted by a signal, and Python handles signals in the main thread only: the
+    event loop must run there, and SIGURG must be free. The child's start fails with this.
+    """
+
+    problem = "max_step cannot be kept"
+
+
+@final
+class StepOverran(BaseException):
+    """Raised inside a child that kept the event loop for longer than its `max_step`.
+
+    No `Exception`, like `asyncio.CancelledError`: a loop that catches every `Exception` and goes on
+    is just what it must end. Let it pass, after a clean-up that does not take long. Code that
+    catches it and goes on is hit again after another `max_step` seconds.
+
+    Attributes:
+        path: Path of the child.
+        seconds: How long the step had taken by then.
+        limit: Its `max_step`, in seconds.
+    """
+
+    def __init__(self, path: str, seconds: float, limit: float) -> None:
+        """Say that a step of the child at `path` took `seconds` already, with this `limit`."""
+        super().__init__(f"{path}: one step took {seconds:.3f} s, max_step={limit:g} s")
+        self.path = path
+        self.seconds = seconds
+        self.limit = limit
 
 
 @final

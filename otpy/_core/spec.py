@@ -182,6 +182,9 @@ class ChildSpec:
             (SUP-303). Extension.
         backoff: Delay before each restart; None restarts at once, as OTP does. Extension.
         intensity: A restart window of its own; None counts with its supervisor's. Extension.
+        max_step: Seconds for which its code may keep the event loop before it is interrupted by
+            `StepOverran`, raised inside it; None never interrupts. It is then ready when its
+            first step begins, and does not start where it could not be interrupted. Extension.
         ready_at_once: Whether it is ready as soon as its task exists, which follows from `start`;
             asked here, once, and not at each of its starts.
     """
@@ -196,11 +199,12 @@ class ChildSpec:
     start_timeout: float | None = field(default=None, kw_only=True)
     backoff: Backoff | None = field(default=None, kw_only=True)
     intensity: Intensity | None = field(default=None, kw_only=True)
+    max_step: float | None = field(default=None, kw_only=True)
     ready_at_once: bool = field(init=False, eq=False, repr=False)
 
     @ready_at_once.default  # pyright: ignore[reportAttributeAccessIssue, reportUntypedFunctionDecorator, reportUnknownMemberType]
     def _ready_at_once(self) -> bool:
-        return is_ready_at_once(self.start)
+        return self.max_step is None and is_ready_at_once(self.start)
 
     def __attrs_post_init__(self) -> None:
         """Refuse what can never work, in OTP's order (SUP-212)."""
@@ -218,6 +222,11 @@ class ChildSpec:
             check_number(who, "start_timeout", self.start_timeout, wanted, least=0, above=True)
         check_optional(who, "backoff", self.backoff, Backoff)
         check_optional(who, "intensity", self.intensity, Intensity)
+        if self.max_step is not None:
+            wanted = "finite seconds above 0, or None"
+            check_number(who, "max_step", self.max_step, wanted, least=0, above=True)
+            if self.max_step == float("inf"):
+                refuse(who, "max_step", self.max_step, wanted)
 
     @property
     def type(self) -> ChildType:

@@ -6,7 +6,7 @@ from dis import opmap
 from typing import TYPE_CHECKING, Final, cast
 
 from otpy._core.reason import Crashed, Exit, Ignore
-from otpy.errors import CallFailed
+from otpy.errors import CallFailed, StepOverran
 
 if TYPE_CHECKING:
     from types import FrameType, TracebackType
@@ -31,14 +31,14 @@ def call_failed(path: str, reason: ExitReason) -> CallFailed:
 
 
 def _sole(error: BaseException) -> BaseException:
-    """Return the `Exit` or `Ignore` that `error` wraps, as a task group does; else `error`."""
+    """Return the sole `Exit`, `Ignore` or `StepOverran` in a task group's `error`; else `error`."""
     inner = error
     while isinstance(inner, BaseExceptionGroup):
         group = cast("BaseExceptionGroup[BaseException]", inner)
         inner, *others = group.exceptions
         if others:
             return error
-    return inner if isinstance(inner, Exit | Ignore) else error
+    return inner if isinstance(inner, Exit | Ignore | StepOverran) else error
 
 
 def let_go(error: BaseException, package: str = "") -> None:

@@ -29,6 +29,7 @@ from otpy._core.readiness import takes_status
 from otpy._core.reason import Crashed, Exit
 from otpy._core.spec import ChildSpec
 from otpy._runtime.current import CURRENT
+from otpy._runtime.preemption import stepwise
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -163,6 +164,8 @@ def life_of(process: Process, spec: ChildSpec) -> Life | None:
     elif not spec.ready_at_once:
         start, args, kwargs = _made, (process, spec), {}
     body: Callable[..., Any] = start
+    if spec.max_step is not None and hook is None:
+        start = body = stepwise(process, start)
     if interposer is not None:
         body = interposer.around(process, start)
     if process.behaviour is not None and body is start:

@@ -36,11 +36,7 @@ def log_reports(logger: Any = None) -> Callable[[Report], None]:
         logger: A structlog logger. The default is the one that the program has configured, or, if
             it has configured none, `console_logger()`.
     """
-    if logger is not None:
-        log = logger
-    else:
-        configured = structlog.is_configured()
-        log = structlog.get_logger("otpy") if configured else console_logger()
+    log = program_logger(logger)
 
     def write(report: Report) -> None:
         kind, _, _ = report.event.partition(".")
@@ -53,6 +49,13 @@ def log_reports(logger: Any = None) -> Callable[[Report], None]:
         getattr(log, _level(report))(report.event, **fields, **_extra(report, reason))
 
     return write
+
+
+def program_logger(logger: Any = None) -> Any:
+    """Return `logger`; if that is None, what the program has configured, or `console_logger()`."""
+    if logger is not None:
+        return logger
+    return structlog.get_logger("otpy") if structlog.is_configured() else console_logger()
 
 
 def console_logger(*, verbose: bool = False) -> Any:

@@ -216,6 +216,8 @@ class Shell:
             self.process.end(finish.reason)
         else:
             self.tree.deadlines.clear()
+            if self.tree.preemptor is not None:
+                self.tree.preemptor.leave()
         if self.on_end is not None:
             self.on_end()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import _thread
+import asyncio
 import gc
 import sys
 import threading
@@ -11,12 +12,15 @@ from contextvars import Context
 from inspect import isasyncgen
 from typing import TYPE_CHECKING, Any, Final
 
+from otpy._runtime.current import CURRENT
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from contextvars import ContextVar
     from types import FrameType
 
     from otpy._runtime.behaviour import TaskLike
+    from otpy._runtime.process import Process
 
 
 def _line(frame: FrameType) -> str:
@@ -71,6 +75,43 @@ def stack_of_thread(thread: threading.Thread) -> tuple[str, ...]:
     """Return one line per frame that `thread` is in, outermost call first."""
     top = _frames().get(thread.ident or 0)
     return () if top is None else _lines(top)
+
+
+def running_in(
+    ident: int, loop: asyncio.AbstractEventLoop
+) -> tuple[Process | None, tuple[str, ...]]:
+    """Return whose code the thread `ident` is in, and where; for another thread that looks on.
+
+    Which process it is, the context says that the loop runs it in; where that cannot be seen, as on
+    uvloop, what of otpy is on the way there, or the current task. The lines are those of what the
+    loop has called, outermost first; of all if that cannot be told apart.
+    """
+    frames = [frame for frame, _ in traceback.walk_stack(_frames().get(ident))]
+    for number, frame in enumerate(frames):
+        owner = frame.f_locals.get("self") if _is_of_a_loop(frame) else None
+        if owner is None:
+            continue
+        context = getattr(owner, "_context", None)
+        process = context.get(CURRENT) if isinstance(context, Context) else owner.process
+        return process, tuple(map(_line, reversed(frames[:number])))
+    task = asyncio.current_task(loop)
+    context = task.get_context() if task is not None and sys.version_info >= (3, 12) else None
+    return context and context.get(CURRENT), tuple(map(_line, reversed(frames)))
+
+
+def _is_of_a_loop(frame: FrameType) -> bool:
+    """Whether it is the loop's call of what is ready, or the step of a process."""
+    code, module = frame.f_code.co_qualname, frame.f_globals.get("__name__")
+    return (code, module) in _CALLERS
+
+
+_CALLERS: Final = {
+    ("Handle._run", "asyncio.events"),
+    ("Life.send", "otpy._runtime.life"),
+    ("Life.throw", "otpy._runtime.life"),
+    ("Server._step", "otpy.behaviours.server"),
+    ("Server._serve", "otpy.behaviours.server"),
+}
 
 
 def _frames() -> dict[int, FrameType]:

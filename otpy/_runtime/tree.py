@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from otpy._runtime.dynamic import DynamicSupervisor
     from otpy._runtime.interpose import Interposer
     from otpy._runtime.life import Life
+    from otpy._runtime.preemption import Preemptor
     from otpy._runtime.process import Process
     from otpy._runtime.supervisor import Supervisor
     from otpy.reports import ReportHook
@@ -46,6 +47,7 @@ class Tree:
             place.
         deadlines: Of those who wait for an answer of one of its processes.
         abandoned: Children that refused to end, with what was left of each: "task" or "thread".
+        preemptor: What interrupts steps that take too long; None as long as no child wants it.
         interposer: What a test kit put between its supervisors and their children; None normally.
     """
 
@@ -61,6 +63,7 @@ class Tree:
         "interposer",
         "loop",
         "make",
+        "preemptor",
         "random",
         "root",
         "task_class",
@@ -78,6 +81,7 @@ class Tree:
         self.deadlines = Deadlines(loop, self.context)
         self.hooks = list(hooks)
         self.abandoned: dict[Process, str] = {}
+        self.preemptor: Preemptor | None = None
         self.random: Callable[[], float] = random.random  # jitter, not cryptography
         self._queue: deque[tuple[Callable[..., None], tuple[Any, ...]]] = deque()
         self._draining = False

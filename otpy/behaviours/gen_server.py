@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from otpy._runtime.current import current
@@ -9,6 +10,7 @@ from otpy._runtime.signals import Monitor, signals_of
 from otpy.behaviours.results import NoReply
 from otpy.behaviours.server import Server
 from otpy.behaviours.server_ref import ServerRef
+from otpy.behaviours.watched_callbacks import WatchedCallbacks
 from otpy.errors import NotRunning, NotSupervised
 from otpy.reports import MessageUnhandled
 
@@ -182,5 +184,8 @@ class GenServer(Generic[RequestT, ReplyT, StateT]):
     def __otpy_life__(cls, process: Process) -> Callable[..., Coroutine[Any, Any, None]]:
         """Attach a server to `process` and return its life; for the runtime."""
         server = Server(process, cls)
+        if getattr(process.spec, "max_step", None) is not None:
+            stand_in: Any = partial(WatchedCallbacks, process, cls)
+            server.make = stand_in
         process.behaviour = server
         return server.live

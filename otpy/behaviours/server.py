@@ -27,7 +27,7 @@ from otpy.behaviours.mailbox import (
 )
 from otpy.behaviours.results import TIMEOUT, NoReply, Reply, Stop
 from otpy.behaviours.server_task import BATCH, ServerTask, reply_at_last
-from otpy.behaviours.serving import RESULTS, fits, hand_over, is_init, is_time, kind_of
+from otpy.behaviours.serving import CRASHES, RESULTS, fits, hand_over, is_init, is_time, kind_of
 from otpy.errors import BadReturn, CallingSelf, CallTimeout
 
 if TYPE_CHECKING:
@@ -317,7 +317,7 @@ class Server:
         """End because of what came out of a callback, or was wrong about its result."""
         if isinstance(message, Caller):
             self.owe(message)
-        if not isinstance(error, (Exception, SystemExit)):
+        if not isinstance(error, CRASHES):
             raise error
         self._end(Stop(reason_for(error), self.state), None, error)
 
@@ -328,7 +328,7 @@ class Server:
         self.open, self.ending = False, stop.reason
         try:
             result: Any = self.callbacks.terminate(stop.reason, self.state)
-        except (Exception, SystemExit):
+        except CRASHES:
             reply_at_last(stop, caller)
             raise  # that is the reason (GEN-21)
         if inspect.isawaitable(result):

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Any, Final, final
 
 from otpy._core.reason import Exit, Normal
 from otpy._runtime.crash import reason_for
 from otpy.behaviours.mailbox import Caller, Control, StopAsked
 from otpy.behaviours.results import NO_ANSWER, Stop
-from otpy.behaviours.serving import RESULTS, hand_over
+from otpy.behaviours.serving import CRASHES, RESULTS, hand_over
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable
@@ -53,7 +54,7 @@ class ServerTask:
 
     def ended(self) -> None:
         """The process has ended."""
-        if inspect.iscoroutine(self._first):
+        if isinstance(self._first, Coroutine):
             self._first.close()  # cancelled before its first step: else Python warns of it
 
     def _take_first(self) -> Awaitable[Any]:
@@ -72,7 +73,7 @@ class ServerTask:
             del result
         try:
             stop, caller = await self._serve()
-        except (Exception, SystemExit) as error:
+        except CRASHES as error:
             server.ending = reason_for(error)
             # If this raises, that is the reason (GEN-21).
             await self._terminate(Stop(server.ending, server.state), None)
@@ -126,7 +127,7 @@ class ServerTask:
         try:
             if error is not None:
                 raise error  # now, to be the context of what comes out of `terminate`
-        except (Exception, SystemExit):
+        except CRASHES:
             await self._terminate(stop, caller)
             raise
         await self._terminate(stop, caller)
@@ -143,7 +144,7 @@ class ServerTask:
                 result: Any = server.callbacks.terminate(stop.reason, server.state)
                 if inspect.isawaitable(result):
                     await result
-        except (Exception, SystemExit):
+        except CRASHES:
             reply_at_last(stop, caller)
             raise
         reply_at_last(stop, caller)

@@ -8,6 +8,7 @@ from otpy._core.checks import is_number
 from otpy._core.reason import ExitReason
 from otpy.behaviours.mailbox import Caller, Cast, Continue, Info
 from otpy.behaviours.results import NO_ANSWER, Init, NoReply, Reply, Stop
+from otpy.errors import StepOverran
 
 if TYPE_CHECKING:
     from otpy.behaviours.gen_server import GenServer
@@ -15,6 +16,9 @@ if TYPE_CHECKING:
 
 Served: TypeAlias = Caller[Any] | Cast | Info | Continue
 """What has a callback."""
+
+CRASHES: Final = (Exception, SystemExit, StepOverran)
+"""What ends a server by a crash, so that it terminates first (GEN-21)."""
 
 RESULTS: Final[Any] = (Reply, NoReply, Stop)
 """What a `handle_…` may return; for `isinstance`, which takes a union three times as long."""

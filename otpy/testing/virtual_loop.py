@@ -46,6 +46,7 @@ from anyio._backends._asyncio import (
 from anyio.lowlevel import _run_vars  # pyright: ignore[reportPrivateUsage] - RunVar needs a task
 
 from otpy._runtime.stack import stack_of
+from otpy._runtime.watch_thread import WatchThread
 from otpy.errors import OtpyError
 from otpy.testing.replies import Replies
 
@@ -301,7 +302,11 @@ class VirtualLoop(asyncio.SelectorEventLoop):
             known.update(getattr(executor, "_threads", ()))
         return [
             *(f"descriptor {descriptor}" for descriptor in self._descriptors()),
-            *(f"thread {thread.name}" for thread in threading.enumerate() if thread not in known),
+            *(
+                f"thread {thread.name}"
+                for thread in threading.enumerate()
+                if thread not in known and not isinstance(thread, WatchThread)
+            ),
         ]
 
     def set_default_executor(  # type: ignore[override] # typeshed disagrees with itself here

@@ -1,0 +1,148 @@
+"""Which code of a child may be cut by the exception that ends its step.
+
+The question is asked of the frames between the interrupted one and the child's step, and of all of
+them. The exception is raised in the innermost, so what counts is what it would fly through.
+
+| a frame | verdict |
+|---|---|
+| of the runtime (`RUNTIME`), but for a coroutine of it that only awaits another one | never |
+| of a `__del__` or of a handler of a signal: Python calls it at any time, for anybody | never |
+| named `__enter__`, `__exit__` and the like, or in the lines of a `finally` | spared |
+| of a module that holds locks (`LOCKING`), if it is the innermost | spared |
+| at a turn of a loop where Python would miss the `try` or `with` around it, if innermost | spared |
+| anything else | free |
+
+Spared means: it gets time to come to its end. Who does not come to it in that time is cut too,
+because a clean-up that loops would stop the tree as well.
+"""
+
+from __future__ import annotations
+
+import ast
+import dis
+import inspect
+import linecache
+import signal
+from enum import Enum
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from types import CodeType, FrameType
+
+RUNTIME: Final = frozenset({"_weakrefset", "anyio", "asyncio", "otpy", "sniffio", "weakref"})
+"""Packages whose data others rely on: what is cut in them would be broken for the whole tree."""
+
+LOCKING: Final = frozenset(
+    {"concurrent", "contextlib", "importlib", "logging", "multiprocessing", "queue", "threading"}
+)
+"""Packages that hold locks, or owe a clean-up, for a moment at a time."""
+
+_ENTRIES: Final = frozenset({"__aenter__", "__aexit__", "__enter__", "__exit__"})
+_AWAITS: Final = inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
+_AWAITED: Final = _AWAITS | inspect.CO_ITERABLE_COROUTINE
+_CALLS_CHILD: Final = ("otpy._runtime.life", "_made")  # calls the child's `start`, and no more
+
+
+class Verdict(Enum):
+    """Whether a child may be cut where it is."""
+
+    FREE = "free"
+    """It may."""
+    SPARED = "spared"
+    """Not yet."""
+    NEVER = "never"
+    """It must not, or it is not in its own code at all."""
+
+
+def verdict_on(top: FrameType, step: CodeType) -> Verdict:
+    """Return whether what runs in `top`, the innermost frame, may be cut.
+
+    Args:
+        top: Where the exception would be raised.
+        step: The function that calls the child's code, and nothing else; the walk ends there.
+    """
+    verdict, handlers = Verdict.FREE, frozenset(_handlers())
+    inner: CodeType | None = None
+    frame: FrameType | None = top
+    while frame is not None:
+        code = frame.f_code
+        if code is step:
+            return Verdict.NEVER if inner is None else verdict
+        name = str(frame.f_globals.get("__name__"))
+        package = name.partition(".")[0]
+        if code.co_name == "__del__" or code in handlers:
+            return Verdict.NEVER
+        if package in RUNTIME and not _only_passes(code, name, inner):
+            return Verdict.NEVER
+        momentary = inner is None and (package in LOCKING or frame.f_lasti in _turns(code))
+        if momentary or code.co_name in _ENTRIES or _cleans_up(frame):
+            verdict = Verdict.SPARED
+        inner, frame = code, frame.f_back
+    return Verdict.NEVER
+
+
+def _only_passes(code: CodeType, module: str, inner: CodeType | None) -> bool:
+    """Whether a frame of the runtime awaits the child's coroutine: an exception of it may pass."""
+    if inner is None:
+        return False
+    if (module, code.co_name) == _CALLS_CHILD:
+        return True
+    return bool(code.co_flags & _AWAITS and inner.co_flags & _AWAITED)
+
+
+def _handlers() -> Iterator[CodeType]:
+    for number in signal.valid_signals():
+        handler: Any = signal.getsignal(number)
+        code = getattr(handler, "__code__", None)
+        if code is not None:
+            yield code
+
+
+@lru_cache(maxsize=256)
+def _turns(code: CodeType) -> frozenset[int]:
+    """Return the offsets of jumps back at which a handler of an exception may be missed.
+
+    An exception that comes at such a jump is looked up in the table of handlers by the jump in
+    some versions of Python, by what stands before its target in others. Where the table says
+    different things of these, as for a loop that a `try` begins with, it may be the wrong one.
+    """
+    if not code.co_exceptiontable:
+        return frozenset()
+    table: Any = dis.Bytecode(code)
+    entries = table.exception_entries
+
+    def handler(offset: int) -> object:
+        return next((e.target for e in entries if e.start <= offset < e.end), None)
+
+    return frozenset(
+        jump.offset
+        for jump in table
+        if jump.opname == "JUMP_BACKWARD"
+        and len({handler(jump.offset), handler(jump.argval - 2), handler(jump.argval)}) > 1
+    )
+
+
+def _cleans_up(frame: FrameType) -> bool:
+    if not frame.f_code.co_exceptiontable:
+        return False  # the function has no `try` at all
+    line = frame.f_lineno
+    return any(line in lines for lines in _clean_ups(frame.f_code.co_filename))
+
+
+@lru_cache(maxsize=256)
+def _clean_ups(filename: str) -> tuple[range, ...]:
+    """Return the lines of every `finally` in a file; none if its source cannot be had.
+
+    By the source: the compiler writes such a block twice, and marks only one of the two.
+    """
+    try:
+        module = ast.parse("".join(linecache.getlines(filename)))
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return ()
+    return tuple(
+        range(node.finalbody[0].lineno, (node.finalbody[-1].end_lineno or 0) + 1)
+        for node in ast.walk(module)
+        if isinstance(node, ast.Try | ast.TryStar) and node.finalbody
+    )
