@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -15,6 +15,7 @@ from otpy_monitors import (
     Action,
     AgentAppeared,
     CommandBlocked,
+    Deletion,
     Feed,
     OutputSeen,
     Progressed,
@@ -23,6 +24,7 @@ from otpy_monitors import (
     Stalled,
     TooManyChildren,
     ViolationRule,
+    cleanup_spec,
     hygiene_supervisor,
     watch_health,
     watch_violations,
@@ -40,8 +42,10 @@ BOOK = RuleBook(
 )
 
 
-async def nothing() -> list[str]:
-    return []
+async def nothing() -> AsyncIterator[Deletion]:
+    """Find nothing."""
+    for deletion in ():
+        yield deletion
 
 
 @asynccontextmanager
@@ -51,7 +55,7 @@ async def branch(feed: Feed, scene: Scene) -> AsyncGenerator[None]:
         "monitors",
         [
             otpy.ChildSpec("HealthMonitor", watch_health, (feed, scene.report)),
-            hygiene_supervisor({"chore": nothing}, scene.report),
+            hygiene_supervisor([cleanup_spec({"chore": nothing}, scene.report)]),
             otpy.ChildSpec(
                 "ViolationMonitor", watch_violations, (feed, scene.report), {"book": BOOK}
             ),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import shutil
 import sys
 from pathlib import Path
@@ -13,22 +14,31 @@ import anyio.to_thread
 import click
 
 import otpy
+from otpy import OtpyError
 from otpy_agents.cli.reporter import Reporter, outcomes_of
 from otpy_agents.cli.steady import SteadyView
 from otpy_agents.cli.view import Outcome, View, open_view
 from otpy_agents.errors import AgentsError, InvalidWorkList
+from otpy_agents.run.host import run_host
 from otpy_agents.run.marker import list_marker
 from otpy_agents.run.orphans import Recorded, end
+from otpy_agents.run.protocol import Control
+from otpy_agents.store import RunStore, default_state
 from otpy_agents.store.ledger import Ledger
 from otpy_agents.tree.app import app_supervisor
-from otpy_agents.tree.project import Project
+from otpy_agents.tree.budgets import BudgetDocument
+from otpy_agents.tree.project import Project, label_of
+from otpy_agents.tree.sessions import SqliteSessions
 from otpy_agents.tree.worklist import read
+from otpy_agents.tree.workplace import Workplace
+from otpy_monitors import BudgetError, InvalidRules, load_ledger, read_rules
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
 
     from otpy import Supervisor
     from otpy_agents.tree.assignment import WorkList
+    from otpy_agents.tree.sessions import SessionStore
 
 _FRAME: Final = 0.2  # seconds between two drawings of the tree
 _ORPHAN_GRACE: Final = 2.0
@@ -75,7 +85,9 @@ def up(file: Path, *, fresh: bool, chaos: float, as_json: bool) -> None:
     outcomes: list[Outcome] = []
     try:
         otpy.run(lambda: _working(work, view, outcomes, fresh=fresh, chaos=chaos))
-    except AgentsError as error:
+    except InvalidRules as error:
+        _fail(error, 2)
+    except (AgentsError, BudgetError) as error:
         _fail(error, 1)
     finally:
         view.close(outcomes)
@@ -89,13 +101,25 @@ async def _working(
 ) -> AsyncGenerator[Supervisor]:
     """Yield the root of the tree at work; fill `outcomes` when it has ended."""
     clock = asyncio.get_running_loop().time
-    async with Ledger(work.state, clock=clock) as ledger:
+    async with (
+        Ledger(work.state, clock=clock) as ledger,
+        contextlib.AsyncExitStack() as stack,
+    ):
         reporter = Reporter(work, view, clock)
         await _clear_up(work, ledger, reporter, fresh=fresh)
         records = await ledger.summary()
         reporter.already(await ledger.finished_ids())
         agents = await ledger.agents.all()
-        project = Project(work, ledger, records, reporter.on_event, agents=agents)
+        workplace, sessions = await _workplace(work, ledger, stack, fresh=fresh)
+        project = Project(
+            work,
+            ledger,
+            records,
+            reporter.on_event,
+            agents=agents,
+            workplace=workplace,
+            sessions=sessions,
+        )
         hooks = [project.pool.on_report, reporter.on_report]
         try:
             async with otpy.start(app_supervisor(project, chaos=chaos), hooks=hooks) as root:
@@ -108,6 +132,47 @@ async def _working(
             await project.write_endings()  # Jake may have been away when the last ones came
             await ledger.close_interrupted("interrupted: the run was stopped")
             outcomes += outcomes_of(work, await ledger.summary())
+
+
+async def _workplace(
+    work: WorkList, ledger: Ledger, stack: contextlib.AsyncExitStack, *, fresh: bool
+) -> tuple[Workplace, SessionStore | None]:
+    """Open what agents need, if there are any: the store of runs, their sessions, their budgets."""
+    if all(assignment.agent is None for assignment in work.assignments):
+        return Workplace(watch_loop=True), None
+    store = await stack.enter_async_context(RunStore(default_state(os.environ)))
+    sessions = await stack.enter_async_context(
+        SqliteSessions(work.state.with_suffix(".sessions.sqlite"))
+    )
+    if fresh:
+        for session in await sessions.all():
+            await sessions.forget(session.agent)
+    await _drop_runs(work, ledger, store, fresh=fresh)
+    places = [one.cwd for one in work.assignments if one.agent is not None and one.cwd is not None]
+    places.append(work.state.with_suffix(".work"))
+    workplace = Workplace(
+        store,
+        rules=None if work.rule_file is None else read_rules(work.rule_file, writable=places),
+        budget=await load_ledger(BudgetDocument(ledger.agents)),
+        watch_loop=True,
+    )
+    return workplace, sessions
+
+
+async def _drop_runs(work: WorkList, ledger: Ledger, store: RunStore, *, fresh: bool) -> None:
+    """Give up what a killed host has left at work and nobody will take up any more."""
+    wanted = set() if fresh else {label_of(ledger.list_id, one) for one in work.assignments}
+    dead = [
+        run
+        for run in await store.dead_runs()
+        if run.label.startswith(f"{ledger.list_id}/") and run.label not in wanted
+    ]
+    if dead:
+        async with run_host(store, hooks=()) as host:
+            for run in dead:
+                handle = await host.resume(run.id)
+                await handle.ask(Control.CANCEL)
+                await handle.wait()
 
 
 async def _clear_up(work: WorkList, ledger: Ledger, reporter: Reporter, *, fresh: bool) -> None:
@@ -134,6 +199,6 @@ async def _draw(root: Supervisor, reporter: Reporter) -> None:
         await asyncio.sleep(_FRAME)
 
 
-def _fail(error: AgentsError, status: int) -> NoReturn:
+def _fail(error: OtpyError, status: int) -> NoReturn:
     print(f"otpy-agents: {error}", file=sys.stderr)
     raise SystemExit(status)

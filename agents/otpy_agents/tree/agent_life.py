@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 from collections.abc import AsyncGenerator
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NoReturn, final
+
+from attrs import evolve
 
 import otpy
 from otpy_agents.errors import (
@@ -19,6 +22,7 @@ from otpy_agents.errors import (
 from otpy_agents.run.protocol import Control
 from otpy_agents.run.result import Ending, RunResult
 from otpy_agents.store.records import State
+from otpy_agents.tree import preflight
 from otpy_agents.tree.agent import Happening
 from otpy_agents.tree.budgets import BUDGET
 from otpy_agents.tree.failures import failure_of
@@ -26,6 +30,7 @@ from otpy_agents.tree.keeping import HOST
 from otpy_agents.tree.living import Life, end_here, living
 from otpy_agents.tree.ordering import order_of
 from otpy_agents.tree.post import Pause, Post
+from otpy_agents.tree.preflight import Needs, needs_of
 from otpy_agents.tree.prompts import first_prompt, next_prompt, question_in
 from otpy_monitors import activity
 
@@ -69,9 +74,8 @@ async def agent_life(
         raise PreflightFailed(assignment.id, ["got no host of runs, wanted one for an agent"])
     post = project.pool.post(assignment)
     cwd = assignment.cwd or project.work_directory(assignment.id)
-    if not cwd.is_dir():
-        got = f"got working directory {str(cwd)!r}, wanted a folder that exists"
-        raise PreflightFailed(assignment.id, [got])
+    environment = {**os.environ, **assignment.env}
+    preflight.check(assignment, cwd, environment, _needs(project, assignment))
     task_status.started(post)
     if me.incarnation > 1 and not await project.is_open(assignment.id):
         await end_here(project, assignment.id, "it is no longer open")
@@ -86,6 +90,13 @@ async def agent_life(
     # Once it is written down it is done, even if somebody ends us at this very moment.
     with contextlib.suppress(asyncio.CancelledError, LedgerError):  # else Jake writes it down
         await project.ledger.finish(assignment.id, State.DONE)
+
+
+def _needs(project: Project, assignment: Assignment) -> Needs:
+    """Return what must be there; what a sandbox brings along itself is not looked for here."""
+    needs = needs_of(assignment)
+    sandbox = project.workplace.sandbox.name
+    return needs if sandbox in {"process", "bubblewrap"} else evolve(needs, program="", cli="")
 
 
 @contextlib.asynccontextmanager
@@ -124,7 +135,7 @@ class _AgentLife:
         self._runs = runs
         self._cwd = cwd
         self._life = life
-        self._label = project.label(post.assignment.id)
+        self._label = project.label(post.assignment)
 
     async def live(self, reason: str | None) -> None:
         """Work until it is done.

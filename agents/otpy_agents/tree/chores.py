@@ -9,7 +9,12 @@ import anyio.to_thread
 
 from otpy_agents.run.marker import list_marker
 from otpy_agents.run.orphans import end_found, find
-from otpy_agents.tree.leftovers import orphaned_folders
+from otpy_agents.tree.leftovers import (
+    old_changesets,
+    orphaned_folders,
+    orphaned_sessions,
+    stale_worktrees,
+)
 from otpy_monitors import Deletion
 
 if TYPE_CHECKING:
@@ -52,7 +57,20 @@ def chores_of(project: Project) -> dict[str, Chore]:
         if old:
             yield Deletion(f"{old} rows", partial(_purge, project))
 
+    async def agents() -> set[str]:
+        return {project.agent_key(one.id) for one in project.assignments if one.agent is not None}
+
+    more: dict[str, Chore] = {}
+    for repository in project.repositories:
+        changesets = project.keeping.changesets(repository)
+        more[f"discarded work of {repository.name}"] = old_changesets(changesets)
+        more[f"finished work trees of {repository.name}"] = stale_worktrees(
+            changesets, project.ledger.finished_ids
+        )
+    if project.workplace.host is not None:
+        more["orphaned sessions"] = orphaned_sessions(project.keeping.sessions, agents)
     return {
+        **more,
         "left-over processes": left_over_processes,
         "stale work directories": orphaned_folders(project.work_root, listed, STALE_AFTER),
         "old rows": old_rows,

@@ -78,6 +78,9 @@ class Keeping:
         fates: What becomes of a changeset, by the reason of a restart (TREE-38).
         tell: Called as `tell(name, id, **detail)` with what a person should know.
         clock: Unix seconds.
+
+    Attributes:
+        sessions: As given, or what lasts as long as this.
     """
 
     def __init__(
@@ -89,11 +92,19 @@ class Keeping:
         clock: Callable[[], float] = time.time,  # noqa: TID251 - what is stored outlives the loop
     ) -> None:
         self._project = _NO_NAME.sub("-", project) or "list"
-        self._sessions = sessions or _Remembered()
+        self.sessions: SessionStore = sessions or _Remembered()
         self._fates = fates
         self._tell = tell
         self._clock = clock
         self._repositories: dict[Path, Changesets] = {}
+
+    def changesets(self, repository: Path) -> Changesets:
+        """Return the changesets of the project in a repository; one object for all who ask."""
+        if repository not in self._repositories:
+            self._repositories[repository] = Changesets(
+                repository, project=self._project, fates=self._fates
+            )
+        return self._repositories[repository]
 
     async def recall(self, post: Post, context: Context) -> StoredSession | None:
         """Return what was stored of an agent's last life, and let its post go on with that.
@@ -105,7 +116,7 @@ class Keeping:
             return None
         stored: StoredSession | None = None
         try:
-            stored = await self._sessions.load(post.key)
+            stored = await self.sessions.load(post.key)
         except SessionCorrupt as error:
             self._tell("agent.session_corrupt", post.assignment.id, reason=str(error))
             post.session, post.summary = None, ""
@@ -120,7 +131,7 @@ class Keeping:
         post.session = result.resumable or post.session
         post.summary = answer.strip() or post.summary
         if post.session is not None:
-            await self._sessions.save(
+            await self.sessions.save(
                 StoredSession(
                     agent=post.key,
                     cli=post.session.agent_cli,
@@ -132,7 +143,7 @@ class Keeping:
 
     async def forget(self, post: Post) -> None:
         """Keep the session of an agent no longer: it is done."""
-        await self._sessions.forget(post.key)
+        await self.sessions.forget(post.key)
 
     async def work_tree(self, repository: Path, assignment: str, restarted: str | None) -> Path:
         """Return the work tree of an assignment.
@@ -145,10 +156,7 @@ class Keeping:
         Raises:
             ChangesetError: There is none to be had.
         """
-        changesets = self._repositories.get(repository)
-        if changesets is None:
-            changesets = Changesets(repository, project=self._project, fates=self._fates)
-            self._repositories[repository] = changesets
+        changesets = self.changesets(repository)
         if restarted is None:
             return (await changesets.open(assignment)).path
         return (await changesets.settle(assignment, restarted)).path

@@ -6,10 +6,11 @@ import asyncio
 from collections.abc import Coroutine, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from otpy import Backoff, ChildSpec, SupervisorSpec
+from otpy import Backoff, ChildSpec, SupervisorSpec, observe
 from otpy_agents.tree.budgets import BudgetDocument
 from otpy_agents.tree.chores import chores_of
 from otpy_monitors import (
+    LoopBlocked,
     budget_monitor,
     cleanup_spec,
     health_monitor,
@@ -54,8 +55,13 @@ def monitors_of(workplace: Workplace, projects: Sequence[Project]) -> Supervisor
 async def _health(workplace: Workplace, projects: Sequence[Project]) -> None:
     """Watch over the health of agents, and of programs."""
     report = workplace.on_finding
+
+    def blocked(fact: observe.LoopBlocked) -> None:
+        report(LoopBlocked(fact.path, fact.incarnation, fact.seconds, fact.stack))
+
     await _together(
-        watch_health(workplace.feed, report, loop_watch=workplace.loop_watch),
+        watch_health(workplace.feed, report),
+        *([observe.watch_loop(blocked)] if workplace.watch_loop else []),
         *(_programs(project, health_monitor(project.board, report)) for project in projects),
     )
 

@@ -101,10 +101,12 @@ class Narrator:
             case events.SessionSeen():
                 heard.session, heard.model = said.session, said.model
                 tell(activity.Progressed(key, now, "session"))
-            case events.Text():
+            case events.Text(text=text):
+                post.say(text)
                 tell(activity.Progressed(key, now, "message"))
             case events.ToolStarted():
                 heard.tools.add(said.call)
+                post.say(f"[{said.name}]")
                 post.at_boundary(False)
                 tell(activity.ToolBegan(key, now, said.call, said.name, said.input))
                 for touch in touched_by(said.name, said.input, key, now):

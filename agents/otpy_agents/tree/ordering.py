@@ -71,5 +71,5 @@ def order_of(
         sandbox=evolve(sandbox, limits=evolve(sandbox.limits, grace=assignment.grace)),
         environment={**assignment.env, **own},
         session=None if work.context is Context.FRESH else session,
-        label=project.label(name),
+        label=project.label(assignment),
     )

@@ -50,6 +50,7 @@ class Post:
         assignment: What is done at it.
         state: Where its agent stood when the host began.
         told: Gets every move.
+        said: Gets every line that the agent says.
 
     Attributes:
         key: As given.
@@ -71,6 +72,7 @@ class Post:
         assignment: Assignment,
         state: AgentState,
         told: Callable[[Move], object],
+        said: Callable[[str], object] = lambda _line: None,
     ) -> None:
         self.key = key
         self.assignment = assignment
@@ -84,6 +86,7 @@ class Post:
         self.restarts = 0
         self.fell = ""
         self._told = told
+        self._said = said
         self._pauses: dict[str, Pause] = {}
         self._changed = asyncio.Event()
         self._boundary = asyncio.Event()
@@ -151,6 +154,12 @@ class Post:
     def _change(self) -> None:
         self._changed.set()
         self._changed = asyncio.Event()
+
+    def say(self, text: str) -> None:
+        """Hand on what the agent says, line by line; empty lines are left out."""
+        for line in text.splitlines():
+            if line.strip():
+                self._said(line)
 
     # --- what it is told --------------------------------------------------------------------------
 

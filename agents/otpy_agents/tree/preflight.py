@@ -6,14 +6,18 @@ import os
 import shutil
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Final
 
 from attrs import frozen
 
 from otpy_agents.errors import AdapterError, PreflightFailed
+from otpy_agents.run.adapter import Access
 from otpy_agents.run.registry import find_adapter
 from otpy_agents.tree.assignment import Assignment
 
 __all__ = ["Needs", "check", "needs_of", "obstacles"]
+
+_ROOM: Final = 10_000_000  # bytes without which no agent can work
 
 
 @frozen(kw_only=True)
@@ -41,7 +45,16 @@ class Needs:
 
 def needs_of(assignment: Assignment) -> Needs:
     """Return what the worker of an assignment needs."""
-    return Needs(program=assignment.argv[0])
+    work = assignment.agent
+    if work is None:
+        return Needs(program=assignment.argv[0])
+    return Needs(
+        # A chain whose first agent is missing goes on with the next one, so the first will do.
+        program=work.argv[0] if work.argv else "",
+        cli="" if work.fallback else work.cli,
+        write=work.access is not Access.READ,
+        disk_bytes=_ROOM,
+    )
 
 
 def obstacles(needs: Needs, cwd: Path, environment: Mapping[str, str]) -> list[str]:

@@ -34,6 +34,11 @@ if TYPE_CHECKING:
     Listener = Callable[[str, str, Mapping[str, str | float | bool | None]], None]
 
 
+def label_of(list_id: str, assignment: Assignment) -> str:
+    """Return what runs for an assignment, as it is defined now, are found by, by any host."""
+    return f"{list_id}/{assignment.id}/{assignment.digest}"
+
+
 @final
 class Project:
     """One run of one work list. A plain object: what is supervised is handed it.
@@ -134,9 +139,20 @@ class Project:
         """Return what is wrong with what an agent did; None if nothing is."""
         return None if self._verifier is None else await self._verifier(assignment, cwd, answer)
 
-    def label(self, assignment: str) -> str:
-        """Return what runs for an assignment are found by, also by the next host."""
-        return f"{self.ledger.list_id}/{assignment}"
+    def label(self, assignment: Assignment) -> str:
+        """Return what runs for an assignment, as it is defined now, are found by."""
+        return label_of(self.ledger.list_id, assignment)
+
+    def agent_key(self, assignment: str) -> str:
+        """Return the key of the agent that takes an assignment."""
+        return f"{self.key}/{assignment}"
+
+    @property
+    def repositories(self) -> tuple[Path, ...]:
+        """The git repositories of which agents get work trees."""
+        works = (one.agent for one in self.work.assignments)
+        found = (work.changeset for work in works if work is not None)
+        return tuple(dict.fromkeys(path for path in found if path is not None))
 
     def grant(self, account: str, kind: Kind, amount: float) -> None:
         """Let the project, or one of its agents, spend more; who rests for that goes on (C-12).
@@ -165,7 +181,7 @@ class Project:
     def open_post(self, assignment: Assignment) -> Post:
         """Return a new post; its agent stands where the last host has left it."""
         state = self._stood.pop(assignment.id, AgentState.WORKING)
-        key = f"{self.key}/{assignment.id}"
+        key = self.agent_key(assignment.id)
         # What came to an end and is begun all the same has another definition by now.
         state = AgentState.WORKING if state.final else state
         if assignment.agent is not None:
@@ -174,7 +190,11 @@ class Project:
                 tokens=work.tokens, cost_usd=work.cost_usd, seconds=assignment.wall_seconds
             )
             self.workplace.budgets.open(key, self.key, own, work.on_exceed)
-        return Post(key, assignment, state, self._moved)
+
+        def said(line: str) -> None:
+            self.tell("mortal.output", assignment.id, line=line)
+
+        return Post(key, assignment, state, self._moved, said)
 
     def _moved(self, move: Move) -> None:
         name = move.agent.removeprefix(f"{self.key}/")

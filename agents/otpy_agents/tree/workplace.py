@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from otpy_agents.run.sandbox.behaviour import Sandbox
     from otpy_agents.store.runs import RunStore
     from otpy_agents.tree.project import Project
-    from otpy_monitors import Finding, Ledger, LoopWatch
+    from otpy_monitors import Finding, Ledger
 
 __all__ = ["Workplace"]
 
@@ -39,7 +39,7 @@ class Workplace:
         rate: How fast mortals may be started, over all projects (G-17).
         rules: Rules on what agents do; None for none.
         budget: The ledger of budgets that an earlier host has left; None for an empty one.
-        loop_watch: What tells of steps that block the event loop; None if nobody looks.
+        watch_loop: Whether a thread looks for steps that block the event loop.
         chance: Draws a number from 0 to 1.
 
     Attributes:
@@ -51,7 +51,7 @@ class Workplace:
         policy: As given.
         failures: As given.
         rules: As given.
-        loop_watch: As given.
+        watch_loop: As given.
         budgets: Accounts of projects and agents.
         projects: Those that work here.
     """
@@ -67,7 +67,7 @@ class Workplace:
         rate: StartRate | None = None,
         rules: RuleBook | None = None,
         budget: Ledger | None = None,
-        loop_watch: LoopWatch | None = None,
+        watch_loop: bool = False,
         chance: Callable[[], float] = random.random,
     ) -> None:
         self.feed = Feed()
@@ -81,7 +81,7 @@ class Workplace:
         self.policy = policy or RetryPolicy()
         self.failures = failures or FailureTable()
         self.rules = rules or RuleBook(())
-        self.loop_watch = loop_watch
+        self.watch_loop = watch_loop
         self.budgets = Budgets(self.feed, budget)
         self.projects: list[Project] = []
         self._slots = StartSlots(rate or StartRate())

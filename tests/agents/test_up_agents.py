@@ -1,0 +1,141 @@
+"""`otpy-agents up` with agents: real processes that speak JSON lines, and hosts that are killed."""
+
+from __future__ import annotations
+
+import json
+import signal
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from tests.agents.host import Host, Site, shell
+
+pytestmark = pytest.mark.real_time
+
+BOT = r"""
+import json, os, pathlib, sys, time
+
+def say(**line):
+    print(json.dumps(line), flush=True)
+
+work = pathlib.Path(os.environ["OTPY_WORK"])
+lives = work / "lives"
+number = len(lives.read_text().split()) + 1 if lives.exists() else 1
+with lives.open("a") as file:
+    file.write("x ")
+say(type="session", id=os.environ.get("OTPY_SESSION", "s-1"))
+say(type="text", text=f"attempt {number}, session {os.environ.get('OTPY_SESSION', 'none')}")
+say(type="usage", input=10, output=5)
+plan = sys.argv[1].split(",")
+match plan[min(number, len(plan)) - 1]:
+    case "fail":
+        say(type="error", message="invalid api key", status=401)
+        sys.exit(1)
+    case "crash":
+        os.kill(os.getpid(), 9)
+    case "hang":
+        time.sleep(60)
+say(type="result", text="all good")
+"""
+
+
+def bot(site: Site, id: str, plan: str, **keys: object) -> str:
+    """Return an assignment for a scripted agent that is a real process."""
+    (site.folder / "bot.py").write_text(BOT, encoding="utf-8")
+    lines = [
+        "[[assignment]]",
+        f'id = "{id}"',
+        'agent = "command"',
+        'prompt = "Do it."',
+        f'argv = ["{{python}}", "{{here}}/bot.py", "{plan}"]',
+        *(f"{key} = {json.dumps(value)}" for key, value in keys.items()),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def up(site: Site, *options: str) -> Host:
+    return site.up(*options, env={"OTPY_STATE": str(state(site))})
+
+
+def state(site: Site) -> Path:
+    return site.folder / "state" / "runs.sqlite3"
+
+
+def runs(site: Site) -> list[tuple[str, str]]:
+    """Return the runs of all hosts: id and status."""
+    with closing(sqlite3.connect(state(site))) as database:
+        return database.execute("SELECT id, status FROM run ORDER BY created").fetchall()
+
+
+def test_agents_and_programs_work_side_by_side(site: Site) -> None:
+    """Each by its own way, on one list; what an agent says is shown like output."""
+    site.write(bot(site, "a", "ok"), shell("b", "echo hello"))
+    host = up(site)
+    assert host.end() == 0, host.stderr
+    assert host.summary() == {"a": "done", "b": "done"}
+    assert host.output("a") == ["attempt 1, session none"]
+    assert [status for _, status in runs(site)] == ["done"]
+    states = [one["state"] for one in host.events if one["event"] == "agent.state"]
+    assert states.count("done") == 2
+
+
+def test_a_terminal_failure_is_reaped_and_told(site: Site) -> None:
+    """The command exits with 1, and the summary says why."""
+    site.write(bot(site, "a", "fail"))
+    host = up(site)
+    assert host.end() == 1
+    assert host.summary() == {"a": "reaped"}
+    (one,) = [one for one in host.events if one["event"] == "summary"]
+    assert one["reason"] == "terminal failure: auth: invalid api key"
+    assert host.told("operator.notified") == ["a"]
+
+
+def test_after_kill_9_the_next_host_goes_on_with_the_same_run(site: Site) -> None:
+    """The stored run is resumed: no second run is begun, and nothing of the first lives on."""
+    site.write(bot(site, "a", "hang,ok", grace=0.5))
+    host = up(site)
+    host.until("mortal.output", "a")
+    host.kill()
+    again = up(site)
+    assert again.end() == 0, again.stderr
+    assert again.summary() == {"a": "done"}
+    assert again.told("agent.taken_up") == ["a"]
+    assert [status for _, status in runs(site)] == ["done"]
+
+
+def test_a_fresh_start_gives_the_old_run_up(site: Site) -> None:
+    """What a killed host has left at work is ended before anything is begun."""
+    site.write(bot(site, "a", "hang,hang,ok", grace=0.5))
+    host = up(site)
+    host.until("mortal.output", "a")
+    host.kill()
+    (site.folder / "bot.py").write_text(BOT.replace("sys.argv[1]", "'ok'"), encoding="utf-8")
+    again = up(site, "--fresh")
+    assert again.end() == 0, again.stderr
+    assert again.told("agent.taken_up") == []
+    assert sorted(status for _, status in runs(site)) == ["done", "failed"]
+
+
+def test_a_stopped_host_stops_its_agents_and_the_next_resumes_the_session(site: Site) -> None:
+    """The second life goes on in the session of the first, and knows that it was interrupted."""
+    site.write(bot(site, "a", "hang,ok", grace=0.5))
+    host = up(site)
+    host.until("mortal.output", "a")
+    host.signal(signal.SIGTERM)
+    assert host.end() == 143
+    again = up(site)
+    assert again.end() == 0, again.stderr
+    assert again.output("a") == ["attempt 2, session s-1"]
+    assert len(runs(site)) == 2
+
+
+def test_a_bad_rule_file_is_one_line(site: Site) -> None:
+    """It is found before anything is started."""
+    site.write(bot(site, "a", "ok"), rule_file="rules.yaml")
+    (site.folder / "rules.yaml").write_text("rules: 3\n", encoding="utf-8")
+    host = up(site)
+    assert host.end() == 2
+    assert "rules.yaml:1:" in host.stderr
+    assert host.told("mortal.started") == []
