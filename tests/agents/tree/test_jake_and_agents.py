@@ -1,0 +1,86 @@
+"""Jake may die at any moment: no assignment of an agent is lost, and none is begun twice."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+
+import pytest
+
+from otpy_agents.run import Detail
+from otpy_agents.store.records import State
+from otpy_agents.testing import Ask, Crash, Fail, Say, Script, UseTool
+from tests.agents.tree.agent_world import AgentWorld, agent
+from tests.agents.tree_world import path_of
+
+SCRIPTS = {
+    "works": [Script(Say(text="x", after=40.0))],
+    "crashes": [Script(Crash(after=5.0)), Script()],
+    "limited": [Script(Fail(detail=Detail.RATE_LIMIT)), Script()],
+    "uses": [Script(*[UseTool(lasts=3.0)] * 5)],
+    "hopeless": [Script(Fail(detail=Detail.AUTH, after=9.0))],
+    "asks": [Script(Ask(question="?", after=20.0)), Script()],
+}
+ATTEMPTS = {"works": 1, "crashes": 2, "limited": 2, "uses": 1, "hopeless": 1, "asks": 2}
+
+
+@pytest.mark.parametrize("seed", range(12))
+async def test_jake_and_pool_are_killed_at_random_and_nothing_is_lost(
+    agents: AgentWorld, seed: int
+) -> None:
+    """Every assignment comes out once, after as many attempts as it takes (acceptance 13)."""
+    chance = random.Random(seed)
+    agents.sandbox.scripts = dict(SCRIPTS)
+    text = "[list]\nparallel = 3\n" + "".join(agent(name, backoff=[1]) for name in SCRIPTS)
+    async with agents.running(text) as root:
+        for _ in range(8):
+            await asyncio.sleep(chance.uniform(0, 12))
+            with_jake = path_of(root, "JakeSupervisor").supervisor
+            assert with_jake is not None
+            for child in with_jake.snapshot().children:
+                if child.state == "running":
+                    path_of(root, "JakeSupervisor", child.id).kill()
+            for mortal in agents.pool.mortals():
+                if mortal.state == "waiting_for_input":
+                    mortal.answer("yes")
+        while not root.ended:
+            await asyncio.sleep(5)
+            for mortal in agents.pool.mortals():
+                if mortal.state == "waiting_for_input":
+                    mortal.answer("yes")
+        await root.wait()
+    ends = {name: one.state for name, one in agents.known.items()}
+    assert ends == {**dict.fromkeys(SCRIPTS, State.DONE), "hopeless": State.REAPED}
+    played = {name: len(agents.sandbox.of(name)) for name in SCRIPTS}
+    assert played == ATTEMPTS
+    assert not agents.sandbox.alive
+
+
+@pytest.mark.parametrize("moment", [0.0, 0.3, 2.0, 6.0, 11.0, 25.0])
+async def test_a_pool_that_is_killed_finds_the_runs_of_its_mortals_again(
+    agents: AgentWorld, moment: float
+) -> None:
+    """The agents work on meanwhile: no attempt is cut, and none is made twice (G-03)."""
+    agents.sandbox.scripts = dict(SCRIPTS)
+    names = ("works", "crashes", "uses", "hopeless")
+    async with agents.running("".join(agent(name, backoff=[1]) for name in names)) as root:
+        await asyncio.sleep(moment)
+        root.child("MortalPool").kill()
+        await root.wait()
+    assert {len(agents.sandbox.of(name)) - ATTEMPTS[name] for name in names} == {0}
+    assert agents.known["hopeless"].state is State.REAPED
+
+
+@pytest.mark.parametrize("moment", [0.0, 1.0, 6.0, 20.0])
+async def test_a_host_of_runs_that_is_killed_costs_restarts_and_no_assignment(
+    agents: AgentWorld, moment: float
+) -> None:
+    """Its runs are resumed: the agents are begun again where their CLI cannot be adopted."""
+    agents.sandbox.scripts = {"works": SCRIPTS["works"], "uses": SCRIPTS["uses"]}
+    text = agent("works", backoff=[1]) + agent("uses", backoff=[1])
+    async with agents.running(text) as root:
+        await asyncio.sleep(moment)
+        root.child("RunHost").kill()
+        await root.wait()
+    assert {one.state for one in agents.records} == {State.DONE}
+    assert not agents.sandbox.alive

@@ -1,0 +1,130 @@
+"""Several projects at one workplace, each with its own Jake and its own pool (TREE-15, TREE-24)."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+from attrs import evolve
+
+import otpy
+from otpy_agents.errors import InvalidTreeSetting
+from otpy_agents.run.order import SandboxChoice
+from otpy_agents.store import RunStore
+from otpy_agents.store.ledger import Ledger
+from otpy_agents.store.records import State
+from otpy_agents.testing import Crash, Say, Script, ScriptedSandbox, memory_stores
+from otpy_agents.tree.app import app_supervisor
+from otpy_agents.tree.project import Project
+from otpy_agents.tree.worklist import parse
+from otpy_agents.tree.workplace import Workplace
+from tests.agents.tree.agent_world import QUICK, agent
+from tests.agents.tree_world import path_of
+
+
+async def several(
+    stack: AsyncExitStack, folder: Path, sandbox: ScriptedSandbox, texts: dict[str, str]
+) -> list[Project]:
+    """Return projects at one workplace."""
+    stack.enter_context(memory_stores())
+    store = await stack.enter_async_context(RunStore(folder / "state" / "runs.sqlite3"))
+    workplace = Workplace(
+        store,
+        sandboxes={"scripted": sandbox},
+        sandbox=SandboxChoice(name="scripted"),
+        policy=QUICK,
+    )
+    projects: list[Project] = []
+    for name, text in texts.items():
+        work = parse(text, folder / f"{name}.toml")
+        clock = asyncio.get_running_loop().time
+        ledger = await stack.enter_async_context(Ledger(work.state, clock=clock))
+        await ledger.declare({one.id: one.digest for one in work.assignments})
+
+        def tell(*_: Any) -> None:
+            pass
+
+        projects.append(Project(work, ledger, (), tell, workplace=workplace))
+    return projects
+
+
+async def ends(projects: list[Project]) -> dict[str, State]:
+    found: dict[str, State] = {}
+    for project in projects:
+        await project.write_endings()
+        for record in await project.ledger.summary():
+            found[f"{project.key}/{record.id}"] = record.state
+    return found
+
+
+async def test_each_project_has_its_own_jake_and_pool(tmp_path: Path) -> None:
+    """The tree ends when the last of them has nothing left to do; names may be the same."""
+    sandbox = ScriptedSandbox({"a": [Script(Say(text="x", after=50.0))]})
+    async with AsyncExitStack() as stack:
+        texts = {"one": agent("a") + agent("b"), "two": agent("b") + agent("c")}
+        projects = await several(stack, tmp_path, sandbox, texts)
+        hooks = [project.pool.on_report for project in projects]
+        async with otpy.start(app_supervisor(*projects), hooks=hooks) as root:
+            await asyncio.sleep(5)
+            ids = [child.id for child in root.snapshot().children]
+            assert ids == ["RunHost", "two", "JakeSupervisor", "MortalPool", "MonitorSupervisor"]
+            assert path_of(root, "two", "JakeSupervisor", "Jake").alive
+            assert projects[1].finished
+            await root.wait()
+        assert await ends(projects) == dict.fromkeys(
+            ["one/a", "one/b", "two/b", "two/c"], State.DONE
+        )
+    assert sorted(one.agent for one in sandbox.played) == ["a", "b", "b", "c"]
+
+
+async def test_the_jake_of_one_does_not_disturb_the_other(tmp_path: Path) -> None:
+    """Killed again and again, he costs his own project time, and nobody anything else."""
+    scripts = {name: [Script(Say(text="x", after=30.0))] for name in "abcd"}
+    scripts["b"] = [Script(Crash()), Script()]
+    sandbox = ScriptedSandbox(scripts)
+    async with AsyncExitStack() as stack:
+        texts = {"one": agent("a") + agent("b", backoff=[1]), "two": agent("c") + agent("d")}
+        projects = await several(stack, tmp_path, sandbox, texts)
+        hooks = [project.pool.on_report for project in projects]
+        async with otpy.start(app_supervisor(*projects), hooks=hooks) as root:
+            for _ in range(4):
+                await asyncio.sleep(7)
+                jake = path_of(root, "two", "JakeSupervisor")
+                assert jake.supervisor is not None
+                for child in jake.supervisor.snapshot().children:
+                    if child.state == "running":
+                        path_of(root, "two", "JakeSupervisor", child.id).kill()
+            await root.wait()
+        assert set((await ends(projects)).values()) == {State.DONE}
+    assert sorted(one.agent for one in sandbox.played) == ["a", "b", "b", "c", "d"]
+
+
+async def test_what_is_spawned_into_a_project_that_is_through_is_done_too(tmp_path: Path) -> None:
+    """Its Jake is there as long as anybody works."""
+    sandbox = ScriptedSandbox({"a": [Script(Say(text="x", after=50.0))]})
+    async with AsyncExitStack() as stack:
+        projects = await several(stack, tmp_path, sandbox, {"one": agent("a"), "two": agent("b")})
+        hooks = [project.pool.on_report for project in projects]
+        async with otpy.start(app_supervisor(*projects), hooks=hooks) as root:
+            await asyncio.sleep(10)
+            more = evolve(projects[1].assignments[0], id="more")
+            await projects[1].pool.spawn(more)
+            await root.wait()
+        assert set((await ends(projects)).values()) == {State.DONE}
+        assert len(await ends(projects)) == 3
+
+
+async def test_two_projects_of_one_name_are_refused(tmp_path: Path) -> None:
+    """And so are projects at different places."""
+    async with AsyncExitStack() as stack:
+        projects = await several(stack, tmp_path, ScriptedSandbox(), {"one": agent("a")})
+        with pytest.raises(InvalidTreeSetting, match="'one' twice"):
+            app_supervisor(projects[0], projects[0])
+        ledger = projects[0].ledger
+        work = parse(agent("a"), tmp_path / "other.toml")
+        other = Project(work, ledger, (), lambda _name, _id, _detail: None)
+        with pytest.raises(InvalidTreeSetting, match="several workplaces"):
+            app_supervisor(projects[0], other)
