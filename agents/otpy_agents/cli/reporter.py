@@ -49,6 +49,7 @@ class Reporter:
         self._since: dict[str, float] = {}
         self._finished: set[str] = set()
         self._restarts = 0
+        self._stands: dict[str, str] = {}
         self._log = log_reports()
 
     def already(self, finished: frozenset[str]) -> None:
@@ -65,6 +66,8 @@ class Reporter:
         line = detail.get("line")
         if name == "mortal.output" and isinstance(line, str):
             self._lines[id] = line
+        elif name == "agent.state":
+            self._stands[id] = str(detail["state"]).replace("_", " ")
         elif name in {"mortal.done", "mortal.reaped", "mortal.failed"}:
             self._finished.add(id)
         self._view.tell(Event(name=name, id=id, seconds=self._seconds(), detail=detail))
@@ -106,7 +109,7 @@ class Reporter:
         yield Row(
             id=node.id,
             role=role,
-            state=_STATES.get(node.state, node.state) if mortal else node.state,
+            state=self._state(node) if mortal else node.state,
             restarts=node.restarts,
             seconds=None if since is None else self._clock() - since,
             last_line=self._lines.get(node.id, "") if mortal else "",
@@ -114,6 +117,11 @@ class Reporter:
         )
         for child in node.children:
             yield from self._rows(child, depth + 1)
+
+    def _state(self, node: TreeSnapshot) -> str:
+        """Return where a mortal stands: as its agent moved, or between two lives."""
+        state = _STATES.get(node.state, node.state)
+        return self._stands.get(node.id, state) if state == "working" else state
 
     def _role(self, node: TreeSnapshot) -> str:
         if node.type is ChildType.SUPERVISOR:
