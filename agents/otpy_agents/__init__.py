@@ -7,6 +7,7 @@
 | `otpy_agents.store` | what was done, kept across runs: work lists, and all runs of a user |
 | `otpy_agents.operator` | commands from a second terminal |
 | `otpy_agents.cli` | the command line and what it shows |
+| `otpy_agents.testing` | scripted agents, for tests in virtual time |
 | `otpy_agents.errors` | every error raised on purpose |
 """
 

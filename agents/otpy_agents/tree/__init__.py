@@ -1,45 +1,65 @@
-"""The work list, the tree that works on it, and what outlives the agents in it."""
+"""The work list and the tree that works on it.
+
+| you want | you use |
+|---|---|
+| the whole tree | `app_supervisor`, a `Project` for each list, one `Workplace` |
+| to start an agent, and to speak to it | `MortalPool.spawn`, `Mortal` |
+| to know where an agent stands | `AgentState`, `MOVES` |
+| to say what follows a failure | `FailureTable`, `FailureRow`, `Gang`, `StartRate` |
+"""
 
 from __future__ import annotations
 
+from otpy_agents.tree.agent import MOVES as MOVES
+from otpy_agents.tree.agent import Agent as Agent
+from otpy_agents.tree.agent import AgentState as AgentState
+from otpy_agents.tree.agent import Happening as Happening
+from otpy_agents.tree.agent import Move as Move
 from otpy_agents.tree.app import app_supervisor as app_supervisor
+from otpy_agents.tree.assignment import AgentWork as AgentWork
 from otpy_agents.tree.assignment import Assignment as Assignment
 from otpy_agents.tree.assignment import Expectation as Expectation
 from otpy_agents.tree.assignment import Role as Role
 from otpy_agents.tree.assignment import WorkList as WorkList
-from otpy_agents.tree.changesets import Changeset as Changeset
-from otpy_agents.tree.changesets import Changesets as Changesets
-from otpy_agents.tree.changesets import Fate as Fate
-from otpy_agents.tree.changesets import FateRule as FateRule
-from otpy_agents.tree.changesets import Fates as Fates
+from otpy_agents.tree.ending import Ending as Ending
+from otpy_agents.tree.failures import Consequence as Consequence
+from otpy_agents.tree.failures import FailureClass as FailureClass
+from otpy_agents.tree.failures import FailureRow as FailureRow
+from otpy_agents.tree.failures import FailureTable as FailureTable
+from otpy_agents.tree.gang import Gang as Gang
+from otpy_agents.tree.gang import GangAction as GangAction
 from otpy_agents.tree.jake import jake_supervisor as jake_supervisor
+from otpy_agents.tree.mortal_handle import Mortal as Mortal
 from otpy_agents.tree.pool import MortalPool as MortalPool
-from otpy_agents.tree.preflight import Needs as Needs
 from otpy_agents.tree.project import Project as Project
-from otpy_agents.tree.sessions import Context as Context
-from otpy_agents.tree.sessions import FileSessions as FileSessions
-from otpy_agents.tree.sessions import SessionStore as SessionStore
-from otpy_agents.tree.sessions import SqliteSessions as SqliteSessions
-from otpy_agents.tree.sessions import StoredSession as StoredSession
+from otpy_agents.tree.start_rate import StartRate as StartRate
+from otpy_agents.tree.verification import Complaint as Complaint
+from otpy_agents.tree.workplace import Workplace as Workplace
 
 __all__ = [
+    "MOVES",
+    "Agent",
+    "AgentState",
+    "AgentWork",
     "Assignment",
-    "Changeset",
-    "Changesets",
-    "Context",
+    "Complaint",
+    "Consequence",
+    "Ending",
     "Expectation",
-    "Fate",
-    "FateRule",
-    "Fates",
-    "FileSessions",
+    "FailureClass",
+    "FailureRow",
+    "FailureTable",
+    "Gang",
+    "GangAction",
+    "Happening",
+    "Mortal",
     "MortalPool",
-    "Needs",
+    "Move",
     "Project",
     "Role",
-    "SessionStore",
-    "SqliteSessions",
-    "StoredSession",
+    "StartRate",
     "WorkList",
+    "Workplace",
     "app_supervisor",
     "jake_supervisor",
 ]
