@@ -11,7 +11,7 @@ from otpy_monitors.budget import Spent, budget_monitor, keep_ledger, watch_budge
 from otpy_monitors.health import watch_health
 from otpy_monitors.hygiene import EVERY, cleanup_spec, hygiene_supervisor
 from otpy_monitors.rules import RuleBook
-from otpy_monitors.violation import watch_violations
+from otpy_monitors.violation import INBOX, watch_violations
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -47,8 +47,8 @@ def monitor_supervisor(
     Their restarts are delayed a little and counted widely, so that a broken monitor is seen in the
     log long before its supervisor gives up.
 
-    With a feed, health and violations are judged by what is told there. With an accounting, budgets
-    are those of its ledger. The board serves what is left.
+    With a feed, health and violations are judged by what is told there from this call on. With an
+    accounting, budgets are those of its ledger. The board serves what is left.
 
     Args:
         board: Where workers can be seen.
@@ -84,6 +84,7 @@ def monitor_supervisor(
             backoff=pause,
         )
     else:
+        feed.inbox(INBOX)  # what agents do before the daemon has started waits for it there
         health = ChildSpec(
             "HealthMonitor", watch_health, (feed, report), {"loop_watch": loop_watch}, backoff=pause
         )
