@@ -447,7 +447,7 @@ def activity_of(agent: str, at: float, kind: str, number: int) -> Activity:
         case "call":
             return ToolBegan(agent, at, "c", "T", {"n": number})
         case "use":
-            return UsageSeen(agent, at, "r", "m", 20 * number, 5)
+            return UsageSeen(agent, at, "", "m", 20 * number, 5)
         case _:
             return CommandRun(agent, at, str(number))
 
