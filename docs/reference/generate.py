@@ -30,6 +30,7 @@ HANDED_OUT = {
     *("Supervisor", "DynamicSupervisor", "Process", "TreeSnapshot", "ChildInfo", "Counts"),
     *("Monitor", "ExitSignals", "Caller", "Registry", "Task", "StartTree"),
     *("Fault", "Hit", "Injected"),
+    *("Inbox", "Subscription", "NotReady", "TreeHealth"),
 }
 # Public only because the runtime's own modules call them.
 INTERNAL = {
@@ -41,6 +42,8 @@ INTERNAL = {
     "ExitSignals": {"deliver", "discard"},
     "Injected": {"arm", "begins", "finally_do", "life_of", "note", "processes", "set_jumps"},
     "Monitor": {"notify"},
+    "Feed": {"unsubscribe"},
+    "Inbox": {"put"},
     "SupervisorHandle": {"process_of", "snapshot_as"},
 }
 # Names of values and type aliases have no docstring of their own at run time.
@@ -55,8 +58,12 @@ VALUES = {
     "TIMEOUT": "What `handle_info` gets when no message came within the idle timeout.",
     "ExitReason": "`Normal`, `Shutdown`, `Killed`, `Crashed` or `Abandoned`.",
     "Chore": "A function without arguments that returns an async iterator of what can be deleted.",
-    "Finding": "Any of the facts that monitors report, such as `Stalled` or `BudgetSpent`.",
+    "Finding": "What a monitor reports: `Stalled`, `Violated`, `OverBudget`, `Swept` and the like.",
     "FindingHook": "Takes one finding; must not block.",
+    "Activity": "What an agent did: `AgentAppeared`, `Progressed`, `ToolBegan` and the like.",
+    "Check": "What a rule checks: `FilesOutside`, `CommandBlocked`, `SameCall` and the like.",
+    "Predicate": "Takes an activity and the agent's card; returns what is wrong, or None.",
+    "LoopWatch": "Takes a hook for `LoopBlocked`; watches the event loop while its context lasts.",
 }
 
 

@@ -47,11 +47,9 @@ async def watch_health(
     with nullcontext() if loop_watch is None else loop_watch(report), feed.subscribe(hear):
         while True:
             earlier.clear()
-            due = watch.due
             try:
-                async with asyncio.timeout_at(due):
+                async with asyncio.timeout_at(watch.due):
                     await earlier.wait()
             except TimeoutError:
-                # A timer may fire within the clock's resolution before its time.
-                for finding in watch.judge(loop.time() if due is None else max(due, loop.time())):
+                for finding in watch.judge(loop.time()):
                     report(finding)

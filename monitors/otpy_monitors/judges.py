@@ -165,9 +165,9 @@ class _Tokens:
         if not isinstance(deed, UsageSeen):
             return ""
         tokens = deed.input_tokens + deed.output_tokens
-        if deed.cumulative:
-            # What a run had used before it was first heard of was not used just now.
-            before = self._so_far.get(deed.run, tokens)
+        if deed.run:
+            # What a session had used before it was first heard of was not used just now.
+            before = self._so_far.get(deed.run, tokens if deed.cumulative else 0)
             self._so_far[deed.run] = tokens
             tokens = max(0, tokens - before)
         self._window.append((deed.at, tokens))

@@ -156,7 +156,7 @@ class StallWatch:
         quiet, limit = now - silent.since, card.stall
         assert limit is not None  # noqa: S101 - else there is no silence
         if now >= silent.stalls_at and not told.stalled:
-            told.warned = told.stalled = True
+            told.stalled = True
             return Stalled(card.path, card.incarnation, quiet, limit, agent, silent.tool)
         if silent.warns_at is not None and now >= silent.warns_at and not told.warned:
             told.warned = True

@@ -79,15 +79,16 @@ class RuleState:
     really leads. The same activities in the same order give the same findings.
     """
 
-    def __init__(self, book: RuleBook, resolve: Resolve = Path.resolve) -> None:
+    def __init__(self, book: RuleBook, resolve: Resolve | None = None) -> None:
         """Remember nothing yet.
 
         Args:
             book: The rules.
-            resolve: Turns an absolute path into the one it really leads to.
+            resolve: Turns an absolute path into the one it really leads to; None for
+                `Path.resolve`.
         """
         self._book = book
-        self._resolve = resolve
+        self._resolve = resolve or Path.resolve
         self._lives: dict[str, _Life] = {}
         self._family = _Family()
 

@@ -121,6 +121,10 @@ KINDS = "files-outside, command, network, children, token-speed, same-call, pred
             ),
         ),
         (
+            RULE + "  kind: children\n  at_most: x\n  most: 1",
+            ":5: rule 'n'.at_most: got \"x\", wanted a whole number from 0",
+        ),
+        (
             "rules:\n- {name: n, kind: children, at_most: 1, action: kill}",
             ":2: rule 'n'.action: got \"kill\", wanted log, notify, warn, pause or reap",
         ),

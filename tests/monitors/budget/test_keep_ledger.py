@@ -16,6 +16,7 @@ from otpy_monitors import (
     keep_ledger,
     load_ledger,
     monitor_supervisor,
+    watch_budgets,
 )
 from otpy_monitors.budget.stored import to_plain
 from tests.monitors.budget.spending import Memory, Office
@@ -115,6 +116,21 @@ async def test_a_host_that_is_killed_goes_on_where_it_was_saved(
         again.use("a", tokens, run="run 1")
     assert again.spent("site") == 350
     assert again.ledger.balance("a", Kind.TOKENS).remaining == 150
+
+
+async def test_agents_that_do_nothing_cost_a_save_a_minute(
+    office: Office, clock: MockClock
+) -> None:
+    """In an hour nothing is looked at but the time that has passed, once a minute."""
+    memory = Memory()
+    for number in range(50):
+        office.appear(f"site/{number}", "site")
+    daemon = watch_budgets(office.accounting, office.report)
+    async with running(daemon), running(keep_ledger(office.accounting, memory)):
+        await clock.advance(3600)
+    assert 50 <= len(memory.saved) <= 62
+    assert office.found == []
+    assert office.ledger.balance("site", Kind.SECONDS).spent == 180_000
 
 
 # --- in the tree ---------------------------------------------------------------------------------
