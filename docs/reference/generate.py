@@ -54,8 +54,8 @@ VALUES = {
     "Result": "What the other callbacks of a server return: `NoReply[S] | Stop[Never, S]`.",
     "TIMEOUT": "What `handle_info` gets when no message came within the idle timeout.",
     "ExitReason": "`Normal`, `Shutdown`, `Killed`, `Crashed` or `Abandoned`.",
-    "Chore": "An async function without arguments that cleans up and returns what, one line each.",
-    "Finding": "`Stalled`, `LoopLag`, `OverBudget`, `Violated` or `Swept`.",
+    "Chore": "A function without arguments that returns an async iterator of what can be deleted.",
+    "Finding": "Any of the facts that monitors report, such as `Stalled` or `BudgetSpent`.",
     "FindingHook": "Takes one finding; must not block.",
 }
 

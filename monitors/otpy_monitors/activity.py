@@ -10,16 +10,18 @@ import math
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
-from typing import Final, TypeAlias, TypeVar, final
+from typing import Final, TypeAlias, final
 
 from attrs import field, frozen
 
 from otpy.errors import InvalidSpec
 
-_V = TypeVar("_V")
+
+def _fixed(values: Mapping[str, object]) -> Mapping[str, object]:
+    return MappingProxyType(dict(values))
 
 
-def _fixed(values: Mapping[str, _V]) -> Mapping[str, _V]:
+def _fixed_limits(values: Mapping[str, float]) -> Mapping[str, float]:
     return MappingProxyType(dict(values))
 
 
@@ -37,7 +39,7 @@ class AgentCard:
         stall: Seconds without progress after which it counts as stalled; None for never (C-01).
         warn_stall_at: Seconds without progress after which that is warned of; None for no warning.
         long_tools: Seconds that a call of a tool may take, by the tool's name. While such a call
-            is open that limit holds, and no other.
+            is open, and within its limit, silence is no stall.
         directories: Where it may write, itself and below; absolute.
         cwd: What relative paths of it start from; None if it has no folder of its own.
         pid: Its operating system process; None if it has none.
@@ -53,7 +55,7 @@ class AgentCard:
     parent: str = ""
     stall: float | None = None
     warn_stall_at: float | None = None
-    long_tools: Mapping[str, float] = field(factory=dict[str, float], converter=_fixed)
+    long_tools: Mapping[str, float] = field(factory=dict[str, float], converter=_fixed_limits)
     directories: tuple[Path, ...] = ()
     cwd: Path | None = None
     pid: int | None = None

@@ -220,14 +220,10 @@ class Subscription:
 
 @final
 class Inbox:
-    """What a feed was told and a monitor has not read yet; made by `Feed.inbox`.
-
-    Attributes:
-        lost: Activities that were thrown away unread because the inbox was full.
-    """
+    """What a feed was told and a monitor has not read yet; made by `Feed.inbox`."""
 
     def __init__(self, cards: Iterable[AgentCard], limit: int) -> None:
-        self.lost = 0
+        self._lost = 0
         self._limit = limit
         self._cards = {card.agent: card for card in cards}
         self._unread: deque[Activity] = deque()
@@ -246,12 +242,17 @@ class Inbox:
         """
         return tuple(self._cards.values())
 
+    def take_lost(self) -> int:
+        """Return how many activities were thrown away unread since this was asked last."""
+        lost, self._lost = self._lost, 0
+        return lost
+
     def put(self, activity: Activity) -> None:
         """Add an activity; the feed calls it."""
         self._unread.append(activity)
         if len(self._unread) > self._limit:
             self._take()
-            self.lost += 1
+            self._lost += 1
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)
 

@@ -9,20 +9,7 @@ from typing import TypeAlias, final
 
 from attrs import frozen
 
-
-class Action(StrEnum):
-    """What a violation leads to (TREE-47)."""
-
-    LOG = "log"
-    """It is written to the log."""
-    NOTIFY = "notify"
-    """The parent and the user are told."""
-    PAUSE = "pause"
-    """The worker's process group is frozen."""
-    WARN = "warn"
-    """A message goes into the worker."""
-    REAP = "reap"
-    """The worker is ended and not restarted."""
+from otpy_monitors.rules import Action, ViolationRule
 
 
 class Subject(StrEnum):
@@ -37,7 +24,7 @@ class Subject(StrEnum):
 @final
 @frozen
 class Rule:
-    """One violation rule.
+    """One violation rule for workers on a `Board`; for agents of a `Feed` see `ViolationRule`.
 
     Attributes:
         name: Unique among the rules; appears in reasons and logs.
@@ -62,16 +49,74 @@ class Stalled:
         incarnation: Which of its lives.
         quiet: Seconds since its last progress.
         limit: Seconds it may go without.
+        agent: Key of the agent; empty for a worker on a `Board`.
+        tool: The tool that was called last and has not ended; empty if none is open.
     """
 
     path: str
     incarnation: int
     quiet: float
     limit: float
+    agent: str = ""
+    tool: str = ""
 
     def __str__(self) -> str:
         """Return one line."""
-        return f"stalled: no progress for {self.quiet:.1f} s, limit {self.limit:g} s"
+        tool = f", in a call of {self.tool!r}" if self.tool else ""
+        return f"stalled: no progress for {self.quiet:.1f} s{tool}, limit {self.limit:g} s"
+
+
+@final
+@frozen
+class StallWarned:
+    """An agent will soon count as stalled: it is told before anything is done about it.
+
+    Attributes:
+        path: Path of the process that owns it.
+        incarnation: Which of its lives.
+        quiet: Seconds since its last progress.
+        limit: Seconds it may go without.
+        agent: Its key.
+        left: Seconds until it counts as stalled.
+        tool: The tool that was called last and has not ended; empty if none is open.
+    """
+
+    path: str
+    incarnation: int
+    quiet: float
+    limit: float
+    agent: str
+    left: float
+    tool: str = ""
+
+    def __str__(self) -> str:
+        """Return one line."""
+        tool = f", in a call of {self.tool!r}" if self.tool else ""
+        quiet = f"no progress for {self.quiet:.1f} s{tool}"
+        return f"{quiet}; counts as stalled in {self.left:.1f} s"
+
+
+@final
+@frozen
+class LoopBlocked:
+    """One step of one child blocks the event loop: nothing else in the tree moves meanwhile.
+
+    Attributes:
+        path: Path of the child; empty if the step belongs to none.
+        incarnation: Which of its lives; 0 if the step belongs to no child.
+        seconds: How long it has blocked the loop so far.
+        stack: Where it stands, oldest call first, one line each.
+    """
+
+    path: str
+    incarnation: int
+    seconds: float
+    stack: tuple[str, ...]
+
+    def __str__(self) -> str:
+        """Return one line."""
+        where = f" at {self.stack[-1].strip()}" if self.stack else ""
+        return f"{self.path or 'no child'} blocks the event loop for {self.seconds:.2f} s{where}"
 
 
 @final
@@ -127,17 +172,120 @@ class Violated:
         path: Path of the process that owns it.
         incarnation: Which of its lives.
         rule: The rule, with the action it asks for.
-        found: What its pattern found.
+        found: What its pattern found; of an agent, what it did, in one line.
+        agent: Key of the agent; empty for a worker on a `Board`.
+        parent: Key of what the agent belongs to, which is to be told as well; empty for none.
     """
 
     path: str
     incarnation: int
-    rule: Rule
+    rule: Rule | ViolationRule
     found: str
+    agent: str = ""
+    parent: str = ""
 
     def __str__(self) -> str:
         """Return one line."""
-        return f"violation of {self.rule.name!r}: {self.rule.on.value} holds {self.found!r}"
+        subject = f"{self.rule.on.value} holds " if isinstance(self.rule, Rule) else ""
+        found = repr(self.found) if isinstance(self.rule, Rule) else self.found
+        return f"violation of {self.rule.name!r}: {subject}{found}"
+
+
+@final
+@frozen
+class RuleBroken:
+    """A rule could not be applied, because checking it raised; so it counts as violated.
+
+    Attributes:
+        path: Path of the process that owns the agent.
+        incarnation: Which of its lives.
+        rule: The rule.
+        error: What was raised, in one line.
+        agent: Key of the agent.
+        parent: Key of what the agent belongs to; empty for none.
+    """
+
+    path: str
+    incarnation: int
+    rule: ViolationRule
+    error: str
+    agent: str
+    parent: str = ""
+
+    @property
+    def action(self) -> Action:
+        """What follows: to pause, or to reap if the rule asks for that."""
+        return Action.REAP if self.rule.action is Action.REAP else Action.PAUSE
+
+    def __str__(self) -> str:
+        """Return one line."""
+        return f"rule {self.rule.name!r} could not be checked ({self.error}): {self.action}"
+
+
+@final
+@frozen
+class RulesInForce:
+    """The violation monitor began to apply these rules; told at each of its starts.
+
+    Attributes:
+        file: The rule file; empty for rules made in Python.
+        digest: SHA-256 of the rule file, in hex; empty for rules made in Python.
+        rules: Their names, in order.
+    """
+
+    file: str
+    digest: str
+    rules: tuple[str, ...]
+
+    def __str__(self) -> str:
+        """Return one line."""
+        count = f"{len(self.rules)} violation rule{'' if len(self.rules) == 1 else 's'}"
+        source = f"{self.file}, sha256 {self.digest}" if self.file else "Python"
+        return f"{count} in force, from {source}"
+
+
+@final
+@frozen
+class RulesExposed:
+    """An agent appeared that may write where the rules come from.
+
+    The rules in force are in memory, and stay as they are; those of the next start may not.
+
+    Attributes:
+        path: Path of the process that owns the agent.
+        incarnation: Which of its lives.
+        file: The rule file, or the module of a predicate.
+        folder: The folder of the agent's card that holds it, or a link on the way to it.
+        agent: Key of the agent.
+        parent: Key of what the agent belongs to; empty for none.
+    """
+
+    path: str
+    incarnation: int
+    file: str
+    folder: str
+    agent: str
+    parent: str = ""
+
+    def __str__(self) -> str:
+        """Return one line."""
+        return f"{self.file} is within reach of {self.agent!r}, which may write in {self.folder}"
+
+
+@final
+@frozen
+class Unjudged:
+    """Activities went by that no rule was applied to, because the monitor was dead for too long.
+
+    Attributes:
+        count: How many.
+    """
+
+    count: int
+
+    def __str__(self) -> str:
+        """Return one line."""
+        return f"{self.count} activities were not judged: the violation monitor was away"
 
 
 @final
@@ -256,9 +404,15 @@ class Sweeping:
 
 Finding: TypeAlias = (
     Stalled
+    | StallWarned
     | LoopLag
+    | LoopBlocked
     | OverBudget
     | Violated
+    | RuleBroken
+    | RulesInForce
+    | RulesExposed
+    | Unjudged
     | Swept
     | BudgetNearlySpent
     | BudgetSpent

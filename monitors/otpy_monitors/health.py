@@ -1,42 +1,57 @@
-"""The health daemon: workers that make no progress, and a blocked event loop."""
+"""The health daemon: agents of a feed that make no progress, and steps that block the loop."""
 
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from typing import TYPE_CHECKING, TypeAlias
 
-from otpy_monitors.findings import FindingHook, LoopLag, Stalled
+from otpy_monitors.findings import FindingHook, LoopBlocked
+from otpy_monitors.stalls import StallWatch
 
 if TYPE_CHECKING:
-    from otpy_monitors.board import Board
+    from otpy_monitors.activity import Activity
+    from otpy_monitors.feed import Feed
 
-LAG_LIMIT: Final = 0.5
-"""Seconds a timer may be late before it is reported."""
+LoopWatch: TypeAlias = Callable[[Callable[[LoopBlocked], object]], AbstractContextManager[object]]
+"""Watches the event loop while its context lasts, and calls what it is given, on the loop."""
 
 
-async def health_monitor(board: Board, report: FindingHook, *, interval: float = 0.25) -> None:
-    """Report workers that stall, once per life, and an event loop that lags (TREE-30, TREE-43).
+async def watch_health(
+    feed: Feed, report: FindingHook, *, loop_watch: LoopWatch | None = None
+) -> None:
+    """Report agents that stall, a warning first, and whatever blocks the loop (TREE-30, TREE-43).
 
-    Only workers that declare `stall` are judged; silence of the others means nothing (C-01). Runs
-    until it is cancelled and keeps nothing worth saving.
+    Only agents whose card declares `stall` are judged; silence of the others means nothing (C-01).
+    It does not poll: it sleeps until the earliest moment at which an agent could stall, and for
+    ever if none can. Killed and started again it looks at the feed once, and reports anew what
+    still holds: whoever acts on a finding must bear to hear it twice.
 
     Args:
-        board: Where to look.
-        report: Gets `Stalled` and `LoopLag`.
-        interval: Seconds between two looks.
+        feed: Where agents are heard.
+        report: Gets `StallWarned`, `Stalled` and `LoopBlocked`.
+        loop_watch: What tells `LoopBlocked`; None if nobody looks after the loop.
+
+    Cancellation:
+        It runs until it is cancelled, and keeps nothing worth saving.
     """
     loop = asyncio.get_running_loop()
-    told: set[tuple[str, int, int]] = set()
-    while True:
-        due = loop.time() + interval
-        await asyncio.sleep(interval)
-        lag = loop.time() - due
-        if lag > LAG_LIMIT:
-            report(LoopLag(lag, LAG_LIMIT))
-        workers = board.vitals()
-        told &= {worker.life for worker in workers}
-        for worker in workers:
-            stalled = worker.stall is not None and worker.quiet >= worker.stall
-            if worker.stall is not None and stalled and worker.life not in told:
-                told.add(worker.life)
-                report(Stalled(worker.path, worker.incarnation, worker.quiet, worker.stall))
+    watch = StallWatch(feed)
+    earlier = asyncio.Event()
+
+    def hear(activity: Activity) -> None:
+        if watch.hear(activity):
+            earlier.set()
+
+    with nullcontext() if loop_watch is None else loop_watch(report), feed.subscribe(hear):
+        while True:
+            earlier.clear()
+            due = watch.due
+            try:
+                async with asyncio.timeout_at(due):
+                    await earlier.wait()
+            except TimeoutError:
+                # A timer may fire within the clock's resolution before its time.
+                for finding in watch.judge(loop.time() if due is None else max(due, loop.time())):
+                    report(finding)

@@ -15,6 +15,7 @@ from otpy.reports import Report
 from otpy_agents import errors as agents_errors
 from otpy_agents.run import Action, Control, Ending, LivenessKind, RetryPolicy
 from otpy_agents.tree import worklist
+from otpy_monitors.budget import errors as budget_errors
 from tests.docs.snippets import ROOT
 
 REFERENCE = ROOT / "docs" / "reference"
@@ -103,11 +104,11 @@ def test_the_report_page_names_every_event() -> None:
 
 
 def test_the_error_page_names_every_error() -> None:
-    """`errors.md` mentions each exception of otpy and of otpy_agents."""
+    """`errors.md` mentions each exception of otpy, of otpy_agents and of budgets."""
     text = _read("errors.md")
     names = [
         name
-        for module in (errors, agents_errors)
+        for module in (errors, agents_errors, budget_errors)
         for name, value in vars(module).items()
         if inspect.isclass(value) and issubclass(value, OtpyError) and name != "ChildError"
     ]

@@ -1,86 +1,175 @@
 from __future__ import annotations
 
 import asyncio
-import time
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 
 import pytest
 
 from otpy.testing import MockClock
-from otpy_monitors import LoopLag, Stalled, health_monitor
-from tests.monitors.shown import Scene, Worker, running
+from otpy_monitors import (
+    AgentAppeared,
+    AgentGone,
+    Feed,
+    LoopBlocked,
+    OutputSeen,
+    Progressed,
+    Stalled,
+    StallWarned,
+    ToolBegan,
+    ToolEnded,
+    WaitBegan,
+    WaitEnded,
+    watch_health,
+)
+from tests.monitors.agents import card
+from tests.monitors.shown import Scene, running
 
 
-async def test_a_stall_is_reported_once_and_in_time(scene: Scene, clock: MockClock) -> None:
-    """The first look after the limit reports it, with the silence; later looks say nothing."""
-    with scene.showing(Worker(stall=10.0, incarnation=3)):
-        async with running(health_monitor(scene.board, scene.report)):
-            await clock.advance(9.99)
-            assert scene.found == []
-            await clock.advance(500)
-    assert scene.found == [Stalled("app/pool/a", 3, 10.0, 10.0)]
-    assert scene.times == [10.0]
+@pytest.fixture
+def feed() -> Feed:
+    """A feed without agents."""
+    return Feed()
 
 
-async def test_the_next_life_is_judged_anew(scene: Scene, clock: MockClock) -> None:
-    """A worker that was restarted and stalls again is reported again."""
-    async with running(health_monitor(scene.board, scene.report)):
-        for incarnation in (1, 2):
-            worker = Worker(stall=5.0, incarnation=incarnation, pid=incarnation, heard=clock.now)
-            with scene.showing(worker):
-                await clock.advance(20)
-    assert [one.incarnation for one in scene.found if isinstance(one, Stalled)] == [1, 2]
-
-
-async def test_a_life_that_went_unseen_for_a_moment_is_a_new_one_only_if_it_is(
-    scene: Scene, clock: MockClock
+async def test_a_stall_is_warned_of_and_then_reported_once_each(
+    feed: Feed, scene: Scene, clock: MockClock
 ) -> None:
-    """Two lives of one path and incarnation, as after a restart of the pool, differ by pid."""
-    async with running(health_monitor(scene.board, scene.report)):
-        for pid in (1, 2):
-            with scene.showing(Worker(stall=5.0, pid=pid, heard=clock.now)):
-                await clock.advance(20)
-    assert len(scene.found) == 2
+    """Each in the moment it is due, whatever bytes come out meanwhile (TREE-30, G-05)."""
+    async with running(watch_health(feed, scene.report)):
+        feed.tell(AgentAppeared(0.0, card(stall=10.0, warn_stall_at=8.0, incarnation=3)))
+        for _ in range(50):
+            await clock.advance(1)
+            feed.tell(OutputSeen("site/a", clock.now, 1))
+    assert scene.found == [
+        StallWarned("app/pool/a", 3, 8.0, 10.0, "site/a", 2.0),
+        Stalled("app/pool/a", 3, 10.0, 10.0, "site/a"),
+    ]
+    assert scene.times == [8.0, 10.0]
 
 
-async def test_silence_of_who_declares_no_limit_means_nothing(
-    scene: Scene, clock: MockClock
+async def test_progress_puts_a_stall_off(feed: Feed, scene: Scene, clock: MockClock) -> None:
+    """Who gets on in time is never reported; each silence is judged anew, also after a stall."""
+    feed.tell(AgentAppeared(0.0, card(stall=5.0)))
+    async with running(watch_health(feed, scene.report)):
+        for _ in range(10):
+            await clock.advance(4.9)
+            feed.tell(Progressed("site/a", clock.now, "message"))
+        assert scene.found == []
+        await clock.advance(60)
+        feed.tell(Progressed("site/a", clock.now, "message"))
+        await clock.advance(60)
+    assert scene.times == pytest.approx([54.0, 114.0])
+
+
+async def test_a_declared_long_tool_is_no_stall_until_its_own_limit(
+    feed: Feed, scene: Scene, clock: MockClock
 ) -> None:
-    """Without `stall` a worker may be silent for ever (C-01)."""
-    with scene.showing(Worker()):
-        async with running(health_monitor(scene.board, scene.report)):
-            await clock.advance(3600)
-    assert scene.found == []
+    """And once it has ended the agent's own limit holds again at once."""
+    feed.tell(AgentAppeared(0.0, card(stall=5.0, long_tools={"Bash": 600.0})))
+    async with running(watch_health(feed, scene.report)):
+        feed.tell(ToolBegan("site/a", 0.0, "c1", "Bash"))
+        await clock.advance(599)
+        assert scene.found == []
+        feed.tell(ToolEnded("site/a", 599.0, "c1"))
+        await clock.advance(4.9)
+        assert scene.found == []
+        feed.tell(ToolBegan("site/a", clock.now, "c2", "Bash"))
+        await clock.advance(1000)
+    (stall,) = scene.found
+    assert isinstance(stall, Stalled)
+    assert stall.tool == "Bash"
+    assert scene.times == pytest.approx([1203.9])
+    assert "in a call of 'Bash'" in str(stall)
 
 
-async def test_progress_puts_a_stall_off(scene: Scene, clock: MockClock) -> None:
-    """Who speaks in time, again and again, is never reported."""
-    worker = Worker(stall=5.0)
-    with scene.showing(worker):
-        async with running(health_monitor(scene.board, scene.report)):
-            for _ in range(10):
-                await clock.advance(4.9)
-                worker.heard = clock.now
-            assert scene.found == []
-            await clock.advance(5.25)
-    assert len(scene.found) == 1
+async def test_a_tool_that_ends_early_lets_the_stall_come_early(
+    feed: Feed, scene: Scene, clock: MockClock
+) -> None:
+    """The timer that was set for the tool's own limit is set again."""
+    feed.tell(AgentAppeared(0.0, card(stall=5.0, long_tools={"Bash": 600.0})))
+    feed.tell(ToolBegan("site/a", 0.0, "c1", "Bash"))
+    async with running(watch_health(feed, scene.report)):
+        await clock.advance(10)
+        feed.tell(ToolEnded("site/a", 10.0, "c1"))
+        await clock.advance(10)
+    assert scene.times == [15.0]
 
 
-@pytest.mark.real_time
-async def test_a_blocked_loop_is_reported_with_its_length(scene: Scene) -> None:
-    """AIO-01: code that blocks the loop for 0.6 s shows as a lag; a loop that breathes does not."""
-    reported = asyncio.Event()
+async def test_who_waits_for_something_outside_is_not_stalled(
+    feed: Feed, scene: Scene, clock: MockClock
+) -> None:
+    """Silence counts from the end of the wait: a rate limit, an answer, a pause."""
+    feed.tell(AgentAppeared(0.0, card(stall=5.0)))
+    async with running(watch_health(feed, scene.report)):
+        feed.tell(WaitBegan("site/a", 0.0, "rate limit"))
+        await clock.advance(3600)
+        assert scene.found == []
+        feed.tell(WaitEnded("site/a", 3600.0))
+        await clock.advance(60)
+    assert scene.times == [3605.0]
 
-    def report(finding: LoopLag | object) -> None:
-        assert isinstance(finding, LoopLag)
-        scene.report(finding)
-        reported.set()
 
-    async with running(health_monitor(scene.board, report, interval=0.01)):
-        await asyncio.sleep(0)
-        time.sleep(0.6)  # noqa: ASYNC251 - blocking the loop is the point
-        async with asyncio.timeout(10):
-            await reported.wait()
-    (lag,) = scene.found
-    assert isinstance(lag, LoopLag)
-    assert 0.5 < lag.seconds < 5
-    assert "blocked for" in str(lag)
+async def test_a_life_that_is_over_is_not_judged(
+    feed: Feed, scene: Scene, clock: MockClock
+) -> None:
+    """The next one is, from its own beginning."""
+    feed.tell(AgentAppeared(0.0, card(stall=5.0)))
+    async with running(watch_health(feed, scene.report)):
+        await clock.advance(4)
+        feed.tell(AgentGone("site/a", 4.0, "crashed"))
+        await clock.advance(60)
+        assert scene.found == []
+        feed.tell(AgentAppeared(64.0, card(stall=5.0, incarnation=2)))
+        await clock.advance(60)
+    assert scene.found == [Stalled("app/pool/a", 2, 5.0, 5.0, "site/a")]
+
+
+async def test_killed_at_any_moment_it_misses_nothing(
+    feed: Feed, scene: Scene, clock: MockClock
+) -> None:
+    """Its next life looks at the feed once: at what went on meanwhile, and what still holds."""
+    feed.tell(AgentAppeared(0.0, card("site/a", stall=5.0)))
+    feed.tell(AgentAppeared(0.0, card("site/b", stall=30.0, long_tools={"Bash": 50.0})))
+    async with running(watch_health(feed, scene.report)):
+        await clock.advance(3)
+    feed.tell(Progressed("site/a", 4.0, "message"))
+    feed.tell(ToolBegan("site/b", 4.0, "c1", "Bash"))
+    feed.tell(AgentAppeared(4.0, card("site/c", stall=1.0)))
+    await clock.advance(4)
+    async with running(watch_health(feed, scene.report)):
+        await clock.advance(100)
+    names = [one.agent for one in scene.found if isinstance(one, Stalled)]
+    assert list(zip(names, scene.times, strict=True)) == [
+        ("site/c", 7.0),
+        ("site/a", 9.0),
+        ("site/b", 54.0),
+    ]
+    async with running(watch_health(feed, scene.report)):
+        await clock.advance(1)
+    assert len(scene.found) == 6
+
+
+async def test_what_watches_the_loop_reports_through_it(
+    feed: Feed, scene: Scene, clock: MockClock
+) -> None:
+    """It is entered when the monitor begins, told where to report, and left when it ends."""
+    seen: list[str] = []
+    blocked = LoopBlocked("app/pool/a", 1, 2.5, ("File a.py, line 1, in spin",))
+
+    @contextmanager
+    def loop_watch(tell: Callable[[LoopBlocked], object]) -> Generator[None]:
+        seen.append("begun")
+        asyncio.get_running_loop().call_later(1, tell, blocked)
+        try:
+            yield
+        finally:
+            seen.append("ended")
+
+    async with running(watch_health(feed, scene.report, loop_watch=loop_watch)):
+        await clock.advance(2)
+        assert (seen, scene.found) == (["begun"], [blocked])
+    assert seen == ["begun", "ended"]
+    assert str(blocked) == (
+        "app/pool/a blocks the event loop for 2.50 s at File a.py, line 1, in spin"
+    )

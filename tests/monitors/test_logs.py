@@ -26,6 +26,10 @@ def files(folder: Path) -> dict[str, str]:
     return {path.name: path.read_text()[:3] for path in sorted(folder.iterdir())}
 
 
+def names(folder: Path) -> list[Path]:
+    return sorted(folder.iterdir())
+
+
 def write(folder: Path, **texts: str) -> None:
     for name, text in texts.items():
         (folder / name.replace("_", ".")).write_text(text)
@@ -66,9 +70,9 @@ async def test_only_log_files_are_touched(tmp_path: Path) -> None:
     (tmp_path / "link.log").symlink_to(target)
     (tmp_path / "dangling.log").symlink_to("nowhere")
     write(tmp_path, a_txt="x" * 500, a_log_old="x" * 500, a_log_0="x" * 500, a_log_x9="x" * 500)
-    before = sorted(tmp_path.iterdir())
+    before = names(tmp_path)
     assert await sweep(rotate_logs(tmp_path, max_bytes=100, keep=2)) == []
-    assert sorted(tmp_path.iterdir()) == before
+    assert names(tmp_path) == before
 
 
 async def test_a_folder_that_is_not_there_has_no_logs(tmp_path: Path) -> None:

@@ -1,28 +1,40 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import re
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Any
 
+import attrs
 import pytest
 
 import otpy
-from otpy import ChildSpec, Killed, Restart, Strategy, SupervisorSpec
+from otpy import ChildSpec, InvalidSpec, Killed, Restart, Strategy, SupervisorSpec
 from otpy.testing import MockClock
 from otpy_monitors import (
     Action,
+    AgentAppeared,
+    CommandBlocked,
+    CommandRun,
     Deletion,
+    Feed,
     OverBudget,
+    Progressed,
     Rule,
+    RuleBook,
     Spent,
     Stalled,
+    StallWarned,
     Subject,
     Sweeping,
     Swept,
     Violated,
+    ViolationRule,
     monitor_supervisor,
 )
+from tests.monitors.agents import card
 from tests.monitors.shown import Scene, Worker
 
 DAEMONS = [
@@ -137,3 +149,91 @@ async def test_a_monitor_that_is_broken_for_good_does_not_end_the_workers(
             await clock.advance(3600)
             assert root.child("worker").incarnation == 1
             assert 5 < root.child("MonitorSupervisor").incarnation < 60
+
+
+# --- with a feed ------------------------------------------------------------------------------
+
+BOOK = RuleBook([ViolationRule("r", CommandBlocked((re.compile("x"),)), Action.REAP)])
+
+
+def fed(scene: Scene, feed: Feed) -> SupervisorSpec:
+    """Return the branch that listens to a feed, with something to find for each daemon."""
+    return monitor_supervisor(
+        scene.board,
+        scene.report,
+        spent=lambda: Spent(2.0, 0),
+        max_seconds=1.0,
+        rules=BOOK,
+        chores={"chore": found},
+        feed=feed,
+    )
+
+
+@asynccontextmanager
+async def fed_branch(scene: Scene, feed: Feed) -> AsyncGenerator[otpy.Supervisor]:
+    """Run it beside a worker that is never touched."""
+    workers = ChildSpec("worker", asyncio.Event().wait)
+    async with otpy.start(SupervisorSpec("app", [workers, fed(scene, feed)]), hooks=()) as root:
+        yield root
+
+
+async def test_with_a_feed_the_branch_has_the_same_shape(scene: Scene) -> None:
+    """The same daemons, under the same names and policies."""
+    one, other = spec(scene), fed(scene, Feed())
+    assert other == attrs.evolve(one, children=other.children)
+    for old, new in zip(one.children, other.children, strict=True):
+        assert isinstance(new, ChildSpec | SupervisorSpec)
+        if isinstance(new, ChildSpec) and isinstance(old, ChildSpec):
+            same = attrs.evolve(new, start=old.start, args=old.args, kwargs=old.kwargs)
+            assert same == old
+
+
+async def test_deeds_from_before_its_start_are_judged(scene: Scene, clock: MockClock) -> None:
+    """Agents may be at work before the monitors are: nothing they do gets by."""
+    feed = Feed()
+    monitors = fed(scene, feed)
+    feed.tell(AgentAppeared(0.0, card()))
+    feed.tell(CommandRun("site/a", 0.0, "x"))
+    async with otpy.start(SupervisorSpec("app", [monitors]), hooks=()):
+        await clock.advance(0)
+    assert [type(one) for one in scene.found].count(Violated) == 1
+
+
+@pytest.mark.parametrize("daemon", DAEMONS)
+@pytest.mark.parametrize("moment", [0.0, 0.1, 7.3])
+async def test_a_killed_daemon_of_a_feed_comes_back_and_has_missed_nothing(
+    scene: Scene, clock: MockClock, daemon: str, moment: float
+) -> None:
+    """Agents do not notice, and what they do while it is dead is found (acceptance 18)."""
+    feed = Feed()
+    feed.tell(AgentAppeared(0.0, card(stall=8.0, warn_stall_at=4.0)))
+    async with fed_branch(scene, feed) as root:
+        below = [name for name in DAEMONS if f"{name}/".startswith(f"{daemon}/")]
+        others = [f"app/MonitorSupervisor/{name}" for name in DAEMONS if name not in below]
+        before = {path: root.whereis(path) for path in [*others, "app/worker"]}
+        victim = root.whereis(f"app/MonitorSupervisor/{daemon}")
+        await clock.advance(moment)
+        scene.found.clear()
+        victim.kill()
+        assert await victim.wait() == Killed()
+        feed.tell(CommandRun("site/a", clock.now, "x"))
+        feed.tell(Progressed("site/a", clock.now, "message"))
+        await clock.advance(20)
+        assert root.whereis(f"app/MonitorSupervisor/{daemon}").incarnation == 2
+        assert {path: root.whereis(path) for path in before} == before
+    kinds = [type(one) for one in scene.found]
+    assert [kinds.count(kind) for kind in (StallWarned, Stalled, Violated)] == [1, 1, 1]
+
+
+async def test_rules_and_feed_must_fit(scene: Scene) -> None:
+    """Rules of the board are nothing for a feed, and the other way round."""
+    old = Rule("r", re.compile("x"), Subject.COMMAND, Action.LOG)
+    one: dict[str, Any] = {"spent": Spent, "chores": {}}
+    with pytest.raises(InvalidSpec, match=r"rules is \[Rule.*, wanted a RuleBook"):
+        monitor_supervisor(scene.board, scene.report, rules=[old], feed=Feed(), **one)
+    with pytest.raises(InvalidSpec, match="feed is None, wanted one"):
+        monitor_supervisor(scene.board, scene.report, rules=BOOK, **one)
+    with pytest.raises(InvalidSpec, match="feed is None, wanted one"):
+        monitor_supervisor(
+            scene.board, scene.report, loop_watch=lambda _: contextlib.nullcontext(), **one
+        )

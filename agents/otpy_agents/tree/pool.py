@@ -221,6 +221,8 @@ class MortalPool:
                 self._tell("monitor.sweeping", finding.chore, detail=str(finding))
             case Swept():
                 self._tell("monitor.swept", finding.chore, detail=str(finding))
+            case _:
+                pass  # what monitors of a feed find; this tree shows its workers on a board
 
     def _over_budget(self, finding: OverBudget) -> None:
         if finding.path:

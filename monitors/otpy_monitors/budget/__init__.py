@@ -6,8 +6,8 @@
 | what follows when one is spent | `OnExceed`, `Exceeding` |
 | prices | `Prices`, `Price` |
 | to charge what agents tell a feed | `Accounting` |
-| to hear of budgets that end | `budget_daemon` |
-| to keep the ledger over a restart | `ledger_saver`, `load_ledger`, `LedgerStore` |
+| to hear of budgets that end | `watch_budgets` |
+| to keep the ledger over a restart | `keep_ledger`, `load_ledger`, `LedgerStore` |
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from otpy_monitors.budget.amount import Limits as Limits
 from otpy_monitors.budget.amount import OnExceed as OnExceed
 from otpy_monitors.budget.board_monitor import Spent as Spent
 from otpy_monitors.budget.board_monitor import budget_monitor as budget_monitor
-from otpy_monitors.budget.daemon import budget_daemon as budget_daemon
+from otpy_monitors.budget.daemon import watch_budgets as watch_budgets
 from otpy_monitors.budget.errors import AccountExists as AccountExists
 from otpy_monitors.budget.errors import BudgetCorrupt as BudgetCorrupt
 from otpy_monitors.budget.errors import BudgetError as BudgetError
@@ -30,9 +30,9 @@ from otpy_monitors.budget.errors import LimitTooWide as LimitTooWide
 from otpy_monitors.budget.errors import NoAccount as NoAccount
 from otpy_monitors.budget.errors import NoFreshBudget as NoFreshBudget
 from otpy_monitors.budget.errors import NoLimit as NoLimit
+from otpy_monitors.budget.keeper import keep_ledger as keep_ledger
 from otpy_monitors.budget.ledger import Ledger as Ledger
 from otpy_monitors.budget.prices import Price as Price
 from otpy_monitors.budget.prices import Prices as Prices
-from otpy_monitors.budget.saver import ledger_saver as ledger_saver
 from otpy_monitors.budget.stored import LedgerStore as LedgerStore
 from otpy_monitors.budget.stored import load_ledger as load_ledger

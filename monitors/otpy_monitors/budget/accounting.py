@@ -80,8 +80,8 @@ class Accounting:
         """Charge the time that has passed until now. Do so before you read a balance of seconds."""
         now = self._clock()
         for agent, since in self._since.items():
-            self._charge_time(agent, now - since)
-            self._since[agent] = now
+            charged = self._charge_time(agent, now - since)
+            self._since[agent] = since + charged  # what was rounded off is charged the next time
 
     def next_end(self) -> float | None:
         """Return in how many seconds the next budget of time is nearly, or wholly, spent.
@@ -149,9 +149,10 @@ class Accounting:
             self.revision += 1
             self._charge_time(agent, at - since)
 
-    def _charge_time(self, agent: str, seconds: float) -> None:
-        if agent in self.ledger:  # else its account was closed first, and with it the matter
-            self.ledger.charge_seconds(agent, seconds)
+    def _charge_time(self, agent: str, seconds: float) -> float:
+        if agent not in self.ledger:  # its account was closed first, and with it the matter
+            return seconds
+        return self.ledger.charge_seconds(agent, seconds)
 
 
 def _drawn_by(account: Account) -> Iterator[Account]:

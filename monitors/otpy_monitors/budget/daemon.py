@@ -16,10 +16,10 @@ if TYPE_CHECKING:
     from otpy_monitors.budget.accounting import Accounting
     from otpy_monitors.findings import FindingHook
 
-__all__ = ["budget_daemon"]
+__all__ = ["watch_budgets"]
 
 
-async def budget_daemon(accounting: Accounting, report: FindingHook) -> None:
+async def watch_budgets(accounting: Accounting, report: FindingHook) -> None:
     """Report budgets that come to their end, and models whose price is not known (TREE-44).
 
     It is woken by what is charged, and has one timer, for the budget of time that ends first;
@@ -73,11 +73,12 @@ class _Reporter:
     """What one life of the daemon has reported.
 
     Attributes:
-        told: Those who were named as having to stop, for each budget that is spent.
+        told: For each budget that is spent, its limit, and those named as having to stop. A limit
+            that was raised is another budget, though it be spent again before anybody looks.
     """
 
     def __init__(self, accounting: Accounting, report: FindingHook) -> None:
-        self.told: dict[tuple[str, Kind], set[str]] = {}
+        self.told: dict[tuple[str, Kind], tuple[int | None, set[str]]] = {}
         self._ledger = accounting.ledger
         self._report = report
 
@@ -99,8 +100,9 @@ class _Reporter:
     def _check(self, account: Account, kind: Kind, drawer: str) -> None:
         pot, key = account.pots[kind], (account.name, kind)
         if pot.is_spent:
-            told = self.told.get(key)
-            if told is None or (drawer not in told and self._must_stop(drawer, account, kind)):
+            was, told = self.told.get(key, (None, set[str]()))
+            is_new = drawer not in told and self._must_stop(drawer, account, kind)
+            if was != pot.limit or is_new:
                 self._tell_spent(account, kind)
                 self._ledger.note_warned(account.name, kind)
             return
@@ -128,7 +130,7 @@ class _Reporter:
             stopped=tuple(stopped),
         )
         self._report(finding)
-        self.told[account.name, kind] = {*stopped}
+        self.told[account.name, kind] = pot.limit, {*stopped}
 
     def _must_stop(self, name: str, account: Account, kind: Kind) -> bool:
         """Return whether this account leaves `name` nothing to spend, and means it to stop."""

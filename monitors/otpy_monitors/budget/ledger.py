@@ -20,7 +20,7 @@ from otpy_monitors.budget.errors import (
     NoFreshBudget,
     NoLimit,
 )
-from otpy_monitors.budget.prices import Prices
+from otpy_monitors.budget.prices import Price, Prices
 from otpy_monitors.budget.readings import NOTHING, Reading, read, since
 
 if TYPE_CHECKING:
@@ -63,6 +63,7 @@ class Ledger:
         self.threads: dict[str, Thread] = {}
         self.unpriced_models: dict[str, bool] = {}
         self._prices = Prices.shipped() if prices is None else prices
+        self._price_of: dict[str, Price | None] = {}
         self._accounts: dict[str, Account] = {}
         self._hooks: list[Callable[[str], object]] = []
 
@@ -306,21 +307,28 @@ class Ledger:
             account.note_run(seen.run, after)
         return new
 
-    def charge_seconds(self, account: str, seconds: float) -> None:
+    def charge_seconds(self, account: str, seconds: float) -> float:
         """Charge an account with time, at least 0 seconds.
+
+        Returns:
+            How much was charged: `seconds`, rounded to microseconds.
 
         Raises:
             NoAccount: It is not open.
         """
-        self._spend(self._find(account), Kind.SECONDS, max(0, Kind.SECONDS.whole(seconds)))
+        units = max(0, Kind.SECONDS.whole(seconds))
+        self._spend(self._find(account), Kind.SECONDS, units)
         self._changed(account, limits=False)
+        return Kind.SECONDS.shown(units)
 
     def _cost(self, model: str, new: Reading) -> int | None:
         if new.cost is not None:
             return new.cost
         if new.tokens == 0:
             return 0
-        price = self._prices.of(model)
+        if model not in self._price_of:
+            self._price_of[model] = self._prices.of(model)
+        price = self._price_of[model]
         if price is None:
             self.unpriced_models.setdefault(model, False)
             return None

@@ -233,7 +233,7 @@ class Histories(RuleBasedStateMachine):
 
 
 TestHistories = Histories.TestCase
-TestHistories.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)
+TestHistories.settings = settings(max_examples=50, stateful_step_count=40, deadline=None)
 
 
 @given(

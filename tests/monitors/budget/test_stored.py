@@ -65,18 +65,17 @@ def test_what_version_1_stored_is_read_for_ever() -> None:
 def test_an_older_version_is_brought_up_step_by_step(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each upcaster makes the next version of it; the last one is read as our own."""
     ours = to_plain(a_ledger())
-    old = {**ours, "version": 1, "accounts": [], "people": ours["accounts"]}
+    old: dict[str, Any] = {**ours, "accounts": [], "people": ours["accounts"]}
 
     def second(plain: dict[str, Any]) -> dict[str, Any]:
         return {**{key: plain[key] for key in plain if key != "people"}, "new": plain["people"]}
 
     def third(plain: dict[str, Any]) -> dict[str, Any]:
-        return {"accounts": plain["new"], **{k: plain[k] for k in ("threads", "unpriced_models")}}
+        kept = {key: plain[key] for key in ("threads", "unpriced_models")}
+        return {"version": 3, "accounts": plain["new"], **kept}
 
     monkeypatch.setattr(stored, "VERSION", 3)
-    monkeypatch.setattr(
-        stored, "UPCASTERS", {1: second, 2: lambda plain: {"version": 3, **third(plain)}}
-    )
+    monkeypatch.setattr(stored, "UPCASTERS", {1: second, 2: third})
     assert to_plain(from_plain(old, PRICES)) == {**ours, "version": 3}
 
 

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from otpy_monitors.budget.accounting import Accounting
     from otpy_monitors.budget.stored import LedgerStore
 
-__all__ = ["EVERY", "TIME_EVERY", "ledger_saver"]
+__all__ = ["EVERY", "TIME_EVERY", "keep_ledger"]
 
 EVERY: Final = 5.0
 """Seconds from one save to the next, at least."""
@@ -20,7 +20,7 @@ TIME_EVERY: Final = 60.0
 """Seconds after which time is saved that passed while nothing else happened."""
 
 
-async def ledger_saver(accounting: Accounting, store: LedgerStore) -> None:
+async def keep_ledger(accounting: Accounting, store: LedgerStore) -> None:
     """Save the ledger when it changes, at once after a quiet time and else every 5 s.
 
     What a host that is killed loses is at most the last 5 seconds of usage, which agents tell again

@@ -1,0 +1,141 @@
+"""What agents tell is charged in the moment they tell it, whoever watches."""
+
+from __future__ import annotations
+
+import pytest
+
+from otpy.testing import MockClock
+from otpy_monitors import Accounting, Kind, Ledger, Limits
+from otpy_monitors.activity import Progressed
+from tests.monitors.budget.spending import Office
+from tests.monitors.budget.used import PRICES
+
+
+@pytest.fixture
+async def office(clock: MockClock) -> Office:
+    """An office in virtual time."""
+    return Office()
+
+
+async def test_usage_is_charged_to_the_agent_and_those_above(office: Office) -> None:
+    """An agent without an account gets one below its card's parent, so that nothing is lost."""
+    office.ledger.open("site", limits=Limits(tokens=100))
+    office.appear("site/a", "site")
+    office.appear("b", "other")
+    office.use("site/a", 30)
+    office.use("b", 5)
+    office.use("nobody", 7)
+    assert [office.spent(name) for name in ("site", "site/a", "other", "b", "nobody")] == [
+        *(30, 30, 5, 5),
+        7,
+    ]
+
+
+async def test_an_account_that_is_open_keeps_its_limits(office: Office) -> None:
+    """The next life of an agent goes on with what the one before has left it."""
+    office.ledger.open("site")
+    office.ledger.open("a", "site", Limits(tokens=100))
+    for _ in range(2):
+        office.appear("a", "elsewhere")
+        office.use("a", 30)
+        office.go("a")
+    assert office.ledger.balance("a", Kind.TOKENS).remaining == 40
+    assert office.spent("site") == 60
+    assert "elsewhere" not in office.ledger
+
+
+async def test_time_runs_while_an_agent_is_there(office: Office, clock: MockClock) -> None:
+    """From its appearance to its end; two side by side use up the time above them twice as fast."""
+    office.ledger.open("site")
+    office.appear("a", "site")
+    await clock.advance(10)
+    office.appear("b", "site")
+    await clock.advance(5)
+    assert office.spent("site", Kind.SECONDS) == 20
+    office.go("a")
+    await clock.advance(100)
+    office.go("b")
+    await clock.advance(1000)
+    names = ("site", "a", "b")
+    assert [office.spent(name, Kind.SECONDS) for name in names] == [120, 15, 105]
+
+
+async def test_a_wait_takes_no_time(office: Office, clock: MockClock) -> None:
+    """An agent that was paused for its budget must not use up its time until morning."""
+    office.appear("a")
+    await clock.advance(10)
+    office.wait("a")
+    office.wait("a")
+    await clock.advance(36_000)
+    office.wait_no_more("a")
+    await clock.advance(5)
+    office.wait("a")
+    await clock.advance(50)
+    office.feed.tell(Progressed("a", office.now, "message"))
+    await clock.advance(7)
+    office.wait("a")
+    office.go("a")
+    office.wait_no_more("a")
+    await clock.advance(50)
+    assert office.spent("a", Kind.SECONDS) == 22
+
+
+async def test_a_life_that_nobody_ended_ends_with_the_next(
+    office: Office, clock: MockClock
+) -> None:
+    """An owner that was killed told of no end: no time is lost and none counts twice."""
+    office.appear("a")
+    await clock.advance(10)
+    office.appear("a")
+    await clock.advance(5)
+    office.wait("a")
+    office.appear("a")
+    await clock.advance(1)
+    office.go("a")
+    office.go("a")
+    assert office.spent("a", Kind.SECONDS) == 16
+
+
+async def test_agents_that_were_there_before_are_charged_from_now_on(
+    office: Office, clock: MockClock
+) -> None:
+    """The feed knows them, and which of them wait."""
+    office.appear("a", "site")
+    office.appear("b", "site")
+    office.wait("b")
+    await clock.advance(10)
+    late = Accounting(office.feed, Ledger(PRICES))
+    await clock.advance(5)
+    office.wait_no_more("b")
+    await clock.advance(1)
+    late.settle()
+    seconds = [late.ledger.balance(name, Kind.SECONDS).spent for name in ("site", "a", "b")]
+    assert seconds == [7, 6, 1]
+
+
+async def test_closed_it_charges_what_has_passed_and_no_more(
+    office: Office, clock: MockClock
+) -> None:
+    """At the end of a host."""
+    office.appear("a")
+    await clock.advance(3)
+    office.accounting.close()
+    office.accounting.close()
+    await clock.advance(3)
+    office.use("a", 5)
+    assert office.spent("a", Kind.SECONDS) == 3
+    assert office.spent("a") == 0
+    assert office.accounting.running == 0
+
+
+async def test_an_account_that_was_closed_first_is_charged_no_more(
+    office: Office, clock: MockClock
+) -> None:
+    """The order of its owner is wrong then, and nothing breaks."""
+    office.appear("a")
+    office.ledger.close("a")
+    await clock.advance(3)
+    office.accounting.settle()
+    assert office.accounting.next_end() is None
+    office.go("a")
+    assert "a" not in office.ledger
