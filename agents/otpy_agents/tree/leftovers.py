@@ -164,6 +164,9 @@ def orphaned_folders(
         if await anyio.to_thread.run_sync(_old, folder, clock() - keep):
             await anyio.to_thread.run_sync(_remove, folder)
 
+    async def finish(folder: Path) -> None:
+        await anyio.to_thread.run_sync(_end, folder)
+
     async def chore() -> AsyncIterator[Deletion]:
         wanted = await known()
         for folder in await anyio.to_thread.run_sync(_folders, root):
@@ -172,9 +175,7 @@ def orphaned_folders(
             ):
                 yield Deletion(folder.name, partial(delete, folder))
         for folder in await anyio.to_thread.run_sync(_folders, root / _REMOVED):
-            yield Deletion(
-                f"what is left of {folder.name}", partial(anyio.to_thread.run_sync, _end, folder)
-            )
+            yield Deletion(f"what is left of {folder.name}", partial(finish, folder))
 
     return chore
 
