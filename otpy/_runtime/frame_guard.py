@@ -5,7 +5,7 @@ them. The exception is raised in the innermost, so what counts is what it would 
 
 | a frame | verdict |
 |---|---|
-| of the runtime (`RUNTIME`), but for a coroutine of it that only awaits another one | never |
+| of the runtime (`RUNTIME`), but for one that only awaits a coroutine, or calls `start` | never |
 | of a `__del__` or of a handler of a signal: Python calls it at any time, for anybody | never |
 | named `__enter__`, `__exit__` and the like, or in the lines of a `finally` | spared |
 | of a module that holds locks (`LOCKING`), if it is the innermost | spared |
@@ -42,7 +42,7 @@ LOCKING: Final = frozenset(
 _ENTRIES: Final = frozenset({"__aenter__", "__aexit__", "__enter__", "__exit__"})
 _AWAITS: Final = inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
 _AWAITED: Final = _AWAITS | inspect.CO_ITERABLE_COROUTINE
-_CALLS_CHILD: Final = ("otpy._runtime.life", "_made")  # calls the child's `start`, and no more
+_CALLS_START: Final = ("otpy._runtime.life", "_called")
 
 
 class Verdict(Enum):
@@ -65,6 +65,7 @@ def verdict_on(top: FrameType, step: CodeType) -> Verdict:
     """
     verdict, handlers = Verdict.FREE, frozenset(_handlers())
     inner: CodeType | None = None
+    calls_start = False
     frame: FrameType | None = top
     while frame is not None:
         code = frame.f_code
@@ -74,7 +75,8 @@ def verdict_on(top: FrameType, step: CodeType) -> Verdict:
         package = name.partition(".")[0]
         if code.co_name == "__del__" or code in handlers:
             return Verdict.NEVER
-        if package in RUNTIME and not _only_passes(code, name, inner):
+        above, calls_start = calls_start, inner is not None and (name, code.co_name) == _CALLS_START
+        if package in RUNTIME and not (above or calls_start or _only_awaits(code, inner)):
             return Verdict.NEVER
         momentary = inner is None and (package in LOCKING or frame.f_lasti in _turns(code))
         if momentary or code.co_name in _ENTRIES or _cleans_up(frame):
@@ -83,13 +85,9 @@ def verdict_on(top: FrameType, step: CodeType) -> Verdict:
     return Verdict.NEVER
 
 
-def _only_passes(code: CodeType, module: str, inner: CodeType | None) -> bool:
-    """Whether a frame of the runtime awaits the child's coroutine: an exception of it may pass."""
-    if inner is None:
-        return False
-    if (module, code.co_name) == _CALLS_CHILD:
-        return True
-    return bool(code.co_flags & _AWAITS and inner.co_flags & _AWAITED)
+def _only_awaits(code: CodeType, inner: CodeType | None) -> bool:
+    """Whether a frame of the runtime awaits a coroutine: what comes out of that may pass."""
+    return inner is not None and bool(code.co_flags & _AWAITS and inner.co_flags & _AWAITED)
 
 
 def _handlers() -> Iterator[CodeType]:
@@ -119,7 +117,8 @@ def _turns(code: CodeType) -> frozenset[int]:
     return frozenset(
         jump.offset
         for jump in table
-        if jump.opname == "JUMP_BACKWARD"
+        if "JUMP_BACKWARD" in jump.opname
+        and jump.opname != "JUMP_BACKWARD_NO_INTERRUPT"
         and len({handler(jump.offset), handler(jump.argval - 2), handler(jump.argval)}) > 1
     )
 

@@ -37,6 +37,7 @@ class Tally:
     outside: list[str] = field(factory=list)
     noises: list[str] = field(factory=list)
     answers: int = 0
+    longest_step: float = 0.0
     longest_wait: float = 0.0
 
     def hear(self, report: Report) -> None:
@@ -48,10 +49,11 @@ class Tally:
             self.other_ends.append(repr(error))
             return
         self.overruns += 1
+        self.longest_step = max(self.longest_step, error.seconds)
         frames = [frame.f_globals["__name__"] for frame, _ in traceback.walk_tb(error.__traceback__)]
         *way, handler = frames
         step = len(way) - way[::-1].index("otpy._runtime.preemption")
-        inside = way[step:] if way[step] != "otpy._runtime.life" else way[step + 1 :]
+        inside = [name for name in way[step:] if name != "otpy._runtime.life"]
         if handler != "otpy._runtime.preemption" or not inside or not HOME.issuperset(inside):
             self.outside.append(" > ".join(frames))
 
