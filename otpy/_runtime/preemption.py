@@ -258,7 +258,11 @@ class Steps:
 
     def __next__(self) -> Any:
         """Let the child's code run on to its next await."""
-        return self.send(None)
+        try:
+            return self._watched.call(self._coroutine.send, None)
+        except BaseException:
+            del self  # the traceback keeps this frame, and the process keeps the error
+            raise
 
     def send(self, value: Any) -> Any:
         """Let the child's code run on to its next await."""
