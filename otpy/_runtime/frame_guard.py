@@ -6,7 +6,7 @@ them. The exception is raised in the innermost, so what counts is what it would 
 | a frame | verdict |
 |---|---|
 | of the runtime (`RUNTIME`), but for one that only awaits a coroutine, or calls `start` | never |
-| of a `__del__` or of a handler of a signal: Python calls it at any time, for anybody | never |
+| of a `__del__`, or what a signal or the collector calls: at any time, for anybody | never |
 | named `__enter__`, `__exit__` and the like, or in the lines of a `finally` | spared |
 | of a module that holds locks (`LOCKING`), if it is the innermost | spared |
 | at a turn of a loop where Python would miss the `try` or `with` around it, if innermost | spared |
@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import ast
 import dis
+import gc
 import inspect
 import linecache
 import signal
@@ -63,7 +64,7 @@ def verdict_on(top: FrameType, step: CodeType) -> Verdict:
         top: Where the exception would be raised.
         step: The function that calls the child's code, and nothing else; the walk ends there.
     """
-    verdict, handlers = Verdict.FREE, frozenset(_handlers())
+    verdict, handlers = Verdict.FREE, frozenset(_called_any_time())
     inner: CodeType | None = None
     calls_start = False
     frame: FrameType | None = top
@@ -90,9 +91,9 @@ def _only_awaits(code: CodeType, inner: CodeType | None) -> bool:
     return inner is not None and bool(code.co_flags & _AWAITS and inner.co_flags & _AWAITED)
 
 
-def _handlers() -> Iterator[CodeType]:
-    for number in signal.valid_signals():
-        handler: Any = signal.getsignal(number)
+def _called_any_time() -> Iterator[CodeType]:
+    handlers: list[Any] = [signal.getsignal(number) for number in signal.valid_signals()]
+    for handler in (*handlers, *gc.callbacks):
         code = getattr(handler, "__code__", None)
         if code is not None:
             yield code

@@ -36,7 +36,9 @@ _SIGNAL: Final[int | None] = getattr(signal, "SIGURG", None)
 _SHORTEST: Final = 0.002  # seconds; less than that, Python does not let the thread run at all
 _LATE: Final = 0.05  # seconds after which the thread takes itself for late
 _DENSE: Final = 25  # looks in the time for which a clean-up is spared
-_SLOWEST: Final = 2.0  # seconds between two signals that change nothing: each fills a pipe of asyncio
+_SLOWEST: Final = (
+    2.0  # seconds between two signals that change nothing: each fills a pipe of asyncio
+)
 
 
 @final

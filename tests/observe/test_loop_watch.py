@@ -13,6 +13,7 @@ import otpy
 from otpy import ChildSpec, GenServer, InvalidSpec, NoReply, SupervisorSpec
 from otpy.observe import LoopBlocked, watch_loop
 from otpy.testing import MockClock
+from tests.runtime.children import turns
 
 BLOCK = 0.15
 
@@ -123,7 +124,7 @@ async def test_a_loop_that_turns_is_not_reported() -> None:
     async with otpy.start(spec, hooks=()):
         end = time.perf_counter() + 0.1
         while time.perf_counter() < end:
-            await asyncio.sleep(0)
+            await turns(1)
     assert facts == []
 
 

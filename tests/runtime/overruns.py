@@ -50,7 +50,9 @@ class Tally:
             return
         self.overruns += 1
         self.longest_step = max(self.longest_step, error.seconds)
-        frames = [frame.f_globals["__name__"] for frame, _ in traceback.walk_tb(error.__traceback__)]
+        frames = [
+            frame.f_globals["__name__"] for frame, _ in traceback.walk_tb(error.__traceback__)
+        ]
         *way, handler = frames
         step = len(way) - way[::-1].index("otpy._runtime.preemption")
         inside = [name for name in way[step:] if name != "otpy._runtime.life"]

@@ -22,9 +22,7 @@ class Echo(GenServer[int, int, None]):
     def init(self) -> None:
         return None
 
-    def handle_call(
-        self, request: int, caller: Caller[int], state: None
-    ) -> CallResult[int, None]:
+    def handle_call(self, request: int, caller: Caller[int], state: None) -> CallResult[int, None]:
         return Reply(request, state)
 
 
