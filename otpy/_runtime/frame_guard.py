@@ -18,11 +18,11 @@ because a clean-up that loops would stop the tree as well.
 
 from __future__ import annotations
 
-import ast
 import dis
 import gc
 import inspect
 import linecache
+import re
 import signal
 from enum import Enum
 from functools import lru_cache
@@ -43,6 +43,7 @@ LOCKING: Final = frozenset(
 _ENTRIES: Final = frozenset({"__aenter__", "__aexit__", "__enter__", "__exit__"})
 _AWAITS: Final = inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
 _AWAITED: Final = _AWAITS | inspect.CO_ITERABLE_COROUTINE
+_FINALLY: Final = re.compile(r"finally\s*:")
 _CALLS_START: Final = ("otpy._runtime.life", "_called")
 
 
@@ -125,24 +126,22 @@ def _turns(code: CodeType) -> frozenset[int]:
 
 
 def _cleans_up(frame: FrameType) -> bool:
-    if not frame.f_code.co_exceptiontable:
-        return False  # the function has no `try` at all
-    line = frame.f_lineno
-    return any(line in lines for lines in _clean_ups(frame.f_code.co_filename))
+    """Whether `frame` is in the lines of a `finally`, as far as its source can be had.
 
-
-@lru_cache(maxsize=256)
-def _clean_ups(filename: str) -> tuple[range, ...]:
-    """Return the lines of every `finally` in a file; none if its source cannot be had.
-
-    By the source: the compiler writes such a block twice, and marks only one of the two.
+    By the source, because the compiler writes such a block twice and marks only one of the two; and
+    by its indentation, because there is no time to parse it: the loop is blocked already.
     """
-    try:
-        module = ast.parse("".join(linecache.getlines(filename)))
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return ()
-    return tuple(
-        range(node.finalbody[0].lineno, (node.finalbody[-1].end_lineno or 0) + 1)
-        for node in ast.walk(module)
-        if isinstance(node, ast.Try | ast.TryStar) and node.finalbody
-    )
+    code = frame.f_code
+    if not code.co_exceptiontable:
+        return False  # the function has no `try` at all
+    indent: int | None = None
+    lines = linecache.getlines(code.co_filename)[code.co_firstlineno - 1 : frame.f_lineno or 0]
+    for line in reversed(lines):
+        text = line.lstrip()
+        outside = indent is None or len(line) - len(text) < indent
+        if not outside or not text or text.startswith("#"):
+            continue
+        if _FINALLY.match(text):
+            return True
+        indent = len(line) - len(text)
+    return False

@@ -66,7 +66,8 @@ class Tally:
 
 def busy(seconds: float) -> None:
     """Keep the loop for about that long, in code of every kind."""
-    end, things = perf_counter() + seconds, {}
+    end = perf_counter() + seconds
+    things: dict[int, list[str]] = {}
     while perf_counter() < end:
         with LOCK:
             things[len(things) % 50] = [str(n) for n in range(20)]
