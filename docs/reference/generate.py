@@ -14,7 +14,7 @@ from types import ModuleType
 from typing import Any
 
 TARGET = Path(__file__).with_name("api.md")
-PACKAGES = ("otpy", "otpy.testing", "otpy_monitors", "otpy_agents")
+PACKAGES = ("otpy", "otpy.observe", "otpy.testing", "otpy_monitors", "otpy_agents", "otpy_agents.testing")
 HEAD = """\
 # Public names
 
@@ -53,6 +53,7 @@ VALUES = {
     "ESCALATE": "As `Intensity.then`: the supervisor gives up, as if its own limit were reached.",
     "GIVE_UP": "As `Intensity.then`: only that child is removed, and reported.",
     "RESTARTING": "As `ChildInfo.process`: the child waits for its restart.",
+    "BlockHook": "Takes one `LoopBlocked`; must not block.",
     "CallResult": "What `handle_call` returns: `Reply[R, S] | NoReply[S] | Stop[R, S]`.",
     "Result": "What the other callbacks of a server return: `NoReply[S] | Stop[Never, S]`.",
     "TIMEOUT": "What `handle_info` gets when no message came within the idle timeout.",

@@ -5,8 +5,8 @@ them. The exception is raised in the innermost, so what counts is what it would 
 
 | a frame | verdict |
 |---|---|
-| of the runtime (`RUNTIME`), but for a coroutine of it that only awaits another one | never |
-| of a `__del__` or of a handler of a signal: Python calls it at any time, for anybody | never |
+| of the runtime (`RUNTIME`), but for one that only awaits a coroutine, or calls `start` | never |
+| of a `__del__`, or what a signal or the collector calls: at any time, for anybody | never |
 | named `__enter__`, `__exit__` and the like, or in the lines of a `finally` | spared |
 | of a module that holds locks (`LOCKING`), if it is the innermost | spared |
 | at a turn of a loop where Python would miss the `try` or `with` around it, if innermost | spared |
@@ -18,10 +18,11 @@ because a clean-up that loops would stop the tree as well.
 
 from __future__ import annotations
 
-import ast
 import dis
+import gc
 import inspect
 import linecache
+import re
 import signal
 from enum import Enum
 from functools import lru_cache
@@ -42,7 +43,8 @@ LOCKING: Final = frozenset(
 _ENTRIES: Final = frozenset({"__aenter__", "__aexit__", "__enter__", "__exit__"})
 _AWAITS: Final = inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
 _AWAITED: Final = _AWAITS | inspect.CO_ITERABLE_COROUTINE
-_CALLS_CHILD: Final = ("otpy._runtime.life", "_made")  # calls the child's `start`, and no more
+_FINALLY: Final = re.compile(r"finally\s*:")
+_CALLS_START: Final = ("otpy._runtime.life", "_called")
 
 
 class Verdict(Enum):
@@ -63,8 +65,9 @@ def verdict_on(top: FrameType, step: CodeType) -> Verdict:
         top: Where the exception would be raised.
         step: The function that calls the child's code, and nothing else; the walk ends there.
     """
-    verdict, handlers = Verdict.FREE, frozenset(_handlers())
+    verdict, handlers = Verdict.FREE, frozenset(_called_any_time())
     inner: CodeType | None = None
+    calls_start = False
     frame: FrameType | None = top
     while frame is not None:
         code = frame.f_code
@@ -74,7 +77,8 @@ def verdict_on(top: FrameType, step: CodeType) -> Verdict:
         package = name.partition(".")[0]
         if code.co_name == "__del__" or code in handlers:
             return Verdict.NEVER
-        if package in RUNTIME and not _only_passes(code, name, inner):
+        above, calls_start = calls_start, inner is not None and (name, code.co_name) == _CALLS_START
+        if package in RUNTIME and not (above or calls_start or _only_awaits(code, inner)):
             return Verdict.NEVER
         momentary = inner is None and (package in LOCKING or frame.f_lasti in _turns(code))
         if momentary or code.co_name in _ENTRIES or _cleans_up(frame):
@@ -83,18 +87,14 @@ def verdict_on(top: FrameType, step: CodeType) -> Verdict:
     return Verdict.NEVER
 
 
-def _only_passes(code: CodeType, module: str, inner: CodeType | None) -> bool:
-    """Whether a frame of the runtime awaits the child's coroutine: an exception of it may pass."""
-    if inner is None:
-        return False
-    if (module, code.co_name) == _CALLS_CHILD:
-        return True
-    return bool(code.co_flags & _AWAITS and inner.co_flags & _AWAITED)
+def _only_awaits(code: CodeType, inner: CodeType | None) -> bool:
+    """Whether a frame of the runtime awaits a coroutine: what comes out of that may pass."""
+    return inner is not None and bool(code.co_flags & _AWAITS and inner.co_flags & _AWAITED)
 
 
-def _handlers() -> Iterator[CodeType]:
-    for number in signal.valid_signals():
-        handler: Any = signal.getsignal(number)
+def _called_any_time() -> Iterator[CodeType]:
+    handlers: list[Any] = [signal.getsignal(number) for number in signal.valid_signals()]
+    for handler in (*handlers, *gc.callbacks):
         code = getattr(handler, "__code__", None)
         if code is not None:
             yield code
@@ -119,30 +119,29 @@ def _turns(code: CodeType) -> frozenset[int]:
     return frozenset(
         jump.offset
         for jump in table
-        if jump.opname == "JUMP_BACKWARD"
+        if "JUMP_BACKWARD" in jump.opname
+        and jump.opname != "JUMP_BACKWARD_NO_INTERRUPT"
         and len({handler(jump.offset), handler(jump.argval - 2), handler(jump.argval)}) > 1
     )
 
 
 def _cleans_up(frame: FrameType) -> bool:
-    if not frame.f_code.co_exceptiontable:
-        return False  # the function has no `try` at all
-    line = frame.f_lineno
-    return any(line in lines for lines in _clean_ups(frame.f_code.co_filename))
+    """Whether `frame` is in the lines of a `finally`, as far as its source can be had.
 
-
-@lru_cache(maxsize=256)
-def _clean_ups(filename: str) -> tuple[range, ...]:
-    """Return the lines of every `finally` in a file; none if its source cannot be had.
-
-    By the source: the compiler writes such a block twice, and marks only one of the two.
+    By the source, because the compiler writes such a block twice and marks only one of the two; and
+    by its indentation, because there is no time to parse it: the loop is blocked already.
     """
-    try:
-        module = ast.parse("".join(linecache.getlines(filename)))
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return ()
-    return tuple(
-        range(node.finalbody[0].lineno, (node.finalbody[-1].end_lineno or 0) + 1)
-        for node in ast.walk(module)
-        if isinstance(node, ast.Try | ast.TryStar) and node.finalbody
-    )
+    code = frame.f_code
+    if not code.co_exceptiontable:
+        return False  # the function has no `try` at all
+    indent: int | None = None
+    lines = linecache.getlines(code.co_filename)[code.co_firstlineno - 1 : frame.f_lineno or 0]
+    for line in reversed(lines):
+        text = line.lstrip()
+        outside = indent is None or len(line) - len(text) < indent
+        if not outside or not text or text.startswith("#"):
+            continue
+        if _FINALLY.match(text):
+            return True
+        indent = len(line) - len(text)
+    return False

@@ -177,9 +177,14 @@ async def _awaited(made: Awaitable[Any]) -> None:
     await made
 
 
+def _called(spec: ChildSpec) -> object:
+    """Call a `start`, and nothing else: here a child may be interrupted (`frame_guard`)."""
+    return spec.start(*spec.args, **spec.kwargs)
+
+
 async def _made(process: Process, spec: ChildSpec) -> None:
     """Call a `start` that is no coroutine function, and live what it made."""
-    made: object = spec.start(*spec.args, **spec.kwargs)
+    made: object = _called(spec)
     if isinstance(made, AbstractAsyncContextManager):
         async with cast("AbstractAsyncContextManager[object]", made) as value:
             process.announce(value)

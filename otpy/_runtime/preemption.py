@@ -20,7 +20,7 @@ import threading
 from functools import partial
 from time import perf_counter  # real seconds, of virtual time too: a busy loop takes no other
 from types import CoroutineType
-from typing import TYPE_CHECKING, Any, Final, final
+from typing import TYPE_CHECKING, Any, Final, cast, final
 
 from otpy._runtime.frame_guard import Verdict, verdict_on
 from otpy._runtime.watch_thread import WatchThread
@@ -36,7 +36,9 @@ _SIGNAL: Final[int | None] = getattr(signal, "SIGURG", None)
 _SHORTEST: Final = 0.002  # seconds; less than that, Python does not let the thread run at all
 _LATE: Final = 0.05  # seconds after which the thread takes itself for late
 _DENSE: Final = 25  # looks in the time for which a clean-up is spared
-_SLOWEST: Final = 2.0  # seconds between two signals that change nothing: each fills a pipe of asyncio
+_SLOWEST: Final = (
+    2.0  # seconds between two signals that change nothing: each fills a pipe of asyncio
+)
 
 
 @final
@@ -54,6 +56,7 @@ class Preemptor:
     __slots__ = (
         "_asleep",
         "_before",
+        "_looking",
         "_main",
         "_shortest",
         "_thread",
@@ -67,6 +70,7 @@ class Preemptor:
         self.step: Watched | None = None
         self.quiet = True
         self._asleep = False
+        self._looking = False
         self._before = before
         self._main = threading.get_ident()
         self._shortest = float("inf")
@@ -158,7 +162,14 @@ class Preemptor:
     def _look(self, _number: int, frame: FrameType | None) -> None:
         """Handle the signal: raise `StepOverran` out of `frame` if all that asks for it is so."""
         step = self.step
-        if step is None or frame is None or not step.to_be_cut(frame):
+        if step is None or frame is None or self._looking:
+            return
+        self._looking = True  # the next signal may come before the first has been dealt with
+        try:
+            cut = step.to_be_cut(frame)
+        finally:
+            self._looking = False
+        if not cut:
             return
         try:
             raise step.overran()
@@ -244,13 +255,13 @@ class Steps:
     def __init__(self, watched: Watched, awaitable: Awaitable[Any]) -> None:
         """Stand for `awaitable`."""
         self._watched = watched
-        self._coroutine: CoroutineType[Any, Any, Any] = (
-            awaitable if isinstance(awaitable, CoroutineType) else _awaited(awaitable)
-        )
+        plain: object = awaitable  # asked as an object, it stays of any type
+        own: Any = awaitable if isinstance(plain, CoroutineType) else _awaited(awaitable)
+        self._coroutine: CoroutineType[Any, Any, Any] = own
 
     def __await__(self) -> Generator[Any, Any, Any]:
         """Return itself, whose `send` awaits."""
-        return self  # type: ignore[return-value] # pyright: ignore[reportReturnType] - as good as one
+        return cast("Generator[Any, Any, Any]", self)  # as good as one
 
     def __iter__(self) -> Steps:
         """Return itself."""
@@ -258,7 +269,11 @@ class Steps:
 
     def __next__(self) -> Any:
         """Let the child's code run on to its next await."""
-        return self.send(None)
+        try:
+            return self._watched.call(self._coroutine.send, None)
+        except BaseException:
+            del self  # the traceback keeps this frame, and the process keeps the error
+            raise
 
     def send(self, value: Any) -> Any:
         """Let the child's code run on to its next await."""

@@ -94,9 +94,9 @@ def running_in(
         context = getattr(owner, "_context", None)
         process = context.get(CURRENT) if isinstance(context, Context) else owner.process
         return process, tuple(map(_line, reversed(frames[:number])))
-    task = asyncio.current_task(loop)
-    context = task.get_context() if task is not None and sys.version_info >= (3, 12) else None
-    return context and context.get(CURRENT), tuple(map(_line, reversed(frames)))
+    get_context: Any = getattr(asyncio.current_task(loop), "get_context", None)  # since 3.12
+    process = None if get_context is None else get_context().get(CURRENT)
+    return process, tuple(map(_line, reversed(frames)))
 
 
 def _is_of_a_loop(frame: FrameType) -> bool:

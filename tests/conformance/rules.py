@@ -99,7 +99,7 @@ DIFFERENT: Final = {
     "DYN-06": "arguments are added by the function that makes the spec",
     "TSK-05": "the work is handed over with the start, so that there is no idle task",
     "REG-14": "one table, and no process but the registry's own",
-    "AIO-01": "a late loop is reported",
+    "AIO-01": "with `max_step` the step ends by an exception; else the blocked loop is reported",
     "AIO-03": "nothing is closed by force",
     "AIO-06": "a start that never ran has failed, if it owed readiness",
     "AIO-07": "a process remembers the reason requested",

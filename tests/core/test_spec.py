@@ -51,7 +51,7 @@ class TestDefaults:
         """OTP's: permanent, five seconds, not significant (SUP-205, SUP-206, SUP-209)."""
         x = worker()
         assert (x.restart, x.shutdown, x.significant) == (PERMANENT, 5.0, False)
-        assert (x.start_timeout, x.backoff, x.intensity) == (None, None, None)
+        assert (x.start_timeout, x.backoff, x.intensity, x.max_step) == (None, None, None, None)
         assert (x.args, dict(x.kwargs), x.type) == ((), {}, ChildType.WORKER)
 
     def test_a_supervisor(self) -> None:
@@ -121,6 +121,20 @@ class TestChild:
         """More than none."""
         message = f"ChildSpec 'x': start_timeout is {seconds!r}, wanted seconds above 0"
         refused(lambda: worker(start_timeout=seconds), message)
+
+    @pytest.mark.parametrize("seconds", [0, -1, nan, inf, "5", True])
+    def test_a_longest_step_is_seconds(self, seconds: Any) -> None:
+        """More than none, and not for ever, which is None."""
+        message = f"ChildSpec 'x': max_step is {seconds!r}, wanted finite seconds above 0"
+        refused(lambda: worker(max_step=seconds), message)
+
+    def test_who_may_be_interrupted_says_itself_that_it_is_ready(self) -> None:
+        """It does not start where it could not be interrupted, and so its start can fail."""
+
+        async def child() -> None: ...
+
+        assert ChildSpec("x", child).ready_at_once
+        assert not ChildSpec("x", child, max_step=1).ready_at_once
 
     @pytest.mark.parametrize(("name", "value"), [("args", 5), ("kwargs", 5), ("kwargs", ["a"])])
     def test_arguments_are_what_a_call_takes(self, name: str, value: Any) -> None:

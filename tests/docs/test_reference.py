@@ -69,6 +69,7 @@ def test_the_work_list_page_names_every_key_and_no_other() -> None:
     models: dict[str, type[BaseModel]] = {
         "[list]": worklist._ListTable,
         "[[assignment]]": worklist._AssignmentTable,
+        "[[gang]]": worklist._GangTable,
         "[[rule]]": worklist._RuleTable,
     }
     for heading, model in models.items():

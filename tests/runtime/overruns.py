@@ -37,6 +37,7 @@ class Tally:
     outside: list[str] = field(factory=list)
     noises: list[str] = field(factory=list)
     answers: int = 0
+    longest_step: float = 0.0
     longest_wait: float = 0.0
 
     def hear(self, report: Report) -> None:
@@ -48,10 +49,13 @@ class Tally:
             self.other_ends.append(repr(error))
             return
         self.overruns += 1
-        frames = [frame.f_globals["__name__"] for frame, _ in traceback.walk_tb(error.__traceback__)]
+        self.longest_step = max(self.longest_step, error.seconds)
+        frames = [
+            frame.f_globals["__name__"] for frame, _ in traceback.walk_tb(error.__traceback__)
+        ]
         *way, handler = frames
         step = len(way) - way[::-1].index("otpy._runtime.preemption")
-        inside = way[step:] if way[step] != "otpy._runtime.life" else way[step + 1 :]
+        inside = [name for name in way[step:] if name != "otpy._runtime.life"]
         if handler != "otpy._runtime.preemption" or not inside or not HOME.issuperset(inside):
             self.outside.append(" > ".join(frames))
 
@@ -62,7 +66,8 @@ class Tally:
 
 def busy(seconds: float) -> None:
     """Keep the loop for about that long, in code of every kind."""
-    end, things = perf_counter() + seconds, {}
+    end = perf_counter() + seconds
+    things: dict[int, list[str]] = {}
     while perf_counter() < end:
         with LOCK:
             things[len(things) % 50] = [str(n) for n in range(20)]

@@ -18,7 +18,7 @@ AgentsError
 ├── RunFailed         (RuntimeError)   the run of an agent ended without success
 │   └── VerificationFailed             what an agent did does not hold
 ├── InvalidTreeSetting (ValueError)    a setting of the tree that can never work
-│   ├── InvalidFailureRow, InvalidGang, InvalidStartRate
+│   └── InvalidFailureRow, InvalidGang, InvalidStartRate
 ├── AlreadyRunning    (RuntimeError)   another host works on the same ledger
 ├── InvalidJob        (ValueError)     a sandbox cannot run an attempt as it is described
 ├── SandboxUnavailable (RuntimeError)  attempts cannot run in this sandbox here
