@@ -14,7 +14,10 @@ from types import ModuleType
 from typing import Any
 
 TARGET = Path(__file__).with_name("api.md")
-PACKAGES = ("otpy", "otpy.observe", "otpy.testing", "otpy_monitors", "otpy_agents", "otpy_agents.testing")
+PACKAGES = (
+    *("otpy", "otpy.observe", "otpy.testing"),
+    *("otpy_monitors", "otpy_agents", "otpy_agents.testing"),
+)
 HEAD = """\
 # Public names
 

@@ -161,7 +161,8 @@ async def _workplace(
 
 async def _drop_runs(work: WorkList, ledger: Ledger, store: RunStore, *, fresh: bool) -> None:
     """Give up what a killed host has left at work and nobody will take up any more."""
-    wanted = set() if fresh else {label_of(ledger.list_id, one) for one in work.assignments}
+    labels = {label_of(ledger.list_id, one) for one in work.assignments}
+    wanted = frozenset[str]() if fresh else labels
     dead = [
         run
         for run in await store.dead_runs()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from typing import ClassVar, Final, final
+from typing import ClassVar, Final, TypeAlias, final
 
 from attrs import define
 
@@ -40,6 +40,10 @@ __all__ = ["Played", "ScriptedSandbox"]
 
 _KILLED: Final = 137
 _TERMINATED: Final = 143
+
+
+Scripts: TypeAlias = Sequence[Script] | Callable[[int], Script]
+"""What an agent does in its attempts: one script for each, or a function of their number."""
 
 
 @final
@@ -81,19 +85,25 @@ class ScriptedSandbox:
             its number from 1, and returns its script.
 
     Attributes:
-        scripts: As given; may be changed at any time.
         played: Every attempt, in order.
     """
 
     name: ClassVar[str] = "scripted"
     inherits: ClassVar[bool] = False
 
-    def __init__(
-        self, scripts: Mapping[str, Sequence[Script] | Callable[[int], Script]] | None = None
-    ) -> None:
-        self.scripts = dict(scripts or {})
+    def __init__(self, scripts: Mapping[str, Scripts] | None = None) -> None:
+        self._scripts = dict(scripts or {})
         self.played: list[Played] = []
         self._alive: dict[Identity, _Player] = {}
+
+    @property
+    def scripts(self) -> dict[str, Scripts]:
+        """The scripts, by assignment; may be changed at any time."""
+        return self._scripts
+
+    @scripts.setter
+    def scripts(self, scripts: Mapping[str, Scripts]) -> None:
+        self._scripts = dict(scripts)
 
     def of(self, agent: str) -> list[Played]:
         """Return the attempts of an agent, in order."""
@@ -136,7 +146,7 @@ class ScriptedSandbox:
             del self._alive[player.identity]
 
     def _script(self, agent: str, number: int) -> Script:
-        scripts = self.scripts.get(agent, (Script(),))
+        scripts = self._scripts.get(agent, (Script(),))
         if callable(scripts):
             return scripts(number)
         return scripts[min(number, len(scripts)) - 1]

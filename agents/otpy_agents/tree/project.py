@@ -172,7 +172,10 @@ class Project:
             budgets.wake(project.pool)
 
     def concerns(self, finding: Finding) -> bool:
-        """Whether a finding is about a mortal of this project."""
+        """Whether a finding is about this project, or a mortal of it."""
+        account: str = getattr(finding, "account", "")
+        if account:
+            return account == self.key or account.startswith(f"{self.key}/")
         path: str = getattr(finding, "path", "")
         return self.pool.path != "" and path.startswith(f"{self.pool.path}/")
 

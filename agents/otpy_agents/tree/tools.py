@@ -70,7 +70,7 @@ def _hosts(given: Mapping[str, object]) -> Iterator[str]:
     for key in ("url", "command", "cmd"):
         text = given.get(key)
         if isinstance(text, str):
-            for address in _ADDRESS.findall(text):
-                host = urlsplit(address).hostname
+            for address in _ADDRESS.finditer(text):
+                host = urlsplit(address.group()).hostname
                 if host:
                     yield host

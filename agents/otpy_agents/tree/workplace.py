@@ -99,9 +99,9 @@ class Workplace:
             await asyncio.sleep(delay)
 
     def on_finding(self, finding: Finding) -> None:
-        """Hand a finding of a monitor to the project it is about, or to all."""
+        """Hand a finding of a monitor to the project it is about; to the first if about none."""
         mine = [one for one in self.projects if one.concerns(finding)]
-        for project in mine or self.projects:
+        for project in mine or self.projects[:1]:
             project.acting.on_finding(finding)
 
     @property
