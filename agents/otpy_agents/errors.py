@@ -18,6 +18,9 @@ AgentsError
 ├── RunExists         (ValueError)     a run of that id is stored already
 ├── RunHeld           (RuntimeError)   a run that a living host works on
 ├── RunLost           (RuntimeError)   a run that another host has taken over
+├── RunBroken         (RuntimeError)   a run that this host cannot go on with
+├── RunFinished       (ValueError)     a run that is over and cannot be resumed
+├── CliMissing        (LookupError)    no agent of a run is installed
 ├── OperatorError
 │   ├── SocketUnusable   (OSError)          no operator socket can be made there
 │   ├── HostGone         (ConnectionError)  nobody listens on the operator socket
@@ -52,6 +55,7 @@ __all__ = [
     "AmbiguousAdapter",
     "BrokenAdapter",
     "CannotAdopt",
+    "CliMissing",
     "CommandRefused",
     "DeadlinePassed",
     "EngineError",
@@ -69,7 +73,9 @@ __all__ = [
     "NoAnswer",
     "OperatorError",
     "PreflightFailed",
+    "RunBroken",
     "RunExists",
+    "RunFinished",
     "RunHeld",
     "RunLost",
     "RunStateCorrupt",
@@ -390,6 +396,46 @@ class RunLost(AgentsError, RuntimeError):
     def __init__(self, run: str, pid: int) -> None:
         self.run, self.pid = run, pid
         super().__init__(f"run {run!r}: taken over by process {pid}, which works on it now")
+
+
+class RunBroken(AgentsError, RuntimeError):
+    """A run that this host does not go on with, although it is not over; it can be resumed.
+
+    Attributes:
+        run: Its id.
+        reason: Why, in words.
+    """
+
+    def __init__(self, run: str, reason: str) -> None:
+        self.run, self.reason = run, reason
+        super().__init__(
+            f"run {run!r}: not gone on with: {reason}; `otpy-agents runs resume {run}`"
+        )
+
+
+class RunFinished(AgentsError, ValueError):
+    """A run that was to be resumed and is over.
+
+    Attributes:
+        run: Its id.
+    """
+
+    def __init__(self, run: str, status: str) -> None:
+        self.run = run
+        super().__init__(f"run {run!r}: got one that is over ({status}), wanted an unfinished one")
+
+
+class CliMissing(AgentsError, LookupError):
+    """No agent that a run may use is installed; nothing was stored or started.
+
+    Attributes:
+        program: The program that was looked for first.
+        hint: What to type to install it.
+    """
+
+    def __init__(self, program: str, hint: str) -> None:
+        self.program, self.hint = program, hint
+        super().__init__(f"got no program {program!r} on the PATH, wanted one; {hint}")
 
 
 class OperatorError(AgentsError):

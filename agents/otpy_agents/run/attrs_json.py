@@ -10,6 +10,7 @@ import types
 from collections.abc import Mapping
 from enum import Enum
 from functools import cache
+from pathlib import Path
 from typing import Any, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
 import attrs
@@ -22,12 +23,17 @@ T = TypeVar("T")
 
 
 def to_plain(value: object) -> Any:
-    """Return `value` as objects, lists, text and numbers, as `json.dumps` takes them."""
+    """Return `value` as objects, lists, text and numbers, as `json.dumps` takes them.
+
+    A path becomes text.
+    """
     kind: Any = type(value)
     if attrs.has(kind):
         return {name: to_plain(getattr(value, name)) for name in _hints(kind)}
     if isinstance(value, Enum):
         return value.value
+    if isinstance(value, Path):
+        return str(value)
     if isinstance(value, tuple):
         return [to_plain(item) for item in cast("tuple[object, ...]", value)]
     if isinstance(value, Mapping):
@@ -41,7 +47,7 @@ def from_plain(kind: type[T], plain: object, place: str) -> T:
 
     Args:
         kind: An attrs class whose fields are attrs classes, enums, tuples, mappings by text,
-            numbers, text, and any of these or None.
+            numbers, text, paths, and any of these or None.
         plain: As `json.loads` returns it.
         place: Where it stands, for errors.
 
@@ -80,6 +86,8 @@ def _read(kind: Any, plain: object, place: str) -> object:
         except ValueError:
             wanted = " or ".join(repr(member.value) for member in kind)
             raise RunStateCorrupt(place, repr(plain), wanted) from None
+    if kind is Path:
+        return Path(cast("str", _of(str, plain, place)))
     if kind is float:
         return float(cast("float", _of((int, float), plain, place)))
     return _of(kind, plain, place)

@@ -8,12 +8,17 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import Final, final
 from urllib.parse import quote
 
-__all__ = ["Redaction"]
+__all__ = ["Redaction", "is_secret_name"]
 
 _SECRET_NAME: Final = re.compile(
     r"(?i)(?:^|_)(?:api_?key|key|token|secret|password|passwd|credentials?)(?:_|$)"
 )
 _SHORTEST: Final = 6
+
+
+def is_secret_name(name: str) -> bool:
+    """Whether a variable of this name counts as secret without being declared."""
+    return _SECRET_NAME.search(name) is not None
 
 
 @final
@@ -44,7 +49,7 @@ class Redaction:
         secrets = {
             name: text
             for name, text in environment.items()
-            if name in names or _SECRET_NAME.search(name)
+            if name in names or is_secret_name(name)
         }
         self._names = {
             form: name

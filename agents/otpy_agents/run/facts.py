@@ -1,0 +1,317 @@
+"""What is told about runs: frozen facts, each told once, in the order in which they happened.
+
+A fact about a decision is told after the decision has been stored. A listener is any callable that
+takes one fact. It is called from the event loop, must not block, and can do no harm: what it raises
+goes to the loop's exception handler.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, ClassVar, TypeAlias, final
+
+import attrs
+from attrs import field, frozen
+
+from otpy_agents.run import events
+from otpy_agents.run.attrs_json import to_plain
+from otpy_agents.run.order import RunOrder
+from otpy_agents.run.protocol import Control
+from otpy_agents.run.result import AttemptRecord, Cause, RunResult
+from otpy_agents.run.state import Phase, WaitReason
+
+__all__ = [
+    "AgentEvent",
+    "AgentSwitched",
+    "AttemptBegan",
+    "AttemptOver",
+    "Fact",
+    "Listener",
+    "LogLine",
+    "OutputLine",
+    "PhaseChanged",
+    "Quiet",
+    "RunBegan",
+    "RunEnded",
+    "RunFact",
+    "RunLeft",
+    "WaitBegan",
+    "WaitOver",
+    "as_json",
+]
+
+
+@frozen(kw_only=True)
+class RunFact:
+    """What every fact has.
+
+    Attributes:
+        run: Id of the run.
+        at: When it was told, in Unix seconds.
+    """
+
+    event: ClassVar[str] = "run"
+
+    run: str
+    at: float
+
+
+@final
+@frozen(kw_only=True)
+class RunBegan(RunFact):
+    """This host works on the run.
+
+    Attributes:
+        order: What it shall do.
+        agents: Ids of its chain, in order.
+        resumed: Whether another host, or an earlier time of this one, had begun it.
+        waiting: Whether it waits for its turn, because the host has as many runs as it may.
+    """
+
+    event: ClassVar[str] = "run.began"
+
+    order: RunOrder
+    agents: tuple[str, ...]
+    resumed: bool
+    waiting: bool
+
+
+@final
+@frozen(kw_only=True)
+class PhaseChanged(RunFact):
+    """The run has entered another phase (RUN-55).
+
+    Attributes:
+        phase: Which.
+        status: What a person sees (RUN-58).
+    """
+
+    event: ClassVar[str] = "run.phase"
+
+    phase: Phase
+    status: str
+
+
+@final
+@frozen(kw_only=True)
+class AttemptBegan(RunFact):
+    """An attempt is written down and is being started.
+
+    Attributes:
+        number: From 1, over all agents.
+        agent_id: Who makes it.
+        agent_cli: The agent's CLI.
+        cause: Why.
+        session: Session it goes on with; None for a new one.
+        adopted: Whether it ran already, and is heard again from its first line.
+    """
+
+    event: ClassVar[str] = "attempt.began"
+
+    number: int
+    agent_id: str
+    agent_cli: str
+    cause: Cause
+    session: str | None
+    adopted: bool = False
+
+
+@final
+@frozen(kw_only=True)
+class OutputLine(RunFact):
+    """The attempt wrote a line (RUN-07), shown without secrets.
+
+    Attributes:
+        number: Which attempt.
+        text: The line, without its line feed.
+        stderr: Whether it stands on the error stream.
+    """
+
+    event: ClassVar[str] = "attempt.output"
+
+    number: int
+    text: str
+    stderr: bool
+
+
+@final
+@frozen(kw_only=True)
+class AgentEvent(RunFact):
+    """The agent said something in its CLI's own terms.
+
+    Attributes:
+        number: Which attempt.
+        said: What.
+    """
+
+    event: ClassVar[str] = "attempt.event"
+
+    number: int
+    said: events.Event
+
+
+@final
+@frozen(kw_only=True)
+class AttemptOver(RunFact):
+    """An attempt is over, nothing of it is left, and that is stored.
+
+    Attributes:
+        record: How it ended.
+        cut: Bytes of output that were not kept.
+        left_over: What it had started and left running; ended since.
+        survivors: What could not be ended in time; normally empty.
+    """
+
+    event: ClassVar[str] = "attempt.over"
+
+    record: AttemptRecord
+    cut: int = 0
+    left_over: tuple[str, ...] = ()
+    survivors: tuple[str, ...] = ()
+
+
+@final
+@frozen(kw_only=True)
+class WaitBegan(RunFact):
+    """The run waits from now on (RUN-55, RUN-66).
+
+    Attributes:
+        until: When it is over, in Unix seconds.
+        delay: Seconds until then.
+        reason: What for.
+        agent_id: Agent that is waited for.
+        retry: Number of the retry that follows; 0 if what follows is none.
+        cut_by: What a person may ask to end the wait.
+    """
+
+    event: ClassVar[str] = "wait.began"
+
+    until: float
+    delay: float
+    reason: WaitReason
+    agent_id: str
+    retry: int
+    cut_by: tuple[Control, ...] = (
+        Control.RETRY_NOW,
+        Control.CANCEL_RETRY,
+        Control.FORCE_FALLBACK,
+        Control.CANCEL,
+    )
+
+
+@final
+@frozen(kw_only=True)
+class WaitOver(RunFact):
+    """The run waits no more, because it goes on or because it is over."""
+
+    event: ClassVar[str] = "wait.over"
+
+
+@final
+@frozen(kw_only=True)
+class AgentSwitched(RunFact):
+    """Another agent takes over (RUN-28, RUN-55).
+
+    Attributes:
+        source: Id of the agent so far.
+        target: Id of the agent from now on.
+    """
+
+    event: ClassVar[str] = "agent.switched"
+
+    source: str
+    target: str
+
+
+@final
+@frozen(kw_only=True)
+class Quiet(RunFact):
+    """The attempt has shown no progress for a while; told once for each silence (C-01).
+
+    Attributes:
+        number: Which attempt.
+        seconds: Length of the silence so far.
+    """
+
+    event: ClassVar[str] = "child.quiet"
+
+    number: int
+    seconds: float
+
+
+@final
+@frozen(kw_only=True)
+class LogLine(RunFact):
+    """A line for the log of the run (RUN-57, RUN-60 to RUN-62)."""
+
+    event: ClassVar[str] = "run.log"
+
+    text: str
+
+
+@final
+@frozen(kw_only=True)
+class RunEnded(RunFact):
+    """The run is over, and that is stored.
+
+    Attributes:
+        result: How it ended.
+        answer: The answer of its last attempt, as far as it came.
+    """
+
+    event: ClassVar[str] = "run.ended"
+
+    result: RunResult
+    answer: str
+
+
+@final
+@frozen(kw_only=True)
+class RunLeft(RunFact):
+    """This host works on the run no more, although it is not over; nothing of it runs here.
+
+    Attributes:
+        error: Why: another host has it, or it could not be gone on with.
+    """
+
+    event: ClassVar[str] = "run.left"
+
+    error: Exception = field(eq=False)
+
+
+Fact: TypeAlias = (
+    RunBegan
+    | PhaseChanged
+    | AttemptBegan
+    | OutputLine
+    | AgentEvent
+    | AttemptOver
+    | WaitBegan
+    | WaitOver
+    | AgentSwitched
+    | Quiet
+    | LogLine
+    | RunEnded
+    | RunLeft
+)
+"""Something that happened to a run."""
+
+Listener: TypeAlias = Callable[[Fact], object]
+"""Is told every fact."""
+
+
+def as_json(fact: Fact) -> dict[str, Any]:
+    """Return a fact as `json.dumps` takes it: `event`, then its attributes.
+
+    What an agent said has its kind as `type` beside its own attributes; an error is its message.
+    """
+    plain: dict[str, Any] = {"event": fact.event}
+    for attribute in attrs.fields(type(fact)):
+        value: object = getattr(fact, attribute.name)
+        if isinstance(value, Exception):
+            plain[attribute.name] = str(value)
+        elif attribute.name == "said":
+            plain["said"] = {"type": type(value).__name__, **to_plain(value)}
+        else:
+            plain[attribute.name] = to_plain(value)
+    return plain

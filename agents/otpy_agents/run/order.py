@@ -1,0 +1,124 @@
+"""What a run is asked to do: one value, stored with the run, so that it can be gone on with.
+
+It holds no secret. Variables that are secret are named, and their values are taken from the
+environment of the host that makes the attempt.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from attrs import Attribute, field, frozen
+
+from otpy_agents.errors import InvalidRunSetting
+from otpy_agents.run.adapter import Access
+from otpy_agents.run.chain import AgentInstance, AgentSelection, default_agent
+from otpy_agents.run.liveness import Liveness
+from otpy_agents.run.policy import RetryPolicy
+from otpy_agents.run.sandbox.behaviour import Limits, Mount
+from otpy_agents.store.redaction import is_secret_name
+
+__all__ = ["RunOrder", "SandboxChoice"]
+
+
+@frozen(kw_only=True)
+class SandboxChoice:
+    """Where the attempts of a run are made.
+
+    Attributes:
+        name: `process`, `bubblewrap`, `docker`, or another that the host was given.
+        image: Image of the containers; `docker` only.
+        network: Whether an attempt reaches the network; `process` cannot hold it off.
+        limits: What an attempt may use.
+        mounts: More of the host to be seen.
+    """
+
+    name: str = "process"
+    image: str = ""
+    network: bool = True
+    limits: Limits = field(factory=Limits)
+    mounts: tuple[Mount, ...] = ()
+
+
+def _absolute(_: object, attribute: Attribute[Any], value: Path | None) -> None:
+    if value is not None and not value.is_absolute():
+        raise InvalidRunSetting(f"order.{attribute.name}", f"'{value}'", "an absolute path")
+
+
+def _some(_: object, attribute: Attribute[str], value: str) -> None:
+    if not value.strip():
+        raise InvalidRunSetting(f"order.{attribute.name}", repr(value), "some text")
+
+
+def _money(_: object, attribute: Attribute[Any], value: float | None) -> None:
+    if value is not None and not 0 < value < float("inf"):
+        raise InvalidRunSetting(f"order.{attribute.name}", repr(value), "US dollars above 0")
+
+
+def _no_secret(_: object, attribute: Attribute[Any], value: Mapping[str, str]) -> None:
+    for name in value:
+        if is_secret_name(name):
+            wanted = "no secret: what is in an order is stored; name it in `passed`"
+            raise InvalidRunSetting(f"order.{attribute.name}", repr(name), wanted)
+
+
+def _sealed(values: Mapping[str, str]) -> Mapping[str, str]:
+    return MappingProxyType(dict(values))
+
+
+@frozen(kw_only=True)
+class RunOrder:
+    """One prompt, and everything that is said about who does it and how (RUN-18 to RUN-21).
+
+    Attributes:
+        prompt: What the agent shall do (RUN-01).
+        cwd: Its work directory; absolute.
+        selection: Agents to choose from; without any it is `use` alone.
+        use: CLI of the only agent if nobody is selected, in any letter case; empty means `codex`
+            (RUN-20).
+        policy: What follows a failure.
+        liveness: When an attempt is ended for its silence.
+        budget_usd: US dollars for all attempts; None for no limit.
+        access: What the agent may do without being asked.
+        argv: The whole command, for agents of the CLI `command`.
+        sandbox: Where the attempts are made.
+        environment: Variables for the attempts, with their values; none may be secret by its name.
+        passed: Names of variables that an attempt gets from the environment of the host. Needed
+            for sandboxes that inherit nothing; the others get all of them.
+        secrets: Names of variables whose values are kept out of whatever is shown or stored,
+            whatever they are called. Those with a telling name are anyway.
+        artifacts: Folder for what attempts leave, one for all attempts; None if they leave nothing.
+
+    Raises:
+        InvalidRunSetting: One of these can never work.
+    """
+
+    prompt: str = field(validator=_some)
+    cwd: Path = field(validator=_absolute)
+    selection: AgentSelection = field(factory=AgentSelection)
+    use: str = ""
+    policy: RetryPolicy = field(factory=RetryPolicy)
+    liveness: Liveness = field(factory=Liveness)
+    budget_usd: float | None = field(default=None, validator=_money)
+    access: Access = Access.EDIT
+    argv: tuple[str, ...] = ()
+    sandbox: SandboxChoice = field(factory=SandboxChoice)
+    environment: Mapping[str, str] = field(
+        factory=dict[str, str], converter=_sealed, validator=_no_secret
+    )
+    passed: tuple[str, ...] = ()
+    secrets: tuple[str, ...] = ()
+    artifacts: Path | None = field(default=None, validator=_absolute)
+
+    @property
+    def default(self) -> AgentInstance:
+        """The agent if nobody is selected (RUN-20)."""
+        return default_agent(self.use)
+
+    @property
+    def candidates(self) -> tuple[AgentInstance, ...]:
+        """The agents that may come into its chain."""
+        return self.selection.agents or (self.default,)

@@ -1,0 +1,127 @@
+"""What the store of runs keeps of a run and of its attempts, as JSON."""
+
+from __future__ import annotations
+
+import json
+from typing import Final, cast
+
+from attrs import frozen
+
+from otpy_agents.errors import RunStateCorrupt, RunStateTooNew
+from otpy_agents.run.attrs_json import from_plain, to_plain
+from otpy_agents.run.order import RunOrder
+from otpy_agents.run.orphans import Recorded
+from otpy_agents.run.result import AttemptRecord
+from otpy_agents.run.sandbox.behaviour import ContainerIdentity, Identity
+from otpy_agents.run.state import VERSION as STATE_VERSION
+from otpy_agents.run.state import RunState
+
+__all__ = [
+    "VERSION",
+    "AttemptOutcome",
+    "StoredForm",
+    "identity_from_json",
+    "identity_to_json",
+]
+
+VERSION: Final = 1
+"""Version of the stored form of an order, raised with every change of it."""
+
+
+@frozen(kw_only=True)
+class StoredForm:
+    """A run as it is stored: all that is needed to go on with it.
+
+    Attributes:
+        order: What it shall do.
+        state: Where it stands.
+    """
+
+    order: RunOrder
+    state: RunState
+
+    def to_json(self) -> str:
+        """Return it as one line of JSON."""
+        order, state = json.dumps(to_plain(self.order)), self.state.to_json()
+        return f'{{"version":{VERSION},"order":{order},"state":{state}}}'
+
+    @classmethod
+    def from_json(cls, text: str) -> StoredForm:
+        """Return what `to_json` made into `text`.
+
+        Raises:
+            RunStateTooNew: A newer version wrote it.
+            RunStateCorrupt: It is none.
+        """
+        fields = _object(text)
+        version = fields.get("version")
+        if type(version) is not int or version < 1:
+            raise RunStateCorrupt("version", repr(version), "a whole number of at least 1")
+        if version > VERSION:
+            raise RunStateTooNew(version, VERSION)
+        if fields.keys() != {"version", "order", "state"}:
+            raise RunStateCorrupt("text", f"{sorted(fields)}", "version, order and state")
+        state = RunState.from_json(json.dumps(fields["state"]))
+        return cls(order=from_plain(RunOrder, fields["order"], "order"), state=state)
+
+    @property
+    def version(self) -> int:
+        """What to store beside it: one number that grows with either version."""
+        return VERSION * 1000 + STATE_VERSION
+
+
+@frozen(kw_only=True)
+class AttemptOutcome:
+    """What is kept of an attempt that is over.
+
+    Attributes:
+        record: How it ended.
+        answer: What the agent answered, as far as it came.
+        cut: Bytes of output that were not kept.
+        left_over: What it had started and left running; ended since.
+    """
+
+    record: AttemptRecord
+    answer: str = ""
+    cut: int = 0
+    left_over: tuple[str, ...] = ()
+
+    def to_json(self) -> str:
+        """Return it as one line of JSON."""
+        return json.dumps(to_plain(self))
+
+    @classmethod
+    def from_json(cls, text: str) -> AttemptOutcome:
+        """Return what `to_json` made into `text`.
+
+        Raises:
+            RunStateCorrupt: It is none.
+        """
+        return from_plain(cls, _object(text), "outcome")
+
+
+def identity_to_json(identity: Identity) -> str:
+    """Return by what an attempt is found, as JSON."""
+    return json.dumps(to_plain(identity))
+
+
+def identity_from_json(text: str) -> Identity:
+    """Return what `identity_to_json` made into `text`.
+
+    Raises:
+        RunStateCorrupt: It is none.
+    """
+    fields = _object(text)
+    if "id" in fields:
+        return from_plain(ContainerIdentity, fields, "identity")
+    return from_plain(Recorded, fields, "identity")
+
+
+def _object(text: str) -> dict[str, object]:
+    try:
+        plain: object = json.loads(text)
+    except ValueError as error:
+        raise RunStateCorrupt("text", f"{error}", "one JSON object") from None
+    if not isinstance(plain, dict):
+        raise RunStateCorrupt("text", type(plain).__name__, "one JSON object")
+    return cast("dict[str, object]", plain)
