@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from otpy_agents.cli.run import run
 from otpy_agents.cli.runs import runs
 from otpy_agents.cli.up import up
 
@@ -15,4 +16,5 @@ def main() -> None:
 
 
 main.add_command(up)
+main.add_command(run)
 main.add_command(runs)

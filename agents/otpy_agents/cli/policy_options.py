@@ -17,25 +17,25 @@ _DEFAULT: Final = RetryPolicy()
 _OPTIONS: Final = (
     click.option(
         "--max-retries",
-        type=click.IntRange(min=0),
+        type=int,
         metavar="N",
         help=f"Retries of each agent; it has one attempt more.  [{_DEFAULT.max_retries}]",
     ),
     click.option(
         "--max-attempts",
-        type=click.IntRange(min=1),
+        type=int,
         metavar="N",
         help=f"Attempts of all agents together.  [{_DEFAULT.max_attempts}]",
     ),
     click.option(
         "--backoff-base",
-        type=click.FloatRange(min=0),
+        type=float,
         metavar="SECONDS",
         help=f"Wait before the first retry, then 3 and 9 times that.  [{_DEFAULT.backoff_base:g}]",
     ),
     click.option(
         "--rate-limit-base",
-        type=click.FloatRange(min=0),
+        type=float,
         metavar="SECONDS",
         help="Wait after a rate limit for which no time was named, then 2 and 5 times that."
         f"  [{_DEFAULT.rate_limit_backoff_base:g}]",

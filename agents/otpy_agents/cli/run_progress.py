@@ -64,12 +64,12 @@ class Progress:
             case PhaseChanged():
                 self._phase = fact.phase
             case AttemptBegan():
-                self._agent, self._number = fact.agent, fact.number
+                self._agent, self._number = fact.agent_id, fact.number
                 self._since, self._reading, self._tool = fact.at, Usage(), ""
                 self._wait = self._silent_since = None
             case AgentEvent():
                 self._silent_since = None
-                self._hear(fact.event)
+                self._hear(fact.said)
             case AttemptOver():
                 self._over += fact.record.usage
                 self._reading, self._tool = Usage(), ""

@@ -6,8 +6,8 @@ Everything here is pure; `runs.py` fetches and prints.
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import Final
 
 from attrs import frozen
@@ -16,13 +16,22 @@ from rich.text import Text
 
 from otpy_agents.cli.run_words import ago, at, ended_as, one_line, span, spent
 from otpy_agents.cli.view import printable
+from otpy_agents.run.attrs_json import to_plain
 from otpy_agents.run.chain import Chain
 from otpy_agents.run.cooldown import CooldownTable
 from otpy_agents.run.result import AttemptRecord, RunResult
-from otpy_agents.run.state import RunState
+from otpy_agents.run.stored import StoredForm
 from otpy_agents.store import CommandRecord, HostRecord, RunRecord, StoredRun
 
-__all__ = ["Listed", "Shown", "attempts_table", "history", "list_object", "list_table", "shown_object"]
+__all__ = [
+    "Listed",
+    "Shown",
+    "attempts_table",
+    "history",
+    "list_object",
+    "list_table",
+    "shown_object",
+]
 
 INTERRUPTED: Final = "interrupted"
 """What a run is called whose host is dead."""
@@ -101,22 +110,22 @@ class Shown:
 
     Attributes:
         stored: As it is stored.
-        state: Its state, read; None if it cannot be read, which `trouble` says.
+        form: What it shall do and where it stands; None if that cannot be read.
         trouble: Why not; empty if it can.
+        answer: What the agent answered in the last attempt, as far as it came.
         host: Who works on it, or was the last to do so.
         commands: What operators told it.
         cooldowns: Of accounts of its chain, those that other runs have set too.
-        artifacts: Folder of what it leaves; None if it has none.
         now: Unix seconds.
     """
 
     stored: StoredRun
-    state: RunState | None
+    form: StoredForm | None
     trouble: str
+    answer: str
     host: HostRecord
     commands: Sequence[CommandRecord]
     cooldowns: CooldownTable
-    artifacts: Path | None
     now: float
 
     @property
@@ -132,7 +141,7 @@ class Shown:
 
 def history(shown: Shown) -> Iterator[tuple[str, str]]:
     """Yield what is known of a run, as label and text, but for its attempts."""
-    record, state, now = shown.stored.record, shown.state, shown.now
+    record, now = shown.stored.record, shown.now
     yield "status", shown.status
     yield "prompt", one_line(record.prompt, _LINE)
     yield "cwd", record.cwd
@@ -144,16 +153,20 @@ def history(shown: Shown) -> Iterator[tuple[str, str]]:
         yield "host", f"process {shown.host.pid} is gone: `otpy-agents runs resume {record.id}`"
     else:
         yield "host", f"process {shown.host.pid}"
-    if state is None:
+    if shown.form is None:
         yield "state", shown.trouble
     else:
-        yield from _state(shown, state)
+        yield from _state(shown, shown.form)
     for command in shown.commands:
         yield "command", f"{at(command.at)}  {command.name} by {command.actor}: {_answer(command)}"
 
 
-def _state(shown: Shown, state: RunState) -> Iterator[tuple[str, str]]:
+def _state(shown: Shown, form: StoredForm) -> Iterator[tuple[str, str]]:
+    order, state = form.order, form.state
     yield "agents", _chain(state.chain)
+    if order.argv:
+        yield "argv", one_line(shlex.join(order.argv), _LINE)
+    yield "sandbox", f"{order.sandbox.name} {order.sandbox.image}".rstrip()
     yield "liveness", str(state.liveness)
     if state.budget_usd is not None:
         yield "budget", f"${state.budget_usd:g}"
@@ -168,8 +181,8 @@ def _state(shown: Shown, state: RunState) -> Iterator[tuple[str, str]]:
         yield "spent", used
     if state.ending is not None:
         yield from _result(state.result())
-    if shown.artifacts is not None:
-        yield "artifacts", f"{shown.artifacts}"
+    if order.artifacts is not None:
+        yield "artifacts", str(order.artifacts)
         yield from (("", name) for name in state.artifacts)
 
 
@@ -205,7 +218,8 @@ def attempts_table(shown: Shown) -> Table:
     table.add_column("took", no_wrap=True, justify="right")
     table.add_column("ended", no_wrap=True)
     table.add_column("why", overflow="fold")
-    over = {record.number: record for record in shown.state.attempts} if shown.state else {}
+    records = shown.form.state.attempts if shown.form is not None else ()
+    over = {record.number: record for record in records}
     for attempt in shown.stored.attempts:
         record = over.get(attempt.number)
         if record is None:
@@ -228,7 +242,7 @@ def _ended(record: AttemptRecord) -> tuple[str, ...]:
 
 
 def shown_object(shown: Shown) -> str:
-    """Render a run as one JSON object; `state` is the stored state, whatever wrote it."""
+    """Render a run as one JSON object."""
     record = shown.stored.record
     return json.dumps(
         {
@@ -253,7 +267,9 @@ def shown_object(shown: Shown) -> str:
                 }
                 for attempt in shown.stored.attempts
             ],
-            "artifacts": None if shown.artifacts is None else str(shown.artifacts),
-            "state": json.loads(shown.stored.state),
+            "answer": shown.answer,
+            "order": None if shown.form is None else to_plain(shown.form.order),
+            "state": None if shown.form is None else to_plain(shown.form.state),
+            "trouble": shown.trouble,
         }
     )

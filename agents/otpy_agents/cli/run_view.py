@@ -6,6 +6,7 @@ everything goes to standard output.
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 from collections.abc import Callable
@@ -16,7 +17,6 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
-from otpy_agents.cli.run_json import fact_line, note_line
 from otpy_agents.cli.run_progress import Progress, what_cuts
 from otpy_agents.cli.run_words import ended_as, one_line, span, spent
 from otpy_agents.cli.view import printable
@@ -32,6 +32,7 @@ from otpy_agents.run.facts import (
     RunEnded,
     WaitBegan,
 )
+from otpy_agents.run.facts import as_json as plain_fact
 
 __all__ = ["RunView", "SteadyRunView", "open_run_view", "told"]
 
@@ -60,10 +61,10 @@ def told(fact: Fact) -> str | None:
         case RunBegan():
             return f"run {fact.run}: {' -> '.join(fact.agents)}"
         case AttemptBegan():
-            return f"attempt {fact.number}: {fact.agent} ({fact.cause})"
-        case AgentEvent(event=ToolStarted(name=name)):
+            return f"attempt {fact.number}: {fact.agent_id} ({fact.cause})"
+        case AgentEvent(said=ToolStarted(name=name)):
             return f"attempt {fact.number}: uses {name}"
-        case AgentEvent(event=Retrying(fault=fault) | Problem(fault=fault)):
+        case AgentEvent(said=Retrying(fault=fault) | Problem(fault=fault)):
             return f"attempt {fact.number}: {one_line(fault.message, _LINE)}"
         case AttemptOver():
             record = fact.record
@@ -150,7 +151,7 @@ class LiveRunView:
 
 
 def _of_tools(fact: Fact) -> bool:
-    return isinstance(fact, AgentEvent) and isinstance(fact.event, ToolStarted)
+    return isinstance(fact, AgentEvent) and isinstance(fact.said, ToolStarted)
 
 
 @final
@@ -162,11 +163,11 @@ class JsonRunView:
 
     def take(self, fact: Fact) -> None:
         """Write the object."""
-        print(fact_line(fact), file=self._stream, flush=True)
+        print(json.dumps(plain_fact(fact)), file=self._stream, flush=True)
 
     def note(self, text: str) -> None:
         """Write it as the object `note`."""
-        print(note_line(text), file=self._stream, flush=True)
+        print(json.dumps({"event": "note", "text": text}), file=self._stream, flush=True)
 
     def draw(self, now: float) -> None:
         """Do nothing: the facts tell the story."""

@@ -9,7 +9,7 @@ from otpy_agents.cli.view import printable
 from otpy_agents.run.result import AttemptRecord
 from otpy_agents.run.usage import Usage
 
-__all__ = ["ago", "at", "ended_as", "money", "one_line", "span", "spent"]
+__all__ = ["ago", "at", "ended_as", "harmless", "money", "one_line", "span", "spent"]
 
 _UNITS: Final = (("d", 86400.0), ("h", 3600.0), ("min", 60.0))
 _THOUSAND: Final = 1000
@@ -64,9 +64,13 @@ def one_line(text: str, length: int) -> str:
     return line if len(line) <= length else line[: length - 1] + "…"
 
 
+def harmless(text: str) -> str:
+    """Return a longer text with everything but its line ends and tabs that could do harm shown."""
+    return "".join(sign if sign in "\n\t" else printable(sign) for sign in text)
+
+
 def ended_as(record: AttemptRecord) -> str:
     """Return how an attempt ended, in two words: `ok`, `failed: network`, `ended: cancel`."""
     if record.succeeded:
         return "ok"
     return f"ended: {record.stopped}" if record.stopped else f"failed: {record.detail}"
-

@@ -12,9 +12,10 @@ import click
 from rich.console import Console
 from rich.table import Table
 
+from otpy_agents.cli.foreground import follow
 from otpy_agents.cli.policy_options import policy_from, policy_options
 from otpy_agents.cli.refusal import fail
-from otpy_agents.cli.run_lookup import find_run, look, state_option
+from otpy_agents.cli.run_lookup import find_run, look, state_file, state_option
 from otpy_agents.cli.run_table import (
     Listed,
     Shown,
@@ -28,7 +29,8 @@ from otpy_agents.cli.view import printable
 from otpy_agents.errors import AgentsError, CommandRefused, RunStateError
 from otpy_agents.operator import ask
 from otpy_agents.run.cooldown import Account, Cooldown, CooldownTable
-from otpy_agents.run.state import RunState
+from otpy_agents.run.host import RunHandle, RunHost
+from otpy_agents.run.stored import AttemptOutcome, StoredForm
 from otpy_agents.store import RunStore, StoredRun
 
 __all__ = ["runs"]
@@ -63,7 +65,7 @@ def runs(context: click.Context, *, everything: bool, as_json: bool) -> None:
     """
     if context.invoked_subcommand is not None:
         return
-    listed = look(lambda store: _listed(store, everything=everything), otherwise=[])
+    listed: list[Listed] = look(lambda store: _listed(store, everything=everything), otherwise=[])
     if as_json:
         for run in listed:
             print(list_object(run))
@@ -107,13 +109,15 @@ def show(id: str, *, as_json: bool) -> None:
     if shown.stored.attempts:
         print()
         _print(attempts_table(shown))
+    if shown.answer:
+        print(f"\n{shown.answer}")
 
 
 async def _shown(store: RunStore, beginning: str) -> Shown:
     stored = await store.run(await find_run(store, beginning))
-    state, trouble = _state_of(stored)
+    form, trouble = _form_of(stored)
     now = _now()
-    chain = () if state is None else state.chain.agents
+    chain = () if form is None else form.state.chain.agents
     shared = CooldownTable(
         tuple(
             Cooldown(Account(one.agent_cli, one.credential), one.until)
@@ -122,21 +126,49 @@ async def _shown(store: RunStore, beginning: str) -> Shown:
     )
     return Shown(
         stored=stored,
-        state=state,
+        form=form,
         trouble=trouble,
+        answer=_answer_of(stored),
         host=await store.holder(stored.record.id),
         commands=await store.commands.of(stored.record.id),
         cooldowns=shared.only({agent.account for agent in chain}),
-        artifacts=None,
         now=now,
     )
 
 
-def _state_of(stored: StoredRun) -> tuple[RunState | None, str]:
+def _form_of(stored: StoredRun) -> tuple[StoredForm | None, str]:
     try:
-        return RunState.from_json(stored.state), ""
+        return StoredForm.from_json(stored.state), ""
     except RunStateError as error:
         return None, str(error)
+
+
+def _answer_of(stored: StoredRun) -> str:
+    outcomes = [attempt.outcome for attempt in stored.attempts if attempt.outcome is not None]
+    try:
+        return AttemptOutcome.from_json(outcomes[-1]).answer if outcomes else ""
+    except RunStateError:
+        return ""
+
+
+@runs.command()
+@state_option
+@click.option("--json", "as_json", is_flag=True, help="Write one JSON object for each event.")
+@click.option("-q", "--quiet", is_flag=True, help="Write nothing but the answer and errors.")
+@click.argument("id")
+def resume(id: str, *, as_json: bool, quiet: bool) -> None:
+    """Go on in the foreground with a run whose host is dead.
+
+    Counters and what is left of a wait are those of the dead host; an attempt that was cut costs no
+    retry.
+    """
+    if as_json and quiet:
+        raise click.UsageError("--json and --quiet contradict each other")
+
+    async def go_on(host: RunHost, store: RunStore) -> RunHandle:
+        return await host.resume(await find_run(store, id))
+
+    follow(state_file(), go_on, as_json=as_json, quiet=quiet)
 
 
 @runs.command()
