@@ -8,15 +8,15 @@ import sys
 import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Any, Final, NoReturn, TextIO, TypeAlias, final
+from typing import Final, NoReturn, TextIO, TypeAlias, final
 
 from otpy_agents.cli.refusal import fail
 from otpy_agents.cli.run_view import RunView, open_run_view, to_nowhere, told
 from otpy_agents.cli.run_words import harmless
 from otpy_agents.errors import AgentsError, InvalidRunSetting, UnknownAdapter, UnknownRun
-from otpy_agents.run.facts import RunEnded
+from otpy_agents.run.facts import Fact, RunEnded
 from otpy_agents.run.host import RunHandle, RunHost, run_host
-from otpy_agents.run.protocol import Control
+from otpy_agents.run.protocol import Answered, Control
 from otpy_agents.run.result import Outcome, RunResult
 from otpy_agents.store import RunStore
 
@@ -89,7 +89,7 @@ class _Foreground:
         self._view = view
         self._handle: RunHandle | None = None
         self._main: asyncio.Task[None] | None = None
-        self._asking: set[asyncio.Task[Any]] = set()
+        self._asking: set[asyncio.Task[Answered]] = set()
 
     @property
     def status(self) -> int:
@@ -124,11 +124,11 @@ class _Foreground:
                     self._handle = await start(host, store)
                     if self.caught:  # it came while the run was being stored
                         self._ask(Control.CANCEL)
-                    result = await self._handle.wait()
+                    await self._handle.wait()
                 finally:
                     drawing.cancel()
 
-    def _on_fact(self, fact: Any) -> None:
+    def _on_fact(self, fact: Fact) -> None:
         if self._handle is not None and fact.run != self._handle.id:
             return
         if isinstance(fact, RunEnded):
@@ -158,4 +158,9 @@ class _Foreground:
         if self._handle is not None:
             task = asyncio.ensure_future(self._handle.ask(control))
             self._asking.add(task)
-            task.add_done_callback(self._asking.discard)
+            task.add_done_callback(self._on_answer)
+
+    def _on_answer(self, task: asyncio.Task[Answered]) -> None:
+        self._asking.discard(task)
+        if not task.cancelled() and task.exception() is not None:
+            self._view.note(f"{task.exception()}")

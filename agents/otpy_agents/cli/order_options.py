@@ -18,6 +18,7 @@ from otpy_agents.run.chain import AgentInstance, AgentSelection, SelectionMode
 from otpy_agents.run.liveness import Liveness
 from otpy_agents.run.order import RunOrder, SandboxChoice
 from otpy_agents.run.registry import find_adapter
+from otpy_agents.store.redaction import is_secret_name
 
 __all__ = ["order_from", "order_options"]
 
@@ -125,7 +126,7 @@ def order_from(prompt: str | None, argv: Sequence[str], options: dict[str, Any])
         budget_usd=options.pop("budget_usd"),
         access=Access(options.pop("access")),
         argv=tuple(argv),
-        sandbox=_sandbox(options.pop("sandbox"), options.pop("network"), names),
+        sandbox=_sandbox(options.pop("sandbox"), names, network=options.pop("network")),
         environment=environment,
         passed=tuple(dict.fromkeys((*passed, *secrets))),
         secrets=secrets,
@@ -154,14 +155,11 @@ def _selection(names: Sequence[str], model: str | None) -> AgentSelection:
     )
 
 
-def _sandbox(text: str, network: bool | None, names: Sequence[str]) -> SandboxChoice:
+def _sandbox(text: str, names: Sequence[str], *, network: bool | None) -> SandboxChoice:
     """Return where attempts are made; outside of `process` the network has to be asked for."""
     name, colon, image = text.partition(":")
-    if (name == "docker") != bool(colon and image) or name not in {
-        "process",
-        "bubblewrap",
-        "docker",
-    }:
+    sound = image if name == "docker" else name in {"process", "bubblewrap"} and not colon
+    if not sound:
         raise InvalidRunSetting("--sandbox", repr(text), _SANDBOXES)
     if name == "process":
         if network is False:
@@ -178,6 +176,9 @@ def _sandbox(text: str, network: bool | None, names: Sequence[str]) -> SandboxCh
 def _variables(stated: Sequence[str]) -> tuple[dict[str, str], tuple[str, ...]]:
     """Return the variables that have a value, and the names of the others."""
     valued = dict(text.split("=", 1) for text in stated if "=" in text)
+    for name in filter(is_secret_name, valued):
+        wanted = f"--secret {name}, with the variable set here: a value that stands here is stored"
+        raise InvalidRunSetting("--env", f"a value for {name!r}", wanted)
     return valued, _existing("--env", [text for text in stated if "=" not in text])
 
 

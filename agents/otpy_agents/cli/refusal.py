@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from typing import NoReturn
 
@@ -15,8 +16,6 @@ def fail(reason: object, status: int) -> NoReturn:
         reason: An error, or a sentence.
         status: 1 if it could not be done, 2 if the call was wrong.
     """
-    try:
+    with contextlib.suppress(OSError):  # nobody may listen; the status says enough
         print(f"otpy-agents: {reason}", file=sys.stderr, flush=True)
-    except OSError:
-        pass  # nobody listens; the status says enough
     raise SystemExit(status)

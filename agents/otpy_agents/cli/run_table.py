@@ -172,9 +172,8 @@ def _state(shown: Shown, form: StoredForm) -> Iterator[tuple[str, str]]:
         yield "budget", f"${state.budget_usd:g}"
     if state.wait is not None:
         left = span(state.wait.until - shown.now)
-        id = shown.stored.record.id
-        text = f"for the {state.wait.reason}, {left} more: `otpy-agents runs retry-now {id}`"
-        yield "waits", text
+        cut = f"`otpy-agents runs retry-now {shown.stored.record.id}`"
+        yield "waits", f"for the {state.wait.reason}, {left} more: {cut}"
     for one in shown.cooldowns.pruned(shown.now).entries:
         yield "cooldown", f"{one.account} until {at(one.until)}, {span(one.until - shown.now)} more"
     if used := spent(state.usage):

@@ -245,13 +245,14 @@ def to_nowhere(stream: TextIO) -> None:
 
 def open_run_view(*, as_json: bool, quiet: bool) -> RunView:
     """Return the view that was asked for; else live if the error stream is a terminal."""
-    stream = sys.stdout if as_json else sys.stderr
+    stream: TextIO | None = sys.stdout if as_json else sys.stderr
     if quiet or stream is None:
         return SilentRunView()
     if as_json:
         return SteadyRunView(JsonRunView(stream), stream)
-    if isinstance(stream, TextIOWrapper):
-        stream.reconfigure(errors="backslashreplace")
     console = Console(file=stream)
+    if isinstance(stream, TextIOWrapper):
+        # A terminal that knows only ASCII must not end the run because of one strange letter.
+        stream.reconfigure(errors="backslashreplace")
     live = console.is_terminal and not console.is_dumb_terminal
     return SteadyRunView(LiveRunView(console) if live else PlainRunView(stream), stream)

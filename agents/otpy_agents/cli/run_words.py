@@ -1,4 +1,4 @@
-"""How what a run is and does is put into words, for the list of runs and for the live line alike."""
+"""How what a run is and does is put into words, for lists and for the live line alike."""
 
 from __future__ import annotations
 
