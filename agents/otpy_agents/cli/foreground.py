@@ -117,16 +117,13 @@ class _Foreground:
 
     async def _work(self, state: Path, start: Start) -> None:
         self._main = asyncio.current_task()
-        async with RunStore(state) as store:
-            async with run_host(store, listeners=[self._on_fact]) as host:
-                drawing = asyncio.create_task(self._draw())
-                try:
-                    self._handle = await start(host, store)
-                    if self.caught:  # it came while the run was being stored
-                        self._ask(Control.CANCEL)
-                    await self._handle.wait()
-                finally:
-                    drawing.cancel()
+        async with RunStore(state) as store, run_host(store, listeners=[self._on_fact]) as host:
+            drawing = asyncio.create_task(self._draw())
+            try:
+                self._handle = await start(host, store)
+                await self._handle.wait()
+            finally:
+                drawing.cancel()
 
     def _on_fact(self, fact: Fact) -> None:
         if self._handle is not None and fact.run != self._handle.id:

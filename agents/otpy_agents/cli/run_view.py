@@ -73,7 +73,7 @@ def told(fact: Fact) -> str | None:
             return "  ".join(part for part in parts if part)
         case WaitBegan():
             left = span(fact.until - fact.at)
-            return f"waits {left} for the {fact.reason}; `{what_cuts(fact.run)}` begins now"
+            return f"waits {left} for the {fact.reason}; `{what_cuts(fact.run)}` cuts it"
         case Quiet():
             return f"attempt {fact.number}: silent for {span(fact.seconds)}"
         case LogLine():
@@ -163,7 +163,11 @@ class JsonRunView:
 
     def take(self, fact: Fact) -> None:
         """Write the object."""
-        print(json.dumps(plain_fact(fact)), file=self._stream, flush=True)
+        plain = plain_fact(fact)
+        if isinstance(fact, RunEnded):
+            # What a program asks first, and would otherwise have to work out.
+            plain |= {"status": fact.result.status, "exit_code": fact.result.exit_code}
+        print(json.dumps(plain), file=self._stream, flush=True)
 
     def note(self, text: str) -> None:
         """Write it as the object `note`."""
@@ -250,9 +254,13 @@ def open_run_view(*, as_json: bool, quiet: bool) -> RunView:
         return SilentRunView()
     if as_json:
         return SteadyRunView(JsonRunView(stream), stream)
+    _tolerate_every_letter(stream)
     console = Console(file=stream)
-    if isinstance(stream, TextIOWrapper):
-        # A terminal that knows only ASCII must not end the run because of one strange letter.
-        stream.reconfigure(errors="backslashreplace")
     live = console.is_terminal and not console.is_dumb_terminal
     return SteadyRunView(LiveRunView(console) if live else PlainRunView(stream), stream)
+
+
+def _tolerate_every_letter(stream: TextIO) -> None:
+    """A terminal that knows only ASCII must not end the run because of one strange letter."""
+    if isinstance(stream, TextIOWrapper):
+        stream.reconfigure(errors="backslashreplace")

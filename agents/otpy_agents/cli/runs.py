@@ -25,6 +25,7 @@ from otpy_agents.cli.run_table import (
     list_table,
     shown_object,
 )
+from otpy_agents.cli.run_words import harmless
 from otpy_agents.cli.view import printable
 from otpy_agents.errors import AgentsError, CommandRefused, RunStateError
 from otpy_agents.operator import ask
@@ -110,20 +111,21 @@ def show(id: str, *, as_json: bool) -> None:
         print()
         _print(attempts_table(shown))
     if shown.answer:
-        print(f"\n{shown.answer}")
+        print(f"\n{harmless(shown.answer)}")
 
 
 async def _shown(store: RunStore, beginning: str) -> Shown:
     stored = await store.run(await find_run(store, beginning))
     form, trouble = _form_of(stored)
     now = _now()
-    chain = () if form is None else form.state.chain.agents
-    shared = CooldownTable(
-        tuple(
+    cooldowns = CooldownTable()
+    if form is not None:
+        accounts = {agent.account for agent in form.state.chain.agents}
+        shared = [
             Cooldown(Account(one.agent_cli, one.credential), one.until)
             for one in await store.cooldowns.at(now)
-        )
-    )
+        ]
+        cooldowns = CooldownTable(tuple(shared)).merged(form.state.cooldowns).only(accounts)
     return Shown(
         stored=stored,
         form=form,
@@ -131,7 +133,7 @@ async def _shown(store: RunStore, beginning: str) -> Shown:
         answer=_answer_of(stored),
         host=await store.holder(stored.record.id),
         commands=await store.commands.of(stored.record.id),
-        cooldowns=shared.only({agent.account for agent in chain}),
+        cooldowns=cooldowns,
         now=now,
     )
 
@@ -222,7 +224,9 @@ async def _asked(store: RunStore, name: str, beginning: str) -> str:
 
 def _print(table: Table) -> None:
     console = Console(file=sys.stdout)
-    console.print(table, width=None if console.is_terminal else _WIDE)
+    if not console.is_terminal:
+        console.width = _WIDE
+    console.print(table)
 
 
 def _now() -> float:
