@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
 import sys
 import time
 from collections.abc import Awaitable, Callable
+from functools import partial
 from pathlib import Path
 from typing import Final, NoReturn, TextIO, TypeAlias, final
 
+from otpy.errors import OtpyError
+from otpy_agents.cli.leftovers import end_leftovers
 from otpy_agents.cli.refusal import fail
 from otpy_agents.cli.run_view import RunView, open_run_view, to_nowhere, told
 from otpy_agents.cli.run_words import harmless
-from otpy_agents.errors import AgentsError, InvalidRunSetting, UnknownAdapter, UnknownRun
+from otpy_agents.errors import InvalidRunSetting, UnknownAdapter, UnknownRun
 from otpy_agents.run.facts import Fact, RunEnded
 from otpy_agents.run.host import RunHandle, RunHost, run_host
 from otpy_agents.run.protocol import Answered, Control
@@ -28,6 +32,7 @@ Start: TypeAlias = Callable[[RunHost, RunStore], Awaitable[RunHandle]]
 _FRAME: Final = 0.2  # seconds between two drawings of the live line
 _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _BASE: Final = 128
+_STDERR: Final = 2
 # What the user got wrong, and not what went wrong.
 _WRONG_CALLS: Final = (InvalidRunSetting, UnknownAdapter, UnknownRun)
 
@@ -43,13 +48,14 @@ def follow(state: Path, start: Start, *, as_json: bool, quiet: bool) -> NoReturn
         as_json: Whether everything is written to standard output, as JSON.
         quiet: Whether nothing but the answer and errors are written.
     """
+    _occupy_standard_streams()
     view = open_run_view(as_json=as_json, quiet=quiet)
     foreground = _Foreground(view)
-    failure: AgentsError | None = None
+    failure: OtpyError | None = None
     try:
         with asyncio.Runner() as runner:
             foreground.work(runner, state, start)
-    except AgentsError as error:
+    except OtpyError as error:
         failure = error
     finally:
         view.close()
@@ -59,6 +65,17 @@ def follow(state: Path, start: Start, *, as_json: bool, quiet: bool) -> NoReturn
     if ended is not None and not as_json:
         _conclude(ended, quiet=quiet)
     raise SystemExit(foreground.status)
+
+
+def _occupy_standard_streams() -> None:
+    """Put something in the place of standard streams that are closed.
+
+    Otherwise a database or a socket would be opened there, and written to by who means the stream.
+    """
+    number = 0
+    while number <= _STDERR:
+        number = os.open(os.devnull, os.O_RDWR)
+    os.close(number)
 
 
 def _conclude(ended: RunEnded, *, quiet: bool) -> None:
@@ -117,7 +134,11 @@ class _Foreground:
 
     async def _work(self, state: Path, start: Start) -> None:
         self._main = asyncio.current_task()
-        async with RunStore(state) as store, run_host(store, listeners=[self._on_fact]) as host:
+        hooks = () if sys.stderr is None else None  # the default logs there
+        hosting = partial(run_host, listeners=[self._on_fact], hooks=hooks)
+        async with RunStore(state) as store, hosting(store) as host:
+            async for left in end_leftovers(store):
+                self._view.note(str(left))
             drawing = asyncio.create_task(self._draw())
             try:
                 self._handle = await start(host, store)

@@ -12,6 +12,7 @@ from otpy_agents.run.facts import (
     AttemptBegan,
     AttemptOver,
     Fact,
+    OutputLine,
     PhaseChanged,
     Quiet,
     RunBegan,
@@ -23,6 +24,7 @@ from otpy_agents.run.usage import Usage
 
 __all__ = ["Progress", "what_cuts"]
 
+_COMMAND: Final = "command"
 _PHASES: Final = {
     Phase.INITIALIZE: "getting ready",
     Phase.LAUNCH: "starting",
@@ -52,6 +54,7 @@ class Progress:
         self._over = Usage()
         self._reading = Usage()
         self._tool = ""
+        self._line: str | None = None
         self._wait: WaitBegan | None = None
         self._silent_since: float | None = None
 
@@ -66,7 +69,11 @@ class Progress:
             case AttemptBegan():
                 self._agent, self._number = fact.agent_id, fact.number
                 self._since, self._reading, self._tool = fact.at, Usage(), ""
+                # Whatever else may be worth showing of an agent is an event of its adapter.
+                self._line = "" if fact.agent_cli == _COMMAND else None
                 self._wait = self._silent_since = None
+            case OutputLine() if self._line is not None:
+                self._line = fact.text
             case AgentEvent():
                 self._silent_since = None
                 self._hear(fact.said)
@@ -113,6 +120,6 @@ class Progress:
             parts.append(used)
         if self._silent_since is not None:
             parts.append(f"silent for {span(now - self._silent_since)}")
-        if self._tool:
-            parts.append(self._tool)
+        if shown := self._tool or self._line:
+            parts.append(shown)
         return parts
