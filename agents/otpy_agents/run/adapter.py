@@ -143,6 +143,11 @@ class Adapter(Protocol):
         ...
 
     @property
+    def config_variable(self) -> str:
+        """Variable that names its configuration folder; empty if there is none."""
+        ...
+
+    @property
     def cumulative_usage(self) -> bool:
         """Whether its usage counts the whole session instead of one run."""
         ...

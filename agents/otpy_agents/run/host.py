@@ -2,44 +2,76 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Iterable, Mapping
+import asyncio
+import os
+import time
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
-from typing import final
+from typing import TYPE_CHECKING, cast, final
 
-from otpy import SupervisorSpec
+import otpy
+from otpy import ChildSpec, DynamicSupervisor, Process, Strategy, Supervisor, SupervisorSpec
+from otpy.errors import CallFailed, NotRunning
 from otpy.reports import ReportHook
-from otpy_agents.run.facts import Listener
+from otpy_agents.completion import to_completion
+from otpy_agents.errors import (
+    AgentsError,
+    InvalidRunSetting,
+    RunFinished,
+    RunHeld,
+    UnknownRun,
+)
+from otpy_agents.operator import operator_supervisor
+from otpy_agents.run.admission import check, sandbox_of
+from otpy_agents.run.chain import SelectionMode, build_chain
+from otpy_agents.run.controls import run_commands
+from otpy_agents.run.facts import Listener, RunLeft
+from otpy_agents.run.gate import Gate
+from otpy_agents.run.job import Surroundings
+from otpy_agents.run.live_run import LiveRun, Site
 from otpy_agents.run.order import RunOrder
+from otpy_agents.run.pool import RUNS, pool_spec, run_spec
 from otpy_agents.run.protocol import Answered, Control
 from otpy_agents.run.result import RunResult
 from otpy_agents.run.sandbox.behaviour import Sandbox
 from otpy_agents.run.state import RunState
+from otpy_agents.run.stored import StoredForm, identity_from_json
+from otpy_agents.run.task import RunTask
+from otpy_agents.store.run_records import StoredRun, new_run_id
 from otpy_agents.store.runs import RunStore
+
+if TYPE_CHECKING:
+    from anyio.abc import TaskStatus
 
 __all__ = ["RunHandle", "RunHost", "run_host"]
 
 
 @final
 class RunHandle:
-    """One run of this host, from outside.
+    """One run of this host, from outside; it outlives the run, and the host."""
 
-    It outlives the run, and the host.
-    """
+    def __init__(self, run: LiveRun) -> None:
+        self._run = run
 
     @property
     def id(self) -> str:
         """Its id (RUN-02)."""
-        raise NotImplementedError
+        return self._run.id
+
+    @property
+    def order(self) -> RunOrder:
+        """What it shall do."""
+        return self._run.order
 
     @property
     def state(self) -> RunState:
         """Where it stands, as last stored."""
-        raise NotImplementedError
+        return self._run.state
 
     @property
     def answer(self) -> str:
         """What the agent has answered in the last attempt so far."""
-        raise NotImplementedError
+        return self._run.answer
 
     async def wait(self) -> RunResult:
         """Wait until the run is over and return its result; cancelling disturbs nothing.
@@ -48,14 +80,30 @@ class RunHandle:
             RunLost: Another host has taken it over.
             RunBroken: This host cannot go on with it; it is stored and can be resumed.
         """
-        raise NotImplementedError
+        await self._run.wait()
+        if self._run.error is not None:
+            raise self._run.error
+        if self._run.result is None:
+            raise RuntimeError("got a run that is over, wanted one with a result")
+        return self._run.result
 
     async def ask(self, control: Control) -> Answered:
         """Ask something of the run, and return its answer as soon as that is stored (C-11).
 
-        A run that is over refuses everything. Cancelling the caller takes nothing back.
+        A run that is over refuses everything. Cancelling the caller takes nothing back. If the task
+        of the run dies of it, the next one is asked.
         """
-        raise NotImplementedError
+        while not self._run.over:
+            birth, task = self._run.birth, self._run.task
+            if task is not None:
+                try:
+                    return await RunTask.at(task).call(control, timeout=None)
+                except CallFailed:
+                    pass
+            await birth.wait()
+        ending = self._run.state.ending
+        why = f"the run is over: {ending}" if ending is not None else str(self._run.error)
+        return Answered(False, why)
 
 
 @final
@@ -70,6 +118,10 @@ class RunHost:
         sandboxes: Sandboxes by name, before those that are built in.
         environment: What attempts inherit; None for that of this process.
         secrets: More secret values to keep out of what is shown or stored, by name.
+        clock: Unix seconds.
+
+    Raises:
+        InvalidRunSetting: `capacity` is less than 1.
     """
 
     def __init__(
@@ -81,52 +133,210 @@ class RunHost:
         sandboxes: Mapping[str, Sandbox] | None = None,
         environment: Mapping[str, str] | None = None,
         secrets: Mapping[str, str] | None = None,
+        clock: Callable[[], float] = time.time,  # noqa: TID251 - what is stored outlives the loop
     ) -> None:
-        raise NotImplementedError
+        if capacity is not None and capacity < 1:
+            raise InvalidRunSetting("host.capacity", repr(capacity), "at least 1, or None")
+        around = Surroundings(
+            environment=os.environ if environment is None else environment, secrets=secrets or {}
+        )
+        self._site = Site(
+            store=store,
+            gate=Gate(capacity),
+            around=around,
+            listeners=tuple(listeners),
+            clock=clock,
+        )
+        self._sandboxes = dict(sandboxes or {})
+        self._handles: dict[str, RunHandle] = {}
+        self._runs: dict[str, LiveRun] = {}
+        self._pool: DynamicSupervisor | None = None
 
     def spec(self) -> SupervisorSpec:
-        """Return the branch to be put into a tree; once, and while the store is open."""
-        raise NotImplementedError
+        """Return the branch to be put into a tree; once, and while the store is open.
+
+        When its supervisor stops it, all runs are stopped in order (`Control.STOP`).
+        """
+        store = self._site.store
+        commands = run_commands(lambda: self.handles)
+        return SupervisorSpec(
+            "RunHost",
+            [
+                pool_spec(),
+                ChildSpec("desk", self._desk),
+                operator_supervisor(store.socket, commands, store.commands),
+            ],
+            strategy=Strategy.REST_FOR_ONE,
+        )
 
     @property
     def handles(self) -> Mapping[str, RunHandle]:
-        """All runs that this host has, or had, by id."""
-        raise NotImplementedError
+        """The runs that this host works on, by id; those that are over are not among them."""
+        return dict(self._handles)
 
     async def submit(self, order: RunOrder) -> RunHandle:
         """Begin a new run, or queue it.
 
         Raises:
             InvalidRunSetting: `cwd` is no folder, or there is no such sandbox.
-            UnknownAdapter: No agent of the order has a CLI that is known.
+            AdapterError: No agent of the order has a CLI that is known.
             CliMissing: No agent of the order has a CLI that is installed, with the install hint.
             SandboxUnavailable: The sandbox does not work here (RUN-01).
             LedgerError: It cannot be stored.
+            NotRunning: The host is not started, or is ending.
 
-            In all these cases nothing was stored and nothing was started.
+            In all these cases nothing was started, and but for the last nothing was stored.
+
+        Cancellation:
+            The run is begun, or not; if it is, `handles` has it.
         """
-        raise NotImplementedError
+        sandbox = sandbox_of(order.sandbox, self._sandboxes)
+        await check(order, sandbox, self._site.around)
+        self._running_pool()
+        return await to_completion(self._begin(order, sandbox))
 
     async def resume(self, run: str) -> RunHandle:
         """Go on with a stored run of a dead host, or one that this host could not go on with.
 
-        What is left of its attempt is adopted if it is a container, and ended otherwise.
+        What is left of its attempt is adopted if it is a container, and ended otherwise. A run that
+        this host works on is just returned.
 
         Raises:
             UnknownRun: There is none.
             RunHeld: Another host works on it, and lives.
             RunFinished: It is over.
             RunStateError: Its state cannot be read.
+            InvalidRunSetting: There is no such sandbox.
             SandboxUnavailable: Its sandbox does not work here.
+            NotRunning: The host is not started, or is ending.
         """
-        raise NotImplementedError
+        if run in self._handles:
+            return self._handles[run]
+        stored = await self._site.store.run(run)
+        if stored.record.finished is not None:
+            raise RunFinished(run, stored.record.status)
+        form = StoredForm.from_json(stored.state)
+        sandbox = sandbox_of(form.order.sandbox, self._sandboxes)
+        await sandbox.check()
+        self._running_pool()
+        return await to_completion(self._go_on(run, sandbox))
 
     async def recover(self) -> tuple[RunHandle, ...]:
         """Resume every unfinished run whose host is dead, oldest first.
 
-        One that cannot be resumed is passed over; a `RunLeft` says why.
+        One that cannot be resumed is passed over; a `RunLeft` says why. One that another host has
+        taken meanwhile is passed over silently.
+
+        Raises:
+            LedgerError: The store cannot be read.
         """
-        raise NotImplementedError
+        found: list[RunHandle] = []
+        for record in await self._site.store.dead_runs():
+            try:
+                found.append(await self.resume(record.id))
+            except (RunHeld, RunFinished, UnknownRun):
+                pass
+            except AgentsError as error:
+                self._site.tell(RunLeft(run=record.id, at=self._site.clock(), error=error))
+        return tuple(found)
+
+    def kill_attempts(self) -> None:
+        """End all attempts at once, without grace; what follows is as it would be otherwise."""
+        for run in self._runs.values():
+            if run.flight is not None:
+                run.flight.stop(kill=True)
+
+    # --- beginning --------------------------------------------------------------------------------
+
+    async def _begin(self, order: RunOrder, sandbox: Sandbox) -> RunHandle:
+        site, run_id = self._site, new_run_id()
+        chain, _ = build_chain(order.selection, order.default, await self._turn(order))
+        state = RunState(
+            chain=chain,
+            policy=order.policy,
+            liveness=order.liveness,
+            budget_usd=order.budget_usd,
+        )
+        form = StoredForm(order=order, state=state)
+        cleaned = site.around.redaction(order, site.around.environment)
+        lease = await site.store.create(
+            run_id,
+            form.to_json(),
+            version=form.version,
+            status=state.status,
+            agent=state.agent.agent_id,
+            prompt=cleaned(order.prompt),
+            cwd=str(order.cwd),
+        )
+        run = LiveRun(run_id, site=site, order=order, sandbox=sandbox, lease=lease, state=state)
+        return await self._start(run)
+
+    async def _turn(self, order: RunOrder) -> int:
+        """Return whose turn it is among agents that take turns (RUN-24, G-09)."""
+        selection = order.selection
+        if selection.selection_mode is not SelectionMode.ROUND_ROBIN or len(selection.agents) < 2:  # noqa: PLR2004 - one needs no turns
+            return 0
+        names = ",".join(agent.agent_id for agent in selection.agents)
+        return await self._site.store.take_turn(f"agents:{names}")
+
+    async def _go_on(self, run: str, sandbox: Sandbox) -> RunHandle:
+        stored: StoredRun = await self._site.store.take_over(run)
+        form = StoredForm.from_json(stored.state)
+        identities = {
+            attempt.number: identity_from_json(attempt.identity)
+            for attempt in stored.attempts
+            if attempt.identity is not None
+        }
+        return await self._start(
+            LiveRun(
+                run,
+                site=self._site,
+                order=form.order,
+                sandbox=sandbox,
+                lease=stored.lease,
+                state=form.state,
+                identities=identities,
+            )
+        )
+
+    async def _start(self, run: LiveRun) -> RunHandle:
+        self._runs[run.id] = run
+        self._handles[run.id] = handle = RunHandle(run)
+        try:
+            process = await self._running_pool().start_child(run_spec(run))
+        except BaseException:
+            self._forget(run)
+            raise
+        if process is not None:
+
+            def ended(process: Process, reason: otpy.ExitReason) -> None:
+                self._forget(run)
+                run.abandoned(process, reason)
+
+            process.on_exit(ended)
+        return handle
+
+    def _forget(self, run: LiveRun) -> None:
+        self._runs.pop(run.id, None)
+        self._handles.pop(run.id, None)
+
+    # --- the tree ---------------------------------------------------------------------------------
+
+    async def _desk(self, *, task_status: TaskStatus[None]) -> None:
+        """Know the pool for as long as it runs."""
+        me = otpy.current()
+        parent = cast("Supervisor", me.parent)
+        self._pool = cast("DynamicSupervisor", parent.child(RUNS).supervisor)
+        task_status.started()
+        try:
+            await me.stop_requested()
+        finally:
+            self._pool = None
+
+    def _running_pool(self) -> DynamicSupervisor:
+        if self._pool is None:
+            raise NotRunning("RunHost")
+        return self._pool
 
 
 @asynccontextmanager
@@ -143,8 +353,8 @@ async def run_host(
     """Run a host for as long as the block lasts.
 
     Leaving it stops all runs in order (`Control.STOP`), each within its grace and a few seconds. A
-    cancellation while that is going on kills them; those stay unfinished in the store, and can be
-    resumed. Nothing of any attempt is alive afterwards.
+    cancellation while that is going on kills what still runs. Nothing of any attempt is alive
+    afterwards.
 
     Args:
         store: As for `RunHost`.
@@ -154,6 +364,25 @@ async def run_host(
         environment: As for `RunHost`.
         secrets: As for `RunHost`.
         hooks: Who gets the reports of the tree; the default logs them through structlog.
+
+    Raises:
+        InvalidRunSetting: `capacity` is less than 1.
+        SupervisorFailed: The tree has failed.
     """
-    raise NotImplementedError
-    yield  # pragma: no cover
+    host = RunHost(
+        store,
+        listeners=listeners,
+        capacity=capacity,
+        sandboxes=sandboxes,
+        environment=environment,
+        secrets=secrets,
+    )
+    async with otpy.start(host.spec(), hooks=hooks) as root:
+        try:
+            yield host
+        finally:
+            try:
+                await root.stop()
+            except asyncio.CancelledError:
+                host.kill_attempts()
+                raise

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-__all__ = ["RESERVED", "attempt_marker", "list_marker", "worker_environment"]
+__all__ = ["RESERVED", "attempt_marker", "list_marker", "run_marker", "worker_environment"]
 
 RESERVED: Final = "OTPY_"
 """Names that begin so belong to us; a work list may not set them."""
@@ -31,6 +31,17 @@ def attempt_marker(list_id: str, assignment: str, incarnation: int) -> dict[str,
         "OTPY_ASSIGNMENT": assignment,
         "OTPY_INCARNATION": str(incarnation),
     }
+
+
+def run_marker(run: str, attempt: int | None = None) -> dict[str, str]:
+    """Return what every process, and every container, of a run carries, or of one attempt of it.
+
+    Args:
+        run: Id of the run.
+        attempt: Number of the attempt, from 1; None for what all of them have in common.
+    """
+    marker = {"OTPY_RUN": run}
+    return marker if attempt is None else {**marker, "OTPY_ATTEMPT": str(attempt)}
 
 
 def worker_environment(

@@ -25,8 +25,8 @@ BUILT_IN: Final[Mapping[str, str]] = {
 """What our own distribution announces; a checkout that is not installed announces nothing."""
 
 _PARTS: Final = (
-    *("name", "executable", "install_hint", "cumulative_usage", "errors_on_stderr"),
-    *("exit_codes", "wordings", "plain_text", "launch", "parser"),
+    *("name", "executable", "install_hint", "config_variable", "cumulative_usage"),
+    *("errors_on_stderr", "exit_codes", "wordings", "plain_text", "launch", "parser"),
 )
 
 

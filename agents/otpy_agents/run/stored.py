@@ -5,16 +5,18 @@ from __future__ import annotations
 import json
 from typing import Final, cast
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from otpy_agents.errors import RunStateCorrupt, RunStateTooNew
 from otpy_agents.run.attrs_json import from_plain, to_plain
+from otpy_agents.run.flight import Flight
 from otpy_agents.run.order import RunOrder
 from otpy_agents.run.orphans import Recorded
 from otpy_agents.run.result import AttemptRecord
 from otpy_agents.run.sandbox.behaviour import ContainerIdentity, Identity
 from otpy_agents.run.state import VERSION as STATE_VERSION
 from otpy_agents.run.state import RunState
+from otpy_agents.store.run_records import AttemptBegun, AttemptEnded
 
 __all__ = [
     "VERSION",
@@ -22,10 +24,14 @@ __all__ = [
     "StoredForm",
     "identity_from_json",
     "identity_to_json",
+    "rows_between",
+    "same_but_for_signs",
 ]
 
 VERSION: Final = 1
 """Version of the stored form of an order, raised with every change of it."""
+
+_ANSWER: Final = 200_000  # characters of an answer that are kept
 
 
 @frozen(kw_only=True)
@@ -115,6 +121,48 @@ def identity_from_json(text: str) -> Identity:
     if "id" in fields:
         return from_plain(ContainerIdentity, fields, "identity")
     return from_plain(Recorded, fields, "identity")
+
+
+def rows_between(
+    before: RunState, after: RunState, flight: Flight | None
+) -> tuple[AttemptBegun | AttemptEnded, ...]:
+    """Return what has to be written down of attempts when `after` follows `before`.
+
+    Args:
+        before: The state so far.
+        after: The new state.
+        flight: The attempt that has been made; None if nobody watched.
+    """
+    rows: list[AttemptBegun | AttemptEnded] = []
+    for record in after.attempts[len(before.attempts) :]:
+        outcome = AttemptOutcome(record=record)
+        if flight is not None and flight.number == record.number:
+            outcome = AttemptOutcome(
+                record=record,
+                answer=flight.answer[:_ANSWER],
+                cut=flight.cut,
+                left_over=flight.left_over,
+            )
+        rows.append(AttemptEnded(number=record.number, outcome=outcome.to_json()))
+    number = None if before.attempt is None else before.attempt.number
+    if after.attempt is not None and after.attempt.number != number:
+        rows.append(AttemptBegun(number=after.attempt.number, agent=after.agent.agent_id))
+    return tuple(rows)
+
+
+def same_but_for_signs(one: RunState, other: RunState) -> bool:
+    """Whether two states differ at most in when the attempt last showed signs of life.
+
+    Nothing follows from those but a look at the clock, and after a restart they begin anew, so that
+    a state which has only them is not worth a write.
+    """
+    return _without_signs(one) == _without_signs(other)
+
+
+def _without_signs(state: RunState) -> RunState:
+    if state.attempt is None:
+        return state
+    return evolve(state, attempt=evolve(state.attempt, progress=0.0, output=0.0, shown_quiet=False))
 
 
 def _object(text: str) -> dict[str, object]:

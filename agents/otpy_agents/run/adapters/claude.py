@@ -156,6 +156,7 @@ class Claude:
     name = "claude"
     executable = "claude"
     install_hint = "npm install -g @anthropic-ai/claude-code"
+    config_variable = "CLAUDE_CONFIG_DIR"
     cumulative_usage = False
     errors_on_stderr = False
     # It exits with 1 whatever happened.

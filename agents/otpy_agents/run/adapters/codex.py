@@ -100,6 +100,7 @@ class Codex:
     name = "codex"
     executable = "codex"
     install_hint = "npm install -g @openai/codex"
+    config_variable = "CODEX_HOME"
     # The count goes on over all turns of a thread, resumed ones too.
     cumulative_usage = True
     errors_on_stderr = False

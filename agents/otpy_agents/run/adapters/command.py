@@ -103,6 +103,7 @@ class Command:
     name = "command"
     executable = ""
     install_hint = "install the program the command names"
+    config_variable = ""
     cumulative_usage = False
     errors_on_stderr = False
     exit_codes: Mapping[int, Detail] = {}

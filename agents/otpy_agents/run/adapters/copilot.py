@@ -131,6 +131,7 @@ class Copilot:
     name = "copilot"
     executable = "copilot"
     install_hint = "npm install -g @github/copilot"
+    config_variable = "COPILOT_HOME"
     # The report goes on over all runs of a session.
     cumulative_usage = True
     errors_on_stderr = False

@@ -144,6 +144,7 @@ class Gemini:
     name = "gemini"
     executable = "gemini"
     install_hint = "npm install -g @google/gemini-cli"
+    config_variable = "GEMINI_CLI_HOME"
     cumulative_usage = False
     errors_on_stderr = True
     exit_codes = _exit_codes()

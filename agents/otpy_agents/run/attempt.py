@@ -1,0 +1,213 @@
+"""The child that makes one attempt: from the launch to the verdict, with nothing left behind."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import signal
+from collections.abc import Callable
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, final
+
+import anyio.to_thread
+from attrs import evolve
+
+from otpy import ChildSpec, Restart
+from otpy_agents.errors import (
+    AdapterError,
+    InvalidJob,
+    InvalidRequest,
+    SandboxUnavailable,
+    SpawnFailed,
+)
+from otpy_agents.run.adapter import Adapter
+from otpy_agents.run.classification import classify
+from otpy_agents.run.facts import AgentEvent, OutputLine
+from otpy_agents.run.failures import Classification, Detail
+from otpy_agents.run.flight import Flight
+from otpy_agents.run.job import job_of
+from otpy_agents.run.live_run import LiveRun
+from otpy_agents.run.protocol import AttemptEnded
+from otpy_agents.run.registry import find_adapter
+from otpy_agents.run.sandbox.behaviour import Ended, Job, Running
+from otpy_agents.run.sandbox.output import OUTPUT_LIMIT
+
+if TYPE_CHECKING:
+    from anyio.abc import TaskStatus
+
+__all__ = ["MARGIN", "attempt_id", "attempt_spec"]
+
+MARGIN: Final = 20.0
+"""Seconds beyond its grace in which an attempt is certainly gone: force removal takes 10."""
+
+_START_LIMIT: Final = 60.0
+_SIGNAL_BASE: Final = 128
+_NOT_FOUND: Final = 127
+_MUCH: Final = 256 * 1024  # characters whose judgement would hold the loop up
+
+
+def attempt_id(number: int) -> str:
+    """Return the id of the child that makes attempt `number`."""
+    return f"attempt-{number}"
+
+
+def attempt_spec(run: LiveRun, flight: Flight) -> ChildSpec:
+    """Return the spec of a temporary child that makes an attempt, or goes on with one.
+
+    The start of one that goes on fails with `CannotAdopt` if that is not possible; any other is
+    started at once, and its flight tells the rest.
+    """
+    adopt = flight.identity is not None
+    return ChildSpec(
+        attempt_id(flight.number),
+        _adopted if adopt else _made,
+        (run, flight),
+        restart=Restart.TEMPORARY,
+        shutdown=run.order.sandbox.limits.grace + MARGIN,
+        start_timeout=_START_LIMIT if adopt else None,
+    )
+
+
+async def _made(run: LiveRun, flight: Flight) -> None:
+    """Make an attempt; raises nothing that is the agent's or the machine's fault."""
+    if run.flight is not flight:  # given up before its turn came
+        return
+    try:
+        outcome = await _fly(run, flight, lambda: None)
+    except (AdapterError, InvalidJob, InvalidRequest, SandboxUnavailable, SpawnFailed) as error:
+        verdict = _not_started(flight, error)
+        outcome = AttemptEnded(number=flight.number, classification=verdict)
+    flight.finish(outcome)
+
+
+async def _adopted(run: LiveRun, flight: Flight, *, task_status: TaskStatus[None]) -> None:
+    """Go on with an attempt of an earlier host."""
+    flight.finish(await _fly(run, flight, task_status.started))
+
+
+def _not_started(flight: Flight, error: Exception) -> Classification:
+    """Return what it means that an attempt could not be started (RUN-45, C-03)."""
+    if isinstance(error, SandboxUnavailable):
+        return Classification(detail=Detail.NETWORK, message=str(error))
+    message = str(error)
+    if isinstance(error, SpawnFailed):
+        with contextlib.suppress(AdapterError):
+            message += f"; {find_adapter(flight.order.agent.agent_cli).install_hint}"
+    return Classification(detail=Detail.USAGE, message=message)
+
+
+async def _fly(run: LiveRun, flight: Flight, ready: Callable[[], object]) -> AttemptEnded:
+    """Make one attempt and return how it ended; nothing of it is alive then."""
+    adapter = find_adapter(flight.order.agent.agent_cli)
+    folder = await run.make_folder(flight.number)
+    job = job_of(
+        run.id,
+        run.order,
+        flight.order,
+        adapter,
+        folder=folder,
+        around=run.site.around,
+        inherits=run.sandbox.inherits,
+    )
+    ears = _Ears(run, flight, adapter)
+    start = run.sandbox.run
+    if flight.identity is not None:
+        start = partial(run.sandbox.adopt, flight.identity)
+    async with start(job, on_stdout=ears.stdout, on_stderr=ears.stderr) as running:
+        flight.began(running)
+        ready()
+        ended = await _until_end(running, flight)
+    if job.launch.report is not None:
+        for line in await anyio.to_thread.run_sync(_lines_of, job.launch.report):
+            ears.hear(job.secrets(line))
+    flight.cut = ended.cut
+    flight.left_over = tuple(map(str, ended.left_over))
+    flight.survivors = tuple(map(str, running.survivors))
+    return await _outcome(run, flight, adapter, job, ended)
+
+
+async def _until_end(running: Running, flight: Flight) -> Ended:
+    """Wait for the end, and bring it about when that is asked."""
+    async with asyncio.TaskGroup() as group:
+        stopping = group.create_task(flight.when_stopped(running.stop))
+        killing = group.create_task(flight.when_killed(running.kill))
+        ended = await running.wait()
+        stopping.cancel()
+        killing.cancel()
+    return ended
+
+
+async def _outcome(
+    run: LiveRun, flight: Flight, adapter: Adapter, job: Job, ended: Ended
+) -> AttemptEnded:
+    judge = partial(
+        classify,
+        adapter.name,
+        exit_code=ended.exit_code,
+        stdout=ended.stdout,
+        stderr=ended.stderr,
+        container_state=ended.container_state,
+        now=datetime.fromtimestamp(run.site.clock(), UTC).astimezone(),
+    )
+    much = len(ended.stdout) + len(ended.stderr) > _MUCH
+    verdict = await anyio.to_thread.run_sync(judge) if much else judge()
+    if verdict.detail is Detail.USAGE and ended.exit_code == _NOT_FOUND and not verdict.message:
+        message = f"no program {job.launch.argv[0]!r} there; {adapter.install_hint}"
+        verdict = evolve(verdict, message=message)
+    said = flight.transcript
+    flight.answer = said.answer if said.seen else ended.stdout.strip()
+    exit_code, number = ended.exit_code, _signal(ended)
+    return AttemptEnded(
+        number=flight.number,
+        classification=verdict,
+        exit_code=_SIGNAL_BASE + number if number and exit_code and exit_code < 0 else exit_code,
+        signal=number,
+        session=said.session,
+        usage=said.usage,
+        cumulative=adapter.cumulative_usage,
+        artifacts=ended.artifacts,
+    )
+
+
+def _signal(ended: Ended) -> int | None:
+    try:
+        return None if ended.signal is None else signal.Signals[ended.signal]
+    except KeyError:  # a number without a name
+        return None if ended.exit_code is None else -ended.exit_code
+
+
+def _lines_of(report: Path) -> list[str]:
+    """Return the lines of a report, if it came to one; of a huge one the beginning."""
+    with contextlib.suppress(OSError), report.open(encoding="utf-8", errors="replace") as file:
+        return file.read(OUTPUT_LIMIT).splitlines()
+    return []
+
+
+@final
+class _Ears:
+    """Hear the lines of an attempt: tell them, and what they mean."""
+
+    def __init__(self, run: LiveRun, flight: Flight, adapter: Adapter) -> None:
+        self._run, self._flight = run, flight
+        self._out = adapter.parser()
+        self._err = adapter.parser() if adapter.errors_on_stderr else None
+
+    def stdout(self, line: str) -> None:
+        self._run.tell(OutputLine, number=self._flight.number, text=line, stderr=False)
+        self.hear(line)
+
+    def stderr(self, line: str) -> None:
+        self._run.tell(OutputLine, number=self._flight.number, text=line, stderr=True)
+        if self._err is not None:
+            self.hear(line, stderr=True)
+
+    def hear(self, line: str, *, stderr: bool = False) -> None:
+        """Take what a line says."""
+        parser = self._err if stderr and self._err is not None else self._out
+        events = list(parser.feed(line))
+        if events:
+            self._flight.said(events)
+        for event in events:
+            self._run.tell(AgentEvent, number=self._flight.number, said=event)

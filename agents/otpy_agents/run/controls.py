@@ -1,0 +1,47 @@
+"""What an operator may ask of runs over the socket of their host."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from otpy_agents.errors import CommandRefused
+from otpy_agents.run.protocol import Control
+
+if TYPE_CHECKING:
+    from otpy_agents.operator import Command, Handler
+    from otpy_agents.run.host import RunHandle
+
+__all__ = ["COMMANDS", "run_commands"]
+
+COMMANDS: Final[Mapping[str, Control]] = {
+    "cancel": Control.CANCEL,
+    "kill": Control.KILL,
+    "retry-now": Control.RETRY_NOW,
+    "cancel-retry": Control.CANCEL_RETRY,
+    "force-fallback": Control.FORCE_FALLBACK,
+}
+"""Name of each command, and what it asks of the run that its argument `run` names."""
+
+
+def run_commands(handles: Callable[[], Mapping[str, RunHandle]]) -> dict[str, Handler]:
+    """Return who carries out which command.
+
+    Args:
+        handles: Returns the runs of the host, by id.
+    """
+    return {name: partial(_carry_out, handles, control) for name, control in COMMANDS.items()}
+
+
+async def _carry_out(
+    handles: Callable[[], Mapping[str, RunHandle]], control: Control, command: Command
+) -> str:
+    run = command.text("run")
+    handle = handles().get(run)
+    if handle is None:
+        raise CommandRefused(f"{command.name}: got run {run!r}, wanted one of this host")
+    answered = await handle.ask(control)
+    if not answered.accepted:
+        raise CommandRefused(f"{command.name}: {answered.text}")
+    return answered.text

@@ -1,0 +1,151 @@
+"""One attempt while it is made: what it and the task of its run share.
+
+The attempt writes down what happens and wakes the task; the task looks when it can. So a task that
+was restarted misses nothing, and an attempt never waits for one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Final, final
+
+from otpy import ExitReason, Process, Shutdown
+from otpy_agents.run.events import Event
+from otpy_agents.run.failures import Classification, Detail
+from otpy_agents.run.protocol import AttemptEnded, Launch
+from otpy_agents.run.sandbox.behaviour import Identity, Running
+from otpy_agents.run.transcript import Transcript
+
+__all__ = ["Flight"]
+
+_NEWS: Final = 1.0
+"""Seconds within which the task is told of progress at most once."""
+
+
+@final
+class Flight:
+    """One attempt, from the moment it is decided until its end is taken in.
+
+    Args:
+        order: What to start, as the machine of the run decided.
+        clock: Unix seconds.
+        identity: What to go on with; None to start anew.
+
+    Attributes:
+        order: As given.
+        identity: As given; then what is running, as soon as something is.
+        transcript: What the agent has said.
+        running: What runs; None before, and after.
+        ran: Whether something was started.
+        identified: Whether it is stored what runs.
+        progress: When the agent last said something, in Unix seconds; 0 if it has not.
+        outcome: How it ended, when nothing of it is left; None until then.
+        answer: What the agent answered, known with `outcome`.
+        cut: Bytes of output that were not kept, known with `outcome`.
+        left_over: What it had left running, known with `outcome`.
+        survivors: What could not be ended in time, known with `outcome`.
+    """
+
+    def __init__(
+        self, order: Launch, clock: Callable[[], float], identity: Identity | None = None
+    ) -> None:
+        self.order = order
+        self.identity = identity
+        self.transcript = Transcript()
+        self.running: Running | None = None
+        self.ran = self.identified = False
+        self.progress = 0.0
+        self.outcome: AttemptEnded | None = None
+        self.answer = ""
+        self.cut = 0
+        self.left_over: tuple[str, ...] = ()
+        self.survivors: tuple[str, ...] = ()
+        self._clock = clock
+        self._loop = asyncio.get_running_loop()
+        self._process: Process | None = None
+        self._stop = asyncio.Event()
+        self._kill = asyncio.Event()
+        self._listener: Callable[[], object] = lambda: None
+        self._next_news = 0.0
+
+    @property
+    def number(self) -> int:
+        """Its number, from 1."""
+        return self.order.number
+
+    @property
+    def output(self) -> float:
+        """When it last wrote something, in Unix seconds; 0 if it does not run."""
+        return 0.0 if self.running is None else self._clock() - self.running.quiet
+
+    # --- for the task -----------------------------------------------------------------------------
+
+    def watch(self, process: Process | None, listener: Callable[[], object]) -> None:
+        """Call `listener` at any news, and take the end of `process` for an end of the attempt.
+
+        Args:
+            process: The child that makes the attempt; None if it has ended.
+            listener: Must neither block nor raise; takes the place of the one before.
+        """
+        self._listener = listener
+        if process is not None and process is not self._process:
+            self._process = process
+            process.on_exit(self._gone)
+            if self._stop.is_set() and self.running is None:
+                process.exit(Shutdown())
+        listener()
+
+    def stop(self, *, kill: bool) -> None:
+        """End it, also while it is being started; `outcome` follows."""
+        self._stop.set()
+        if kill:
+            self._kill.set()
+        if self.running is None and self._process is not None:
+            self._process.exit(Shutdown())
+
+    # --- for the attempt --------------------------------------------------------------------------
+
+    def began(self, running: Running) -> None:
+        """Something runs now."""
+        self.running, self.identity, self.ran = running, running.identity, True
+        self._listener()
+
+    def said(self, events: list[Event]) -> None:
+        """The agent has said something."""
+        self.transcript.add(events)
+        self.progress = self._clock()
+        now = self._loop.time()
+        if now >= self._next_news:
+            self._next_news = now + _NEWS
+            self._listener()
+
+    def finish(self, outcome: AttemptEnded) -> None:
+        """It is over, and nothing of it is left; the first end counts."""
+        if self.outcome is None:
+            self.outcome = outcome
+            self.running = None
+            self._listener()
+
+    async def when_stopped(self, action: Callable[[], Awaitable[object]]) -> None:
+        """Perform `action` as soon as it shall end."""
+        await self._stop.wait()
+        await action()
+
+    async def when_killed(self, action: Callable[[], Awaitable[object]]) -> None:
+        """Perform `action` as soon as it shall end at once."""
+        await self._kill.wait()
+        await action()
+
+    def _gone(self, _process: Process, reason: ExitReason) -> None:
+        """The child has ended; if it said nothing, that was no end in order."""
+        message = f"the supervised child that made the attempt ended: {reason}"
+        verdict = Classification(detail=Detail.UNKNOWN, message=message)
+        self.finish(
+            AttemptEnded(
+                number=self.number,
+                classification=verdict,
+                session=self.transcript.session,
+                usage=self.transcript.usage,
+            )
+        )

@@ -1,0 +1,52 @@
+"""How many runs are worked on at the same time, and whose turn is next (RUN-03)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import final
+
+__all__ = ["Gate"]
+
+
+@final
+class Gate:
+    """Lets so many runs in at once; the others wait in order.
+
+    Args:
+        capacity: How many; None is no limit.
+    """
+
+    def __init__(self, capacity: int | None) -> None:
+        self._capacity = capacity
+        self._inside: set[str] = set()
+        self._queue: dict[str, Callable[[], object]] = {}
+
+    def enter(self, run: str, when_free: Callable[[], object], *, anyway: bool = False) -> bool:
+        """Return whether `run` is inside; if not, it waits, and is called when it has been let in.
+
+        It may ask again, and keeps its place.
+
+        Args:
+            run: Its id.
+            when_free: Called once; must neither block nor raise.
+            anyway: Let it in although there is no room: it has begun already.
+        """
+        if run in self._inside:
+            return True
+        room = self._capacity is None or len(self._inside) < self._capacity
+        if anyway or (room and not self._queue):
+            self._queue.pop(run, None)
+            self._inside.add(run)
+            return True
+        self._queue[run] = when_free
+        return False
+
+    def leave(self, run: str) -> None:
+        """Make room, wherever it was; doing so twice does no harm."""
+        self._queue.pop(run, None)
+        self._inside.discard(run)
+        while self._queue and (self._capacity is None or len(self._inside) < self._capacity):
+            following = next(iter(self._queue))
+            when_free = self._queue.pop(following)
+            self._inside.add(following)
+            when_free()

@@ -1,0 +1,212 @@
+"""A run of this host: what outlives the lives of its task, and is seen from outside."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Final, TypeVar, cast, final
+
+import anyio.to_thread
+from attrs import frozen
+
+from otpy import ExitReason, Process
+from otpy_agents.errors import RunBroken
+from otpy_agents.run.facts import Fact, Listener, RunEnded, RunFact, RunLeft
+from otpy_agents.run.flight import Flight
+from otpy_agents.run.gate import Gate
+from otpy_agents.run.job import Surroundings
+from otpy_agents.run.order import RunOrder
+from otpy_agents.run.result import RunResult
+from otpy_agents.run.sandbox.behaviour import Identity, Sandbox
+from otpy_agents.run.state import RunState
+from otpy_agents.store.run_records import Lease
+from otpy_agents.store.runs import RunStore
+
+__all__ = ["LiveRun", "Site"]
+
+FactT = TypeVar("FactT", bound=RunFact)
+
+_FOLDERS: Final = ".files"
+
+
+@final
+@frozen(kw_only=True)
+class Site:
+    """What all runs of one host have in common.
+
+    Attributes:
+        store: Where they are stored.
+        gate: Who of them may begin.
+        around: What their attempts inherit.
+        listeners: Who is told of them.
+        clock: Unix seconds.
+    """
+
+    store: RunStore
+    gate: Gate
+    around: Surroundings
+    listeners: tuple[Listener, ...]
+    clock: Callable[[], float]
+
+    def tell(self, fact: Fact) -> None:
+        """Tell all listeners, whatever any of them raises."""
+        for listener in self.listeners:
+            try:
+                listener(fact)
+            except Exception as error:  # noqa: BLE001 - who listens must not disturb who runs
+                context = {"message": f"listener {listener!r} raised", "exception": error}
+                asyncio.get_running_loop().call_exception_handler(context)
+
+
+@final
+class LiveRun:
+    """One run, as long as this host has to do with it.
+
+    Args:
+        id: Its id.
+        site: What it has in common with the others.
+        order: What it shall do.
+        sandbox: Where its attempts are made.
+        lease: The right to write to it.
+        state: Where it stands, as stored.
+        identities: What its attempts are found by, by their numbers, as an earlier host stored it.
+
+    Attributes:
+        lease: Of the present life of its task.
+        state: As last stored.
+        fresh: Whether no task has taken it up yet.
+        known: Whether its beginning has been told.
+        flight: The attempt that is being made; None between two.
+        timer: The one timer of its task; None if it waits for nothing.
+        result: How it ended; None until that is stored and told.
+        error: Why this host has left it; None if it has not.
+    """
+
+    def __init__(
+        self,
+        id: str,
+        *,
+        site: Site,
+        order: RunOrder,
+        sandbox: Sandbox,
+        lease: Lease,
+        state: RunState,
+        identities: Mapping[int, Identity] | None = None,
+    ) -> None:
+        self.id = id
+        self.site = site
+        self.order = order
+        self.sandbox = sandbox
+        self.lease = lease
+        self.state = state
+        self.identities = identities or {}
+        self.fresh = True
+        self.known = False
+        self.flight: Flight | None = None
+        self.timer: asyncio.TimerHandle | None = None
+        self.result: RunResult | None = None
+        self.error: Exception | None = None
+        self._task: Process | None = None
+        self._answer = ""
+        self._ended = asyncio.Event()
+        self._birth = asyncio.Event()
+
+    @property
+    def over(self) -> bool:
+        """Whether this host has done with it, one way or the other."""
+        return self._ended.is_set()
+
+    @property
+    def answer(self) -> str:
+        """What the agent has answered, in the attempt that is being made or else the last one."""
+        if self.flight is None:
+            return self._answer
+        return self.flight.answer or self.flight.transcript.answer
+
+    @property
+    def task(self) -> Process | None:
+        """The present life of its task; None before the first."""
+        return self._task
+
+    @property
+    def birth(self) -> asyncio.Event:
+        """Is set when the next life of its task begins, or none will."""
+        return self._birth
+
+    def taken_up_by(self, task: Process) -> None:
+        """A life of its task begins."""
+        self._task = task
+        before, self._birth = self._birth, asyncio.Event()
+        before.set()
+
+    def landed(self) -> None:
+        """The end of the attempt has been taken in, and stored."""
+        if self.flight is not None:
+            self._answer = self.answer
+            self.flight = None
+
+    def tell(self, kind: type[FactT], **attributes: Any) -> None:
+        """Tell all listeners a fact about it."""
+        fact = kind(run=self.id, at=self.site.clock(), **attributes)
+        self.site.tell(cast("Fact", fact))
+
+    # --- the end ----------------------------------------------------------------------------------
+
+    async def wait(self) -> None:
+        """Wait until this host has done with it."""
+        await self._ended.wait()
+
+    def finish(self, result: RunResult) -> None:
+        """It is over, and that is stored."""
+        if not self.over:
+            self.result = result
+            self._close()
+            self.tell(RunEnded, result=result, answer=self.answer)
+
+    def leave(self, error: Exception) -> None:
+        """This host does no more for it."""
+        if not self.over:
+            self.error = error
+            self._close()
+            self.tell(RunLeft, error=error)
+
+    def abandoned(self, _process: Process, reason: ExitReason) -> None:
+        """Its supervisor has ended; if it is not over, something went wrong."""
+        self.leave(RunBroken(self.id, str(reason)))
+
+    def stop_timer(self) -> None:
+        """Wait for no time any more."""
+        if self.timer is not None:
+            self.timer.cancel()
+            self.timer = None
+
+    def _close(self) -> None:
+        self.stop_timer()
+        self.site.gate.leave(self.id)
+        self._ended.set()
+        self._birth.set()
+
+    # --- its folder -------------------------------------------------------------------------------
+
+    @property
+    def folder(self) -> Path:
+        """Folder for private files of its attempts, which nobody else may write to."""
+        path = self.site.store.path
+        return path.with_name(path.name + _FOLDERS) / self.id
+
+    async def make_folder(self, number: int) -> Path:
+        """Return the folder of attempt `number`, and make it."""
+        folder = self.folder / f"attempt-{number}"
+        await anyio.to_thread.run_sync(_make_private, folder, self.folder.parent)
+        return folder
+
+    async def remove_folder(self) -> None:
+        """Remove what its attempts left there."""
+        await anyio.to_thread.run_sync(shutil.rmtree, self.folder, True)
+
+
+def _make_private(folder: Path, top: Path) -> None:
+    for one in (top, folder.parent, folder):
+        one.mkdir(mode=0o700, exist_ok=True)

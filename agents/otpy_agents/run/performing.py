@@ -1,0 +1,150 @@
+"""Does what the machine of a run has decided, when that is stored, and tells about it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import assert_never
+
+from otpy import DynamicSupervisor
+from otpy_agents.run import protocol
+from otpy_agents.run.attempt import attempt_spec
+from otpy_agents.run.cooldown import Account, Cooldown, CooldownTable
+from otpy_agents.run.facts import (
+    AgentSwitched,
+    AttemptBegan,
+    AttemptOver,
+    LogLine,
+    PhaseChanged,
+    Quiet,
+    WaitBegan,
+    WaitOver,
+)
+from otpy_agents.run.flight import Flight
+from otpy_agents.run.live_run import LiveRun
+from otpy_agents.run.state import RunState
+from otpy_agents.store.run_records import CooldownRecord
+
+__all__ = ["known_cooldowns", "perform", "tell_changes"]
+
+
+async def known_cooldowns(run: LiveRun) -> CooldownTable:
+    """Return the cooldowns that are known to all runs of all hosts now."""
+    found = await run.site.store.cooldowns.at(run.site.clock())
+    return CooldownTable(
+        tuple(Cooldown(Account(one.agent_cli, one.credential), one.until) for one in found)
+    )
+
+
+def tell_changes(run: LiveRun, before: RunState, after: RunState) -> None:
+    """Tell which attempts are over, and whether a wait is; their flights have landed then."""
+    flight = run.flight
+    for record in after.attempts[len(before.attempts) :]:
+        if flight is None or flight.number != record.number:
+            run.tell(AttemptOver, record=record)
+            continue
+        run.tell(
+            AttemptOver,
+            record=record,
+            cut=flight.cut,
+            left_over=flight.left_over,
+            survivors=flight.survivors,
+        )
+        for text in _remarks(flight):
+            run.tell(LogLine, text=f"[supervisor] attempt {flight.number}: {text}")
+        run.landed()
+    if before.wait is not None and after.wait != before.wait:
+        run.tell(WaitOver)
+
+
+def _remarks(flight: Flight) -> list[str]:
+    remarks: list[str] = []
+    if flight.cut:
+        remarks.append(f"{flight.cut} bytes of output were not kept")
+    if flight.left_over:
+        remarks.append(f"it had left running, and was relieved of: {', '.join(flight.left_over)}")
+    if flight.survivors:
+        remarks.append(f"could not be ended: {', '.join(flight.survivors)}")
+    return remarks
+
+
+async def perform(
+    run: LiveRun,
+    effects: Sequence[protocol.Effect],
+    attempts: DynamicSupervisor,
+    wake: Callable[[], None],
+) -> None:
+    """Do what was decided, in order."""
+    for effect in effects:
+        match effect:
+            case protocol.Launch():
+                await _launch(run, effect, attempts, wake)
+            case protocol.StopAttempt():
+                if run.flight is not None and run.flight.number == effect.number:
+                    run.flight.stop(kill=effect.kill)
+            case protocol.SetCooldown():
+                await _set_cooldown(run, effect.cooldown)
+            case protocol.Completed():
+                await run.remove_folder()
+                run.finish(effect.result)
+            case protocol.Answered():
+                pass  # whoever asked gets it
+            case _:
+                _tell(run, effect)
+
+
+async def _launch(
+    run: LiveRun, launch: protocol.Launch, attempts: DynamicSupervisor, wake: Callable[[], None]
+) -> None:
+    # Before anything is awaited: a task that follows this one must find it.
+    run.flight = flight = Flight(launch, run.site.clock)
+    run.tell(
+        AttemptBegan,
+        number=launch.number,
+        agent_id=launch.agent.agent_id,
+        agent_cli=launch.agent.agent_cli,
+        cause=launch.cause,
+        session=launch.session,
+    )
+    flight.watch(await attempts.start_child(attempt_spec(run, flight)), wake)
+
+
+async def _set_cooldown(run: LiveRun, cooldown: Cooldown) -> None:
+    account = cooldown.account
+    await run.site.store.cooldowns.put(
+        CooldownRecord(
+            agent_cli=account.agent_cli,
+            credential=account.credential,
+            until=cooldown.until,
+            reason=f"run {run.id}",
+        )
+    )
+
+
+def _tell(
+    run: LiveRun,
+    effect: protocol.Waiting
+    | protocol.AgentSwitched
+    | protocol.PhaseChanged
+    | protocol.Quiet
+    | protocol.Log,
+) -> None:
+    match effect:
+        case protocol.Waiting():
+            run.tell(
+                WaitBegan,
+                until=effect.until,
+                delay=effect.delay,
+                reason=effect.reason,
+                agent_id=effect.agent_id,
+                retry=effect.retry,
+            )
+        case protocol.AgentSwitched():
+            run.tell(AgentSwitched, source=effect.source, target=effect.target)
+        case protocol.PhaseChanged():
+            run.tell(PhaseChanged, phase=effect.phase, status=run.state.status)
+        case protocol.Quiet():
+            run.tell(Quiet, number=effect.number, seconds=effect.seconds)
+        case protocol.Log():
+            run.tell(LogLine, text=effect.text)
+        case _:
+            assert_never(effect)

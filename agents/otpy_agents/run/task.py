@@ -1,0 +1,311 @@
+"""`RunTask`: the server that drives the machine of one run.
+
+What the machine decides is stored first and done afterwards. All that is worth more than one life
+of the task is in the `LiveRun` and in the store. So a task that crashed, or was killed, at any
+point is followed by one that reads the store, takes up the attempt that is being made, and goes on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from enum import Enum
+from typing import Final, TypeAlias, cast, final
+
+from attrs import frozen
+
+from otpy import (
+    DynamicSupervisor,
+    ExitReason,
+    GenServer,
+    Init,
+    NoReply,
+    Normal,
+    Reply,
+    Result,
+    Stop,
+    Supervisor,
+    current,
+)
+from otpy_agents.errors import RunHeld, RunLost, RunStateError, UnknownRun
+from otpy_agents.run.facts import RunBegan
+from otpy_agents.run.flight import Flight
+from otpy_agents.run.live_run import LiveRun
+from otpy_agents.run.machine import RunMachine
+from otpy_agents.run.performing import known_cooldowns, perform, tell_changes
+from otpy_agents.run.protocol import (
+    Answered,
+    AttemptStarted,
+    Begin,
+    Control,
+    ControlAsked,
+    CooldownSeen,
+    Effect,
+    Event,
+    Output,
+    Progress,
+    Resumed,
+    SessionKnown,
+    TimerDue,
+)
+from otpy_agents.run.state import Phase, RunState
+from otpy_agents.run.stored import StoredForm, identity_to_json, rows_between, same_but_for_signs
+from otpy_agents.run.taking_up import end_attempts, take_up
+
+__all__ = ["ATTEMPTS", "LOOK", "Life", "Look", "RunTask"]
+
+ATTEMPTS: Final = "attempts"
+"""Id of the supervisor of the attempts, which stands before the task."""
+
+_NAP: Final = 60.0  # seconds after which the clock is looked at in any case: it may have been set
+_LOST: Final = (RunLost, RunHeld, UnknownRun, RunStateError)
+
+
+class Look(Enum):
+    """The type of `LOOK`."""
+
+    LOOK = "look"
+
+
+LOOK: Final = Look.LOOK
+"""Cast to the task: there may be news, of the attempt, of the clock, or of the gate."""
+
+
+@final
+class Life:
+    """One life of a task.
+
+    Attributes:
+        run: Its run.
+        machine: Decides; made from what is stored when this life begins.
+        begun: Whether the machine has been told to begin.
+        news: Set as soon as there may be some.
+    """
+
+    def __init__(self, run: LiveRun) -> None:
+        self.run = run
+        self.machine = RunMachine(run.state)
+        self.begun = False
+        self.news = asyncio.Event()
+        self._me = current()
+
+    def wake(self) -> None:
+        """Let the task look, once for all news that come before it does."""
+        if not self.news.is_set():
+            self.news.set()
+            RunTask.at(self._me).cast(LOOK)
+
+    def set_timer(self) -> None:
+        """Be woken when the machine wants to see the clock."""
+        run, due = self.run, self.machine.due
+        run.stop_timer()
+        if not run.over and self.begun and due is not None:
+            delay = min(_NAP, max(0.0, due - run.site.clock()))
+            run.timer = asyncio.get_running_loop().call_later(delay, self.wake)
+
+
+_Deed: TypeAlias = Callable[[Life], Awaitable[object]]
+_Handled: TypeAlias = Result[Life]
+
+
+@final
+class RunTask(GenServer[Control | Look, Answered, Life]):
+    """Drives one run: `call` it with a `Control`; it casts `LOOK` to itself."""
+
+    def init(self, run: LiveRun) -> Init[Life]:
+        """Begin a life; the store is asked when this child counts as started."""
+        run.taken_up_by(current())
+        return Init(Life(run), continue_=LOOK)
+
+    async def handle_continue(self, value: object, state: Life) -> _Handled:  # noqa: ARG002 - an interface
+        """Take the run up."""
+        return await _guarded(state, _take_up)
+
+    async def handle_cast(self, request: Control | Look, state: Life) -> _Handled:  # noqa: ARG002 - an interface
+        """Look what is new."""
+        return await _guarded(state, _look)
+
+    async def handle_call(
+        self,
+        request: Control | Look,
+        caller: object,  # noqa: ARG002 - an interface
+        state: Life,
+    ) -> Reply[Answered, Life] | Stop[Answered, Life]:
+        """Ask the machine, store what it decides, do it, and then answer."""
+        answered = Answered(False, "the run is over")
+        try:
+            await _look(state)
+            if not state.run.over:
+                effects = await _step(state, ControlAsked(cast("Control", request)))
+                answered = next(one for one in effects if isinstance(one, Answered))
+        except _LOST as error:
+            await _leave(state, error)
+            answered = Answered(False, str(error))
+        if state.run.over:
+            return Stop(Normal(), state, reply=answered)
+        return Reply(answered, state)
+
+    async def terminate(self, reason: ExitReason, state: Life) -> None:  # noqa: ARG002 - an interface
+        """Stop the run in order, if it is its supervisor that ends and not just this life."""
+        run = state.run
+        run.stop_timer()
+        if run.over or _supervisor().running:
+            return
+        if not state.begun and run.state.attempt is not None:
+            return  # nobody has looked for what it left: the next host does
+        try:
+            await _step(state, ControlAsked(Control.STOP))
+            while not run.over:
+                await state.news.wait()
+                await _look(state)
+        except _LOST as error:
+            await _leave(state, error)
+
+
+async def _guarded(life: Life, do: _Deed) -> _Handled:
+    try:
+        await do(life)
+    except _LOST as error:
+        await _leave(life, error)
+    return Stop(Normal(), life) if life.run.over else NoReply(life)
+
+
+async def _leave(life: Life, error: Exception) -> None:
+    """Another has the run: end what runs of it here, at once, and tell."""
+    if life.run.flight is not None:
+        life.run.flight.stop(kill=True)
+    await end_attempts(_attempts())
+    life.run.leave(error)
+
+
+def _supervisor() -> Supervisor:
+    return cast("Supervisor", current().parent)
+
+
+def _attempts() -> DynamicSupervisor:
+    return cast("DynamicSupervisor", _supervisor().child(ATTEMPTS).supervisor)
+
+
+# --- beginning ------------------------------------------------------------------------------------
+
+
+async def _take_up(life: Life) -> None:
+    """Go on from what is stored; the first life has what was stored a moment ago."""
+    run = life.run
+    if not run.fresh:
+        stored = await run.site.store.take_over(run.id)
+        run.lease = stored.lease
+        run.state = StoredForm.from_json(stored.state).state
+        life.machine = RunMachine(run.state)
+    run.fresh = False
+    begun = run.state.phase is not Phase.INITIALIZE
+    inside = run.site.gate.enter(run.id, life.wake, anyway=begun)
+    if not run.known:
+        run.known = True
+        agents = tuple(agent.agent_id for agent in run.state.chain.agents)
+        run.tell(RunBegan, order=run.order, agents=agents, resumed=begun, waiting=not inside)
+    if inside:
+        await _begin(life)
+
+
+async def _begin(life: Life) -> None:
+    run = life.run
+    life.begun = True
+    if run.state.phase is Phase.INITIALIZE:
+        await _step(life, Begin(await known_cooldowns(run)))
+        return
+    adopted = await take_up(run, _attempts(), life.wake)
+    await _step(life, Resumed(await known_cooldowns(run), adopted))
+    await _look(life)
+
+
+# --- looking --------------------------------------------------------------------------------------
+
+
+async def _look(life: Life) -> None:
+    """Tell the machine what the attempt did, and what time it is."""
+    run = life.run
+    life.news.clear()
+    if run.over:
+        return
+    if not life.begun:
+        if run.site.gate.enter(run.id, life.wake):
+            await _begin(life)
+        return
+    flight, attempt = run.flight, life.machine.state.attempt
+    if flight is not None and attempt is not None and flight.number == attempt.number:
+        await _hear(life, flight)
+    due = life.machine.due
+    if not run.over and due is not None and run.site.clock() >= due:
+        await _step(life, TimerDue())
+    life.set_timer()
+
+
+async def _hear(life: Life, flight: Flight) -> None:
+    """Take in what the attempt has done since."""
+    run, number, machine = life.run, flight.number, life.machine
+    if flight.running is not None and flight.identity is not None and not flight.identified:
+        await run.site.store.identify(run.lease, number, identity_to_json(flight.identity))
+        flight.identified = True
+    events: list[Event] = []
+    attempt, session = machine.state.attempt, flight.transcript.session
+    if flight.ran and attempt is not None and attempt.started is None:
+        events.append(AttemptStarted(number))
+    if session is not None and attempt is not None and session != attempt.session:
+        events.append(SessionKnown(number, session))
+    if flight.outcome is not None:
+        events.append(flight.outcome)
+    if events:
+        await _step(life, *events)
+    attempt = machine.state.attempt
+    if attempt is not None and flight.outcome is None:
+        # Signs of life cause nothing but a later look at the clock; they need not be stored.
+        if flight.progress > attempt.progress:
+            machine.handle(Progress(number), flight.progress)
+        if flight.output > max(attempt.output, flight.progress):
+            machine.handle(Output(number), flight.output)
+
+
+# --- deciding -------------------------------------------------------------------------------------
+
+
+@frozen
+class _Decided:
+    before: RunState
+    effects: tuple[Effect, ...]
+    after: RunState
+
+
+def _decide(machine: RunMachine, event: Event, now: float) -> _Decided:
+    before = machine.state
+    effects = machine.handle(event, now)
+    return _Decided(before, effects, machine.state)
+
+
+async def _step(life: Life, *events: Event) -> list[Effect]:
+    """Let the machine decide, store that, and do it."""
+    run, machine, clock = life.run, life.machine, life.run.site.clock
+    if not all(isinstance(event, AttemptStarted | SessionKnown) for event in events):
+        # What follows may be a launch: the cooldowns of all runs have to be known.
+        for cooldown in (await known_cooldowns(run)).entries:
+            machine.handle(CooldownSeen(cooldown), clock())
+    steps = [_decide(machine, event, clock()) for event in events]
+    effects = [effect for step in steps for effect in step.effects]
+    before, after = steps[0].before, machine.state
+    if effects or not same_but_for_signs(run.state, after):
+        form = StoredForm(order=run.order, state=after)
+        await run.site.store.save(
+            run.lease,
+            form.to_json(),
+            version=form.version,
+            status=after.status,
+            agent=after.agent.agent_id,
+            attempts=rows_between(before, after, run.flight),
+            exit_code=after.result().exit_code if after.ending is not None else None,
+        )
+        run.state = after
+    for step in steps:
+        tell_changes(run, step.before, step.after)
+        await perform(run, step.effects, _attempts(), life.wake)
+    life.set_timer()
+    return effects
