@@ -13,7 +13,9 @@ from pathlib import Path
 from typing import Any, final
 
 import psutil
+from click.testing import CliRunner
 
+from otpy_agents.cli import main
 from otpy_agents.run.marker import run_marker
 from otpy_agents.run.orphans import Orphan, find
 from tests.agents.host import ENVIRONMENT, PATIENCE
@@ -151,13 +153,18 @@ class Terminal:
 
     def runs(self) -> list[dict[str, Any]]:
         """Return what `otpy-agents runs --all` says."""
-        out = self.call("runs", "--all", "--json").stdout
-        return [json.loads(line) for line in out.splitlines()]
+        return [json.loads(line) for line in self._look("runs", "--all", "--json").splitlines()]
 
     def shown(self, run: str) -> dict[str, Any]:
         """Return what `otpy-agents runs show` says."""
-        shown: dict[str, Any] = json.loads(self.call("runs", "show", run, "--json").stdout)
+        shown: dict[str, Any] = json.loads(self._look("runs", "show", run, "--json"))
         return shown
+
+    def _look(self, *words: str) -> str:
+        """Return what a command prints, without a process of its own, which takes its time."""
+        result = CliRunner().invoke(main, words, env={"OTPY_STATE": str(self.state)})
+        assert result.exit_code == 0, result.output
+        return result.stdout
 
     def close(self) -> None:
         """End whatever was started here."""

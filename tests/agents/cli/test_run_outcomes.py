@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 
@@ -179,7 +178,7 @@ def test_what_an_agent_leaves_is_in_the_folder_it_was_told(terminal: Terminal) -
     words = ("--artifacts", "out")
     done = terminal.call("run", *COMMAND, *words, *PYTHON, script + "; print('ok')")
     assert done.returncode == 0, done.stderr
-    assert os.listdir(terminal.folder / "out") == ["a.txt"]
+    assert [path.name for path in (terminal.folder / "out").iterdir()] == ["a.txt"]
     text = terminal.call("runs", "show", terminal.runs()[0]["id"]).stdout
     assert str(terminal.folder / "out") in text
     assert "a.txt" in text
