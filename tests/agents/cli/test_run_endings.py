@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 import time
@@ -15,7 +16,6 @@ pytestmark = pytest.mark.real_time
 COMMAND = ("--agent", "command", "--backoff-base", "0.05")
 SLOW = ("--agent", "command", "--backoff-base", "600")
 PYTHON = ("--", sys.executable, "-c")
-OUTPUT = {"event": "attempt.output", "text": "up"}
 
 
 @pytest.mark.parametrize(
@@ -119,7 +119,25 @@ def test_a_second_terminal_ends_the_run(
 
 
 def test_a_second_terminal_brings_the_next_agent(terminal: Terminal) -> None:
-    """Whatever the present one does; without a next one it is refused."""
+    """Whatever the present one does."""
+    place = terminal.folder / "bin"
+    place.mkdir()
+    (place / "claude").write_text(f"#!{sys.executable}\n{HANGS}")
+    (place / "claude").chmod(0o755)
+    words = ("--agent", "claude", "--fallback", "command")
+    path = {"PATH": f"{place}{os.pathsep}{os.environ['PATH']}"}
+    running = terminal.start("run", "x", "--json", *words, *PYTHON, "print('done')", env=path)
+    run = running.until("attempt.output", text="up")["run"]
+    assert terminal.call("runs", "force-fallback", run).returncode == 0
+    switched = running.until("agent.switched")
+    assert (switched["source"], switched["target"]) == ("claude", "command")
+    ended = running.until("run.ended")
+    assert (ended["answer"], ended["exit_code"]) == ("done", 0)
+    assert running.end() == 0
+
+
+def test_a_second_terminal_cannot_bring_an_agent_that_is_not_there(terminal: Terminal) -> None:
+    """It is told so, and the run goes on."""
     running = terminal.start("run", "--json", *COMMAND, *PYTHON, HANGS)
     run = running.until("attempt.output", text="up")["run"]
     refused = terminal.call("runs", "force-fallback", run)
