@@ -42,6 +42,7 @@ from otpy_agents.run.liveness import Liveness as Liveness
 from otpy_agents.run.liveness import LivenessKind as LivenessKind
 from otpy_agents.run.marker import attempt_marker as attempt_marker
 from otpy_agents.run.marker import list_marker as list_marker
+from otpy_agents.run.marker import run_marker as run_marker
 from otpy_agents.run.marker import worker_environment as worker_environment
 from otpy_agents.run.orphans import Orphan as Orphan
 from otpy_agents.run.orphans import Recorded as Recorded
@@ -130,6 +131,7 @@ __all__ = [
     "error_table",
     "find_adapter",
     "list_marker",
+    "run_marker",
     "spawn",
     "worker_environment",
 ]

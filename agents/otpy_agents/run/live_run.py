@@ -11,7 +11,7 @@ from typing import Any, Final, TypeVar, cast, final
 import anyio.to_thread
 from attrs import frozen
 
-from otpy import ExitReason, Process
+from otpy import Crashed, ExitReason, Process
 from otpy_agents.errors import RunBroken
 from otpy_agents.run.facts import Fact, Listener, RunEnded, RunFact, RunLeft
 from otpy_agents.run.flight import Flight
@@ -174,7 +174,9 @@ class LiveRun:
 
     def abandoned(self, _process: Process, reason: ExitReason) -> None:
         """Its supervisor has ended; if it is not over, something went wrong."""
-        self.leave(RunBroken(self.id, str(reason)))
+        # The supervisor itself only says that it shut down; its task knows why.
+        last = None if self._task is None else self._task.exit_reason
+        self.leave(RunBroken(self.id, str(last if isinstance(last, Crashed) else reason)))
 
     def stop_timer(self) -> None:
         """Wait for no time any more."""
