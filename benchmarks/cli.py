@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import platform
 import sys
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -56,14 +57,15 @@ def main(
 ) -> None:
     """Measure otpy beside asyncio by hand, and print how many times as much it takes.
 
-    A whole run takes an hour and more. It writes RESULTS.md and a line of history.jsonl; a run of
-    some workloads only the latter.
+    A whole run takes three quarters of an hour. It writes RESULTS.md and a line of history.jsonl;
+    a run of some workloads only the latter.
     """
     if compare:
         _compare()
         return
     workloads = [WORKLOADS[name] for name in names or WORKLOADS]
     settings = _settings(versions or ((OWN,) if short else VERSIONS), uvloop=uvloop, short=short)
+    began = time.monotonic()
     subjects = [FLOOR, OTPY, *(PEERS if peers else ())]
     if erlang.found() and not short:
         subjects.append(ERLANG)
@@ -79,7 +81,10 @@ def main(
     if not short:
         history.append(history.record_of(series, settings, subjects, runs))
         if not names:
-            RESULTS.write_text(_page(text, runs), encoding="utf-8")
+            minutes = (time.monotonic() - began) / 60
+            RESULTS.write_text(_page(text, runs, minutes), encoding="utf-8")
+        for line in history.regressions(history.read()):
+            click.echo(f"worse than before: {line}")
     for (setting, workload, subject), why in series.failures.items():
         click.echo(f"FAILED {workload}, {subject}, {setting}:\n{why}", err=True)
     sys.exit(bool(series.failures))
@@ -113,13 +118,16 @@ def _tables(
     parts = [
         f"## {setting}\n\n{table(series, workloads, setting, subjects)}\n" for setting in settings
     ]
+    peers = [f"- {name}: {PEERS[name].differs}" for name in subjects if name in PEERS]
+    if peers:
+        parts.append("What projects do otherwise:\n\n" + "\n".join(peers) + "\n")
     refusals = {f"- {why}" for why in series.refusals.values()}
     if refusals:
         parts.append("What a project cannot do:\n\n" + "\n".join(sorted(refusals)) + "\n")
     return "\n".join(parts)
 
 
-def _page(tables: str, runs: int) -> str:
+def _page(tables: str, runs: int, minutes: float) -> str:
     return f"""# Results
 
 Written by `python -m benchmarks`; how to read it is said in [README.md](README.md).
@@ -127,6 +135,7 @@ Written by `python -m benchmarks`; how to read it is said in [README.md](README.
 - Commit: {history.commit()}
 - Machine: {history.machine()}, {platform.platform(terse=True)}
 - Medians of {runs} processes for each number; times are CPU time, but for crash to replacement.
+- It took {minutes:.0f} minutes.
 
 {tables}"""
 

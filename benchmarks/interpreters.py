@@ -69,7 +69,7 @@ def python_for(setting: Setting, subject: str) -> Path:
     """Return the interpreter that can run `subject` in `setting`; installs what it lacks."""
     peer = PEERS.get(subject)
     if peer is not None:
-        return _environment(setting.python, subject, [peer, "attrs"])
+        return _environment(setting.python, subject, [*peer.requirement.split(), "attrs"])
     if setting.python == OWN and (setting.loop == ASYNCIO or find_spec("uvloop")):
         return Path(sys.executable)
     return _environment(setting.python, "own", [*_dependencies(), UVLOOP])
@@ -83,9 +83,9 @@ def _dependencies() -> list[str]:
 
 def _environment(version: str, name: str, wanted: Iterable[str]) -> Path:
     """Return the interpreter of an environment with `wanted`, made unless it is there."""
-    folder = ENVIRONMENTS / f"{version}-{name}"
+    folder, wanted = ENVIRONMENTS / f"{version}-{name}", [*wanted]
     python, complete = folder / "bin" / "python", folder / "complete"
-    if complete.exists():
+    if complete.exists() and complete.read_text(encoding="utf-8") == " ".join(wanted):
         return python
     found = find(version)
     if found is None:
@@ -94,5 +94,5 @@ def _environment(version: str, name: str, wanted: Iterable[str]) -> Path:
     subprocess.run([found, "-m", "venv", "--clear", folder], check=True)
     pip = ["-m", "pip", "--quiet", "--disable-pip-version-check", "install"]
     subprocess.run([str(python), *pip, *wanted], check=True, stdout=sys.stderr)
-    complete.touch()
+    complete.write_text(" ".join(wanted), encoding="utf-8")
     return python

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias, final
 from attrs import field, frozen
 
 from benchmarks import erlang
-from benchmarks.catalogue import ERLANG, FLOOR, OTPY
+from benchmarks.catalogue import ERLANG, FLOOR, OWN, PEERS
 from benchmarks.interpreters import ROOT, Setting, python_for
 
 if TYPE_CHECKING:
@@ -20,7 +20,9 @@ if TYPE_CHECKING:
     from benchmarks.meter import Reading
     from benchmarks.workload import Metric, Workload
 
-_PATIENCE: Final = 900.0  # seconds for one process
+_PATIENCE: Final = 300.0  # seconds for one process
+_PATIENCE_WITH_OTHERS: Final = 60.0
+_RUNS_OF_OTHERS: Final = 3
 
 
 def _keys(metric: Metric) -> tuple[str, str, str]:
@@ -39,7 +41,8 @@ class Series:
     Attributes:
         readings: What each process found, oldest first.
         refusals: What a subject cannot do, and why.
-        failures: What a process that ended badly wrote, or that it took too long.
+        failures: What a process that ended badly wrote, or that it took too long; only of the
+            floor and otpy. Where others fail, they are said to be unable.
     """
 
     readings: dict[Key, list[Reading]] = field(factory=dict[Key, "list[Reading]"])
@@ -89,27 +92,42 @@ def run(
     """
     series = Series()
     for workload in workloads:
-        size = workload.short if short else workload.size
-        for turn in range(min(runs, workload.runs or runs) if size else 0):
+        for turn in range(runs):
             order = subjects if turn % 2 == 0 else subjects[::-1]
-            for setting in settings:
+            for setting in settings if workload.everywhere else settings[:1]:
                 for subject in order:
                     key = (setting, workload.name, subject)
-                    if not _belongs(subject, setting, settings):
+                    size = size_of(workload, subject, short=short)
+                    if not size or not _has_a_turn(subject, turn, setting == settings[0]):
                         continue
                     if key in series.refusals or key in series.failures:
                         continue
                     progress(f"{workload.name}: {subject}, {setting}, run {turn + 1}")
-                    try:
-                        _note(series, key, _measured(key, size))
-                    except subprocess.SubprocessError as error:
-                        series.failures[key] = str(error)
+                    _measure(series, key, size)
     return series
 
 
-def _belongs(subject: str, setting: Setting, settings: Sequence[Setting]) -> bool:
-    """Whether `subject` is measured here: those that are not otpy's are measured once."""
-    return setting == settings[0] or subject in {FLOOR, OTPY}
+def size_of(workload: Workload, subject: str, *, short: bool) -> int:
+    """Return how many of what `subject` does; 0 leaves it out."""
+    if short:
+        return workload.short
+    return workload.size if subject in OWN or workload.others is None else workload.others
+
+
+def _has_a_turn(subject: str, turn: int, first_setting: bool) -> bool:  # noqa: FBT001 - private
+    return subject in OWN or (first_setting and turn < _RUNS_OF_OTHERS)
+
+
+def _measure(series: Series, key: Key, size: int) -> None:
+    _, workload, subject = key
+    try:
+        _note(series, key, _measured(key, size))
+    except subprocess.SubprocessError as error:
+        if subject in OWN:
+            series.failures[key] = str(error)
+        else:
+            last = str(error).strip().splitlines()[-1]
+            series.refusals[key] = f"{subject}: {workload} failed: {last}"
 
 
 def _note(series: Series, key: Key, found: dict[str, float | str]) -> None:
@@ -125,6 +143,9 @@ def _measured(key: Key, size: int) -> dict[str, float | str]:
     setting, workload, subject = key
     if subject == ERLANG:
         command: list[object] = erlang.command(workload, size)
+    elif subject in PEERS and PEERS[subject].place is None:
+        python = python_for(setting, subject)
+        command = [python, "-m", f"benchmarks.subjects.{subject}_program", workload, size]
     else:
         python = python_for(setting, subject)
         command = [python, "-m", "benchmarks.measure", workload, subject, size, setting.loop]
@@ -133,7 +154,7 @@ def _measured(key: Key, size: int) -> dict[str, float | str]:
         capture_output=True,
         text=True,
         check=False,
-        timeout=_PATIENCE,
+        timeout=_PATIENCE if subject in OWN else _PATIENCE_WITH_OTHERS,
         cwd=ROOT,
         env={**os.environ, "PYTHONPATH": str(ROOT), "PYTHONHASHSEED": "0"},
     )

@@ -47,8 +47,11 @@ class Server(Protocol):
         """Send a request and wait for the reply."""
         ...
 
-    def cast(self, request: Any) -> object:
-        """Send a request that gets no reply; if it is callable, the server calls it."""
+    def cast(self, request: Any) -> Any:
+        """Send a request that gets no reply; if it is callable, the server calls it.
+
+        May be a coroutine function.
+        """
         ...
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from benchmarks.catalogue import FLOOR, OTPY
+from benchmarks.catalogue import FLOOR, OTPY, OWN, PEERS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -31,17 +31,25 @@ def table(
     series: Series, workloads: Iterable[Workload], setting: Setting, subjects: Sequence[str]
 ) -> str:
     """Return all metrics of one setting as a markdown table."""
-    others = [name for name in subjects if name not in {FLOOR, OTPY}]
+    others = [name for name in subjects if name not in OWN]
     others = [n for n in others if any(k[0] == setting and k[2] == n for k in series.readings)]
-    heads = ["measured", "unit", FLOOR, OTPY, "otpy / floor", "goal", "met", *others]
-    lines = [_line(heads), _line(["---", "---", *["---:"] * 4, "---", *["---:"] * len(others)])]
+    peers = [name for name in others if name in PEERS and PEERS[name].restarts]
+    heads = ["measured", "unit", FLOOR, OTPY, "otpy / floor", "goal", "met"]
+    lines = [
+        _line([*heads, *(["ahead of peers"] if peers else []), *others]),
+        _line(
+            ["---", "---", *["---:"] * 4, "---", *["---"] * bool(peers), *["---:"] * len(others)]
+        ),
+    ]
     for workload in workloads:
         for metric in workload.metrics:
             cells = list(_cells(series, workload, metric, setting))
             if cells[1] == cells[2] == NOTHING:
                 continue  # left out, or interrupted
-            peers = (_peer(series, setting, workload, name, metric) for name in others)
-            lines.append(_line([metric.title, *cells, *peers]))
+            if peers:
+                cells.append(_ahead(series, setting, workload, peers, metric))
+            cells += (_other(series, setting, workload, name, metric) for name in others)
+            lines.append(_line([metric.title, *cells]))
     return "\n".join(lines)
 
 
@@ -61,21 +69,34 @@ def _line(cells: Iterable[str]) -> str:
 
 
 def _goal(metric: Metric) -> str:
+    goals: list[str] = []
     if metric.goal is not None:
-        return f"≤ {metric.goal:g} ×"
+        goals.append(f"{metric.goal:g} ×")
     if metric.most is not None:
-        return f"≤ {metric.most:g} {_UNITS.get(metric.unit, metric.unit)}".rstrip()
-    return ""
+        goals.append(f"{metric.most:,g} {_UNITS.get(metric.unit, metric.unit)}".rstrip())
+    return f"≤ {', '.join(goals)}" if goals else ""
 
 
 def _met(metric: Metric, ours: float | None, ratio: float | None) -> str:
-    got, wanted = (ratio, metric.goal) if metric.goal is not None else (ours, metric.most)
-    if got is None or wanted is None:
+    pairs = [(ratio, metric.goal), (ours, metric.most)]
+    got = [got <= wanted for got, wanted in pairs if got is not None and wanted is not None]
+    return "" if not got else "yes" if all(got) else "no"
+
+
+def _ahead(
+    series: Series, setting: Setting, workload: Workload, peers: Sequence[str], metric: Metric
+) -> str:
+    """Return whether otpy takes less than each peer; if not, which of them take less."""
+    ours = series.median(setting, workload.name, OTPY, metric)
+    theirs = {name: series.median(setting, workload.name, name, metric) for name in peers}
+    taken = {name: value for name, value in theirs.items() if value is not None}
+    if ours is None or not taken or not metric.compared:
         return ""
-    return "yes" if got <= wanted else "no"
+    better = [name for name, value in taken.items() if value < ours]
+    return f"no: {', '.join(better)}" if better else "yes"
 
 
-def _peer(series: Series, setting: Setting, workload: Workload, name: str, metric: Metric) -> str:
+def _other(series: Series, setting: Setting, workload: Workload, name: str, metric: Metric) -> str:
     value = series.median(setting, workload.name, name, metric)
     ratio = series.ratio(setting, workload.name, name, metric)
     if value is None:

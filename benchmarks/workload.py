@@ -26,6 +26,7 @@ class Metric:
         unit: `us` (microseconds), `bytes`, or whatever else it counts.
         goal: The most that otpy's number may be, as a multiple of the floor's; None sets none.
         most: The most that otpy's number may be by itself, in `unit`; None sets none.
+        compared: Whether a smaller number of another project makes that one the better.
     """
 
     key: str
@@ -33,6 +34,7 @@ class Metric:
     unit: str = "us"
     goal: float | None = None
     most: float | None = None
+    compared: bool = True
 
 
 @final
@@ -46,8 +48,10 @@ class Workload:
         size: How many of what, for real.
         short: The same for a quick look; 0 leaves it out.
         tiny: The same to warm up with, so that nothing is imported while time is taken.
+        others: The same for subjects that are neither the floor nor otpy, and may take minutes for
+            all of it; 0 leaves them out, None stands for `size`.
         metrics: What `measure` returns readings of.
-        runs: The most often it is worth doing, for those that take minutes.
+        everywhere: Whether it is measured on every interpreter and loop, not on the first only.
     """
 
     name: str
@@ -56,4 +60,5 @@ class Workload:
     short: int
     tiny: int
     metrics: tuple[Metric, ...]
-    runs: int | None = None
+    others: int | None = None
+    everywhere: bool = True

@@ -1,7 +1,7 @@
 %% The workloads in Erlang/OTP. Prints one line of JSON: microseconds of wall time for each thing.
 -module(workloads).
 -behaviour(supervisor).
--export([main/2, init/1, idle/0, fragile/1, brief/0, level/1, leaf/1, echo/0]).
+-export([main/2, init/1, idle/0, fragile/1, brief/0, brief_later/0, level/1, leaf/1, echo/0]).
 -export([handle_call/3, handle_cast/2]).
 
 main(Workload, Size) ->
@@ -31,6 +31,8 @@ fragile(Owner) ->
     end)}.
 
 brief() -> {ok, spawn_link(fun() -> ok end)}.
+
+brief_later() -> {ok, spawn_link(fun() -> receive leave -> ok end end)}.
 
 leaf(Owner) -> fragile(Owner).
 
@@ -122,7 +124,72 @@ measure(Pool, N) when Pool =:= pool; Pool =:= million ->
 measure(servers, N) ->
     Children = [spec(I, {?MODULE, echo, []}) || I <- lists:seq(1, N)],
     {Time, _} = timed(fun() -> group(one_for_one, Children) end),
-    [{"server.wall", Time / N}].
+    [{"server.wall", Time / N}];
+measure(server_memory, N) ->
+    Children = [spec(I, {?MODULE, echo, []}) || I <- lists:seq(1, N)],
+    erlang:garbage_collect(),
+    Before = erlang:memory(total),
+    Sup = group(one_for_one, Children),
+    erlang:garbage_collect(Sup),
+    [{"server_bytes", (erlang:memory(total) - Before) / N}];
+measure(churn_memory, N) ->
+    {ok, Sup} = supervisor:start_link(?MODULE, {pool, {?MODULE, brief, []}}),
+    Left = fun(Count) ->
+        [supervisor:start_child(Sup, []) || _ <- lists:seq(1, Count)],
+        supervisor:count_children(Sup),
+        [erlang:garbage_collect(P) || P <- [self(), Sup]],
+        erlang:memory(total)
+    end,
+    Before = Left(min(1000, N)),
+    [{"churn_bytes", float(round((Left(N) - Before) / N))}];
+measure(signals, N) ->
+    Watched = spawn(fun wait_to_crash/0),
+    Refs = [monitor(process, Watched) || _ <- lists:seq(1, N)],
+    {Monitors, _} = timed(fun() ->
+        Watched ! crash,
+        [receive {'DOWN', Ref, process, _, _} -> ok end || Ref <- Refs]
+    end),
+    First = spawn(fun wait_to_crash/0),
+    Others = [spawn_monitor(fun() -> link(First), wait() end) || _ <- lists:seq(1, N)],
+    timer:sleep(50),
+    {Links, _} = timed(fun() ->
+        First ! crash,
+        [receive {'DOWN', Ref, process, _, _} -> ok end || {_, Ref} <- Others]
+    end),
+    [{"monitor.wall", Monitors / N}, {"link.wall", Links / N}];
+measure(linearity, N) ->
+    Rounds = [times(N div 10) || _ <- lists:seq(1, 5)],
+    Many = times(N),
+    [{Key ++ "_x10", Time / lists:nth(3, lists:sort([proplists:get_value(Key, R) || R <- Rounds]))}
+     || {Key, Time} <- Many].
+
+times(N) ->
+    Crash = spec(crasher, {?MODULE, fragile, [self()]}),
+    Children = [Crash | [spec(I, {?MODULE, idle, []}) || I <- lists:seq(2, N)]],
+    {Start, Sup} = timed(fun() -> group(one_for_all, Children) end),
+    [Pid] = running(1),
+    {Restart, _} = timed(fun() ->
+        Pid ! crash,
+        receive {crashed, _} -> ok end,
+        running(1),
+        supervisor:count_children(Sup)
+    end),
+    {Stop, _} = timed(fun() -> stop(Sup) end),
+    {ok, Pool} = supervisor:start_link(?MODULE, {pool, {?MODULE, brief_later, []}}),
+    Pids = [element(2, supervisor:start_child(Pool, [])) || _ <- lists:seq(1, N)],
+    {Leave, _} = timed(fun() ->
+        [P ! leave || P <- Pids],
+        empty(Pool)
+    end),
+    [{"start", Start}, {"restart", Restart}, {"stop", Stop}, {"leave", Leave}].
+
+empty(Pool) ->
+    case proplists:get_value(active, supervisor:count_children(Pool)) of
+        0 -> ok;
+        _ -> empty(Pool)
+    end.
+
+wait_to_crash() -> receive crash -> exit(boom) end.
 
 %% --- what they are made of ----------------------------------------------------------------------
 

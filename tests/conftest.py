@@ -1,11 +1,19 @@
 """Virtual time, and a look at what is left over, for every async test.
 
 A test that is marked `real_time` has the wall clock, and is looked at all the same.
+
+With OTPY_TEST_LOOP=uvloop in the environment, tests run on uvloop and have the wall clock. They are
+those marked `real_time`, and of trees and behaviours all async ones that are not of virtual time:
+what is, requests `clock`, if only by `usefixtures`.
 """
 
 from __future__ import annotations
 
+import asyncio
 import gc
+import inspect
+import os
+import warnings
 from collections.abc import Generator
 
 import pytest
@@ -19,12 +27,48 @@ settings.load_profile("otpy")
 
 pytest_plugins = ["otpy.testing.plugin", "pytester"]
 
+ON_UVLOOP = os.environ.get("OTPY_TEST_LOOP") == "uvloop"
+
+
+def pytest_configure() -> None:
+    """Let everybody who asks asyncio for a loop get one of uvloop's."""
+    if ON_UVLOOP:
+        import uvloop  # noqa: PLC0415 - nobody else needs it
+
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)  # since 3.14
+            policy = uvloop.EventLoopPolicy()
+            asyncio.set_event_loop_policy(policy)  # pyright: ignore[reportDeprecated] - see above
+        asyncio.new_event_loop().close()  # the first opens a pipe for all, which no test leaves
+
+
+def _runs_on_uvloop(function: pytest.Function) -> bool:
+    if function.get_closest_marker("real_time"):
+        return True
+    test = getattr(getattr(function.obj, "hypothesis", None), "inner_test", function.obj)
+    return (
+        function.path.parent.name in {"runtime", "behaviours"}
+        and inspect.iscoroutinefunction(test)
+        and {"clock", "mock_clock"}.isdisjoint(function.fixturenames)
+    )
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out what does not run on uvloop, if that is what is asked for."""
+    if not ON_UVLOOP:
+        return
+    chosen = [f for f in items if isinstance(f, pytest.Function) and _runs_on_uvloop(f)]
+    left_out = set(items).difference(chosen)
+    config.hook.pytest_deselected(items=[*left_out])
+    items[:] = chosen
+
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)  # before otpy's plugin looks at the marker
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> Generator[None]:
     """Say in otpy's words what `real_time` means."""
-    if metafunc.definition.get_closest_marker("real_time"):
-        metafunc.definition.add_marker(pytest.mark.otpy(clock="real"))
+    function = metafunc.definition
+    if function.get_closest_marker("real_time") or (ON_UVLOOP and _runs_on_uvloop(function)):
+        function.add_marker(pytest.mark.otpy(clock="real"))
     return (yield)
 
 

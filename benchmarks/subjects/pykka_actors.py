@@ -55,3 +55,13 @@ class Pykka(Subject):
         ref = _Echo.start()
         yield _Server(ref)
         ref.stop()
+
+    @asynccontextmanager
+    async def servers(self, count: int, *, asynchronous: bool) -> AsyncGenerator[None]:
+        """As many actors, and so threads; nobody supervises them."""
+        if asynchronous:
+            self._no("server with async handlers")
+        refs = [_Echo.start() for _ in range(count)]
+        yield
+        for ref in refs:
+            ref.stop()

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from benchmarks.meter import Reading
     from benchmarks.subject import Pool, Subject
 
+_MEGABYTE: Final = 1_000_000
 _BATCH: Final = 100  # children alive at the same time
 
 
@@ -81,7 +82,6 @@ async def measure_million(subject: Subject, size: int) -> Reading:
             raise Boom
         await idle()
 
-    before = resident()
     starting, stopping = Stopwatch(), Stopwatch()
     async with subject.pool(body, permanent=True) as pool:
         starting.begin()
@@ -89,13 +89,13 @@ async def measure_million(subject: Subject, size: int) -> Reading:
             await pool.start()
         await asyncio.sleep(0)
         starting.end()
-        memory = (resident() - before) / size
+        memory = resident() / _MEGABYTE
         gate.set_result(None)
         delay = await again - crashed
         stopping.begin()
     stopping.end()
     found = starting.per("start", size) | stopping.per("stop", size)
-    return found | {"crash.wall": delay * 1e6, "resident": memory}
+    return found | {"crash.wall": delay * 1e6, "resident_mb": memory}
 
 
 CHURN = Workload(
@@ -104,6 +104,7 @@ CHURN = Workload(
     size=100_000,
     short=5_000,
     tiny=100,
+    others=20_000,
     metrics=(Metric("churn", "a temporary child, start to end", goal=1.8),),
 )
 CHURN_MEMORY = Workload(
@@ -112,6 +113,7 @@ CHURN_MEMORY = Workload(
     size=100_000,
     short=2_000,
     tiny=100,
+    others=10_000,
     metrics=(Metric("churn_bytes", "what is left of a temporary child", "bytes", most=0.0),),
 )
 POOL = Workload(
@@ -120,6 +122,7 @@ POOL = Workload(
     size=100_000,
     short=5_000,
     tiny=20,
+    others=20_000,
     metrics=(
         Metric("pool_start", "start of a child, pool of 100,000"),
         Metric("pool_stop", "stop of a child, all at once"),
@@ -133,9 +136,10 @@ MILLION = Workload(
     tiny=20,
     metrics=(
         Metric("start", "start of a child, pool of a million"),
-        Metric("crash", "crash to replacement among a million"),
+        Metric("crash", "crash to replacement among a million", most=100.0),
         Metric("stop", "stop of a child, a million at once"),
-        Metric("resident", "resident memory of a child, a million", "bytes"),
+        Metric("resident_mb", "resident memory of it all, a million", "MB", most=2000.0),
     ),
-    runs=3,
+    others=0,
+    everywhere=False,
 )

@@ -79,7 +79,7 @@ async def measure_escalation(subject: Subject, size: int) -> Reading:
     watch = Stopwatch()
 
     async def leaf() -> None:
-        await asyncio.sleep(0.01)  # until all supervisors wait
+        await asyncio.sleep(0.05)  # until all supervisors wait
         watch.begin()
         raise Boom
 
@@ -96,6 +96,7 @@ STORM = Workload(
     size=20_000,
     short=2_000,
     tiny=100,
+    others=10_000,
     metrics=(Metric("restart", "restart, in a storm of 1000", goal=1.5),),
 )
 HOOKS = Workload(
@@ -104,6 +105,7 @@ HOOKS = Workload(
     size=10_000,
     short=1_000,
     tiny=100,
+    others=0,
     metrics=tuple(
         Metric(f"hooks_{hooks}", f"the same with {hooks} report hooks") for hooks in (0, 1, 3)
     ),

@@ -34,7 +34,29 @@ class Status(Enum):
 
 
 quicken(Status)
-_LIVE = frozenset({Status.STARTING, Status.RUNNING, Status.STOPPING})
+
+
+@final
+class Pace:
+    """How fast one child is restarted; made on first use, for most are restarted at once.
+
+    Attributes:
+        attempt: How many restarts its backoff has counted.
+        started_at: When its present life began (monotonic seconds), if it has a backoff.
+        due: When its restart is due (monotonic seconds), while it waits for one.
+        token: Number of the timer that it waits for, or waited for last.
+        window: Its own restart window, if it has one and was ever restarted.
+    """
+
+    __slots__ = ("attempt", "due", "started_at", "token", "window")
+
+    def __init__(self) -> None:
+        """Count nothing and wait for nothing."""
+        self.attempt = 0
+        self.started_at = 0.0
+        self.due = 0.0
+        self.token = 0
+        self.window: RestartWindow | None = None
 
 
 @final
@@ -51,26 +73,21 @@ class Child:
         last_exit: Why its latest incarnation ended, or did not start; None if it never did.
         pending: Its own end, noticed while the supervisor was busy and not dealt with yet.
             Not None implies `status` is RUNNING.
-        due: When its restart is due (monotonic seconds), while it waits for one.
-        token: Number of the timer it waits for; 0 while it waits for none.
         process: What the runtime keeps of its latest incarnation, until its end has been dealt
             with. The machines never look into it; here it is found without a look-up by name.
+        pace: What few children need; None until it is needed.
     """
 
     __slots__ = (
-        "attempt",
-        "due",
         "incarnation",
         "key",
         "last_exit",
+        "pace",
         "pending",
         "process",
         "restarts",
         "spec",
-        "started_at",
         "status",
-        "token",
-        "window",
     )
 
     def __init__(self, spec: AnySpec, key: str) -> None:
@@ -80,14 +97,10 @@ class Child:
         self.status = Status.UNDEFINED
         self.incarnation = 0
         self.restarts = 0
-        self.attempt = 0
-        self.started_at = 0.0
         self.last_exit: ExitReason | None = None
         self.pending: ExitReason | None = None
         self.process: Any = None
-        self.due = 0.0
-        self.token = 0
-        self.window: RestartWindow | None = None
+        self.pace: Pace | None = None
 
     def __repr__(self) -> str:
         """Return key, status and incarnation."""
@@ -99,9 +112,25 @@ class Child:
         return self.status is Status.BACKING_OFF or self.status is Status.RESTARTING
 
     @property
+    def due(self) -> float:
+        """When its restart is due (monotonic seconds), while it waits for one."""
+        return 0.0 if self.pace is None else self.pace.due
+
+    def waits_for(self, token: int) -> bool:
+        """Whether it waits for a restart that is due with the timer `token`."""
+        return self.waits and self.pace is not None and self.pace.token == token
+
+    def made_pace(self) -> Pace:
+        """Return its pace, made on first use."""
+        if self.pace is None:
+            self.pace = Pace()
+        return self.pace
+
+    @property
     def live(self) -> bool:
         """Whether an incarnation was started whose end has not been dealt with."""
-        return self.status in _LIVE
+        status = self.status  # compared by identity: the hash of an enum is computed in Python
+        return status is Status.RUNNING or status is Status.STOPPING or status is Status.STARTING
 
     def ran(self, reason: ExitReason) -> None:
         """Note that its latest incarnation, which ended with `reason`, has been dealt with."""
@@ -111,9 +140,12 @@ class Child:
     def own_window(self) -> RestartWindow | None:
         """Return the restart window of its own, made on first use; None if it has none."""
         intensity = self.spec.intensity if isinstance(self.spec, ChildSpec) else None
-        if intensity is not None and self.window is None:
-            self.window = RestartWindow(intensity.max_restarts, intensity.within)
-        return self.window
+        if intensity is None:
+            return None
+        pace = self.made_pace()
+        if pace.window is None:
+            pace.window = RestartWindow(intensity.max_restarts, intensity.within)
+        return pace.window
 
     def next_delay(self, now: float, random: Callable[[], float]) -> float:
         """Return the seconds to wait before the next restart, and count it.
@@ -124,8 +156,8 @@ class Child:
         backoff = self.spec.backoff
         if backoff is None:
             return 0.0
-        quiet = backoff.reset_after
-        if quiet is not None and self.status is Status.RUNNING and now - self.started_at >= quiet:
-            self.attempt = 0
-        self.attempt += 1
-        return backoff.delay(self.attempt - 1, random)
+        quiet, pace = backoff.reset_after, self.made_pace()
+        if quiet is not None and self.status is Status.RUNNING and now - pace.started_at >= quiet:
+            pace.attempt = 0
+        pace.attempt += 1
+        return backoff.delay(pace.attempt - 1, random)

@@ -37,12 +37,12 @@ from otpy._core.protocol import (
     RestartChild,
     RetryNow,
     ShutdownAsked,
-    Start,
     Stop,
     TerminateChild,
     TimerDue,
 )
 from otpy._core.reason import (
+    SHUTDOWN,
     ExitReason,
     Killed,
     Normal,
@@ -55,6 +55,8 @@ from otpy._core.spec import BRUTAL_KILL, DynamicSpec
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sized
+
+    from otpy._core.spec import AnySpec
 
 
 @final
@@ -114,7 +116,7 @@ class DynamicMachine:
                     self._hear(child, event)
             case TimerDue():
                 child = self.children.get(event.key)
-                if child is not None and child.waits and child.token == event.token:
+                if child is not None and child.waits_for(event.token):
                     self._retry(child)
             case ShutdownAsked():
                 self._shut_down(Finish(event.reason), kill=False)
@@ -143,13 +145,44 @@ class DynamicMachine:
             self._out.add(self._ending)
         return self._out.handed_over()
 
+    # --- the two ends that come most often: one call, no event, no effect; see `handle` -----------
+
+    def replaces(self, child: Child, incarnation: int, reason: ExitReason, now: float) -> bool:
+        """Take the end of `child` by itself if all that follows is its next start, at once.
+
+        Returns False, and has changed nothing, if `handle` must be told instead.
+        """
+        return self.phase is Phase.RUNNING and self._out.replaces(child, incarnation, reason, now)
+
+    def forgets(self, child: Child, incarnation: int, reason: ExitReason) -> bool:
+        """Take the end of `child` if all that follows is that it is forgotten.
+
+        Returns False, and has changed nothing, if `handle` must be told instead.
+        """
+        if self._out.audience or child.incarnation != incarnation:
+            return False
+        stopped = child.status is Status.STOPPING
+        if stopped:
+            last = self.phase is Phase.STOPPING and len(self.children) == 1
+            forgotten = not last and child.key not in self._stoppers
+        else:
+            ended = child.status is Status.RUNNING and self.phase is Phase.RUNNING
+            forgotten = ended and verdict(child.spec.restart, reason) is not Verdict.RESTART
+        if not forgotten:
+            return False
+        if stopped:
+            child.status = Status.UNDEFINED
+        child.ran(reason)
+        del self.children[child.key]
+        return True
+
     def _hear(
         self, child: Child, event: ChildExited | ChildReady | ChildStartFailed | ChildIgnored
     ) -> None:
         """Take news of a child's present incarnation."""
         if child.status is Status.STOPPING:
             if not isinstance(event, ChildReady):  # it became ready while it was being stopped
-                self._gone(child, Shutdown() if isinstance(event, ChildIgnored) else event.reason)
+                self._gone(child, SHUTDOWN if isinstance(event, ChildIgnored) else event.reason)
         elif child.status is Status.RUNNING:
             if isinstance(event, ChildExited):
                 self._exited(child, event.reason)
@@ -171,33 +204,63 @@ class DynamicMachine:
 
     # --- starting and restarting -----------------------------------------------------------------
 
+    def adds(self, spec: AnySpec, now: float) -> Child | None:
+        """Take one more child, if all that follows is that it is started and is ready at once.
+
+        The start that comes most often: one call, no event, no effect; see `handle`.
+
+        Returns:
+            The child, to be started; None, and nothing has changed, if `handle` must be told.
+        """
+        if (
+            self.phase is not Phase.RUNNING
+            or not spec.ready_at_once
+            or self._out.audience
+            or self._is_full()
+        ):
+            return None
+        self._out.now = now
+        child = self._named(spec)
+        child.incarnation = 1
+        self._started(child)
+        return child
+
     def _add(self, event: AddChild) -> None:
-        limit = self.spec.max_children
-        if isinstance(limit, int) and len(self.children) >= limit:
+        if self._is_full():
             self._out.refuse(event.ref, Refusal.MAX_CHILDREN)
             return
-        key = event.spec.id
+        child = self._named(event.spec)
+        self._starters[child.key] = event.ref
+        self._start(child)
+
+    def _is_full(self) -> bool:
+        limit = self.spec.max_children
+        return isinstance(limit, int) and len(self.children) >= limit
+
+    def _named(self, spec: AnySpec) -> Child:
+        """Return one more child, by the id of its spec or by one made from it."""
+        key = spec.id
         while key in self.children:
             self._serial += 1
-            key = f"{event.spec.id}#{self._serial}"
-        child = self.children[key] = Child(event.spec, key)
-        self._starters[key] = event.ref
-        self._start(child)
+            key = f"{spec.id}#{self._serial}"
+        child = self.children[key] = Child(spec, key)
+        return child
 
     def _start(self, child: Child) -> None:
         if child.incarnation:
             child.restarts += 1
         child.incarnation += 1
         child.status = Status.STARTING
-        self._out.add(Start(child, child.incarnation))
+        self._out.effects.append(child)  # the order to start it
         if child.spec.ready_at_once:
             self._started(child)  # nothing can come between its start and its being ready
 
     def _started(self, child: Child) -> None:
         child.status = Status.RUNNING
         if child.spec.backoff is not None:
-            child.started_at = self._out.now
-        self._out.tell(Fact.STARTED, child)
+            child.made_pace().started_at = self._out.now
+        if self._out.audience:  # asked here too: most starts are told to nobody
+            self._out.tell(Fact.STARTED, child)
         if self._starters and child.key in self._starters:
             self._out.add(Reply(self._starters.pop(child.key), child))
 
@@ -227,7 +290,6 @@ class DynamicMachine:
 
     def _retry(self, child: Child) -> None:
         """The restart of `child` is due. One that failed before is counted again (DYN-10)."""
-        child.token = 0
         if child.status is Status.BACKING_OFF or self._allowed(child):
             self._start(child)
 
@@ -238,7 +300,7 @@ class DynamicMachine:
             return True
         del self.children[child.key]
         if isinstance(outcome, Failure):
-            self._shut_down(Finish(Shutdown(), outcome), kill=False)
+            self._shut_down(Finish(SHUTDOWN, outcome), kill=False)
         return False
 
     # --- stopping --------------------------------------------------------------------------------

@@ -55,18 +55,25 @@ class RestartLimits:
             return None
         intensity = child.spec.intensity if isinstance(child.spec, ChildSpec) else None
         if intensity is None:
-            limit = _words(self._intensity, self._period)
+            allowed = self._intensity, self._period
         elif intensity.then is Then.GIVE_UP:
             return Then.GIVE_UP
         else:
-            limit = _words(intensity.max_restarts, intensity.within)
-        history = tuple(Restarted(*entry) for entry in self._history)
-        return Failure(child.key, reason, history=history, limit=limit)
+            allowed = intensity.max_restarts, intensity.within
+        history = tuple([Restarted(*entry) for entry in self._history])
+        return Failure(child.key, reason, history=history, allowed=allowed)
+
+    def count_if_allowed(self, child: Child, reason: ExitReason, now: float) -> bool:
+        """Count one restart of `child`, which ended with `reason`, if this window allows it.
+
+        Returns:
+            Whether it did. If not, nothing was counted, and `count` says what must happen.
+        """
+        if not self._window.add_if_allowed(now):
+            return False
+        self._history.append((now, child.key, child.incarnation, reason))
+        return True
 
 
 def _kept(intensity: int) -> int:
     return min(intensity, _MOST_KEPT) + 1
-
-
-def _words(intensity: int, period: float) -> str:
-    return f"more than {intensity} restart{'s' * (intensity != 1)} in {period:g} s"

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, assert_never, final
 from otpy._core.child import Child, Status
 from otpy._core.group import ends_with_it, group_of
 from otpy._core.outbox import EVERYBODY, Outbox
-from otpy._core.phase import Operation, Phase
+from otpy._core.phase import START_CONTEXTS, Operation, Phase
 from otpy._core.protocol import (
     AddChild,
     Begin,
@@ -29,7 +29,6 @@ from otpy._core.protocol import (
     ChildIgnored,
     ChildReady,
     ChildStartFailed,
-    Context,
     DeleteChild,
     Effect,
     Event,
@@ -47,34 +46,18 @@ from otpy._core.protocol import (
     RestartChild,
     RetryNow,
     ShutdownAsked,
-    Start,
     Stop,
     TerminateChild,
     TimerDue,
 )
-from otpy._core.reason import (
-    ExitReason,
-    FailedToStart,
-    Killed,
-    Normal,
-    Restart,
-    Shutdown,
-    Verdict,
-    verdict,
-)
+from otpy._core.reason import SHUTDOWN, Killed, Normal, Restart, Verdict, failed_to_start, verdict
 from otpy._core.reconfigure import rearranged
 from otpy._core.spec import BRUTAL_KILL, Strategy, SupervisorSpec
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sized
 
-
-# A start that somebody asked for is no error: he is told (SUP-803, SUP-805).
-_START_CONTEXTS: dict[Operation | None, Context] = {
-    Operation.INIT: Context.START_ERROR,
-    Operation.RESTART: Context.START_ERROR,
-    Operation.SHUTDOWN: Context.SHUTDOWN_ERROR,
-}
+    from otpy._core.reason import ExitReason
 
 
 @final
@@ -152,6 +135,33 @@ class SupervisorMachine:
         self._advance()
         return self._out.handed_over()
 
+    # --- the two ends that come most often: one call, no event, no effect; see `handle` -----------
+
+    def replaces(self, child: Child, incarnation: int, reason: ExitReason, now: float) -> bool:
+        """Take the end of `child` by itself if all that follows is its next start, at once.
+
+        Returns False, and has changed nothing, if `handle` must be told instead.
+        """
+        idle = self._operation is None and self.phase is Phase.RUNNING  # then the inbox is empty
+        alone = idle and self.spec.strategy is Strategy.ONE_FOR_ONE
+        return alone and self._out.replaces(child, incarnation, reason, now)
+
+    def follows(self, child: Child, reason: ExitReason) -> Child | None:
+        """Take the end of `child`, told to end, if the next stop is all that follows: of whom?
+
+        Returns None, and has changed nothing, if `handle` must be told instead.
+        """
+        if self._awaited is not child or not self._stops or self._out.audience:
+            return None
+        following = self._stops[0]
+        running = following.status is Status.RUNNING and following.pending is None
+        if not running or following.spec.shutdown is BRUTAL_KILL:
+            return None
+        self._gone(child, reason)
+        following.status = Status.STOPPING
+        self._awaited = self._stops.popleft()
+        return following
+
     # --- the one operation in progress -----------------------------------------------------------
 
     def _advance(self) -> None:
@@ -192,7 +202,7 @@ class SupervisorMachine:
         """Take news of a child's present incarnation."""
         if child.status is Status.STOPPING:
             if not isinstance(event, ChildReady):  # it became ready while it was being killed
-                gone = Shutdown() if isinstance(event, ChildIgnored) else event.reason
+                gone = SHUTDOWN if isinstance(event, ChildIgnored) else event.reason
                 self._gone(child, gone)
         elif child.status is Status.RUNNING:
             if isinstance(event, ChildExited) and child.pending is None:
@@ -218,10 +228,10 @@ class SupervisorMachine:
     # --- starting --------------------------------------------------------------------------------
 
     def _start(self, child: Child) -> None:
-        if self._operation is Operation.RESTART and child.incarnation:
+        if child.incarnation and self._operation is Operation.RESTART:
             child.restarts += 1
         child.incarnation += 1
-        self._out.add(Start(child, child.incarnation))
+        self._out.effects.append(child)  # the order to start it
         if child.spec.ready_at_once:
             self._started(child)  # nothing can come between its start and its being ready
         else:
@@ -231,8 +241,9 @@ class SupervisorMachine:
     def _started(self, child: Child) -> None:
         child.status = Status.RUNNING
         if child.spec.backoff is not None:
-            child.started_at = self._out.now
-        self._out.tell(Fact.STARTED, child)
+            child.made_pace().started_at = self._out.now
+        if self._out.audience:  # asked here too: a batch of starts is long
+            self._out.tell(Fact.STARTED, child)
         if self._operation is Operation.ADD or self._operation is Operation.START_BY_HAND:
             self._out.add(Reply(self._ref, child))
 
@@ -247,12 +258,12 @@ class SupervisorMachine:
     def _start_failed(self, child: Child, reason: ExitReason) -> None:
         child.status = Status.UNDEFINED
         child.ran(reason)
-        context = _START_CONTEXTS.get(self._operation)
+        context = START_CONTEXTS.get(self._operation)
         self._out.tell(Fact.START_FAILED, child, reason, context)
         match self._operation:
             case Operation.INIT:  # SUP-306, SUP-309: final at once
                 failure = Failure(child.key, reason)
-                self._shut_down(Shutdown(FailedToStart(child.key, reason)), failure)
+                self._shut_down(failed_to_start(child.key, reason), failure)
             case Operation.RESTART:  # SUP-612: later siblings stay down, a retry is posted
                 self._starts.clear()
                 self._out.set_timer(child, Status.RESTARTING, self._out.next_delay(child))
@@ -300,9 +311,7 @@ class SupervisorMachine:
             return
         self._close(Finish(reason, failure))
         self._operation = Operation.SHUTDOWN
-        if self._awaited is None:
-            self._plan_stops()
-        elif self._awaited.status is Status.STARTING:
+        if self._awaited is not None and self._awaited.status is Status.STARTING:
             self._out.add(Hurry(self._awaited))
         else:
             self._plan_stops()  # the one being stopped now is skipped: its turn has come already
@@ -352,7 +361,7 @@ class SupervisorMachine:
                     self._exited(child, child.pending)
             case TimerDue():
                 child = self.children.get(event.key)
-                if child and child.waits and child.token == event.token:
+                if child and child.waits_for(event.token):
                     self._retry(child)
             case AddChild():
                 self._add(event)
@@ -388,7 +397,7 @@ class SupervisorMachine:
     def _lost_significant(self) -> None:
         """SUP-904: no report is written of it."""
         if ends_with_it(self.children, self.spec.auto_shutdown):
-            self._shut_down(Shutdown())
+            self._shut_down(SHUTDOWN)
 
     # --- restarting ------------------------------------------------------------------------------
 
@@ -416,7 +425,6 @@ class SupervisorMachine:
 
     def _retry(self, child: Child) -> None:
         """The restart of `child` is due. One that failed before is counted again (SUP-614)."""
-        child.token = 0
         group = group_of(child, self.children, self.spec.strategy)
         if child.status is Status.BACKING_OFF or self._allowed(child):
             child.status = Status.UNDEFINED
@@ -432,7 +440,7 @@ class SupervisorMachine:
             return True
         child.status = Status.UNDEFINED
         if isinstance(outcome, Failure):
-            self._shut_down(Shutdown(), outcome)  # SUP-509
+            self._shut_down(SHUTDOWN, outcome)  # SUP-509
         else:
             del self.children[child.key]
             if child.spec.significant:

@@ -17,8 +17,8 @@ from otpy._core.protocol import (
     SetTimer,
     Tell,
 )
-from otpy._core.reason import is_expected, is_reported
-from otpy._core.spec import BRUTAL_KILL, Then
+from otpy._core.reason import Verdict, is_expected, is_reported, verdict
+from otpy._core.spec import BRUTAL_KILL, ChildSpec, Then
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sized
@@ -37,20 +37,18 @@ class Outbox:
     Nothing is told, and nothing is built to tell it, while nobody listens.
 
     Attributes:
+        audience: Those who listen at the moment; empty if nobody does.
         effects: The effects so far, in order.
         now: Time of the event, in monotonic seconds.
     """
 
-    __slots__ = ("_audience", "_limits", "_random", "_tokens", "effects", "now")
+    __slots__ = ("_limits", "_random", "_tokens", "audience", "effects", "now")
 
     def __init__(
         self, intensity: int, period: float, random: Callable[[], float], audience: Sized
     ) -> None:
-        """Allow `intensity` restarts in `period` seconds; `random` serves the jitter.
-
-        `audience` holds those who listen at the moment.
-        """
-        self._audience = audience
+        """Allow `intensity` restarts in `period` seconds; `random` serves the jitter."""
+        self.audience = audience
         self._limits = RestartLimits(intensity, period)
         self._random = random
         self._tokens = 0
@@ -60,6 +58,30 @@ class Outbox:
     def limit(self, intensity: int, period: float) -> None:
         """Allow `intensity` restarts in `period` seconds from now on; the past counts too."""
         self._limits.change(intensity, period)
+
+    def replaces(self, child: Child, incarnation: int, reason: ExitReason, now: float) -> bool:
+        """Take the end of `child` by itself, if all that follows is its next start, at once.
+
+        Returns:
+            Whether that is so; if not, nothing has changed.
+        """
+        spec = child.spec
+        if (
+            self.audience
+            or child.status is not Status.RUNNING
+            or child.incarnation != incarnation
+            or not isinstance(spec, ChildSpec)
+            or not spec.ready_at_once
+            or spec.backoff is not None
+            or spec.intensity is not None
+            or verdict(spec.restart, reason) is not Verdict.RESTART
+            or not self._limits.count_if_allowed(child, reason, now)
+        ):
+            return False
+        child.ran(reason)
+        child.restarts += 1
+        child.incarnation += 1
+        return True
 
     def handed_over(self) -> list[Effect]:
         """Return the effects and keep none: a batch of starts is long."""
@@ -79,7 +101,7 @@ class Outbox:
         delay: float = 0.0,
     ) -> None:
         """Append a fact about the present incarnation of `child`."""
-        if not self._audience:
+        if not self.audience:
             return
         life, restarts = child.incarnation, child.restarts
         self.effects.append(Tell(fact, child, life, reason, context, delay, restarts))
@@ -87,14 +109,14 @@ class Outbox:
     def tell_exit(self, child: Child, reason: ExitReason) -> None:
         """Note that `child` ended by itself, and append that fact."""
         child.ran(reason)
-        if not self._audience:
+        if not self.audience:
             return
         reported = is_reported(child.spec.restart, reason)
         self.tell(Fact.EXITED, child, reason, Context.CHILD_TERMINATED if reported else None)
 
     def tell_stop(self, child: Child, reason: ExitReason) -> None:
         """Append that `child`, which was told to end, has ended (SUP-704)."""
-        if self._audience:
+        if self.audience:
             spec = child.spec
             expected = is_expected(spec.restart, reason, brutal=spec.shutdown is BRUTAL_KILL)
             context = None if expected else Context.SHUTDOWN_ERROR
@@ -102,7 +124,7 @@ class Outbox:
 
     def tell_end(self, reason: ExitReason) -> None:
         """Append that the supervisor itself has ended."""
-        if self._audience:
+        if self.audience:
             self.effects.append(Tell(Fact.ENDED, reason=reason))
 
     def refuse(
@@ -128,14 +150,14 @@ class Outbox:
         """Let `child` wait for a restart that is due in `delay` seconds."""
         self._tokens += 1
         child.status = status
-        child.token = self._tokens
-        child.due = self.now + delay
-        self.effects.append(SetTimer(child, child.token, delay))
+        pace = child.made_pace()
+        pace.token = self._tokens
+        pace.due = self.now + delay
+        self.effects.append(SetTimer(child, pace.token, delay))
 
     def cancel_timer(self, child: Child) -> None:
         """Let `child` wait no longer; it is not running."""
         child.status = Status.UNDEFINED
-        child.token = 0
         self.effects.append(CancelTimer(child))
 
     def count(self, child: Child) -> Failure | Then | None:

@@ -9,12 +9,13 @@ from __future__ import annotations
 from enum import Enum
 from typing import TYPE_CHECKING, Any, TypeAlias, final
 
-from attrs import define, field, frozen
+from attrs import define, field
 
+from otpy._core.child import Child
 from otpy._core.quick import quicken
 
 if TYPE_CHECKING:
-    from otpy._core.child import Child, Status
+    from otpy._core.child import Status
     from otpy._core.reason import ExitReason
     from otpy._core.spec import AnySpec, SupervisorSpec
 
@@ -170,15 +171,6 @@ Event: TypeAlias = (
 
 @final
 @define
-class Start:
-    """Start this child; answer with ready, start failed or ignored."""
-
-    child: Child
-    incarnation: int
-
-
-@final
-@define
 class Hurry:
     """A shutdown waits for this child's start: end it if it outlasts its shutdown limit."""
 
@@ -192,14 +184,6 @@ class Stop:
 
     child: Child
     kill: bool
-
-
-@final
-@define
-class Respec:
-    """This child has another spec: its present life ends by that one's limits."""
-
-    child: Child
 
 
 @final
@@ -314,7 +298,7 @@ class Ready:
 
 
 @final
-@frozen
+@define
 class Restarted:
     """One entry of the restart history.
 
@@ -332,7 +316,7 @@ class Restarted:
 
 
 @final
-@frozen
+@define
 class Failure:
     """Why a supervisor ended although nobody wanted it to.
 
@@ -341,13 +325,22 @@ class Failure:
         reason: Its last exit reason.
         history: The restarts that led here, oldest first, the last 1001 at most; empty if it
             never started.
-        limit: The limit that was reached, in words.
+        allowed: The limit that was reached: how many restarts in how many seconds; None if it
+            never started.
     """
 
     child_id: str
     reason: ExitReason
     history: tuple[Restarted, ...] = field(default=(), kw_only=True)
-    limit: str = field(default="", kw_only=True)
+    allowed: tuple[int, float] | None = field(default=None, kw_only=True)
+
+    @property
+    def limit(self) -> str:
+        """The limit that was reached, in words; empty if there was none."""
+        if self.allowed is None:
+            return ""
+        intensity, period = self.allowed
+        return f"more than {intensity} restart{'s' * (intensity != 1)} in {period:g} s"
 
 
 @final
@@ -364,6 +357,6 @@ class Finish:
     failure: Failure | None = None
 
 
-Effect: TypeAlias = (
-    Start | Hurry | Stop | Respec | SetTimer | CancelTimer | Reply | Tell | Ready | Finish
-)
+Effect: TypeAlias = Child | Hurry | Stop | SetTimer | CancelTimer | Reply | Tell | Ready | Finish
+"""A `Child` means: start it; answer with ready, start failed or ignored. There is no more to say,
+and a start of many children would make as many objects that say it."""

@@ -165,6 +165,11 @@ class Verdict(Enum):
 quicken(Restart, Verdict)
 
 
+def failed_to_start(child_id: str, reason: ExitReason) -> Shutdown:
+    """Return the exit reason of a supervisor whose child `child_id` did not start (SUP-306)."""
+    return Shutdown(FailedToStart(child_id, reason))
+
+
 def is_clean(reason: ExitReason) -> bool:
     """Whether `reason` is `Normal` or `Shutdown` with any detail; all others are abnormal."""
     return isinstance(reason, _CLEAN)

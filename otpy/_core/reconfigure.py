@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from otpy._core.child import Child
-from otpy._core.protocol import Respec
 from otpy._core.spec import ChildSpec
 
 if TYPE_CHECKING:
@@ -25,10 +24,9 @@ def rearranged(children: dict[str, Child], spec: SupervisorSpec, out: Outbox) ->
         if child is None:
             child = Child(new, new.id)
         else:
-            if _intensity(child.spec) != _intensity(new):
-                child.window = None  # another limit, another count
-            child.spec = new
-            out.add(Respec(child))
+            if child.pace is not None and _intensity(child.spec) != _intensity(new):
+                child.pace.window = None  # another limit, another count
+            child.spec = new  # its present life ends by the limits of that
         table[new.id] = child
     out.limit(spec.intensity, spec.period)
     return table | {key: child for key, child in children.items() if key not in table}

@@ -36,7 +36,7 @@ class Behaviour(Protocol):
         """Live as what the spec says, soon and without a task as long as it can.
 
         None of its code runs inside this call. It puts itself in the place of a task by
-        `Process.run`, and tells by `Process.lived` that it is over; or it goes on in a task, by
+        `Process.task`, and tells by `Process.lived` that it is over; or it goes on in a task, by
         `Tree.run`. It makes its own copy of the tree's context, and sets `CURRENT` in it.
         """
         ...

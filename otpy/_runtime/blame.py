@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, final
 
-from attrs import frozen
+from attrs import define, frozen
 
 from otpy._core.reason import Crashed, FailedToStart, Shutdown
 from otpy.errors import SupervisorFailed, TreeStartFailed
@@ -40,7 +40,7 @@ class RestartRecord:
 
 
 @final
-@frozen(eq=False)
+@define(eq=False)
 class Blame:
     """The failure of one supervisor, and that of the supervisor below it which caused it.
 

@@ -13,7 +13,9 @@ from otpy.errors import NotFound
 
 if TYPE_CHECKING:
     from otpy._core.backoff import Backoff
+    from otpy._core.child import Child
     from otpy._core.dynamic import DynamicMachine
+    from otpy._core.reason import ExitReason
     from otpy._core.spec import AnySpec, ShutdownLimit
 
 
@@ -68,6 +70,14 @@ class DynamicSupervisor(SupervisorHandle):
             backoff=backoff,
         )
 
+    def _at_once(self, child: Child, incarnation: int, reason: ExitReason) -> bool:
+        if self._machine.forgets(child, incarnation, reason):
+            return True
+        replaced = self._machine.replaces(child, incarnation, reason, self.tree.loop.time())
+        if replaced:
+            self._start(child)
+        return replaced
+
     async def start_child(self, spec: AnySpec) -> Process | None:
         """Start one more child (DYN-03, DYN-08).
 
@@ -83,8 +93,19 @@ class DynamicSupervisor(SupervisorHandle):
             NotRunning: If the supervisor is ending.
         """
         check_child(self.path, spec, AutoShutdown.NEVER)
+        started = self._started_at_once(spec)
+        if started is not None:
+            return started
         _, process = await self._request(lambda ref: AddChild(ref, spec), spec.id)
         return process
+
+    def _started_at_once(self, spec: AnySpec) -> Process | None:
+        """Start a child without a request, if nothing stands before it and nobody waits for it."""
+        tree = self.tree
+        if self._waiters or not tree.quiet:
+            return None
+        child = self._machine.adds(spec, tree.loop.time())
+        return None if child is None else self._start(child)
 
     async def terminate_child(self, child: str | Process) -> None:
         """Stop a child and return when it is gone; nothing is kept of it (DYN-13).

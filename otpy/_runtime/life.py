@@ -47,7 +47,8 @@ class Life:
     step. An object of two attributes takes a fifth of the memory of a coroutine around that
     coroutine, and through it the process of a task is found without a table.
 
-    asyncio and everybody else take it for the coroutine that it stands for: see `__getattr__`.
+    asyncio and everybody else take it for the coroutine that it stands for: it has the attributes
+    of that. They are properties: a `__getattr__` would slow every attribute down, `send` too.
 
     Attributes:
         process: Whose life it is.
@@ -63,7 +64,7 @@ class Life:
         self.process = process
         self._body: Body = body
 
-    def send(self, value: Any) -> Any:
+    def send(self, value: Any = None) -> Any:
         """Let the child's code run on to its next await.
 
         Keeps `SystemExit` inside: asyncio would end the whole loop with it (AIO-12).
@@ -78,6 +79,8 @@ class Life:
         except BaseException:
             del self, body  # the traceback keeps this frame, and the process keeps the error
             raise
+
+    __next__ = send  # by which the tasks of C begin a step; the quicker way
 
     def throw(self, exception: BaseException) -> Any:
         """Let the child's code run on to its next await, with an exception."""
@@ -97,24 +100,36 @@ class Life:
         if isinstance(self._body, CoroutineType):
             self._body.close()
 
-    def __getattr__(self, name: str) -> Any:
-        """Return `cr_frame` and the like, by which others look at the child's own coroutine."""
+    def _shown(self, name: str) -> Any:
         if isinstance(self._body, CoroutineType):
             return getattr(self._body, name)
-        raise AttributeError(name)
+        raise AttributeError(name)  # there is no coroutine yet
 
-    def _begun(self, body: ChildSpec | partial[Awaitable[Any]]) -> Begun:
+    @property
+    def __name__(self) -> str:
+        """Name of the child's own coroutine, for `repr(task)`."""
+        return cast("str", self._shown("__qualname__"))
+
+    cr_await = property(partial(_shown, name="cr_await"))
+    cr_code = property(partial(_shown, name="cr_code"))
+    cr_frame = property(partial(_shown, name="cr_frame"))
+    cr_origin = property(partial(_shown, name="cr_origin"))
+    cr_running = property(partial(_shown, name="cr_running"))
+    cr_suspended = property(partial(_shown, name="cr_suspended"))
+
+    def _begun(self, body: ChildSpec | partial[Awaitable[Any]]) -> Any:
         CURRENT.set(self.process)  # here, and not by the supervisor: this is the child's context
         try:
             made: Any
-            match body:
-                case ChildSpec():
-                    made = body.start(*body.args, **body.kwargs)
-                case _:
-                    made = body()
+            if isinstance(body, ChildSpec):
+                start, args, kwargs = body.start, body.args, body.kwargs
+                made = start(*args, **kwargs) if kwargs else start(*args)  # 130 ns less
+            else:
+                made = body()
         except StopIteration as error:  # it would pass for a child that has returned
             raise RuntimeError("start raised StopIteration") from error
-        return cast("Begun", made if isinstance(made, CoroutineType) else _awaited(made))
+        plain: object = made  # asked as an object, it stays of any type
+        return made if isinstance(plain, CoroutineType) else _awaited(made)
 
 
 Coroutine.register(Life)  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType] - an ABC

@@ -6,7 +6,7 @@ import asyncio
 from functools import partial
 from typing import TYPE_CHECKING, Any, final
 
-from otpy._core.protocol import ChildExited, ChildIgnored, ChildReady, ChildStartFailed
+from otpy._core.protocol import ChildIgnored, ChildReady, ChildStartFailed
 from otpy._core.reason import (
     KILLED,
     NORMAL,
@@ -20,7 +20,8 @@ from otpy._core.reason import (
 from otpy._runtime import signals
 from otpy._runtime.crash import call_failed, let_go, reason_for
 from otpy._runtime.current import CURRENT, current
-from otpy._runtime.stop import ending_of
+from otpy._runtime.stack import threads_exist
+from otpy._runtime.stop import Ending
 from otpy._runtime.waiters import release, wait_among
 from otpy.errors import CallFailed, ChildNotReady, StartTimeout
 from otpy.reports import HookFailed
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
     from otpy._runtime.behaviour import Behaviour, TaskLike
     from otpy._runtime.shell import Shell
     from otpy._runtime.signals import Monitor, Signals
-    from otpy._runtime.stop import Ending
     from otpy._runtime.tree import AnySupervisor
 
 
@@ -74,6 +74,8 @@ class Process:
         supervisor: The supervisor that this process *is*; None if it is a worker.
         behaviour: What takes messages for it; None if it has ended, or is no `GenServer` or the
             like.
+        task: The task it lives in, or what stands for one; None for a supervisor, which has none,
+            and for a process that has ended.
         signals: Its monitors and links; None if it never had any.
     """
 
@@ -85,29 +87,25 @@ class Process:
         "_rare",
         "_ready",
         "_requested",
-        "_task",
         "behaviour",
         "incarnation",
         "last_exit",
         "parent",
-        "path",
         "restarts",
-        "spec",
         "supervisor",
+        "task",
     )
 
     def __init__(self, parent: Shell, child: Child) -> None:
         """Make the process of the incarnation that `child` is about to begin."""
         self.parent = parent
-        self.spec: AnySpec = child.spec
-        self.path: str = f"{parent.path}/{child.key}"
         self.incarnation = child.incarnation
         self.restarts = child.restarts
         self.last_exit = child.last_exit
         self.supervisor: AnySupervisor | None = None
         self.behaviour: Behaviour | None = None
+        self.task: TaskLike | None = None
         self._child = child
-        self._task: TaskLike | None = None
         self._ready = child.spec.ready_at_once
         self._exit: ExitReason | None = None
         self._requested: ExitReason | None = None  # what a cancellation by us stands for
@@ -123,6 +121,16 @@ class Process:
     def id(self) -> str:
         """Id of the child among its siblings."""
         return self._child.key
+
+    @property
+    def path(self) -> str:
+        """Ids from the root down to the child, joined by "/"."""
+        return f"{self.parent.path}/{self._child.key}"
+
+    @property
+    def spec(self) -> AnySpec:
+        """The spec it was started by, or the one that has replaced it since (`reconfigure`)."""
+        return self._child.spec
 
     @property
     def value(self) -> object:
@@ -161,7 +169,7 @@ class Process:
     @property
     def runs(self) -> bool:
         """Whether it is alive and its task is not done, of which nobody may know yet."""
-        return self._exit is None and (self._task is None or not self._task.done())
+        return self._exit is None and (self.task is None or not self.task.done())
 
     @property
     def exit_reason(self) -> ExitReason | None:
@@ -334,13 +342,14 @@ class Process:
             if not kill or self._ending.kills:
                 return
             self._ending.cancel()
-        if self._task is None or not self._task.done():  # else it had a reason of its own
+        if self.task is None or not self.task.done():  # else it had a reason of its own
             self._requested = KILLED if kill else reason or SHUTDOWN
-        before, self._ending = self._ending, ending_of(self, kill=kill)
+        before, parent = self._ending, self.parent
+        ending, parent.spare_ending = parent.spare_ending or Ending(), None
+        self._ending = ending  # before its first step, which may end this process at once
+        ending.begin(self, kill=kill)
         if before is not None and before.lingers:
-            self._ending.linger()
-        else:
-            self._ending.advance()
+            ending.linger()
 
     def hurry(self, seconds: float | None) -> None:
         """End it if it is not ready within `seconds`; None does not limit it."""
@@ -357,19 +366,10 @@ class Process:
             if self._ending is not None:
                 return  # it is being ended already, by its own deadlines
             self._requested = Crashed(StartTimeout(self.path, f"start_timeout={seconds:g} s"))
-            self._ending = ending_of(self, kill=True)
-            self._ending.advance()
+            self._ending = Ending()
+            self._ending.begin(self, kill=True)
 
         self._made_rare().start_timer = self.parent.tree.call_later(seconds, expired)
-
-    def run(self, task: TaskLike) -> None:
-        """Take the task that this process lives in, or what stands for one."""
-        self._task = task
-
-    @property
-    def task(self) -> TaskLike | None:
-        """The task it lives in, or what stands for one; None for a supervisor, which has none."""
-        return self._task
 
     @property
     def ending(self) -> ExitReason | None:
@@ -417,57 +417,56 @@ class Process:
             self._rare.start_timer.cancel()
             self._rare.start_timer = None
 
-    def task_done(self, task: asyncio.Task[Any]) -> None:
-        """Take the end of its task."""
-        cancelled = task.cancelled()
-        self.lived(None if cancelled else task.exception(), cancelled=cancelled)
-
     def lived(self, error: BaseException | None, *, cancelled: bool = False) -> None:
         """Its life is over; wait for threads it has left behind if it was told to end."""
-        reason = self._reason_of(error, cancelled=cancelled)
+        if cancelled:
+            reason = self._requested or KILLED  # AIO-08: a stranger's cancellation has no reason
+        elif error is not None:
+            reason = reason_for(error)
+        else:
+            complied = self.asked is not None and self.asked.done()
+            reason = (self._requested if complied else None) or NORMAL
+        ending = self._ending
         if self._exit is not None:  # it was abandoned, and has ended at last
             self.parent.tree.abandoned.pop(self, None)
-        elif self._ending is None or not self._ending.waits_for_threads(reason):
+        elif ending is None or not threads_exist() or not ending.waits_for_threads(reason):
             self.end(reason)
-
-    def _reason_of(self, error: BaseException | None, *, cancelled: bool) -> ExitReason:
-        if cancelled:
-            return self._requested or KILLED  # AIO-08: a stranger's cancellation has no reason
-        if error is None:
-            complied = self.asked is not None and self.asked.done()
-            return (self._requested if complied else None) or NORMAL
-        return reason_for(error)
 
     def end(self, reason: ExitReason) -> None:
         """It has ended, or was given up: tell its supervisor and whoever waits."""
-        if self._ending is not None:
-            self._ending.over()
-        if self._rare is not None:
+        rare, ending, parent = self._rare, self._ending, self.parent
+        if ending is not None:
+            ending.over()
+        if rare is not None:
             self._cancel_start_timer()
-        key, incarnation = self._child.key, self.incarnation
-        event: ChildExited | ChildIgnored | ChildStartFailed
-        if self._ready:
-            event = ChildExited(key, incarnation, reason)
-        elif isinstance(reason, Crashed) and isinstance(reason.error, Ignore):
-            reason = NORMAL
-            event = ChildIgnored(key, incarnation)
-        else:
-            if isinstance(reason, Normal):
-                reason = Crashed(ChildNotReady(self.path))
-            event = ChildStartFailed(key, incarnation, reason)
+        news: ChildIgnored | ChildStartFailed | None = None
+        if not self._ready:
+            news = self._failed_start(reason)
+            reason = NORMAL if isinstance(news, ChildIgnored) else news.reason
         self._exit = reason
-        self._task = self._ending = None  # both lead back here: nothing for the collector to find
+        self.task = self._ending = None  # both lead back here: nothing for the collector to find
         if isinstance(self.last_exit, Crashed):
             let_go(self.last_exit.error)
         if not self._ready and self._child.process is self:
             self._child.process = None  # else it is listed until its supervisor has dealt with it
-        if self._rare is not None:
-            release(self._rare.waiters, reason)
+        if rare is not None:
+            release(rare.waiters, reason)
         if self.behaviour is not None:
             self.behaviour.ended(reason)
-        if self._rare is not None:
+        if self._rare is not None:  # a behaviour may have made it just now
             self._tell_rare(self._rare, reason)
-        self.parent.tree.post(self.parent, event)
+        if news is None:
+            parent.tree.post(parent.child_exited, self._child, self.incarnation, reason)
+        else:
+            parent.post(news)
+
+    def _failed_start(self, reason: ExitReason) -> ChildIgnored | ChildStartFailed:
+        """Return what its supervisor hears, if it ended with `reason` before it was ready."""
+        if isinstance(reason, Crashed) and isinstance(reason.error, Ignore):
+            return ChildIgnored(self._child.key, self.incarnation)
+        if isinstance(reason, Normal):
+            reason = Crashed(ChildNotReady(self.path))
+        return ChildStartFailed(self._child.key, self.incarnation, reason)
 
     def _tell_rare(self, rare: _Rare, reason: ExitReason) -> None:
         signals.ended(self, reason)

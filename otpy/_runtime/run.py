@@ -30,11 +30,17 @@ if TYPE_CHECKING:
 Program: TypeAlias = "Callable[[], AbstractAsyncContextManager[AnySupervisor]]"
 """Returns an async context manager that yields the root of a tree it has started."""
 
+LoopFactory: TypeAlias = Callable[[], asyncio.AbstractEventLoop]
+"""Returns a new event loop."""
+
 _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 
 
 def run(
-    tree: SupervisorSpec | DynamicSpec | Program, *, hooks: Iterable[ReportHook] | None = None
+    tree: SupervisorSpec | DynamicSpec | Program,
+    *,
+    hooks: Iterable[ReportHook] | None = None,
+    loop_factory: LoopFactory | None = None,
 ) -> None:
     """Run a tree as a program: return when it has ended, or leave with an exit status.
 
@@ -51,13 +57,15 @@ def run(
             it has started with `otpy.start`; it is left when the tree has ended.
         hooks: Who gets the reports of a tree given as a spec; the default logs them through
             structlog.
+        loop_factory: Makes the event loop, as for `asyncio.Runner`: `uvloop.new_event_loop`, for
+            one; the default is asyncio's own loop.
 
     Raises:
         InvalidSpec: If `tree` is a spec, but no supervisor's.
         SystemExit: With 1 if the root gave up or could not start, 130 after SIGINT, 143 after
             SIGTERM. A tree that ended by itself in good order just returns.
     """
-    status, clean = run_status(tree, hooks)
+    status, clean = run_status(tree, hooks, loop_factory)
     conclude(status, clean=clean)
 
 
@@ -70,7 +78,9 @@ def conclude(status: int, *, clean: bool) -> None:
 
 
 def run_status(
-    tree: SupervisorSpec | DynamicSpec | Program, hooks: Iterable[ReportHook] | None
+    tree: SupervisorSpec | DynamicSpec | Program,
+    hooks: Iterable[ReportHook] | None,
+    loop_factory: LoopFactory | None,
 ) -> tuple[int, bool]:
     """Run a tree and return the exit status, and whether nothing is left running.
 
@@ -82,11 +92,12 @@ def run_status(
     if _in_a_loop():
         msg = "otpy.run() brings its own event loop; in a running one, use otpy.start()"
         raise RuntimeError(msg)
+    make_loop = loop_factory or asyncio.new_event_loop
     if callable(tree):
-        program = _Program(tree)
+        program = _Program(make_loop, tree)
     else:
         running = RunningTree(tree, hooks)
-        program = _Program(lambda: running, running)
+        program = _Program(make_loop, lambda: running, running)
     loop, before = program.loop, set(threading.enumerate())
     executor = ThreadPoolExecutor(thread_name_prefix="otpy")
     loop.set_default_executor(executor)
@@ -117,8 +128,10 @@ def _in_a_loop() -> bool:
 class _Program:
     """A tree, the loop it runs in and the signals that reached it."""
 
-    def __init__(self, enter: Program, running: RunningTree | None = None) -> None:
-        self.loop = asyncio.new_event_loop()
+    def __init__(
+        self, make_loop: LoopFactory, enter: Program, running: RunningTree | None = None
+    ) -> None:
+        self.loop = make_loop()
         self._enter = enter
         self._running = running
         self._root: AnySupervisor | None = None

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+from abc import abstractmethod
 from typing import TYPE_CHECKING, Any, assert_never, cast
 
+from otpy._core.child import Child
 from otpy._core.phase import Phase
 from otpy._core.protocol import (
     Begin,
     CancelTimer,
+    ChildExited,
     ChildReady,
     Finish,
     Hurry,
@@ -17,10 +20,8 @@ from otpy._core.protocol import (
     Ready,
     Refusal,
     Reply,
-    Respec,
     SetTimer,
     ShutdownAsked,
-    Start,
     Stop,
     Tell,
     TimerDue,
@@ -48,7 +49,6 @@ from otpy.errors import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from otpy._core.child import Child
     from otpy._core.dynamic import DynamicMachine
     from otpy._core.machine import SupervisorMachine
     from otpy._core.protocol import Effect, Event, Request
@@ -102,7 +102,7 @@ class Shell:
 
     def post(self, event: Event) -> None:
         """Hand `event` to the machine, after what is queued already."""
-        self.tree.post(self, event)
+        self.tree.post(self.take, event)
 
     def take(self, event: Event) -> None:
         """Let the machine decide, and perform what it decided."""
@@ -115,15 +115,21 @@ class Shell:
         if self._waiters:
             release(self._waiters, None)
 
+    def child_exited(self, child: Child, incarnation: int, reason: ExitReason) -> None:
+        """Take the end of a child that had been ready."""
+        if self._waiters or self._blames or not self._at_once(child, incarnation, reason):
+            self.take(ChildExited(child.key, incarnation, reason))
+
+    @abstractmethod
+    def _at_once(self, child: Child, incarnation: int, reason: ExitReason) -> bool:
+        """Perform what follows from an end, if the machine has a short answer to it."""
+
     def _perform(self, effect: Effect) -> None:
         match effect:
-            case Start():
-                self._start(effect.child)
+            case Child():
+                self._start(effect)
             case Stop():
-                # One that has ended already is gone from here; the news of it is on the way.
-                process: Process | None = effect.child.process
-                if process is not None:
-                    process.stop(kill=effect.kill)
+                self._stop(effect.child, kill=effect.kill)
             case Tell():
                 self.tree.report(report_of(effect, self.path, self.tree.loop.time()))
             case Reply():
@@ -136,10 +142,6 @@ class Shell:
                     timer.cancel()
             case Hurry():
                 self._hurry(effect.child)
-            case Respec():
-                process = effect.child.process
-                if process is not None:
-                    process.spec = effect.child.spec
             case Ready():
                 self._now_ready()
             case Finish():
@@ -147,7 +149,7 @@ class Shell:
             case _:
                 assert_never(effect)
 
-    def _start(self, child: Child) -> None:
+    def _start(self, child: Child) -> Process:
         process = child.process = Process(self, child)
         if self._blames:
             self._blames.pop(child.key, None)  # of an earlier life, or of another of this id
@@ -155,7 +157,7 @@ class Shell:
         if not isinstance(spec, ChildSpec):
             process.supervisor = tree.make(spec, tree, process)
             process.supervisor.post(Begin())
-            return
+            return process
         life = life_of(process, spec)
         if life is not None:
             tree.run(life, tree.context.copy())
@@ -163,6 +165,13 @@ class Shell:
             process.behaviour.begin(spec.args, spec.kwargs)
         if spec.start_timeout is not None and not spec.ready_at_once:
             process.limit_start(spec.start_timeout)
+        return process
+
+    @staticmethod
+    def _stop(child: Child, *, kill: bool) -> None:
+        process: Process | None = child.process
+        if process is not None:  # else it has ended already; the news of it is on the way
+            process.stop(kill=kill)
 
     def _set_timer(self, effect: SetTimer) -> None:
         child, tree = effect.child, self.tree

@@ -48,66 +48,80 @@ class Ending:
     one timer for a whole ordered stop, which looks at `_due` when it goes off.
     """
 
-    __slots__ = ("_due", "_expired", "_grace", "_limit", "_process", "_steps", "_taken", "_timer",
-                 "kills", "lingers")  # fmt: skip
+    __slots__ = ("_due", "_expired", "_grace", "_process", "_steps", "_taken", "_timer",
+                 "_timer_due", "kills", "lingers")  # fmt: skip
 
     def __init__(self) -> None:
-        """Have nothing to end yet; see `ending_of`."""
+        """Have nothing to end yet; see `begin`."""
         self._process: Process
         self._timer: asyncio.TimerHandle | None = None
+        self._timer_due = 0.0  # not asked of the timer: that of uvloop rounds, and may not know
         self._due: float | None = None  # of the present step; the timer may go off earlier
 
-    def plan(self, process: Process, *, kill: bool) -> None:
-        """Plan the steps for `process`; `advance` begins with the first."""
-        self._process = process
-        self.kills = kill
-        self._limit = _limit_of(process, kill=kill)
-        self._steps = self._plan(process)
-        self._grace = KILL_GRACE
-        if self._steps is self._CANCEL and self._limit is not None and self._limit < KILL_GRACE:
+    def begin(self, process: Process, *, kill: bool) -> None:
+        """Plan the steps for `process` and take the first.
+
+        One call for both: in an ordered stop nearly all children take no other step.
+        """
+        shutdown = process.spec.shutdown
+        if kill or shutdown is BRUTAL_KILL:  # which means its supervisor; `exit` may still ask
+            limit: float | None = KILL_GRACE
+        else:
+            limit = None if shutdown is INFINITY else shutdown
+        steps, grace = self._plan(process, kill=kill), KILL_GRACE
+        if steps is self._CANCEL and limit is not None and limit < KILL_GRACE:
             # Two cancellations before its next step are one to it, and it would be given up for
             # what it was never told.
-            self._steps = self._CANCEL_SOON
-            self._grace = KILL_GRACE / 2
-        self._taken = 0
+            steps, grace = self._CANCEL_SOON, KILL_GRACE / 2
+        self._process = process
+        self.kills = kill
+        self._steps = steps
+        self._grace = grace
+        self._taken = 1
         self._expired = False  # its deadline found the task done, its callback on the way
         self.lingers = False  # the task is done, threads that it started are not
+        task = process.task
+        if task is not None and task.done():
+            self._expired = True
+            return
+        if limit is not None:
+            self._set_deadline(limit)
+        steps[0](self)
 
     def advance(self) -> None:
         """Take the next step; after the last, give up."""
         self._due = None
-        task = self._process.task
+        process, taken = self._process, self._taken
+        task = process.task
         if task is not None and task.done() and not self.lingers:
             self._expired = True
             return  # it ended in this very turn of the loop; its callback is on the way
-        taken = self._taken
         if self.lingers or taken == len(self._steps):
             self._abandon()
             return
-        self._taken += 1
-        if taken == 0:
-            seconds = self._limit
-        else:  # a supervisor that is killed ends by the deadlines of those below it
-            seconds = None if self._process.supervisor is not None else self._grace
-        if seconds is not None:
-            self._set_deadline(seconds)
+        self._taken = taken + 1
+        if process.supervisor is None:  # else it ends by the deadlines of those below it
+            self._set_deadline(self._grace)
         self._steps[taken](self)
 
     def _set_deadline(self, seconds: float) -> None:
         tree = self._process.parent.tree
         self._due = due = tree.loop.time() + seconds
-        if self._timer is not None:
-            if self._timer.when() <= due:
+        timer = self._timer
+        if timer is not None:
+            if self._timer_due <= due:
                 return
-            self._timer.cancel()
-        self._timer = tree.call_at(due, self._woken)
+            timer.cancel()
+        self._timer, self._timer_due = tree.call_at(due, self._woken), due
 
     def _woken(self) -> None:
         timer, self._timer = self._timer, None
-        if self._due is None or timer is None:
+        due = self._due
+        if due is None or timer is None:
             return
-        if timer.when() < self._due:  # it was set for another child, which is gone
-            self._timer = self._process.parent.tree.call_at(self._due, self._woken)
+        if self._timer_due < due:  # it was set for another child, which is gone
+            tree = self._process.parent.tree
+            self._timer, self._timer_due = tree.call_at(due, self._woken), due
         else:
             self.advance()
 
@@ -169,8 +183,9 @@ class Ending:
     def _cancel(self) -> None:
         process = self._process
         interposer = process.parent.tree.interposer
-        if process.task is not None and (interposer is None or interposer.lets_cancel(process)):
-            process.task.cancel()
+        task = process.task
+        if task is not None and (interposer is None or interposer.lets_cancel(process)):
+            task.cancel()
 
     def _cut(self) -> None:
         self._process.cut()
@@ -196,27 +211,11 @@ class Ending:
     _ASK_SUPERVISOR: ClassVar[tuple[Callable[[Any], None], ...]] = (_ask, _kill)
     _KILL_SUPERVISOR: ClassVar[tuple[Callable[[Any], None], ...]] = (_kill,)
 
-    def _plan(self, process: Process) -> tuple[Callable[[Ending], None], ...]:
+    def _plan(self, process: Process, *, kill: bool) -> tuple[Callable[[Ending], None], ...]:
         if process.supervisor is not None:
-            return self._KILL_SUPERVISOR if self.kills else self._ASK_SUPERVISOR
-        if self.kills:
+            return self._KILL_SUPERVISOR if kill else self._ASK_SUPERVISOR
+        if kill:
             return self._KILL
         if process.behaviour is not None or process.asked is not None:
             return self._ASK
         return self._CANCEL
-
-
-def _limit_of(process: Process, *, kill: bool) -> float | None:
-    """Return the seconds for the first step; None does not limit it."""
-    shutdown = process.spec.shutdown
-    if kill or shutdown is BRUTAL_KILL:  # which means its supervisor; `exit` may still ask
-        return KILL_GRACE
-    return None if shutdown is INFINITY else float(shutdown)
-
-
-def ending_of(process: Process, *, kill: bool) -> Ending:
-    """Return the ending of `process`, with nothing done yet."""
-    parent = process.parent
-    ending, parent.spare_ending = parent.spare_ending or Ending(), None
-    ending.plan(process, kill=kill)
-    return ending

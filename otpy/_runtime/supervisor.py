@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, final
 
+from otpy._core.child import Status
 from otpy._core.protocol import (
     AddChild,
     DeleteChild,
@@ -19,8 +20,10 @@ from otpy.errors import CallingSelf, InvalidSpec, NotFound
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from otpy._core.child import Child
     from otpy._core.machine import SupervisorMachine
     from otpy._core.protocol import Reply, Request
+    from otpy._core.reason import ExitReason
     from otpy._core.spec import AnySpec
     from otpy._runtime.process import Process
 
@@ -35,6 +38,17 @@ class Supervisor(SupervisorHandle):
     """
 
     _machine: SupervisorMachine
+
+    def _at_once(self, child: Child, incarnation: int, reason: ExitReason) -> bool:
+        if child.status is Status.STOPPING:
+            following = self._machine.follows(child, reason)
+            if following is not None:
+                self._stop(following, kill=False)
+            return following is not None
+        replaced = self._machine.replaces(child, incarnation, reason, self.tree.loop.time())
+        if replaced:
+            self._start(child)
+        return replaced
 
     async def start_child(self, spec: AnySpec) -> Process | None:
         """Add a child at the end of the start order and start it (SUP-802).

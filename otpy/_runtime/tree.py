@@ -6,7 +6,7 @@ import asyncio
 import random
 from collections import deque
 from contextvars import copy_context
-from typing import TYPE_CHECKING, Any, TypeAlias, cast, final
+from typing import TYPE_CHECKING, Any, TypeAlias, final
 
 from otpy._runtime.deadlines import Deadlines
 from otpy._runtime.interpose import INTERPOSER
@@ -14,16 +14,14 @@ from otpy._runtime.waiters import release, wait_among
 from otpy.reports import ChildAbandoned, HookFailed, Report
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Iterable
+    from collections.abc import Callable, Iterable
     from contextvars import Context
 
-    from otpy._core.protocol import Event
     from otpy._core.spec import DynamicSpec, SupervisorSpec
     from otpy._runtime.dynamic import DynamicSupervisor
     from otpy._runtime.interpose import Interposer
     from otpy._runtime.life import Life
     from otpy._runtime.process import Process
-    from otpy._runtime.shell import Shell
     from otpy._runtime.supervisor import Supervisor
     from otpy.reports import ReportHook
 
@@ -81,32 +79,37 @@ class Tree:
         self.hooks = list(hooks)
         self.abandoned: dict[Process, str] = {}
         self.random: Callable[[], float] = random.random  # jitter, not cryptography
-        self._queue: deque[tuple[Shell, Event]] = deque()
+        self._queue: deque[tuple[Callable[..., None], tuple[Any, ...]]] = deque()
         self._draining = False
         self._hear = self._task_done  # one callback for all tasks, found once
         self._waiters: list[asyncio.Future[None]] = []
         interpose = INTERPOSER.get(None)
         self.interposer: Interposer | None = None if interpose is None else interpose(self)
 
-    def post(self, shell: Shell, event: Event) -> None:
-        """Hand `event` to the machine of `shell`, and go on until no event is left.
+    def post(self, hear: Callable[..., None], *news: Any) -> None:
+        """Let a supervisor hear `news`, and go on until nobody has any left.
 
         One queue for the whole tree and one loop over it: a failure that climbs a hundred levels
         takes a hundred turns of this loop and no recursion.
         """
         if self._draining:
-            self._queue.append((shell, event))
+            self._queue.append((hear, news))
             return
         self._draining = True
         try:
-            shell.take(event)
+            hear(*news)
             while self._queue:
-                shell, event = self._queue.popleft()
-                shell.take(event)
+                hear, news = self._queue.popleft()
+                hear(*news)
         finally:
             self._draining = False
         if self._waiters:
             release(self._waiters, None)
+
+    @property
+    def quiet(self) -> bool:
+        """Whether no event is being dealt with, and nobody waits for one."""
+        return not (self._draining or self._waiters)
 
     async def next_change(self) -> None:
         """Wait until something has happened in the tree and all that follows at once is done."""
@@ -127,19 +130,21 @@ class Tree:
 
         Not by the loop's task factory: an eager one would run the child inside its supervisor.
         """
-        task = self.task_class(
-            cast("Coroutine[Any, Any, None]", life),
-            loop=self.loop,
-            name=life.process.path,
-            context=context,
+        process = life.process
+        coro: Any = life  # which passes for one
+        task = process.task = self.task_class(
+            coro, loop=self.loop, name=process.path, context=context
         )
         task.add_done_callback(self._hear, context=self.context)
-        life.process.run(task)
 
     @staticmethod
     def _task_done(task: asyncio.Task[Any]) -> None:
-        life = cast("Life", task.get_coro())
-        life.process.task_done(task)
+        life: Any = task.get_coro()
+        process: Process = life.process
+        if task.cancelled():
+            process.lived(None, cancelled=True)
+        else:
+            process.lived(task.exception())
 
     def gave_up_on(self, process: Process, what: str, stack: tuple[str, ...]) -> None:
         """Note that `process` refused to end."""

@@ -197,7 +197,7 @@ class Server:
         """
         self._context = self.process.parent.tree.context.copy()
         self.open = True
-        self.process.run(self)
+        self.process.task = self
         self._soon(self._start, args, kwargs)
 
     def done(self) -> bool:

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import argparse
 import sys
+from functools import partial
 from typing import TYPE_CHECKING, NoReturn
 
 import otpy
-from otpy.cli import chaos
+from otpy.cli import chaos, loops
+from otpy.cli.extras import MissingExtra
 from otpy.cli.target import BadTarget, load
 
 if TYPE_CHECKING:
@@ -36,18 +38,20 @@ def main(argv: Sequence[str] | None = None) -> None:
     arguments = _parser().parse_args(argv)
     try:
         spec = load(arguments.target)
-        shake = chaos.prepared(spec, arguments) if arguments.command == "chaos" else None
-    except (BadTarget, chaos.MissingExtra, otpy.InvalidSpec) as error:
+        if arguments.command == "tree":
+            print(spec.render())
+            return
+        loop_factory = loops.loop_factory(arguments.loop)
+        if arguments.command == "chaos":
+            go = chaos.prepared(spec, arguments, loop_factory)
+        else:
+            # Asked to be verbose, it writes every report to stderr, however the target logs.
+            logger = otpy.console_logger(verbose=True) if arguments.verbose else None
+            hooks = [otpy.log_reports(logger)]
+            go = partial(otpy.run, spec, hooks=hooks, loop_factory=loop_factory)
+    except (BadTarget, MissingExtra, otpy.InvalidSpec) as error:
         _fail(str(error))
-    if arguments.command == "tree":
-        print(spec.render())
-        return
-    if shake is not None:
-        shake()
-        return
-    # Asked to be verbose, it writes every report to stderr, however the target has set logging up.
-    logger = otpy.console_logger(verbose=True) if arguments.verbose else None
-    otpy.run(spec, hooks=[otpy.log_reports(logger)])
+    go()
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -70,6 +74,8 @@ def _parser() -> argparse.ArgumentParser:
         "chaos", help="run a tree and break its workers at random", description=chaos.DESCRIPTION
     )
     chaos.add_options(shake)
+    for command in (run, shake):
+        loops.add_option(command)
     for command, epilog in ((run, _EXAMPLES), (tree, _EXAMPLES), (shake, chaos.EPILOG)):
         command.formatter_class = plain
         command.epilog = epilog

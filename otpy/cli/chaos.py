@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 import otpy
 from otpy._runtime.run import conclude, run_status
-from otpy.errors import OtpyError
+from otpy.cli.extras import MissingExtra
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable
 
     from otpy import DynamicSpec, SupervisorSpec
+    from otpy._runtime.run import LoopFactory
     from otpy.reports import Report, ReportHook
 
 DESCRIPTION = """\
@@ -57,10 +58,6 @@ examples:
 """
 
 
-class MissingExtra(OtpyError):
-    """What the command needs is not installed."""
-
-
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the options of the command, but for the target."""
     parser.add_argument("--rate", type=float, help="strikes in a second (default: 1)")
@@ -88,7 +85,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def prepared(
-    spec: SupervisorSpec | DynamicSpec, arguments: argparse.Namespace
+    spec: SupervisorSpec | DynamicSpec,
+    arguments: argparse.Namespace,
+    loop_factory: LoopFactory | None,
 ) -> Callable[[], None]:
     """Return a function that shakes the tree and leaves the program with its status.
 
@@ -114,7 +113,7 @@ def prepared(
     def go() -> None:
         how = f"for {settings.seconds:g} s at rate {settings.rate:g}, --seed {settings.seed}"
         print(f"otpy: shaking {spec.id} {how}", file=sys.stderr, flush=True)
-        status, clean = run_status(chaos.tree, None)
+        status, clean = run_status(chaos.tree, None, loop_factory)
         report = chaos.report()
         if report is not None:
             print(report.as_json() if arguments.json else report.render(), flush=True)

@@ -69,6 +69,7 @@ async def test_crashes_keep_the_last_two_lives_at_most(server: type[Crashing]) -
         assert sum(ref() is not None for ref in callbacks) <= 2
 
 
+@pytest.mark.usefixtures("clock")
 async def test_a_tree_that_has_ended_leaves_no_deadline_behind() -> None:
     """The timer for callers, which outlives their calls, ends with the tree."""
     loop: Any = asyncio.get_running_loop()

@@ -142,6 +142,7 @@ async def test_routing_follows_restarts(root: Supervisor, shards: PartitionSuper
         shards.route("ann")
 
 
+@pytest.mark.usefixtures("clock")
 async def test_a_partition_that_is_not_ready_gets_no_keys() -> None:
     """While it starts again, it is as if it did not run (PAR-04)."""
 

@@ -414,6 +414,7 @@ async def test_a_listener_that_raises_is_dropped(reports: Recording) -> None:
     assert "broken" in reports.one(HookFailed, "app/names").hook
 
 
+@pytest.mark.usefixtures("clock")
 async def test_a_lock_lets_one_in_at_a_time(names: Registry, root: Supervisor) -> None:
     """One for each key, in order of arrival, and not held up by who left or gave up (REG-15)."""
     steps: list[str] = []

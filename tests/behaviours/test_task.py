@@ -228,6 +228,7 @@ async def test_the_owner_is_ended_while_it_waits(root: Supervisor, tasks: TaskSu
 @pytest.mark.parametrize(
     ("reason", "ends"), [(Killed(), True), (Shutdown("x"), True), (Normal(), False)]
 )
+@pytest.mark.usefixtures("clock")
 async def test_the_owners_end_ends_a_linked_task(
     root: Supervisor, tasks: TaskSupervisor, reason: otpy.ExitReason, ends: bool
 ) -> None:
@@ -239,6 +240,7 @@ async def test_the_owners_end_ends_a_linked_task(
     assert await task.process.wait() == (reason if ends else Normal())
 
 
+@pytest.mark.usefixtures("clock")
 async def test_an_unlinked_task_and_its_owner_die_apart(
     root: Supervisor, tasks: TaskSupervisor
 ) -> None:
@@ -352,6 +354,7 @@ async def test_shutdown_kills_who_takes_too_long(tasks: TaskSupervisor, clock: M
 # --- start_child and limits -----------------------------------------------------------------------
 
 
+@pytest.mark.usefixtures("clock")
 async def test_start_child_is_linked_to_the_supervisor_only(
     root: Supervisor, tasks: TaskSupervisor
 ) -> None:

@@ -145,6 +145,7 @@ async def negative_fails(number: int) -> int:
     return number
 
 
+@pytest.mark.usefixtures("clock")
 async def test_a_crash_is_a_result_for_a_reader_that_traps_exits(
     tasks: TaskSupervisor, trapper: Actor
 ) -> None:
@@ -179,6 +180,7 @@ async def test_who_closes_a_linked_stream_lives_on(
     assert not ann.process._made_rare().on_exit
 
 
+@pytest.mark.usefixtures("clock")
 async def test_tasks_that_trap_exits_end_with_their_stream(tasks: TaskSupervisor) -> None:
     """TSK-11: the stream's end is a stop, not a signal: closing it ends within their limit."""
 

@@ -71,6 +71,7 @@ async def test_results_come_as_they_are_ready_if_asked(
     assert clock.now == 4
 
 
+@pytest.mark.usefixtures("clock")
 async def test_items_are_taken_only_when_there_is_room(tasks: TaskSupervisor) -> None:
     """An endless source does no harm, and a slow reader holds it up."""
     taken: list[int] = []
@@ -134,6 +135,7 @@ async def test_who_returned_in_the_very_turn_of_its_limit_was_not_late(
     assert [result async for result in stream] == [Ok(1), Ok(2)]
 
 
+@pytest.mark.usefixtures("clock")
 async def test_no_limit_is_no_limit(tasks: TaskSupervisor) -> None:
     """None waits for ever."""
     assert [r async for r in tasks.async_stream(nap, [99], timeout=None)] == [Ok(99)]

@@ -17,12 +17,16 @@ WORKLOAD = Workload(
     size=1,
     short=1,
     tiny=1,
-    metrics=(Metric("start", "start", goal=2.0), Metric("left", "left", "bytes", most=0.0)),
+    metrics=(
+        Metric("start", "start", goal=2.0),
+        Metric("left", "left", "bytes", most=0.0),
+        Metric("held", "held", "bytes", goal=1.5, most=1000.0),
+    ),
 )
 
 
-def _row(series: Series, title: str) -> list[str]:
-    lines = table(series, [WORKLOAD], SETTING, [FLOOR, OTPY]).splitlines()
+def _row(series: Series, title: str, *others: str) -> list[str]:
+    lines = table(series, [WORKLOAD], SETTING, [FLOOR, OTPY, *others]).splitlines()
     return [cell for line in lines if f"| {title} |" in line for cell in line.split(" | ")[2:]]
 
 
@@ -40,6 +44,25 @@ def test_a_goal_may_be_a_number_of_its_own() -> None:
     series = Series()
     series.readings[SETTING, "start", OTPY] = [{"left": 0.0}]
     assert _row(series, "left") == ["–", "0", "–", "≤ 0 bytes", "yes |"]
+
+
+def test_both_goals_of_a_number_must_be_met() -> None:
+    """A ratio that is small enough does not make up for a number that is too large."""
+    series = Series()
+    series.readings[SETTING, "start", FLOOR] = [{"held": 1000.0}]
+    series.readings[SETTING, "start", OTPY] = [{"held": 1100.0}]
+    assert _row(series, "held") == ["1,000", "1,100", "1.10", "≤ 1.5 ×, 1,000 bytes", "no |"]
+
+
+def test_who_is_faster_is_named() -> None:
+    """Ahead of its peers is who takes less than each that restarts anything."""
+    series = Series()
+    for who, us in ((FLOOR, 1.0), (OTPY, 3.0), ("mode", 2.0), ("triotp", 9.0), ("aiotools", 1.0)):
+        series.readings[SETTING, "start", who] = [{"start.cpu": us}]
+    peers = ("mode", "triotp", "aiotools")
+    assert _row(series, "start", *peers)[-4] == "no: mode"
+    series.readings[SETTING, "start", OTPY] = [{"start.cpu": 1.9}]
+    assert _row(series, "start", *peers)[-4] == "yes"
 
 
 def _record(ratio: float, machine: str = "mine") -> dict[str, Any]:

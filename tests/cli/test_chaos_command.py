@@ -136,10 +136,13 @@ def shake(target: str, *options: str) -> subprocess.Popen[str]:
 
 
 @pytest.mark.real_time
-def test_a_tree_that_survives_is_status_0() -> None:
+@pytest.mark.parametrize("loop", ["asyncio", "uvloop"])
+def test_a_tree_that_survives_is_status_0(loop: str) -> None:
     """A line for each strike on stderr, the report on stdout; no traceback of what it raised."""
     kinds = "crash,cancel,return,crash-start"
-    process = shake("shaky:strong", "--rate", "20", "--seconds", "0.5", "--kinds", kinds)
+    process = shake(
+        "shaky:strong", "--rate", "20", "--seconds", "0.5", "--kinds", kinds, "--loop", loop
+    )
     out, err = process.communicate(timeout=60)
     assert process.returncode == 0, err
     lines = err.splitlines()

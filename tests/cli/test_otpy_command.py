@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from otpy.cli import main
+from otpy.cli.loops import loop_factory
 
 CHECKOUT = Path(__file__).parents[2]
 SHOP = CHECKOUT / "examples" / "shop.py"
@@ -39,6 +40,11 @@ async def crashes():
     raise LookupError("nothing there")
 
 
+async def tells():
+    print(type(asyncio.get_running_loop()).__module__.partition(".")[0])
+    raise otpy.Exit(otpy.Shutdown())
+
+
 tree = otpy.SupervisorSpec("app", [otpy.ChildSpec("waits", waits)])
 crashing = otpy.SupervisorSpec("app", [otpy.ChildSpec("crashes", crashes)])
 pool = otpy.DynamicSupervisor.spec("pool")
@@ -49,8 +55,12 @@ def made():
     return tree
 
 
-def ending():
-    last = otpy.ChildSpec("ends", ends, restart=otpy.Restart.TRANSIENT, significant=True)
+def telling():
+    return ending(tells)
+
+
+def ending(start=ends):
+    last = otpy.ChildSpec("ends", start, restart=otpy.Restart.TRANSIENT, significant=True)
     return otpy.SupervisorSpec(
         "app", [last], auto_shutdown=otpy.AutoShutdown.ANY_SIGNIFICANT
     )
@@ -203,6 +213,37 @@ def test_run_tells_why_the_tree_ended(target: str, status: int, words: str) -> N
     out, err = process.communicate(timeout=30)
     assert (process.returncode, out) == (status, "")
     assert words in err
+
+
+@pytest.mark.real_time
+@pytest.mark.parametrize(("options", "loop"), [
+    ([], "uvloop"),
+    (["--loop", "auto"], "uvloop"),
+    (["--loop", "uvloop"], "uvloop"),
+    (["--loop", "asyncio"], "asyncio"),
+])  # fmt: skip
+def test_the_loop_is_uvloop_where_it_is_installed(options: list[str], loop: str) -> None:
+    """Unless asyncio's own is asked for."""
+    out, err = start("run", *options, "trees:telling").communicate(timeout=30)
+    assert (out, "app ended: shutdown" in err) == (f"{loop}\n", True)
+
+
+@pytest.mark.parametrize("command", ["run", "chaos"])
+def test_uvloop_that_is_not_installed_is_one_line(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    """Exit status 2, and what to install."""
+    monkeypatch.setitem(sys.modules, "uvloop", None)
+    assert said(capsys, command, "--loop", "uvloop", "trees:tree") == (
+        "otpy: --loop uvloop needs uvloop, which is not installed: "
+        "pip install 'otpy-tree[uvloop]'\n"
+    )
+
+
+def test_without_uvloop_the_loop_is_asyncios(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody has to choose."""
+    monkeypatch.setitem(sys.modules, "uvloop", None)
+    assert loop_factory("auto") is None
 
 
 @pytest.mark.real_time

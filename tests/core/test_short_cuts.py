@@ -4,32 +4,48 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from otpy._core.backoff import Backoff
+from otpy._core.child import Status
+from otpy._core.dynamic import DynamicMachine
 from otpy._core.protocol import (
     AddChild,
     Begin,
+    ChildExited,
     DeleteChild,
+    KillAsked,
     RestartChild,
     RetryNow,
     ShutdownAsked,
+    Stop,
     TerminateChild,
 )
 from otpy._core.reason import Killed, Normal, Restart, Shutdown
-from otpy._core.spec import ChildSpec, DynamicSpec, Intensity, Strategy, SupervisorSpec
-from tests.core.world import BOOM, World, swift, work
+from otpy._core.spec import (
+    BRUTAL_KILL,
+    INFINITY,
+    ChildSpec,
+    DynamicSpec,
+    Intensity,
+    Strategy,
+    SupervisorSpec,
+)
+from tests.core.world import BOOM, HELD, World, swift, work
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sized
+    from collections.abc import Callable, Sequence, Sized
+
+    from otpy._core.protocol import Effect, Event
 
 IDS = "abcd"
 FIELDS: st.SearchStrategy[dict[str, Any]] = st.fixed_dictionaries(
     {
         "restart": st.sampled_from(Restart),
-        "backoff": st.none() | st.just(Backoff.sequence(0, 2)),
+        "backoff": st.none() | st.just(Backoff.sequence(0, 2, reset_after=1)),
         "intensity": st.none() | st.just(Intensity(1, 5)),
+        "shutdown": st.sampled_from([5.0, BRUTAL_KILL, INFINITY]),
     }
 )
 KEYS = st.sampled_from(IDS)
@@ -39,11 +55,14 @@ STEPS = st.one_of(
         st.lists(KEYS, min_size=1, max_size=3, unique=True),
         st.sampled_from([BOOM, Normal(), Shutdown("x"), Killed()]),
     ),
+    st.tuples(st.just("die"), st.just("a"), st.just(BOOM)),  # again and again
     st.tuples(st.just("wait"), st.sampled_from([1.0, 2.0, 6.0])),
     st.tuples(
         st.sampled_from([TerminateChild, RestartChild, DeleteChild, RetryNow, AddChild]), KEYS
     ),
     st.just(("stop",)),
+    st.just(("kill",)),
+    st.tuples(st.just("gone"), KEYS),
 )
 
 
@@ -54,6 +73,40 @@ class Prompt(World):
         """Let a start go well, and let that be the next thing that the machine hears."""
         super().answer(key, how)
         self.news.appendleft(self.news.pop())
+
+
+class Hasty(World):
+    """A world that asks for the short answer to every end first, as the runtime does.
+
+    Attributes:
+        hits: To how many ends there was one.
+    """
+
+    hits = 0
+
+    def take(self, event: Event) -> Sequence[Effect]:
+        """Hand one event to the machine, by the short way if there is one."""
+        effects = self._after(event) if isinstance(event, ChildExited) else None
+        if effects is None:
+            return super().take(event)
+        self.hits += 1
+        for effect in effects:
+            self.perform(effect)
+        return effects
+
+    def _after(self, event: ChildExited) -> list[Effect] | None:
+        machine, child = self.machine, self.children.get(event.key)
+        if child is None:
+            return None
+        if isinstance(machine, DynamicMachine):
+            if machine.forgets(child, event.incarnation, event.reason):
+                return []
+        elif child.status is Status.STOPPING:
+            following = machine.follows(child, event.reason)
+            return None if following is None else [Stop(following, kill=False)]
+        if machine.replaces(child, event.incarnation, event.reason, self.now):
+            return [child]
+        return None
 
 
 def live(world: World, steps: list[Any], children: dict[str, ChildSpec]) -> dict[str, object]:
@@ -72,6 +125,11 @@ def live(world: World, steps: list[Any], children: dict[str, ChildSpec]) -> dict
             world.advance(details[0])
         elif what == "stop":
             world.send(ShutdownAsked(Shutdown()))
+        elif what == "gone":
+            if details[0] in world.asked:
+                world.gone(details[0])
+        elif what == "kill":
+            world.send(KillAsked())
         else:
             (key,) = details
             world.send(what(number, children[key] if what is AddChild else key))
@@ -90,26 +148,31 @@ def live(world: World, steps: list[Any], children: dict[str, ChildSpec]) -> dict
 
 
 @st.composite
-def histories(draw: st.DrawFn) -> tuple[Callable[[Any, Sized], World], list[Any], dict[str, Any]]:
+def histories(draw: st.DrawFn) -> tuple[Callable[..., World], list[Any], dict[str, Any]]:
     """Return how to make a world of children that run `start`; what happens; the children."""
     fields = {key: draw(FIELDS) for key in IDS}
     strategy = draw(st.none() | st.sampled_from(Strategy))
-    limits: dict[str, Any] = {"intensity": draw(st.integers(0, 4)), "period": 5}
+    limits: dict[str, Any] = {"intensity": draw(st.integers(0, 4) | st.just(9)), "period": 5}
+    most: Any = draw(st.sampled_from([INFINITY, 4, 6]))
+    ends: dict[str, Any] = draw(st.dictionaries(KEYS, st.sampled_from([BOOM, Normal(), HELD])))
 
-    def world(start: Any, audience: Sized) -> World:
+    def world(kind: type[World], start: Any, audience: Sized) -> World:
         if strategy is None:
-            return Prompt(DynamicSpec("top", **limits), audience=audience)
+            spec = DynamicSpec("top", **limits, max_children=most)
+            return kind(spec, audience=audience, ends=ends, now=5.0)
         children = [ChildSpec(key, start, **fields[key]) for key in IDS]
-        spec = SupervisorSpec("top", children, strategy=strategy, **limits)
-        return Prompt(spec, audience=audience)
+        static = SupervisorSpec("top", children, strategy=strategy, **limits)
+        return kind(static, audience=audience, ends=ends, now=5.0)
 
     return world, draw(st.lists(STEPS, max_size=12)), fields
 
 
-def seen(history: Any, start: Any, audience: Sized = ("me",)) -> tuple[dict[str, object], World]:
+def seen(
+    history: Any, start: Any, audience: Sized = ("me",), kind: type[World] = Prompt
+) -> tuple[dict[str, object], World]:
     """Let a history happen to children that run `start`."""
     make, steps, fields = history
-    world = make(start, audience)
+    world = make(kind, start, audience)
     children = {key: ChildSpec(key, start, **fields[key]) for key in IDS}
     return live(world, steps, children), world
 
@@ -131,3 +194,49 @@ def test_without_an_audience_nothing_is_told_and_the_same_is_done(history: Any) 
     unheard, silent = seen(history, swift, audience=())
     assert unheard == heard
     assert silent.tells == []
+
+
+@settings(max_examples=1000)
+@given(histories())
+def test_a_short_answer_is_the_long_one(history: Any) -> None:
+    """Who is started and stopped, in which order, and what the machine remembers, is the same."""
+    slowly, _ = seen(history, swift, (), World)
+    quickly, _ = seen(history, swift, (), Hasty)
+    assert quickly == slowly
+
+
+def test_what_comes_most_often_has_a_short_answer() -> None:
+    """A crash within the limits, a child that is forgotten, an ordered stop but for its end."""
+    children = [ChildSpec(key, swift) for key in IDS]
+    world = Hasty(SupervisorSpec("top", children, intensity=2), audience=())
+    world.begin().die("a", "b")
+    assert (world.hits, world.trace) == (2, ["die a", "die b", "s a", "s b"])
+    world.stop()
+    assert (world.hits, world.trace[4:]) == (
+        2 + len(IDS) - 1,
+        ["q d", "z d", "q c", "z c", "q b", "z b", "q a", "z a"],
+    )
+    pool = Hasty(DynamicSpec("pool"), audience=())
+    pool.begin().add(ChildSpec("a", swift, restart=Restart.TEMPORARY))
+    pool.add(ChildSpec("b", swift))
+    pool.die("a", "b")
+    assert (pool.hits, pool.trace) == (2, ["s a", "s b", "die a", "die b", "s b"])
+
+
+def test_with_an_audience_no_answer_is_short() -> None:
+    """Whoever listens hears everything."""
+    world = Hasty(SupervisorSpec("top", [ChildSpec("a", swift)]))
+    world.begin().die("a")
+    assert world.hits == 0
+    assert len(world.tells) == 3
+
+
+def test_while_something_is_in_progress_no_answer_is_short() -> None:
+    """A crash waits until a stop by hand is over."""
+    children = [ChildSpec(key, swift) for key in "ab"]
+    world = Hasty(SupervisorSpec("top", children), audience=(), ends={"a": HELD})
+    world.begin().send(TerminateChild(1, "a"))
+    world.die("b")
+    assert (world.hits, world.trace) == (0, ["q a", "die b"])
+    world.gone("a")
+    assert (world.hits, world.trace[2:]) == (0, ["z a", "s b"])

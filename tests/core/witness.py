@@ -6,6 +6,7 @@ from collections import Counter
 from math import floor
 from typing import TYPE_CHECKING, Any, cast
 
+from otpy._core.child import Child
 from otpy._core.machine import SupervisorMachine
 from otpy._core.phase import Operation, Phase
 from otpy._core.protocol import (
@@ -15,7 +16,6 @@ from otpy._core.protocol import (
     Failure,
     Reply,
     SetTimer,
-    Start,
     Stop,
     Tell,
     TerminateChild,
@@ -28,7 +28,6 @@ from tests.core.world import News, World
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from otpy._core.child import Child
     from otpy._core.limits import RestartLimits
     from otpy._core.protocol import Effect, Event, Request
 
@@ -173,11 +172,11 @@ class Witness(World):
 
     def perform(self, effect: Effect) -> None:
         """Check the order of starts and stops, and perform them."""
-        if isinstance(effect, Start | Stop) and isinstance(self.machine, SupervisorMachine):
+        if isinstance(effect, Child | Stop) and isinstance(self.machine, SupervisorMachine):
             self._check_order(effect, self.machine)
         super().perform(effect)
 
-    def _check_order(self, effect: Start | Stop, machine: SupervisorMachine) -> None:
+    def _check_order(self, effect: Child | Stop, machine: SupervisorMachine) -> None:
         """In one operation, starts go in start order and stops in reverse."""
         alone = machine.spec.strategy is Strategy.ONE_FOR_ONE
         match machine._operation:
@@ -187,12 +186,13 @@ class Witness(World):
                 pass
             case _:
                 return
-        if isinstance(effect, Start) and machine.spec.strategy is Strategy.ONE_FOR_ALL:
+        if isinstance(effect, Child) and machine.spec.strategy is Strategy.ONE_FOR_ALL:
             waiting = [key for key, child in self.children.items() if child.waits]
             restart = machine._operation is Operation.RESTART
             assert not (restart and waiting), f"{waiting} wait, and still the group starts"
         keys = list(machine.children)
-        later = keys[keys.index(effect.child.key) + 1 :]
+        child = effect if isinstance(effect, Child) else effect.child
+        later = keys[keys.index(child.key) + 1 :]
         assert not [key for key in later if key in self.live], f"{effect} is out of order"
 
     def check_quiet(self) -> None:

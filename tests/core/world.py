@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import Counter, deque
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
+from otpy._core.child import Child
 from otpy._core.dynamic import DynamicMachine
 from otpy._core.machine import SupervisorMachine
 from otpy._core.outbox import EVERYBODY
@@ -32,10 +33,8 @@ from otpy._core.protocol import (
     Ready,
     Refusal,
     Reply,
-    Respec,
     SetTimer,
     ShutdownAsked,
-    Start,
     Stop,
     Tell,
     TimerDue,
@@ -46,7 +45,6 @@ from otpy._core.spec import ChildSpec, DynamicSpec, SupervisorSpec
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence, Sized
 
-    from otpy._core.child import Child
     from otpy._core.protocol import Request
     from otpy._core.reason import ExitReason
     from otpy._core.spec import AnySpec
@@ -228,7 +226,8 @@ class World:
     def restarts_counted(self) -> int:
         """Return how many restarts the machine has counted, over all windows."""
         limits = self.machine._out._limits
-        own = [c.window for c in self.children.values() if c.window is not None]
+        paces = [c.pace for c in self.children.values() if c.pace is not None]
+        own = [pace.window for pace in paces if pace.window is not None]
         return len(limits._window) + sum(len(window) for window in own)
 
     # --- what happens ----------------------------------------------------------------------------
@@ -244,7 +243,7 @@ class World:
         """Do it, or fail the test."""
         assert self.finish is None or isinstance(effect, Reply), f"{effect} after the end"
         match effect:
-            case Start():
+            case Child():
                 self._start(effect)
             case Stop():
                 self._stop(effect)
@@ -266,8 +265,6 @@ class World:
                 self.hurried.append(effect.child.key)
             case Tell():
                 self.tells.append(effect)
-            case Respec():
-                assert self.children[effect.child.key] is effect.child
             case Reply():
                 assert effect.ref not in self.replies, f"{effect.ref} was answered twice"
                 self.replies[effect.ref] = effect
@@ -279,13 +276,12 @@ class World:
                 assert not self.timers, f"ended while {sorted(self.timers)} wait"
                 self.finish = effect
 
-    def _start(self, effect: Start) -> None:
-        key = effect.child.key
+    def _start(self, child: Child) -> None:
+        key = child.key
         assert key not in self.live, f"{key} was started while it runs"
         assert key not in self.timers, f"{key} was started and its timer is set"
-        assert effect.incarnation == effect.child.incarnation
-        self.live[key] = effect.incarnation
-        if effect.child.spec.ready_at_once:
+        self.live[key] = child.incarnation
+        if child.spec.ready_at_once:
             self.trace.append(f"s {key}")
             return
         self.unready.add(key)

@@ -71,7 +71,7 @@ def _run(program: Coroutine[Any, Any, object]) -> None:
     MockClock().run(program)
 
 
-def _run_tree(tree: otpy.SupervisorSpec) -> None:
+def _run_tree(tree: otpy.SupervisorSpec, **options: object) -> None:
     async def watch() -> None:
         with suppress(otpy.SupervisorFailed, TimeoutError):
             async with asyncio.timeout(10), otpy.start(tree, hooks=()) as root:

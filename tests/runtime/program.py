@@ -1,4 +1,4 @@
-"""Trees to be run as whole programs by `test_run.py`: `python program.py NAME`."""
+"""Trees to be run as whole programs by `test_run.py`: `python program.py NAME LOOP`."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 import otpy
 from otpy import AutoShutdown, ChildSpec, Restart, SupervisorSpec
 from otpy._runtime import run, stop
+from otpy.cli.loops import loop_factory
 
 
 def say(line: str) -> None:
@@ -111,5 +112,6 @@ if __name__ == "__main__":
         signal.signal(number, signal.default_int_handler)
     for module in (stop, run):
         setattr(module, "KILL_GRACE", 0.05)  # noqa: B010 - it is final; this is a test
-    otpy.run(TREES[sys.argv[1]], hooks=())
+    _, name, loop = sys.argv
+    otpy.run(TREES[name], hooks=(), loop_factory=loop_factory(loop))
     say("returned")

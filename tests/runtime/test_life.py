@@ -88,6 +88,7 @@ async def test_a_child_that_never_began_leaves_no_warning() -> None:
     assert ran == []
 
 
+@pytest.mark.usefixtures("clock")
 async def test_who_is_ready_at_once_has_no_start_to_time_out() -> None:
     """It runs on when its `start_timeout` is over."""
     spec = SupervisorSpec("app", [ChildSpec("c", forever, start_timeout=1)])

@@ -88,6 +88,7 @@ async def test_a_namesake_is_not_blamed_for_an_earlier_child() -> None:
     assert isinstance(caught.value.__cause__, ValueError)
 
 
+@pytest.mark.usefixtures("clock")
 async def test_a_nested_supervisor_that_starts_is_stopped_by_its_own_deadline() -> None:
     """A child below it that is never ready, and may take for ever, does not hold the stop up."""
 
@@ -178,6 +179,7 @@ async def test_an_ordered_stop_needs_one_timer(monkeypatch: pytest.MonkeyPatch) 
 
 
 @pytest.mark.parametrize(("first", "second"), [(10.0, 2.0), (2.0, 10.0)])
+@pytest.mark.usefixtures("clock")
 async def test_a_deadline_is_that_of_the_child_being_stopped(first: float, second: float) -> None:
     """Whether the timer that is taken over goes off later or earlier."""
     clock = asyncio.get_running_loop().time
@@ -203,6 +205,7 @@ async def test_a_deadline_is_that_of_the_child_being_stopped(first: float, secon
     assert clock() - began == second
 
 
+@pytest.mark.usefixtures("clock")
 async def test_who_has_raised_a_childs_error_too_lives_on() -> None:
     """What a crash keeps alive is let go of, but not the code elsewhere that caught that error."""
     error = ConnectionError("for everybody")

@@ -21,9 +21,9 @@ ROOT = Path(program.__file__).parents[2]
 class Program:
     """A tree that runs as a process of its own."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, loop: str) -> None:
         self.process = subprocess.Popen(
-            [sys.executable, program.__file__, name],
+            [sys.executable, program.__file__, name, loop],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             env={**os.environ, "PYTHONPATH": str(ROOT)},
@@ -49,13 +49,13 @@ class Program:
         return self.process.returncode, out.splitlines(), err
 
 
-@pytest.fixture
-def launch() -> Iterator[Callable[[str], Program]]:
-    """Start programs; none outlives the test."""
+@pytest.fixture(params=["asyncio", "uvloop"])
+def launch(request: pytest.FixtureRequest) -> Iterator[Callable[[str], Program]]:
+    """Start programs, on each kind of loop; none outlives the test."""
     programs: list[Program] = []
 
     def start(name: str) -> Program:
-        programs.append(Program(name))
+        programs.append(Program(name, request.param))
         return programs[-1]
 
     yield start

@@ -92,6 +92,7 @@ async def test_a_tree_is_entered_once() -> None:
             await block.__aenter__()
 
 
+@pytest.mark.usefixtures("clock")
 async def test_a_failed_start_rolls_back_in_reverse(journal: Journal, reports: Recording) -> None:
     """What was started is stopped in reverse, and the error names the culprit and its crash."""
     children = [

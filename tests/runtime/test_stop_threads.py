@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import sys
 import threading
 from collections.abc import AsyncGenerator, Awaitable, Callable
+from types import FrameType
 
 import anyio.to_thread
 import pytest
@@ -12,6 +15,7 @@ import pytest
 import otpy
 from otpy import Abandoned, ChildSpec, Killed, Shutdown, SupervisorSpec
 from otpy._runtime import stop
+from otpy._runtime.stack import stack_of_thread
 from otpy.reports import ChildAbandoned, ChildStopped
 from otpy.testing import Recording
 
@@ -146,3 +150,26 @@ async def test_threads_of_other_children_are_not_waited_for(
         assert not block.left.is_set()
         block.free.set()
     assert reports.of(ChildAbandoned) == ()
+
+
+@pytest.mark.parametrize("enabled", [True, False])
+def test_nothing_is_collected_while_threads_are_looked_at(
+    *, enabled: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """CPython holds a lock meanwhile that a thread, let run by the collection, may wait for."""
+    may_collect: list[bool] = []
+    look = sys._current_frames
+
+    def looking() -> dict[int, FrameType]:
+        may_collect.append(gc.isenabled())
+        return look()
+
+    monkeypatch.setattr(sys, "_current_frames", looking)
+    was_enabled = gc.isenabled()
+    (gc.enable if enabled else gc.disable)()
+    try:
+        stack_of_thread(threading.main_thread())
+        assert gc.isenabled() is enabled
+    finally:
+        (gc.enable if was_enabled else gc.disable)()
+    assert may_collect == [False]

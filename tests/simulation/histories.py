@@ -70,7 +70,6 @@ class Histories:
         self.ledger = ledger
         self.expect = ledger.expect
         self._due: ChildExited | None = None
-        ledger.begin = self.begins
 
     # --- starts ----------------------------------------------------------------------------------
 
@@ -196,8 +195,6 @@ class Histories:
             return
         self.expect(process.incarnation == report.incarnation, f"{report} came for {process}")
         self.expect(process.ready, f"{report} came before it was ready")
-        if isinstance(process.value, Registry) and process.value not in self.ledger.registries:
-            self.ledger.registries.append(process.value)
 
     def _hear_end(self, report: ChildExited | ChildStopped | ChildStartFailed) -> None:
         there = self.ledger.alive.get(report.path)

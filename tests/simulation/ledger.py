@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from enum import Enum
 from typing import TYPE_CHECKING, Any, cast
 
@@ -22,6 +22,7 @@ from otpy import (
     Ignore,
     Killed,
     Normal,
+    OtpyError,
     Process,
     Registry,
     TaskSupervisor,
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
     from otpy import ExitReason
     from otpy._runtime.interpose import Interposer
     from otpy._runtime.shell import Shell
-    from otpy._runtime.tree import Tree
+    from otpy._runtime.tree import AnySupervisor, Tree
     from otpy.reports import Report
     from otpy.testing import FaultPlan
     from otpy.testing.simulated_loop import SimulatedLoop
@@ -92,6 +93,18 @@ class Office:
     told: bool = False
 
 
+def supervisors(root: AnySupervisor) -> Iterator[AnySupervisor]:
+    """Yield every supervisor that runs."""
+    yield root
+    for node in root.snapshot().children:
+        try:
+            below = root.child(node.id).supervisor
+        except OtpyError:
+            continue
+        if below is not None:
+            yield from supervisors(below)
+
+
 class Ledger:
     """Stands between the supervisors of one tree and their workers.
 
@@ -109,7 +122,6 @@ class Ledger:
         offices: Every life of a supervisor.
         last: The number and the process of the latest life of each child.
         resized: How often users have changed the number of partitions, or could have.
-        registries: The registries that run.
         orphans: Who was registered in a registry that has ended.
     """
 
@@ -128,7 +140,6 @@ class Ledger:
         self.offices: dict[Shell, Office] = {}
         self.last: dict[tuple[Shell, str], tuple[int, Process]] = {}
         self.resized: Counter[Shell] = Counter()
-        self.registries: list[Registry] = []
         self.orphans: list[Process] = []
         self.desk = Desk(self.expect, self.faulty, self.blamed)
         self.signals = SignalLedger(self)
@@ -173,11 +184,15 @@ class Ledger:
 
     def supervisor_of_tasks(self) -> TaskSupervisor | None:
         """Return a dynamic supervisor that runs, as a supervisor of tasks."""
-        for process in self.alive.values():
-            found = process.supervisor
+        for found in supervisors(self.tree.root) if self.tree.root is not None else ():
             if isinstance(found, DynamicSupervisor) and found.running:
                 return TaskSupervisor(found)
         return None
+
+    @property
+    def registries(self) -> list[Registry]:
+        """The registries that run."""
+        return [p.value for p in self.alive.values() if isinstance(p.value, Registry)]
 
     # --- lives -----------------------------------------------------------------------------------
 
@@ -245,8 +260,7 @@ class Ledger:
             del self.alive[process.path]
         self.expect(process.exit_reason is reason, f"{process} was said to end with {reason}")
         self.signals.ended(process, reason)
-        if isinstance(process.value, Registry) and process.value in self.registries:
-            self.registries.remove(process.value)
+        if isinstance(process.value, Registry):
             self.orphans += process.value._owned
             self.blamed.update(process.value._owned)
         life = self.lives.get(process)

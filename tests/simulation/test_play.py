@@ -47,6 +47,20 @@ def test_what_was_found_stays_repaired(seed: int) -> None:
     Play(seed)()
 
 
+def test_what_listeners_miss_happens_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without them otpy decides in shorter ways; one that is wrong takes other steps."""
+    right = SupervisorMachine.follows
+
+    def wrong(machine: Any, child: Any, reason: Any) -> Any:
+        machine._stops.rotate(1)
+        return right(machine, child, reason)
+
+    monkeypatch.setattr(SupervisorMachine, "follows", wrong)
+    with pytest.raises(SimulationFailed, match="unheard"):
+        for seed in range(0, 300, 3):
+            Play(seed)()
+
+
 def test_the_trees_are_used() -> None:
     """The users get to ask, and the same seed asks the same."""
     plays = [Play(seed) for seed in range(20)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -23,24 +23,12 @@ from otpy import (
 )
 from otpy.errors import NotFound
 from tests.simulation.children import PLAIN, SIGNALLING, double, drawn_worker
-from tests.simulation.ledger import Ledger, Office
+from tests.simulation.ledger import Ledger, Office, supervisors
 
 if TYPE_CHECKING:
     from otpy._runtime.tree import AnySupervisor
 
 _BY_HAND = 1000  # more than any number of resizes
-
-
-def supervisors(root: AnySupervisor) -> Iterator[AnySupervisor]:
-    """Yield every supervisor that runs."""
-    yield root
-    for node in root.snapshot().children:
-        try:
-            below = root.child(node.id).supervisor
-        except OtpyError:
-            continue
-        if below is not None:
-            yield from supervisors(below)
 
 
 class User:

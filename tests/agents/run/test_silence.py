@@ -123,7 +123,9 @@ def test_any_output_is_a_heartbeat() -> None:
     """C-01: with `heartbeat` bytes count, and so does progress."""
     it = watched("heartbeat:30")
     it.send(Output(1), 25)
-    it.say(after=25)
+    it.send(TimerDue(), 20)
+    assert it.stops == []
+    it.say(after=5)
     assert it.wait() == 30
     assert (quiet(it), it.stops) == ([30], [False])
     assert it.log[-1] == "[supervisor] attempt 1 wrote nothing for 30 s, ending it"

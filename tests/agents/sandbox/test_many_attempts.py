@@ -36,10 +36,10 @@ async def test_attempts_leave_nothing_behind(sandbox: Sandbox, tmp_path: Path) -
                 assert (await running.wait()).exit_code == 1
 
     await attempts(3)
-    before, objects = state(), kept()
+    before = state()
     await attempts(20)
     assert state() == before
-    assert kept() <= objects
+    assert kept() <= 2  # those of the last attempt, held by a callback that is on its way
     assert scene.alive() == []
     assert me.children(recursive=True) == []
 
