@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-import os
+import contextlib
 import signal
 import sys
 import time
 from collections.abc import Awaitable, Callable
 from functools import partial
 from pathlib import Path
-from typing import Final, NoReturn, TextIO, TypeAlias, final
+from typing import Final, NoReturn, TypeAlias, final
 
 from otpy.errors import OtpyError
 from otpy_agents.cli.leftovers import end_leftovers
-from otpy_agents.cli.refusal import fail
-from otpy_agents.cli.run_view import RunView, open_run_view, to_nowhere, told
+from otpy_agents.cli.refusal import fail, give_up_output
+from otpy_agents.cli.run_lookup import typed
+from otpy_agents.cli.run_view import RunView, open_run_view, told
 from otpy_agents.cli.run_words import harmless
+from otpy_agents.cli.streams import occupy_standard_streams, to_nowhere
 from otpy_agents.errors import InvalidRunSetting, UnknownAdapter, UnknownRun
 from otpy_agents.run.facts import Fact, RunEnded
 from otpy_agents.run.host import RunHandle, RunHost, run_host
@@ -32,7 +34,6 @@ Start: TypeAlias = Callable[[RunHost, RunStore], Awaitable[RunHandle]]
 _FRAME: Final = 0.2  # seconds between two drawings of the live line
 _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _BASE: Final = 128
-_STDERR: Final = 2
 # What the user got wrong, and not what went wrong.
 _WRONG_CALLS: Final = (InvalidRunSetting, UnknownAdapter, UnknownRun)
 
@@ -48,7 +49,7 @@ def follow(state: Path, start: Start, *, as_json: bool, quiet: bool) -> NoReturn
         as_json: Whether everything is written to standard output, as JSON.
         quiet: Whether nothing but the answer and errors are written.
     """
-    _occupy_standard_streams()
+    occupy_standard_streams()
     view = open_run_view(as_json=as_json, quiet=quiet)
     foreground = _Foreground(view)
     failure: OtpyError | None = None
@@ -67,33 +68,20 @@ def follow(state: Path, start: Start, *, as_json: bool, quiet: bool) -> NoReturn
     raise SystemExit(foreground.status)
 
 
-def _occupy_standard_streams() -> None:
-    """Put something in the place of standard streams that are closed.
-
-    Otherwise a database or a socket would be opened there, and written to by who means the stream.
-    """
-    number = 0
-    while number <= _STDERR:
-        number = os.open(os.devnull, os.O_RDWR)
-    os.close(number)
-
-
 def _conclude(ended: RunEnded, *, quiet: bool) -> None:
     """Write the answer to standard output; of a failure, at least one line is shown."""
     if ended.result.outcome is not Outcome.SUCCESS:
         if quiet:
-            _write(sys.stderr, f"otpy-agents: {told(ended)}")
+            with contextlib.suppress(OSError):  # nobody may listen; the status says enough
+                print(f"otpy-agents: {told(ended)}", file=sys.stderr, flush=True)
     elif ended.answer and sys.stdout is not None:
-        _write(sys.stdout, harmless(ended.answer) if sys.stdout.isatty() else ended.answer)
-
-
-def _write(stream: TextIO | None, text: str) -> None:
-    if stream is None:
-        return
-    try:
-        print(text.removesuffix("\n"), file=stream, flush=True)
-    except OSError:
-        to_nowhere(stream)
+        answer = harmless(ended.answer) if sys.stdout.isatty() else ended.answer
+        try:
+            print(answer.removesuffix("\n"), flush=True)
+        except BrokenPipeError:
+            to_nowhere(sys.stdout)
+        except OSError as error:
+            give_up_output(error, f"; the answer is in `{typed('runs', 'show', ended.run)}`")
 
 
 @final

@@ -12,6 +12,7 @@ from typing import Any, Final
 import click
 
 from otpy_agents.cli.policy_options import policy_from, policy_options
+from otpy_agents.cli.streams import is_text
 from otpy_agents.errors import InvalidRunSetting
 from otpy_agents.run.adapter import Access
 from otpy_agents.run.chain import AgentInstance, AgentSelection, SelectionMode
@@ -36,7 +37,7 @@ _OPTIONS: Final = (
     ),
     click.option(
         "--cwd",
-        type=click.Path(path_type=Path, file_okay=False),
+        type=click.Path(path_type=Path, readable=False),
         default=Path(),
         metavar="DIR",
         help="Where the agent works.  [here]",
@@ -119,7 +120,7 @@ def order_from(prompt: str | None, argv: Sequence[str], options: dict[str, Any])
     artifacts = options.pop("artifacts")
     return RunOrder(
         prompt=prompt,
-        cwd=_absolute(options.pop("cwd")),
+        cwd=_absolute("--cwd", options.pop("cwd")),
         selection=selection,
         policy=policy_from(options),
         liveness=Liveness.parse(options.pop("liveness")),
@@ -130,12 +131,15 @@ def order_from(prompt: str | None, argv: Sequence[str], options: dict[str, Any])
         environment=environment,
         passed=tuple(dict.fromkeys((*passed, *secrets))),
         secrets=secrets,
-        artifacts=None if artifacts is None else _absolute(artifacts),
+        artifacts=None if artifacts is None else _absolute("--artifacts", artifacts),
     )
 
 
-def _absolute(path: Path) -> Path:
-    return Path(os.path.abspath(path))  # noqa: PTH100 - a link in it is what the user calls it
+def _absolute(option: str, path: Path) -> Path:
+    absolute = os.path.abspath(path)  # noqa: PTH100 - a link in it is what the user calls it
+    if not is_text(absolute):
+        raise InvalidRunSetting(option, ascii(absolute), "a path in UTF-8")
+    return Path(absolute)
 
 
 def _selection(names: Sequence[str], model: str | None) -> AgentSelection:
@@ -175,6 +179,9 @@ def _sandbox(text: str, names: Sequence[str], *, network: bool | None) -> Sandbo
 
 def _variables(stated: Sequence[str]) -> tuple[dict[str, str], tuple[str, ...]]:
     """Return the variables that have a value, and the names of the others."""
+    for text in stated:
+        if not text.partition("=")[0]:
+            raise InvalidRunSetting("--env", repr(text), "NAME=VALUE, or the NAME of one set here")
     valued = dict(text.split("=", 1) for text in stated if "=" in text)
     for name in filter(is_secret_name, valued):
         wanted = f"--secret {name}, with the variable set here: a value that stands here is stored"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from typing import Any, Final, final
 
@@ -11,7 +12,8 @@ from otpy_agents.cli.foreground import follow
 from otpy_agents.cli.order_options import order_from, order_options
 from otpy_agents.cli.refusal import fail
 from otpy_agents.cli.run_lookup import state_file, state_option
-from otpy_agents.errors import AgentsError
+from otpy_agents.cli.streams import is_text
+from otpy_agents.errors import AgentsError, InvalidRunSetting
 from otpy_agents.run.host import RunHandle, RunHost
 from otpy_agents.store import RunStore
 
@@ -68,12 +70,12 @@ class _WithArgv(click.Command):
 
 
 @click.command(cls=_WithArgv, epilog=_EPILOG, options_metavar="[OPTIONS]")
-@click.argument("prompt", required=False)
+@click.argument("prompt", nargs=-1, metavar="[PROMPT]")
 @order_options
 @state_option
 @click.option("--json", "as_json", is_flag=True, help="Write one JSON object for each event.")
 @click.option("-q", "--quiet", is_flag=True, help="Write nothing but the answer and errors.")
-def run(prompt: str | None, *, as_json: bool, quiet: bool, **options: Any) -> None:
+def run(prompt: tuple[str, ...], *, as_json: bool, quiet: bool, **options: Any) -> None:
     """Let an agent do what PROMPT says; - reads it from standard input.
 
     What fails is tried again, after a while if that helps, and then given to the next agent.
@@ -93,10 +95,25 @@ def run(prompt: str | None, *, as_json: bool, quiet: bool, **options: Any) -> No
     follow(state_file(), begin, as_json=as_json, quiet=quiet)
 
 
-def _text(prompt: str | None) -> str | None:
-    if prompt != "-":
-        return prompt
+def _text(words: tuple[str, ...]) -> str | None:
+    """Return the prompt.
+
+    Raises:
+        InvalidRunSetting: If it is more than one word for the shell.
+    """
+    if len(words) > 1:
+        wanted = f"one, in quotes: {shlex.quote(' '.join(words))}"
+        raise InvalidRunSetting("PROMPT", f"{len(words)} words", wanted)
+    if words != ("-",):
+        return words[0] if words else None
+    if sys.stdin is None:
+        fail("PROMPT: got a closed standard input, wanted some text on it", 2)
     try:
-        return sys.stdin.read()
-    except UnicodeDecodeError as error:
-        fail(f"PROMPT: got {error.reason} on standard input, wanted text", 2)
+        text = sys.stdin.read()
+    except UnicodeDecodeError:
+        text = None
+    except OSError as error:
+        fail(f"PROMPT: got '{error.strerror}' on standard input, wanted some text", 2)
+    if text is None or not is_text(text):
+        fail("PROMPT: got bytes on standard input that are no text, wanted UTF-8", 2)
+    return text

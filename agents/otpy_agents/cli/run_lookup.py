@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shlex
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any, Final, TypeVar
@@ -14,7 +15,7 @@ from otpy_agents.cli.refusal import fail
 from otpy_agents.errors import AgentsError, UnknownRun
 from otpy_agents.store import RunStore, default_state
 
-__all__ = ["find_run", "look", "state_file", "state_option"]
+__all__ = ["find_run", "look", "state_file", "state_option", "typed"]
 
 T = TypeVar("T")
 
@@ -29,7 +30,7 @@ def _remember(context: click.Context, _: click.Parameter, value: Path | None) ->
 
 state_option: Callable[[Callable[..., Any]], Callable[..., Any]] = click.option(
     "--state",
-    type=click.Path(path_type=Path, dir_okay=False),
+    type=click.Path(path_type=Path, readable=False),  # opening it says more
     metavar="FILE",
     expose_value=False,
     callback=_remember,
@@ -44,6 +45,17 @@ def state_file() -> Path:
     return stated if stated is not None else default_state(os.environ)
 
 
+def typed(*words: str) -> str:
+    """Return the command `otpy-agents` with these words, as it has to be typed elsewhere.
+
+    A state file that was named has to be named there too.
+    """
+    context = click.get_current_context(silent=True)
+    stated: Path | None = None if context is None else context.meta.get(_KEY)
+    where = () if stated is None else ("--state", os.path.abspath(stated))  # noqa: PTH100 - links
+    return shlex.join(("otpy-agents", *words, *where))
+
+
 def look(work: Callable[[RunStore], Awaitable[T]], *, otherwise: T | None = None) -> T:
     """Return what `work` finds in the store, without becoming a host; leave if it cannot.
 
@@ -53,7 +65,7 @@ def look(work: Callable[[RunStore], Awaitable[T]], *, otherwise: T | None = None
             with a line.
     """
     path = state_file()
-    if not path.exists():
+    if _is_missing(path):
         if otherwise is None:
             fail(f"{path}: got no file, wanted one with runs", 2)
         return otherwise
@@ -70,6 +82,17 @@ def look(work: Callable[[RunStore], Awaitable[T]], *, otherwise: T | None = None
         fail(error, 1)
     except KeyboardInterrupt:
         raise SystemExit(_INTERRUPTED) from None
+
+
+def _is_missing(path: Path) -> bool:
+    """Whether there is no such file; of a folder that may not be looked into nobody can say."""
+    try:
+        path.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return True
+    except OSError:
+        return False
+    return False
 
 
 async def find_run(store: RunStore, beginning: str) -> str:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Final, final
 
-from otpy_agents.cli.run_words import span, spent
+from otpy_agents.cli.run_lookup import typed
+from otpy_agents.cli.run_words import countdown, span, spent
 from otpy_agents.cli.view import printable
 from otpy_agents.run.events import Event, Spent, ToolEnded, ToolStarted
 from otpy_agents.run.facts import (
@@ -38,7 +39,7 @@ _PHASES: Final = {
 
 def what_cuts(run: str) -> str:
     """Return what to type in a second terminal to be rid of a wait."""
-    return f"otpy-agents runs retry-now {run}"
+    return typed("runs", "retry-now", run)
 
 
 @final
@@ -102,15 +103,22 @@ class Progress:
 
     def line(self, now: float) -> str:
         """Return where the run stands at `now`, in Unix seconds."""
-        parts = [self._run]
-        if self._agent:
-            parts.append(f"{self._agent} #{self._number}")
-        parts += self._waiting(self._wait, now) if self._wait else self._working(now)
-        return printable("  ".join(parts))
+        if self._wait is not None:
+            # The command names the run, and all of it has to fit into 80 columns.
+            parts = self._waiting(self._wait, now)
+        else:
+            agent = f"{self._agent} #{self._number}" if self._agent else ""
+            parts = [self._run, agent, *self._working(now)]
+        return printable("  ".join(part for part in parts if part))
 
     def _waiting(self, wait: WaitBegan, now: float) -> list[str]:
-        left = span(wait.until - now)
-        return [f"{wait.reason}: {left} more", f"now: {what_cuts(self._run)}"]
+        next_ = f"retry {wait.retry}" if wait.retry else "next attempt"
+        left = countdown(wait.until - now)
+        return [
+            wait.agent_id,
+            f"{next_} in {left} ({wait.reason})",
+            f"now: {what_cuts(self._run)}",
+        ]
 
     def _working(self, now: float) -> list[str]:
         parts = [_PHASES[self._phase]]

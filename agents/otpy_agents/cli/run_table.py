@@ -14,6 +14,7 @@ from attrs import frozen
 from rich.table import Table
 from rich.text import Text
 
+from otpy_agents.cli.run_lookup import typed
 from otpy_agents.cli.run_words import ago, at, ended_as, one_line, span, spent
 from otpy_agents.cli.view import printable
 from otpy_agents.run.attrs_json import to_plain
@@ -150,7 +151,7 @@ def history(shown: Shown) -> Iterator[tuple[str, str]]:
         took = span(record.finished - record.created)
         yield "finished", f"{at(record.finished)}, after {took}, exit code {record.exit_code}"
     elif shown.interrupted:
-        yield "host", f"process {shown.host.pid} is gone: `otpy-agents runs resume {record.id}`"
+        yield "host", f"process {shown.host.pid} is gone: `{typed('runs', 'resume', record.id)}`"
     else:
         yield "host", f"process {shown.host.pid}"
     if shown.form is None:
@@ -172,7 +173,7 @@ def _state(shown: Shown, form: StoredForm) -> Iterator[tuple[str, str]]:
         yield "budget", f"${state.budget_usd:g}"
     if state.wait is not None:
         left = span(state.wait.until - shown.now)
-        cut = f"`otpy-agents runs retry-now {shown.stored.record.id}`"
+        cut = f"`{typed('runs', 'retry-now', shown.stored.record.id)}`"
         yield "waits", f"for the {state.wait.reason}, {left} more: {cut}"
     for one in shown.cooldowns.pruned(shown.now).entries:
         yield "cooldown", f"{one.account} until {at(one.until)}, {span(one.until - shown.now)} more"

@@ -7,10 +7,8 @@ everything goes to standard output.
 from __future__ import annotations
 
 import json
-import os
 import sys
 from collections.abc import Callable
-from io import TextIOWrapper
 from typing import Final, Protocol, TextIO, final
 
 from rich.console import Console
@@ -19,6 +17,7 @@ from rich.text import Text
 
 from otpy_agents.cli.run_progress import Progress, what_cuts
 from otpy_agents.cli.run_words import ended_as, one_line, span, spent
+from otpy_agents.cli.streams import to_nowhere
 from otpy_agents.cli.view import printable
 from otpy_agents.run.events import Problem, Retrying, ToolStarted
 from otpy_agents.run.facts import (
@@ -81,9 +80,20 @@ def told(fact: Fact) -> str | None:
         case RunEnded():
             result = fact.result
             why = "" if result.error is None else f": {one_line(result.error, _LINE)}"
-            return f"run {fact.run}: {result.status} ({result.ending}){why}"
+            parts = [f"run {fact.run}: {result.status} ({result.ending}){why}", _effort(fact)]
+            return "  ".join(part for part in parts if part)
         case _:
             return None
+
+
+def _effort(ended: RunEnded) -> str:
+    """Return what a run took: attempts, time, tokens and money."""
+    attempts = ended.result.attempts
+    if not attempts:
+        return ""
+    count = "1 attempt" if len(attempts) == 1 else f"{len(attempts)} attempts"
+    took = span(ended.at - attempts[0].began)
+    return "  ".join(part for part in (f"{count} in {took}", spent(ended.result.usage)) if part)
 
 
 @final
@@ -131,6 +141,8 @@ class LiveRunView:
         self._progress.take(fact)
         text = None if _of_tools(fact) else told(fact)
         if text is not None:
+            # Printing draws the live line again, which must not be one of before.
+            self._live.update(self._line(fact.at))
             self._print(printable(text))
 
     def note(self, text: str) -> None:
@@ -139,12 +151,14 @@ class LiveRunView:
 
     def draw(self, now: float) -> None:
         """Draw the live line over the one before."""
-        line = Text(self._progress.line(now), style="cyan", no_wrap=True, overflow="ellipsis")
-        self._live.update(line, refresh=True)
+        self._live.update(self._line(now), refresh=True)
 
     def close(self) -> None:
         """Remove the live line."""
         self._live.stop()
+
+    def _line(self, now: float) -> Text:
+        return Text(self._progress.line(now), style="cyan", no_wrap=True, overflow="ellipsis")
 
     def _print(self, text: str) -> None:
         self._console.print(Text(text), soft_wrap=True)
@@ -234,19 +248,6 @@ class SteadyRunView:
             to_nowhere(self._stream)
 
 
-def to_nowhere(stream: TextIO) -> None:
-    """Lead a stream that is closed at its other end to nowhere.
-
-    What is still in its buffer would fail again when the program ends.
-    """
-    try:
-        nowhere = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nowhere, stream.fileno())
-        os.close(nowhere)
-    except (OSError, ValueError):
-        pass  # it has no descriptor any more, and so nothing to fail with
-
-
 def open_run_view(*, as_json: bool, quiet: bool) -> RunView:
     """Return the view that was asked for; else live if the error stream is a terminal."""
     stream: TextIO | None = sys.stdout if as_json else sys.stderr
@@ -254,13 +255,6 @@ def open_run_view(*, as_json: bool, quiet: bool) -> RunView:
         return SilentRunView()
     if as_json:
         return SteadyRunView(JsonRunView(stream), stream)
-    _tolerate_every_letter(stream)
     console = Console(file=stream)
     live = console.is_terminal and not console.is_dumb_terminal
     return SteadyRunView(LiveRunView(console) if live else PlainRunView(stream), stream)
-
-
-def _tolerate_every_letter(stream: TextIO) -> None:
-    """A terminal that knows only ASCII must not end the run because of one strange letter."""
-    if isinstance(stream, TextIOWrapper):
-        stream.reconfigure(errors="backslashreplace")

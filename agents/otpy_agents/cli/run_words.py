@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from datetime import datetime
 from typing import Final
 
@@ -9,7 +10,7 @@ from otpy_agents.cli.view import printable
 from otpy_agents.run.result import AttemptRecord
 from otpy_agents.run.usage import Usage
 
-__all__ = ["ago", "at", "ended_as", "harmless", "money", "one_line", "span", "spent"]
+__all__ = ["ago", "at", "countdown", "ended_as", "harmless", "money", "one_line", "span", "spent"]
 
 _UNITS: Final = (("d", 86400.0), ("h", 3600.0), ("min", 60.0))
 _THOUSAND: Final = 1000
@@ -23,6 +24,14 @@ def span(seconds: float) -> str:
         if seconds >= 2 * size:
             return f"{int(seconds / size)} {unit}"
     return f"{seconds:.1f} s" if seconds < 10 else f"{int(seconds)} s"  # noqa: PLR2004 - taste
+
+
+def countdown(seconds: float) -> str:
+    """Return what is left of a wait, by the second: `0:09`, `9:59`, `1:00:00`."""
+    left = math.ceil(max(0.0, seconds))
+    minutes, rest = divmod(left, 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
 
 
 def ago(moment: float, now: float) -> str:

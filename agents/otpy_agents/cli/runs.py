@@ -15,7 +15,7 @@ from rich.table import Table
 from otpy_agents.cli.foreground import follow
 from otpy_agents.cli.policy_options import policy_from, policy_options
 from otpy_agents.cli.refusal import fail
-from otpy_agents.cli.run_lookup import find_run, look, state_file, state_option
+from otpy_agents.cli.run_lookup import find_run, look, state_file, state_option, typed
 from otpy_agents.cli.run_table import (
     Listed,
     Shown,
@@ -77,7 +77,7 @@ def runs(context: click.Context, *, everything: bool, as_json: bool) -> None:
         print(f"otpy-agents: {what}", file=sys.stderr)
     for run in listed:
         if run.interrupted and not as_json:
-            line = f"otpy-agents runs resume {run.record.id}"
+            line = typed("runs", "resume", run.record.id)
             print(f"{run.record.id} was interrupted; `{line}` goes on with it", file=sys.stderr)
 
 
@@ -189,7 +189,7 @@ def policy(**options: Any) -> None:
 def _command(name: str, help: str) -> None:
     """Add the command `name`, carried out by the host of the run."""
 
-    @runs.command(name, help=help)
+    @runs.command(name, help=help, short_help=help.partition(":")[0])
     @state_option
     @click.argument("id")
     def command(id: str) -> None:
@@ -217,7 +217,7 @@ async def _asked(store: RunStore, name: str, beginning: str) -> str:
     holder = await store.holder(run)
     if not holder.lives():
         message = f"run {run!r}: its host (process {holder.pid}) is gone;"
-        raise CommandRefused(f"{message} `otpy-agents runs resume {run}` goes on with it")
+        raise CommandRefused(f"{message} `{typed('runs', 'resume', run)}` goes on with it")
     answer = await ask(Path(holder.socket), name, run=run)
     return f"{run}: {answer if isinstance(answer, str) else json.dumps(answer)}"
 

@@ -7,11 +7,12 @@ import json
 from typing import Any
 
 import pytest
+from attrs import evolve
 from rich.console import Console
 
 from otpy_agents.cli.run_progress import Progress
 from otpy_agents.cli.run_view import JsonRunView, LiveRunView, PlainRunView, SteadyRunView, told
-from otpy_agents.cli.run_words import harmless, money, span, spent
+from otpy_agents.cli.run_words import countdown, harmless, money, span, spent
 from otpy_agents.run.events import Fault, Problem, Spent, Text, ToolEnded, ToolStarted
 from otpy_agents.run.facts import (
     AgentEvent,
@@ -43,7 +44,9 @@ FAILED = AttemptOver(**AT, record=record(detail=Detail.NETWORK))
 WAITS = WaitBegan(
     **AT, until=112.0, delay=12.0, reason=WaitReason.BACKOFF, agent_id="claude", retry=1
 )
-ENDED = RunEnded(**AT, result=result(Ending.EXHAUSTED, record(detail=Detail.NETWORK)), answer="")
+ENDED = RunEnded(
+    run=RUN, at=107.0, result=result(Ending.EXHAUSTED, record(detail=Detail.NETWORK)), answer=""
+)
 
 
 def said(event: Any) -> AgentEvent:
@@ -80,9 +83,12 @@ def test_the_line_adds_up_what_all_attempts_spent() -> None:
 def test_a_wait_is_counted_down_and_says_how_to_cut_it() -> None:
     """The command can be copied into a second terminal."""
     waits = (BEGAN, ATTEMPT, FAILED, WAITS)
-    wanted = f"{RUN}  claude #1  backoff: 9.0 s more  now: otpy-agents runs retry-now {RUN}"
+    wanted = f"claude  retry 1 in 0:09 (backoff)  now: otpy-agents runs retry-now {RUN}"
     assert line(*waits, now=103.0) == wanted
-    assert "backoff: 0.0 s more" in line(*waits, now=113.0)
+    assert len(wanted) <= 80
+    assert "retry 1 in 0:00 (backoff)" in line(*waits, now=113.0)
+    cooldown = evolve(WAITS, reason=WaitReason.COOLDOWN, retry=0, until=4000.0)
+    assert line(cooldown).startswith("claude  next attempt in 1:04:57 (cooldown)  now: ")
     assert "retry-now" not in line(*waits, WaitOver(**AT))
 
 
@@ -106,7 +112,11 @@ def test_a_silence_is_shown_until_the_agent_says_something() -> None:
         (AgentSwitched(**AT, source="claude", target="codex"), None),  # its log line says it
         (Quiet(**AT, number=1, seconds=60.0), "attempt 1: silent for 60 s"),
         (LogLine(**AT, text="[supervisor] hello"), "[supervisor] hello"),
-        (ENDED, f"run {RUN}: failed (exhausted): no route to host"),
+        (
+            RunEnded(**AT, result=result(Ending.CANCELLED), answer=""),
+            f"run {RUN}: failed (cancelled): no route to host",
+        ),
+        (ENDED, f"run {RUN}: failed (exhausted): no route to host  1 attempt in 7.0 s"),
     ],
 )
 def test_what_is_worth_a_line_gets_one(fact: Fact, text: str | None) -> None:
@@ -194,3 +204,12 @@ def test_money_and_tokens_are_short() -> None:
 def test_an_answer_cannot_harm_a_terminal() -> None:
     """Line ends and tabs stay what they are."""
     assert harmless("a\tb\n\x1b]0;c\x07") == "a\tb\n\\x1b]0;c\\x07"
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(-1, "0:00"), (0.2, "0:01"), (8.1, "0:09"), (599, "9:59"), (3600, "1:00:00")],
+)
+def test_a_countdown_goes_by_the_second(seconds: float, text: str) -> None:
+    """Rounded up, so that it is at nothing only when the wait is over."""
+    assert countdown(seconds) == text
