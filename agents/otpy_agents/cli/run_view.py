@@ -142,7 +142,7 @@ class LiveRunView:
         text = None if _of_tools(fact) else told(fact)
         if text is not None:
             # Printing draws the live line again, which must not be one of before.
-            self._live.update(self._line(fact.at))
+            self._live.update(self._line(fact.at), refresh=True)
             self._print(printable(text))
 
     def note(self, text: str) -> None:
