@@ -62,6 +62,7 @@ from otpy_agents.run.result import Ending as Ending
 from otpy_agents.run.result import Outcome as Outcome
 from otpy_agents.run.result import RunResult as RunResult
 from otpy_agents.run.result import StopCause as StopCause
+from otpy_agents.run.result import VendorSession as VendorSession
 from otpy_agents.run.state import Phase as Phase
 from otpy_agents.run.state import RunState as RunState
 from otpy_agents.run.stream import JsonLines as JsonLines
@@ -121,6 +122,7 @@ __all__ = [
     "Transcript",
     "Usage",
     "UsageMeter",
+    "VendorSession",
     "Wording",
     "WorkerProcess",
     "adapter_names",

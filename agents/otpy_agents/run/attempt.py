@@ -77,7 +77,7 @@ async def _made(run: LiveRun, flight: Flight) -> None:
     try:
         outcome = await _fly(run, flight, lambda: None)
     except (AdapterError, InvalidJob, InvalidRequest, SandboxUnavailable, SpawnFailed) as error:
-        verdict = _not_started(flight, error)
+        verdict = _not_started(run, flight, error)
         outcome = AttemptEnded(number=flight.number, classification=verdict)
     flight.finish(outcome)
 
@@ -87,11 +87,11 @@ async def _adopted(run: LiveRun, flight: Flight, *, task_status: TaskStatus[None
     flight.finish(await _fly(run, flight, task_status.started))
 
 
-def _not_started(flight: Flight, error: Exception) -> Classification:
+def _not_started(run: LiveRun, flight: Flight, error: Exception) -> Classification:
     """Return what it means that an attempt could not be started (RUN-45, C-03)."""
+    message = run.clean(str(error))
     if isinstance(error, SandboxUnavailable):
-        return Classification(detail=Detail.NETWORK, message=str(error))
-    message = str(error)
+        return Classification(detail=Detail.NETWORK, message=message)
     if isinstance(error, SpawnFailed):
         with contextlib.suppress(AdapterError):
             message += f"; {find_adapter(flight.order.agent.agent_cli).install_hint}"
@@ -123,8 +123,8 @@ async def _fly(run: LiveRun, flight: Flight, ready: Callable[[], object]) -> Att
         for line in await anyio.to_thread.run_sync(_lines_of, job.launch.report):
             ears.hear(job.secrets(line))
     flight.cut = ended.cut
-    flight.left_over = tuple(map(str, ended.left_over))
-    flight.survivors = tuple(map(str, running.survivors))
+    flight.left_over = tuple(run.clean(str(one)) for one in ended.left_over)
+    flight.survivors = tuple(run.clean(str(one)) for one in running.survivors)
     return await _outcome(run, flight, adapter, job, ended)
 
 
@@ -157,11 +157,12 @@ async def _outcome(
         message = f"no program {job.launch.argv[0]!r} there; {adapter.install_hint}"
         verdict = evolve(verdict, message=message)
     said = flight.transcript
-    flight.answer = said.answer if said.seen else ended.stdout.strip()
+    # Once more: a secret that came in pieces stood in no line.
+    flight.answer = run.clean(said.answer if said.seen else ended.stdout.strip())
     exit_code, number = ended.exit_code, _signal(ended)
     return AttemptEnded(
         number=flight.number,
-        classification=verdict,
+        classification=evolve(verdict, message=run.clean(verdict.message)),
         exit_code=_SIGNAL_BASE + number if number and exit_code and exit_code < 0 else exit_code,
         signal=number,
         session=said.session,

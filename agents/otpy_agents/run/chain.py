@@ -18,6 +18,7 @@ from attrs import evolve, field, frozen
 from otpy_agents.errors import InvalidRunSetting
 from otpy_agents.run.adapter import Request
 from otpy_agents.run.cooldown import Account
+from otpy_agents.run.result import VendorSession
 
 __all__ = [
     "AgentInstance",
@@ -82,6 +83,10 @@ class AgentInstance:
     def shares_sessions_with(self, other: AgentInstance) -> bool:
         """Whether a session of `other` can be gone on with here."""
         return (self.agent_cli, self.config_dir) == (other.agent_cli, other.config_dir)
+
+    def owns(self, session: VendorSession) -> bool:
+        """Whether `session` can be gone on with here."""
+        return (self.agent_cli, self.config_dir) == (session.agent_cli, session.config_dir)
 
     def request(self, base: Request, *, session: str | None, budget_usd: float | None) -> Request:
         """Return `base` as this agent is to be asked (RUN-36).

@@ -1,4 +1,4 @@
-"""The host of runs: a tree in which any number of runs are made, and the handles to them."""
+"""The host of runs: a tree in which any number of runs are made."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, cast, final
 
 import otpy
 from otpy import ChildSpec, DynamicSupervisor, Process, Strategy, Supervisor, SupervisorSpec
-from otpy.errors import CallFailed, NotRunning
+from otpy.errors import NotRunning
 from otpy.reports import ReportHook
 from otpy_agents.completion import to_completion
 from otpy_agents.errors import (
@@ -27,16 +27,13 @@ from otpy_agents.run.chain import SelectionMode, build_chain
 from otpy_agents.run.controls import run_commands
 from otpy_agents.run.facts import Listener, RunLeft
 from otpy_agents.run.gate import Gate
+from otpy_agents.run.handle import RunHandle
 from otpy_agents.run.job import Surroundings
 from otpy_agents.run.live_run import LiveRun, Site
 from otpy_agents.run.order import RunOrder
 from otpy_agents.run.pool import RUNS, pool_spec, run_spec
-from otpy_agents.run.protocol import Answered, Control
-from otpy_agents.run.result import RunResult
 from otpy_agents.run.sandbox.behaviour import Sandbox
-from otpy_agents.run.state import RunState
 from otpy_agents.run.stored import StoredForm, identity_from_json
-from otpy_agents.run.task import RunTask
 from otpy_agents.store.run_records import StoredRun, new_run_id
 from otpy_agents.store.runs import RunStore
 
@@ -44,66 +41,6 @@ if TYPE_CHECKING:
     from anyio.abc import TaskStatus
 
 __all__ = ["RunHandle", "RunHost", "run_host"]
-
-
-@final
-class RunHandle:
-    """One run of this host, from outside; it outlives the run, and the host."""
-
-    def __init__(self, run: LiveRun) -> None:
-        self._run = run
-
-    @property
-    def id(self) -> str:
-        """Its id (RUN-02)."""
-        return self._run.id
-
-    @property
-    def order(self) -> RunOrder:
-        """What it shall do."""
-        return self._run.order
-
-    @property
-    def state(self) -> RunState:
-        """Where it stands, as last stored."""
-        return self._run.state
-
-    @property
-    def answer(self) -> str:
-        """What the agent has answered in the last attempt so far."""
-        return self._run.answer
-
-    async def wait(self) -> RunResult:
-        """Wait until the run is over and return its result; cancelling disturbs nothing.
-
-        Raises:
-            RunLost: Another host has taken it over.
-            RunBroken: This host cannot go on with it; it is stored and can be resumed.
-        """
-        await self._run.wait()
-        if self._run.error is not None:
-            raise self._run.error
-        if self._run.result is None:
-            raise RuntimeError("got a run that is over, wanted one with a result")
-        return self._run.result
-
-    async def ask(self, control: Control) -> Answered:
-        """Ask something of the run, and return its answer as soon as that is stored (C-11).
-
-        A run that is over refuses everything. Cancelling the caller takes nothing back. If the task
-        of the run dies of it, the next one is asked.
-        """
-        while not self._run.over:
-            birth, task = self._run.birth, self._run.task
-            if task is not None:
-                try:
-                    return await RunTask.at(task).call(control, timeout=None)
-                except CallFailed:
-                    pass
-            await birth.wait()
-        ending = self._run.state.ending
-        why = f"the run is over: {ending}" if ending is not None else str(self._run.error)
-        return Answered(False, why)
 
 
 @final
@@ -172,7 +109,7 @@ class RunHost:
     @property
     def handles(self) -> Mapping[str, RunHandle]:
         """The runs that this host works on, by id; those that are over are not among them."""
-        return dict(self._handles)
+        return {run: self._handles[run] for run, one in self._runs.items() if not one.over}
 
     async def submit(self, order: RunOrder) -> RunHandle:
         """Begin a new run, or queue it.
@@ -251,22 +188,18 @@ class RunHost:
     async def _begin(self, order: RunOrder, sandbox: Sandbox) -> RunHandle:
         site, run_id = self._site, new_run_id()
         chain, _ = build_chain(order.selection, order.default, await self._turn(order))
-        state = RunState(
-            chain=chain,
-            policy=order.policy,
-            liveness=order.liveness,
-            budget_usd=order.budget_usd,
-        )
+        state = order.first_state(chain)
         form = StoredForm(order=order, state=state)
-        cleaned = site.around.redaction(order, site.around.environment)
+        clean = site.around.redaction(order, site.around.environment)
         lease = await site.store.create(
             run_id,
-            form.to_json(),
+            form.to_json(clean),
             version=form.version,
             status=state.status,
             agent=state.agent.agent_id,
-            prompt=cleaned(order.prompt),
+            prompt=clean(order.prompt),
             cwd=str(order.cwd),
+            label=order.label,
         )
         run = LiveRun(run_id, site=site, order=order, sandbox=sandbox, lease=lease, state=state)
         return await self._start(run)

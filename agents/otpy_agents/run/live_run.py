@@ -74,6 +74,7 @@ class LiveRun:
         identities: What its attempts are found by, by their numbers, as an earlier host stored it.
 
     Attributes:
+        clean: Takes the secrets that the order and this host know out of a text.
         lease: Of the present life of its task.
         state: As last stored.
         fresh: Whether no task has taken it up yet.
@@ -99,6 +100,7 @@ class LiveRun:
         self.site = site
         self.order = order
         self.sandbox = sandbox
+        self.clean = site.around.redaction(order, site.around.environment)
         self.lease = lease
         self.state = state
         self.identities = identities or {}

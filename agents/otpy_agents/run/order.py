@@ -11,14 +11,16 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from attrs import Attribute, field, frozen
+from attrs import Attribute, evolve, field, frozen
 
 from otpy_agents.errors import InvalidRunSetting
 from otpy_agents.run.adapter import Access
-from otpy_agents.run.chain import AgentInstance, AgentSelection, default_agent
+from otpy_agents.run.chain import AgentInstance, AgentSelection, Chain, default_agent
 from otpy_agents.run.liveness import Liveness
 from otpy_agents.run.policy import RetryPolicy
+from otpy_agents.run.result import VendorSession
 from otpy_agents.run.sandbox.behaviour import Limits, Mount
+from otpy_agents.run.state import RunState
 from otpy_agents.store.redaction import is_secret_name
 
 __all__ = ["RunOrder", "SandboxChoice"]
@@ -58,9 +60,9 @@ def _money(_: object, attribute: Attribute[Any], value: float | None) -> None:
         raise InvalidRunSetting(f"order.{attribute.name}", repr(value), "US dollars above 0")
 
 
-def _no_secret(_: object, attribute: Attribute[Any], value: Mapping[str, str]) -> None:
+def _no_secret(order: RunOrder, attribute: Attribute[Any], value: Mapping[str, str]) -> None:
     for name in value:
-        if is_secret_name(name):
+        if is_secret_name(name) or name in order.secrets:
             wanted = "no secret: what is in an order is stored; name it in `passed`"
             raise InvalidRunSetting(f"order.{attribute.name}", repr(name), wanted)
 
@@ -72,6 +74,9 @@ def _sealed(values: Mapping[str, str]) -> Mapping[str, str]:
 @frozen(kw_only=True)
 class RunOrder:
     """One prompt, and everything that is said about who does it and how (RUN-18 to RUN-21).
+
+    It is stored, and secret values that stand in its texts all the same are not: `[NAME]` stands
+    there for them, and that is what a host reads that goes on with the run after this one.
 
     Attributes:
         prompt: What the agent shall do (RUN-01).
@@ -91,6 +96,10 @@ class RunOrder:
         secrets: Names of variables whose values are kept out of whatever is shown or stored,
             whatever they are called. Those with a telling name are anyway.
         artifacts: Folder for what attempts leave, one for all attempts; None if they leave nothing.
+        session: Session of a vendor that the first attempt goes on with; without effect on agents
+            that cannot, and lost without a retry if the vendor does not know it any more.
+        label: Who ordered it, for whoever looks for its runs later, see `RunStore.runs`; free text
+            without secrets.
 
     Raises:
         InvalidRunSetting: One of these can never work.
@@ -112,6 +121,8 @@ class RunOrder:
     passed: tuple[str, ...] = ()
     secrets: tuple[str, ...] = ()
     artifacts: Path | None = field(default=None, validator=_absolute)
+    session: VendorSession | None = None
+    label: str = ""
 
     @property
     def default(self) -> AgentInstance:
@@ -122,3 +133,18 @@ class RunOrder:
     def candidates(self) -> tuple[AgentInstance, ...]:
         """The agents that may come into its chain."""
         return self.selection.agents or (self.default,)
+
+    def first_state(self, chain: Chain) -> RunState:
+        """Return where its run stands before it begins.
+
+        Args:
+            chain: Its agents, in order.
+        """
+        state = RunState(
+            chain=chain, policy=self.policy, liveness=self.liveness, budget_usd=self.budget_usd
+        )
+        session = self.session
+        if session is None or not state.agent.owns(session):
+            return state
+        readings = {} if session.counted is None else {session.id: session.counted}
+        return evolve(state, session=session.id, readings=readings)

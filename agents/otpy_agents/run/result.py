@@ -18,6 +18,7 @@ __all__ = [
     "Outcome",
     "RunResult",
     "StopCause",
+    "VendorSession",
     "fallbacks_in",
     "retries_in",
 ]
@@ -173,6 +174,24 @@ class AttemptRecord:
         return self.stopped or self.detail or ""
 
 
+@frozen(kw_only=True)
+class VendorSession:
+    """A session that a vendor's CLI keeps, and that a later run may go on with.
+
+    Attributes:
+        id: As the CLI calls it.
+        agent_cli: The CLI.
+        config_dir: Where it keeps its sessions; empty for its usual folder.
+        counted: What it has counted so far, for a CLI whose count is of the whole session; without
+            it a run that goes on with the session counts all of that once more.
+    """
+
+    id: str
+    agent_cli: str
+    config_dir: str = ""
+    counted: Usage | None = None
+
+
 def retries_in(attempts: Iterable[AttemptRecord]) -> int:
     """Return how many of `attempts` were retries; other causes are counted apart (C-03)."""
     return sum(record.cause is Cause.RETRY for record in attempts)
@@ -195,6 +214,7 @@ class RunResult:
         attempts: Every attempt, in order.
         artifacts: Names of what the last attempt left; also after a failure (RUN-10).
         session: Last session that was told; None if none was.
+        resumable: The same, as `RunOrder.session` takes it.
         usage: What all attempts spent together.
     """
 
@@ -205,6 +225,7 @@ class RunResult:
     attempts: tuple[AttemptRecord, ...]
     artifacts: tuple[str, ...]
     session: str | None
+    resumable: VendorSession | None
     usage: Usage
 
     @property

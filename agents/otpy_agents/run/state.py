@@ -26,6 +26,7 @@ from otpy_agents.run.result import (
     Ending,
     RunResult,
     StopCause,
+    VendorSession,
     retries_in,
 )
 from otpy_agents.run.usage import Usage
@@ -203,7 +204,7 @@ class RunState:
             raise RuntimeError("got a run that is not over, wanted one with a result")
         last = self.attempts[-1] if self.attempts else None
         agent = self.chain.agents[last.position] if last is not None else self.agent
-        sessions = [record.session for record in self.attempts if record.session is not None]
+        resumable = self._resumable()
         return RunResult(
             ending=self.ending,
             error=_error(self.ending, last),
@@ -211,9 +212,21 @@ class RunState:
             agent_used=agent.agent_cli,
             attempts=self.attempts,
             artifacts=self.artifacts,
-            session=sessions[-1] if sessions else None,
+            session=None if resumable is None else resumable.id,
+            resumable=resumable,
             usage=self.usage,
         )
+
+    def _resumable(self) -> VendorSession | None:
+        for record in reversed(self.attempts):
+            if record.session is not None:
+                return VendorSession(
+                    id=record.session,
+                    agent_cli=record.agent_cli,
+                    config_dir=self.chain.agents[record.position].config_dir,
+                    counted=self.readings.get(record.session),
+                )
+        return None
 
     def to_json(self) -> str:
         """Return it as one line of JSON with a `version`."""

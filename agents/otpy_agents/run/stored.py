@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from typing import Final, cast
+from collections.abc import Callable, Mapping
+from typing import Final, TypeAlias, cast
 
 from attrs import evolve, frozen
 
@@ -22,6 +23,7 @@ __all__ = [
     "VERSION",
     "AttemptOutcome",
     "StoredForm",
+    "cleaned_order",
     "identity_from_json",
     "identity_to_json",
     "rows_between",
@@ -32,6 +34,12 @@ VERSION: Final = 1
 """Version of the stored form of an order, raised with every change of it."""
 
 _ANSWER: Final = 200_000  # characters of an answer that are kept
+
+# What people and agents write. Names, numbers and paths are needed as they are to go on.
+_TEXTS: Final = frozenset({"prompt", "argv", "environment", "cli_flags", "message", "answer"})
+
+Cleaner: TypeAlias = Callable[[str], str]
+"""Takes secrets out of a text."""
 
 
 @frozen(kw_only=True)
@@ -46,10 +54,15 @@ class StoredForm:
     order: RunOrder
     state: RunState
 
-    def to_json(self) -> str:
-        """Return it as one line of JSON."""
-        order, state = json.dumps(to_plain(self.order)), self.state.to_json()
-        return f'{{"version":{VERSION},"order":{order},"state":{state}}}'
+    def to_json(self, clean: Cleaner) -> str:
+        """Return it as one line of JSON.
+
+        Args:
+            clean: Applied to what people and agents wrote (G-04).
+        """
+        state = {"version": STATE_VERSION, **to_plain(self.state)}
+        form = {"version": VERSION, "order": to_plain(self.order), "state": state}
+        return json.dumps(_cleaned(form, clean), separators=(",", ":"))
 
     @classmethod
     def from_json(cls, text: str) -> StoredForm:
@@ -92,9 +105,9 @@ class AttemptOutcome:
     cut: int = 0
     left_over: tuple[str, ...] = ()
 
-    def to_json(self) -> str:
-        """Return it as one line of JSON."""
-        return json.dumps(to_plain(self))
+    def to_json(self, clean: Cleaner) -> str:
+        """Return it as one line of JSON; for `clean` see `StoredForm.to_json`."""
+        return json.dumps(_cleaned(to_plain(self), clean))
 
     @classmethod
     def from_json(cls, text: str) -> AttemptOutcome:
@@ -104,6 +117,11 @@ class AttemptOutcome:
             RunStateCorrupt: It is none.
         """
         return from_plain(cls, _object(text), "outcome")
+
+
+def cleaned_order(order: RunOrder, clean: Cleaner) -> RunOrder:
+    """Return an order as it is stored; for `clean` see `StoredForm.to_json`."""
+    return from_plain(RunOrder, _cleaned(to_plain(order), clean), "order")
 
 
 def identity_to_json(identity: Identity) -> str:
@@ -124,7 +142,7 @@ def identity_from_json(text: str) -> Identity:
 
 
 def rows_between(
-    before: RunState, after: RunState, flight: Flight | None
+    before: RunState, after: RunState, flight: Flight | None, clean: Cleaner
 ) -> tuple[AttemptBegun | AttemptEnded, ...]:
     """Return what has to be written down of attempts when `after` follows `before`.
 
@@ -132,6 +150,7 @@ def rows_between(
         before: The state so far.
         after: The new state.
         flight: The attempt that has been made; None if nobody watched.
+        clean: As for `StoredForm.to_json`.
     """
     rows: list[AttemptBegun | AttemptEnded] = []
     for record in after.attempts[len(before.attempts) :]:
@@ -143,7 +162,7 @@ def rows_between(
                 cut=flight.cut,
                 left_over=flight.left_over,
             )
-        rows.append(AttemptEnded(number=record.number, outcome=outcome.to_json()))
+        rows.append(AttemptEnded(number=record.number, outcome=outcome.to_json(clean)))
     number = None if before.attempt is None else before.attempt.number
     if after.attempt is not None and after.attempt.number != number:
         rows.append(AttemptBegun(number=after.attempt.number, agent=after.agent.agent_id))
@@ -163,6 +182,18 @@ def _without_signs(state: RunState) -> RunState:
     if state.attempt is None:
         return state
     return evolve(state, attempt=evolve(state.attempt, progress=0.0, output=0.0, shown_quiet=False))
+
+
+def _cleaned(plain: object, clean: Cleaner, *, text: bool = False) -> object:
+    """Return `plain` with its texts cleaned."""
+    if isinstance(plain, str):
+        return clean(plain) if text else plain
+    if isinstance(plain, list):
+        return [_cleaned(item, clean, text=text) for item in cast("list[object]", plain)]
+    if isinstance(plain, Mapping):
+        items = cast("Mapping[str, object]", plain).items()
+        return {key: _cleaned(item, clean, text=text or key in _TEXTS) for key, item in items}
+    return plain
 
 
 def _object(text: str) -> dict[str, object]:

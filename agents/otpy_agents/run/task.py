@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable
 from enum import Enum
 from typing import Final, TypeAlias, cast, final
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from otpy import (
     DynamicSupervisor,
@@ -49,7 +49,13 @@ from otpy_agents.run.protocol import (
     TimerDue,
 )
 from otpy_agents.run.state import Phase, RunState
-from otpy_agents.run.stored import StoredForm, identity_to_json, rows_between, same_but_for_signs
+from otpy_agents.run.stored import (
+    StoredForm,
+    cleaned_order,
+    identity_to_json,
+    rows_between,
+    same_but_for_signs,
+)
 from otpy_agents.run.taking_up import end_attempts, take_up
 
 __all__ = ["ATTEMPTS", "LOOK", "Life", "Look", "RunTask"]
@@ -195,7 +201,9 @@ async def _take_up(life: Life) -> None:
     if not run.fresh:
         stored = await run.site.store.take_over(run.id)
         run.lease = stored.lease
-        run.state = StoredForm.from_json(stored.state).state
+        # The chain never changes; that in the store lacks the secrets among its flags.
+        read = StoredForm.from_json(stored.state).state
+        run.state = evolve(read, chain=run.state.chain)
         life.machine = RunMachine(run.state)
     run.fresh = False
     begun = run.state.phase is not Phase.INITIALIZE
@@ -203,7 +211,8 @@ async def _take_up(life: Life) -> None:
     if not run.known:
         run.known = True
         agents = tuple(agent.agent_id for agent in run.state.chain.agents)
-        run.tell(RunBegan, order=run.order, agents=agents, resumed=begun, waiting=not inside)
+        order = cleaned_order(run.order, run.clean)
+        run.tell(RunBegan, order=order, agents=agents, resumed=begun, waiting=not inside)
     if inside:
         await _begin(life)
 
@@ -296,11 +305,11 @@ async def _step(life: Life, *events: Event) -> list[Effect]:
         form = StoredForm(order=run.order, state=after)
         await run.site.store.save(
             run.lease,
-            form.to_json(),
+            form.to_json(run.clean),
             version=form.version,
             status=after.status,
             agent=after.agent.agent_id,
-            attempts=rows_between(before, after, run.flight),
+            attempts=rows_between(before, after, run.flight, run.clean),
             exit_code=after.result().exit_code if after.ending is not None else None,
         )
         run.state = after

@@ -101,6 +101,7 @@ class RunRecord:
         agent: Who works on it.
         prompt: What was asked.
         cwd: Where.
+        label: Who ordered it; empty if nobody said.
         created: When it was created.
         changed: When it was last written to.
         finished: When it came to its end; None if it has not.
@@ -115,6 +116,7 @@ class RunRecord:
     agent: str
     prompt: str
     cwd: str
+    label: str
     created: float
     changed: float
     finished: float | None

@@ -22,7 +22,7 @@ __all__ = ["RECORD", "check_begun", "check_lease", "first", "holder_of", "stored
 
 RECORD: Final = (
     "run.id, run.host, run.fence, run.version, run.status, run.agent, run.prompt, run.cwd,"
-    " run.created, run.changed, run.finished, run.exit_code"
+    " run.label, run.created, run.changed, run.finished, run.exit_code"
 )
 """The columns of a `RunRecord`."""
 

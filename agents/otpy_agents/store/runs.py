@@ -118,6 +118,7 @@ class RunStore:
         agent: str,
         prompt: str,
         cwd: str,
+        label: str = "",
     ) -> Lease:
         """Store a new run, which this host works on.
 
@@ -129,6 +130,7 @@ class RunStore:
             agent: Who works on it, for lists.
             prompt: What is asked, for lists; clean it of secrets first.
             cwd: Where, for lists.
+            label: Who ordered it, to find it by.
 
         Returns:
             What `save` asks for.
@@ -141,10 +143,10 @@ class RunStore:
             if await first(database, "SELECT id FROM run WHERE id = ?", (run,)):
                 raise RunExists(run)
             now = self._clock()
-            values = (run, self._own(), version, state, status, agent, prompt, cwd, now, now)
+            values = (run, self._own(), version, state, status, agent, prompt, cwd, label, now, now)
             await database.execute(
-                "INSERT INTO run (id, host, version, state, status, agent, prompt, cwd, created,"
-                " changed) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                "INSERT INTO run (id, host, version, state, status, agent, prompt, cwd, label,"
+                " created, changed) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
                 values,
             )
             return Lease(run, 1)
@@ -294,12 +296,19 @@ class RunStore:
 
     # --- reading ----------------------------------------------------------------------------------
 
-    async def runs(self, *, unfinished: bool = False) -> tuple[RunRecord, ...]:
-        """Return all runs, or those that have not finished, newest first."""
+    async def runs(
+        self, *, unfinished: bool = False, label: str | None = None
+    ) -> tuple[RunRecord, ...]:
+        """Return all runs, newest first.
+
+        Args:
+            unfinished: Only those that have not finished.
+            label: Only those with this label; None for any.
+        """
         rows = await self._file.rows(
-            f"SELECT {RECORD} FROM run WHERE finished IS NULL OR NOT ?"  # noqa: S608 - our columns
-            " ORDER BY created DESC, id",
-            (unfinished,),
+            f"SELECT {RECORD} FROM run WHERE (finished IS NULL OR NOT ?)"  # noqa: S608 - our columns
+            " AND (? IS NULL OR label = ?) ORDER BY created DESC, id",
+            (unfinished, label, label),
         )
         return tuple(RunRecord(**row) for row in rows)
 

@@ -21,9 +21,11 @@ CREATE TABLE run (
     fence INTEGER NOT NULL DEFAULT 1,
     version INTEGER NOT NULL, state TEXT NOT NULL,
     status TEXT NOT NULL, agent TEXT NOT NULL, prompt TEXT NOT NULL, cwd TEXT NOT NULL,
+    label TEXT NOT NULL DEFAULT '',
     created REAL NOT NULL, changed REAL NOT NULL, finished REAL, exit_code INTEGER
 );
 CREATE INDEX run_unfinished ON run (host) WHERE finished IS NULL;
+CREATE INDEX run_label ON run (label) WHERE label != '';
 CREATE TABLE attempt (
     run TEXT NOT NULL REFERENCES run (id) ON DELETE CASCADE,
     number INTEGER NOT NULL,

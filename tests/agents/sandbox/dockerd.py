@@ -6,6 +6,7 @@ import io
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import tarfile
 import time
@@ -55,9 +56,9 @@ def engine(folder: Path) -> Generator[Path]:
     if os.geteuid() != 0:
         raise NoEngine("starting dockerd needs root")
     marker = {"OTPY_TEST_ENGINE": uuid.uuid4().hex}
-    socket, log = folder / "d.sock", folder / "log"
+    path, log = folder / "d.sock", folder / "log"
     argv = [
-        *("dockerd", "--host", f"unix://{socket}", "--pidfile", str(folder / "pid")),
+        *("dockerd", "--host", f"unix://{path}", "--pidfile", str(folder / "pid")),
         *("--data-root", str(folder / "data"), "--exec-root", str(folder / "exec")),
         *("--storage-driver=vfs", "--iptables=false", "--ip6tables=false", "--bridge=none"),
     ]
@@ -72,11 +73,11 @@ def engine(folder: Path) -> Generator[Path]:
         )
     try:
         with httpx.Client(
-            transport=httpx.HTTPTransport(uds=str(socket)), base_url="http://engine", timeout=10
+            transport=httpx.HTTPTransport(uds=str(path)), base_url="http://engine", timeout=10
         ) as client:
-            _wait_for(client, process, log)
+            _wait_for(path, process, log)
             _import_image(client)
-        yield socket
+        yield path
     finally:
         process.terminate()
         with suppress(subprocess.TimeoutExpired):
@@ -89,12 +90,13 @@ def engine(folder: Path) -> Generator[Path]:
                 os.kill(orphan.pid, signal.SIGKILL)
 
 
-def _wait_for(client: httpx.Client, process: subprocess.Popen[bytes], log: Path) -> None:
+def _wait_for(path: Path, process: subprocess.Popen[bytes], log: Path) -> None:
     until = time.monotonic() + _PATIENCE
     while time.monotonic() < until and process.poll() is None:
-        with suppress(httpx.TransportError):
-            if client.get("/_ping").is_success:
-                return
+        # By hand: httpx leaves a socket open that could not be connected.
+        with suppress(OSError), socket.socket(socket.AF_UNIX) as probe:
+            probe.connect(str(path))
+            return
         time.sleep(0.05)
     last = log.read_text(encoding="utf-8", errors="replace").strip().splitlines()[-1:]
     raise NoEngine(f"dockerd does not start here: {' '.join(last)}")

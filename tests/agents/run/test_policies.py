@@ -1,0 +1,200 @@
+"""The policy of a run, seen in whole runs: what is counted, what ends it, what a person may do."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from otpy.testing import MockClock
+from otpy_agents.errors import SpawnFailed
+from otpy_agents.run import Cause, Control, Detail, Ending, FatalScope, RetryPolicy, Usage
+from otpy_agents.run.callbacks import RunCallbacks
+from otpy_agents.run.facts import AgentSwitched
+from otpy_agents.run.result import VendorSession
+from tests.agents.run.scripted import Play, limited, network, ok, silent
+from tests.agents.run.stage import Stage
+
+
+def says(*lines: str, code: int = 0) -> Play:
+    return Play(lines=tuple((0.0, line) for line in lines), code=code)
+
+
+def refused() -> Play:
+    """An attempt whose key is not accepted."""
+    return says('{"type": "error", "message": "invalid api key", "status": 401}', code=1)
+
+
+def spends(cost: float, *, code: int = 1) -> Play:
+    usage = '{"type": "usage", "input": 10, "output": 1, "cost_usd": %s}' % cost  # noqa: UP031
+    return says('{"type": "session", "id": "s1"}', usage, "!connection reset by peer", code=code)
+
+
+async def test_a_crash_is_restarted_once_for_nothing(stage: Stage) -> None:
+    """C-04, RUN-16 and RUN-17: at once and without a retry; the second one counts."""
+    async with stage.host(Play(code=137), Play(code=137), ok()) as host:
+        result = await (await host.submit(stage.order())).wait()
+    causes = [record.cause for record in result.attempts]
+    assert causes == [Cause.FIRST, Cause.CRASH_RESTART, Cause.RETRY]
+    assert (result.retry_count, result.ending) == (1, Ending.SUCCEEDED)
+    assert stage.delays == [5.0]
+    assert "[supervisor] container crashed (exit 137), restarting..." in stage.log
+
+
+async def test_thirty_attempts_are_the_end(stage: Stage) -> None:
+    """RUN-49: whatever the retries of all agents allow."""
+    policy = RetryPolicy(max_retries=20, backoff_base=0.1)
+    async with stage.host(network()) as host:
+        result = await (await host.submit(stage.order("a", "b", policy=policy))).wait()
+    assert (result.total_attempts, result.ending) == (30, Ending.ATTEMPT_LIMIT)
+    assert len(stage.sandbox.jobs) == 30
+
+
+async def test_retries_used_up_lead_along_the_chain_and_to_the_end(stage: Stage) -> None:
+    """RUN-46 and RUN-28: four attempts of each agent, then failure with the last result."""
+    async with stage.host(network()) as host:
+        result = await (await host.submit(stage.order("a", "b"))).wait()
+    assert [record.agent_id for record in result.attempts] == ["a"] * 4 + ["b"] * 4
+    assert (result.ending, result.fallback_count, result.retry_count) == (Ending.EXHAUSTED, 1, 6)
+    assert stage.delays == [5.0, 15.0, 45.0] * 2
+    assert "connection reset" in str(result.error)
+
+
+@pytest.mark.parametrize("scope", FatalScope)
+async def test_a_key_that_is_refused_ends_the_run_or_only_the_agent(
+    stage: Stage, scope: FatalScope
+) -> None:
+    """RUN-50 and C-06: `task` returns at once, `agent` lets the next one try."""
+    policy = RetryPolicy(fatal_scope=scope)
+    async with stage.host(refused(), ok()) as host:
+        result = await (await host.submit(stage.order("a", "b", policy=policy))).wait()
+    assert result.attempts[0].detail is Detail.AUTH
+    if scope is FatalScope.TASK:
+        assert (result.ending, result.total_attempts) == (Ending.FATAL, 1)
+    else:
+        assert [record.agent_id for record in result.attempts] == ["a", "b"]
+        assert result.ending is Ending.SUCCEEDED
+
+
+async def test_a_program_that_is_missing_is_not_tried_again(stage: Stage) -> None:
+    """C-05: straight to the next agent; without one it is over, and says what is missing."""
+    missing = Play(refuses=SpawnFailed("agent", "no such file"))
+    async with stage.host(missing, ok(), missing) as host:
+        first = await (await host.submit(stage.order("a", "b"))).wait()
+        second = await (await host.submit(stage.order())).wait()
+    assert [record.agent_id for record in first.attempts] == ["a", "b"]
+    assert (second.ending, second.total_attempts) == (Ending.EXHAUSTED, 1)
+    assert "no such file" in str(second.error)
+    assert stage.delays == []
+
+
+async def test_a_run_ends_when_its_money_is_spent(stage: Stage) -> None:
+    """What the attempts cost together is compared before each; it is never begun beyond."""
+    async with stage.host(spends(0.6)) as host:
+        result = await (await host.submit(stage.order(budget_usd=1.0))).wait()
+    assert (result.total_attempts, result.ending) == (2, Ending.BUDGET)
+    assert result.usage == Usage(input=20, output=2, cost_usd=1.2)
+    assert "budget" in str(result.error)
+
+
+async def test_a_person_may_begin_the_retry_at_once_or_give_it_up(
+    stage: Stage, clock: MockClock
+) -> None:
+    """RUN-52 and RUN-66: retry now cuts the delay, cancel retry ends with the last result."""
+    async with stage.host(network(), network(), ok()) as host:
+        handle = await host.submit(stage.order())
+        await asyncio.sleep(3.0)
+        assert (await handle.ask(Control.RETRY_NOW)).accepted
+        await asyncio.sleep(3.0)
+        assert handle.state.status == "retrying (2/3)"
+        assert clock.now < 7.0
+        assert (await handle.ask(Control.CANCEL_RETRY)).accepted
+        result = await handle.wait()
+        assert not (await handle.ask(Control.RETRY_NOW)).accepted
+    assert (result.ending, result.total_attempts) == (Ending.RETRY_CANCELLED, 2)
+    assert "connection reset" in str(result.error)
+
+
+async def test_a_forced_fallback_cuts_the_delay(stage: Stage, clock: MockClock) -> None:
+    """RUN-66: the next agent begins now; the last of a chain has none."""
+    async with stage.host(network(), silent()) as host:
+        handle = await host.submit(stage.order("a", "b"))
+        await asyncio.sleep(3.0)
+        assert (await handle.ask(Control.FORCE_FALLBACK)).accepted
+        await asyncio.sleep(1.0)
+        refusal = await handle.ask(Control.FORCE_FALLBACK)
+        assert (refusal.accepted, refusal.text) == (False, "no agent comes after 'b'")
+    assert clock.now < 10.0
+    assert [(fact.source, fact.target) for fact in stage.told(AgentSwitched)] == [("a", "b")]
+
+
+async def test_a_sibling_that_waits_sees_a_limit_at_once(stage: Stage) -> None:
+    """C-15: an account that is limited meanwhile is not asked when the delay is over."""
+    async with stage.host(network(), limited("; try again in 1 hour"), ok(), ok()) as host:
+        waiting = await host.submit(stage.order("a", "b"))
+        await asyncio.sleep(2.0)
+        assert waiting.state.status == "retrying (1/3)"
+        limits = await (await host.submit(stage.order("a", "b"))).wait()
+        result = await waiting.wait()
+    assert [record.agent_id for record in limits.attempts] == ["a", "b"]
+    assert [record.agent_id for record in result.attempts] == ["a", "b"]
+
+
+async def test_callbacks_hear_what_happens(stage: Stage) -> None:
+    """RUN-55: state, log, retry, switch and the end, in the order in which they happen."""
+    heard: list[object] = []
+    listener = RunCallbacks(
+        on_state=lambda state: heard.append(state["status"]),
+        on_log=heard.append,
+        on_retry=lambda *news: heard.append(news),
+        on_agent_switch=lambda *news: heard.append(news),
+        on_done=lambda *news: heard.append(news),
+    )
+    policy = RetryPolicy(max_retries=1)
+    end = says('{"type": "result", "text": "done"}')
+    async with stage.host(network(), network(), end, listeners=[listener]) as host:
+        await (await host.submit(stage.order("a", "b", policy=policy))).wait()
+    assert [one for one in heard if isinstance(one, tuple)] == [
+        (1, "a", 5.0),
+        ("a", "b"),
+        (
+            *(0, None, []),
+            {
+                "agent_used": "command",
+                "agent_id": "b",
+                "retry_count": 1,
+                "fallback_count": 1,
+                "total_attempts": 3,
+            },
+        ),
+    ]
+    assert "connection reset by peer" in heard
+    assert "[supervisor] switching from a to b (fallback)" in heard
+    assert "running" in heard
+    assert "retrying (1/1)" in heard
+
+
+async def test_callbacks_that_raise_do_no_harm(stage: Stage) -> None:
+    """Who listens cannot disturb who runs; the loop is told."""
+    asyncio.get_running_loop().set_exception_handler(lambda *_: None)
+
+    def fail(*_: object) -> None:
+        raise RuntimeError("theirs")
+
+    async with stage.host(ok(), listeners=[RunCallbacks(on_state=fail, on_done=fail)]) as host:
+        result = await (await host.submit(stage.order())).wait()
+    assert result.ending is Ending.SUCCEEDED
+
+
+async def test_a_run_goes_on_in_a_session_of_an_earlier_one(stage: Stage) -> None:
+    """The first attempt resumes it, if its agent can; the result names the last session."""
+    talk = says('{"type": "session", "id": "s9"}', '{"type": "result", "text": "done"}')
+    async with stage.host(talk) as host:
+        first = await (await host.submit(stage.order())).wait()
+        assert first.resumable == VendorSession(id="s9", agent_cli="command")
+        second = await (await host.submit(stage.order(session=first.resumable))).wait()
+        foreign = VendorSession(id="s9", agent_cli="claude")
+        third = await (await host.submit(stage.order(session=foreign))).wait()
+    resumed = [result.attempts[0].resumed for result in (first, second, third)]
+    assert resumed == [None, "s9", None]
+    assert (second.session, second.total_attempts) == ("s9", 1)
