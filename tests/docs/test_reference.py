@@ -4,7 +4,9 @@ import importlib.util
 import inspect
 import re
 from itertools import dropwhile, takewhile
+from typing import get_args
 
+import click
 from attrs import fields
 from pydantic import BaseModel
 
@@ -13,7 +15,9 @@ from otpy._core.reason import Verdict, is_expected, is_reported, verdict
 from otpy.errors import OtpyError
 from otpy.reports import Report
 from otpy_agents import errors as agents_errors
-from otpy_agents.run import Action, Control, Ending, LivenessKind, RetryPolicy
+from otpy_agents.cli.run import run
+from otpy_agents.cli.runs import runs
+from otpy_agents.run import Action, Control, Ending, LivenessKind, RetryPolicy, facts
 from otpy_agents.tree import worklist
 from tests.docs.snippets import ROOT
 
@@ -140,3 +144,19 @@ def test_every_rule_in_the_list_of_differences_is_well_formed() -> None:
     rules = [match.group() for match in RULE.finditer(text)]
     assert [rule for rule in rules if not SHAPE.fullmatch(rule)] == []
     assert {f"AIO-{number:02}" for number in range(1, 29)} <= set(rules)
+
+
+def test_the_reference_has_every_word_of_the_commands_about_runs() -> None:
+    """Options, commands of a second terminal, and what `--json` tells."""
+    page = _read("cli.md")
+    commands = [run, runs, *runs.commands.values()]
+    options = {
+        name
+        for command in commands
+        for parameter in command.params
+        if isinstance(parameter, click.Option)
+        for name in (*parameter.opts, *parameter.secondary_opts)
+    }
+    events = {kind.event for kind in get_args(facts.Fact)}
+    assert [word for word in sorted(options | events) if f"`{word}" not in page] == []
+    assert [name for name in runs.commands if f"| `{name} " not in page] == []

@@ -19,6 +19,7 @@ from otpy_agents.run.chain import AgentInstance, AgentSelection, SelectionMode
 from otpy_agents.run.liveness import Liveness
 from otpy_agents.run.order import RunOrder, SandboxChoice
 from otpy_agents.run.registry import find_adapter
+from otpy_agents.run.sandbox import Mount
 from otpy_agents.store.redaction import is_secret_name
 
 __all__ = ["order_from", "order_options"]
@@ -174,7 +175,21 @@ def _sandbox(text: str, names: Sequence[str], *, network: bool | None) -> Sandbo
     if network is None and online:
         wanted = f"--network, or --no-network if {online[0]} needs none"
         raise InvalidRunSetting(f"--sandbox {name}", "nothing about the network", wanted)
-    return SandboxChoice(name=name, image=image, network=bool(network))
+    mounts = tuple(map(_home_of, online)) if name == "bubblewrap" else ()
+    return SandboxChoice(name=name, image=image, network=bool(network), mounts=mounts)
+
+
+def _home_of(name: str) -> Mount:
+    """Return the folder in which an agent keeps its login and its sessions, and has to write."""
+    variable = find_adapter(name).config_variable
+    stated = os.environ.get(variable) if variable else None
+    folder = _absolute(f"${variable}", Path(stated or Path.home() / f".{name}"))
+    if not folder.is_dir():
+        wanted = f"the folder of {name}, which its first use makes" + (
+            f", or another in ${variable}" if variable else ""
+        )
+        raise InvalidRunSetting("--sandbox bubblewrap", f"no '{folder}'", wanted)
+    return Mount(folder, writable=True)
 
 
 def _variables(stated: Sequence[str]) -> tuple[dict[str, str], tuple[str, ...]]:

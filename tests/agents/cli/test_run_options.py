@@ -15,6 +15,7 @@ from otpy_agents.run.chain import AgentInstance, SelectionMode, build_chain
 from otpy_agents.run.liveness import Liveness
 from otpy_agents.run.order import RunOrder, SandboxChoice
 from otpy_agents.run.policy import FatalScope, RetryPolicy
+from otpy_agents.run.sandbox import Mount
 
 
 @pytest.fixture
@@ -116,12 +117,32 @@ def test_a_command_needs_no_prompt(orders: list[RunOrder]) -> None:
     assert (order.prompt, order.argv) == ("sh -c 'echo 1'", ("sh", "-c", "echo 1"))
 
 
+def test_in_bubblewrap_an_agent_can_write_where_its_login_is(
+    orders: list[RunOrder], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """None of the four CLIs works without; where there is no such folder, that is one line."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("CLAUDE_CONFIG_DIR", str(tmp_path / "other"))
+    monkeypatch.delenv("CODEX_HOME", raising=False)
+    words = ("x", "--agent", "claude", "--fallback", "codex", "--sandbox", "bubblewrap")
+    (tmp_path / "other").mkdir()
+    refused = call(*words, "--network")
+    assert refused.exit_code == 2
+    line = f"got no '{tmp_path}/.codex', wanted the folder of codex, which its first use makes"
+    assert f"--sandbox bubblewrap: {line}" in refused.stderr
+    (tmp_path / ".codex").mkdir()
+    sandbox = ordered(orders, *words, "--network").sandbox
+    assert sandbox.mounts == (
+        Mount(tmp_path / "other", writable=True),
+        Mount(tmp_path / ".codex", writable=True),
+    )
+
+
 @pytest.mark.parametrize(
     ("words", "choice"),
     [
         (["--sandbox", "process"], SandboxChoice()),
         (["--sandbox", "process", "--network"], SandboxChoice()),
-        (["--sandbox", "bubblewrap", "--network"], SandboxChoice(name="bubblewrap")),
         (
             ["--sandbox", "docker:node:22", "--no-network"],
             SandboxChoice(name="docker", image="node:22", network=False),

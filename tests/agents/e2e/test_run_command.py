@@ -8,6 +8,7 @@ import signal
 import sys
 from asyncio.subprocess import DEVNULL, PIPE, Process
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, final
 
 import pytest
@@ -18,6 +19,7 @@ from tests.agents.e2e.conftest import MakeHome
 from tests.agents.e2e.home import Home
 from tests.agents.fake_api import INPUT_TOKENS, Answer, Error, FakeApi, Hang, Refuse
 from tests.agents.host import ENVIRONMENT
+from tests.agents.sandbox.conftest import bubblewrap as bubblewrap  # noqa: PLC0414 - a fixture
 
 # Only to install the CLIs; no attempt takes so long.
 pytestmark = [pytest.mark.real_time, pytest.mark.timeout(300)]
@@ -215,4 +217,24 @@ async def test_a_killed_host_is_gone_on_with(home_of: MakeHome) -> None:
         status, out, err = await desk.call("runs", "resume", run)
     assert (status, out) == (0, "after all\n"), err
     assert "attempt 2: claude (interrupted)" in err
+    assert desk.processes() == []
+
+
+def use_once(home: Home, cli: str) -> None:
+    """Leave the folder that the first use of a CLI makes."""
+    Path(home.environment["HOME"], f".{cli}").mkdir(exist_ok=True)
+
+
+@pytest.mark.parametrize("cli", ["claude", "codex", "copilot", "gemini"])
+@pytest.mark.usefixtures("bubblewrap")
+async def test_an_agent_works_in_bubblewrap(cli: str, home_of: MakeHome) -> None:
+    """With its login and its sessions, and without a place for anything else it might write."""
+    async with FakeApi(Answer("It was the clock.")) as api:
+        home = home_of(cli, api.url)
+        use_once(home, cli)
+        desk = Desk(home)
+        model = ("--model", "gemini-2.5-flash") if cli == "gemini" else ()
+        words = ("--agent", cli, *model, "--sandbox", "bubblewrap", "--network", "-q")
+        status, out, err = await desk.call("run", "Why does it fail?", *words)
+    assert (status, out, err) == (0, "It was the clock.\n", "")
     assert desk.processes() == []
