@@ -1,8 +1,10 @@
-"""What a sandbox costs for each attempt, and whether anything of many attempts stays behind.
+"""What supervision costs for each attempt, and whether anything of many attempts stays behind.
 
-Each attempt runs `true`, next to a bare `asyncio.create_subprocess_exec` of the same, in turns:
+Each attempt is a small shell command, next to a bare `asyncio.create_subprocess_exec` of the same,
+in turns. `process` and `bubblewrap` are the sandboxes alone; `run` is a whole run with one attempt
+in `process`: admission, its supervisors and its task, every change of state on the disk.
 
-    python -m benchmarks.attempts --attempts 1000 --sandbox process --sandbox bubblewrap
+    python -m benchmarks.attempts --attempts 1000 --subject process --subject run
 """
 
 from __future__ import annotations
@@ -12,22 +14,28 @@ import os
 import statistics
 import threading
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import click
 import psutil
 
+from otpy_agents.run import Outcome
 from otpy_agents.run.adapter import Launch
+from otpy_agents.run.host import run_host
+from otpy_agents.run.order import RunOrder
 from otpy_agents.run.orphans import find
 from otpy_agents.run.sandbox import BubblewrapSandbox, Job, ProcessSandbox, Sandbox
+from otpy_agents.store import RunStore
 
-SANDBOXES: dict[str, Sandbox] = {
-    "process": ProcessSandbox(),
-    "bubblewrap": BubblewrapSandbox(),
-}
+ARGV = ("sh", "-c", "echo done")
 WARM_UP = 20
+MARKER = {"BENCHMARK_OF_ATTEMPTS": "yes"}
+
+Attempt = Callable[[], Awaitable[None]]
 
 
 def _ignore(_line: str) -> None:
@@ -36,23 +44,52 @@ def _ignore(_line: str) -> None:
 
 async def _bare() -> None:
     process = await asyncio.create_subprocess_exec(
-        "true", stdin=asyncio.subprocess.DEVNULL, stdout=-1, stderr=-1
+        *ARGV, stdin=asyncio.subprocess.DEVNULL, stdout=-1, stderr=-1
     )
     await process.communicate()
 
 
-async def _attempt(sandbox: Sandbox, number: int, cwd: Path) -> None:
-    job = Job(
-        run_id="benchmark",
-        attempt=number,
-        launch=Launch(argv=("true",)),
-        cwd=cwd,
-        environment=os.environ,
-        marker={"OTPY_RUN": "benchmark", "OTPY_ATTEMPT": str(number)},
-    )
-    async with sandbox.run(job, on_stdout=_ignore, on_stderr=_ignore) as running:
-        ended = await running.wait()
-    assert ended.exit_code == 0, ended  # noqa: S101 - a benchmark of failures means nothing
+@asynccontextmanager
+async def _in_sandbox(sandbox: Sandbox, cwd: Path) -> AsyncGenerator[Attempt]:
+    await sandbox.check()
+
+    async def attempt() -> None:
+        job = Job(
+            run_id="benchmark",
+            attempt=1,
+            launch=Launch(argv=ARGV),
+            cwd=cwd,
+            environment={**os.environ, **MARKER},
+            marker={"OTPY_RUN": "benchmark"},
+        )
+        async with sandbox.run(job, on_stdout=_ignore, on_stderr=_ignore) as running:
+            ended = await running.wait()
+        assert ended.exit_code == 0, ended  # noqa: S101 - a benchmark of failures means nothing
+
+    yield attempt
+
+
+@asynccontextmanager
+async def _as_run(cwd: Path) -> AsyncGenerator[Attempt]:
+    order = RunOrder(prompt="-", cwd=cwd, use="command", argv=ARGV)
+    environment = {**os.environ, **MARKER}
+    async with (
+        RunStore(cwd / "state" / "runs.sqlite3") as store,
+        run_host(store, environment=environment, hooks=()) as host,
+    ):
+
+        async def attempt() -> None:
+            result = await (await host.submit(order)).wait()
+            assert result.outcome is Outcome.SUCCESS, result  # noqa: S101 - as above
+
+        yield attempt
+
+
+SUBJECTS: dict[str, Callable[[Path], AbstractAsyncContextManager[Attempt]]] = {
+    "process": partial(_in_sandbox, ProcessSandbox()),
+    "bubblewrap": partial(_in_sandbox, BubblewrapSandbox()),
+    "run": _as_run,
+}
 
 
 async def _timed(what: Callable[[], Awaitable[None]]) -> float:
@@ -64,7 +101,7 @@ async def _timed(what: Callable[[], Awaitable[None]]) -> float:
 def _state() -> dict[str, float]:
     me = psutil.Process()
     return {
-        "processes": len(me.children(recursive=True)) + len(find({"OTPY_RUN": "benchmark"})),
+        "processes": len(me.children(recursive=True)) + len(find(MARKER)),
         "descriptors": me.num_fds(),
         "tasks": len(asyncio.all_tasks()),
         "threads": threading.active_count(),
@@ -72,27 +109,22 @@ def _state() -> dict[str, float]:
     }
 
 
-async def _measure(sandbox: Sandbox, attempts: int) -> None:
-    await sandbox.check()
+async def _measure(subject: str, attempts: int) -> None:
+    bare: list[float] = []
+    ours: list[float] = []
     with TemporaryDirectory() as folder:
-        cwd = Path(folder)
-        for number in range(WARM_UP):
-            await _bare()
-            await _attempt(sandbox, number, cwd)
-        before = _state()
-        bare: list[float] = []
-        ours: list[float] = []
-        for number in range(attempts):
-            bare.append(await _timed(_bare))
-
-            async def one(number: int = number) -> None:
-                await _attempt(sandbox, number, cwd)
-
-            ours.append(await _timed(one))
-        after = _state()
+        async with SUBJECTS[subject](Path(folder)) as attempt:
+            for _ in range(WARM_UP):
+                await _bare()
+                await attempt()
+            before = _state()
+            for _ in range(attempts):
+                bare.append(await _timed(_bare))
+                ours.append(await _timed(attempt))
+            after = _state()
     extra = [one - other for one, other in zip(ours, bare, strict=True)]
-    print(f"{sandbox.name}, {attempts} attempts, {len(psutil.pids())} processes on this machine")
-    for name, times in (("bare", bare), ("sandbox", ours), ("difference", extra)):
+    print(f"{subject}, {attempts} attempts, {len(psutil.pids())} processes on this machine")
+    for name, times in (("bare", bare), ("supervised", ours), ("difference", extra)):
         cuts = statistics.quantiles(times, n=100)
         print(f"  {name:12} median {cuts[49]:7.2f} ms   99 % {cuts[98]:7.2f} ms")
     for name, value in after.items():
@@ -100,12 +132,12 @@ async def _measure(sandbox: Sandbox, attempts: int) -> None:
 
 
 @click.command()
-@click.option("--attempts", default=1000, show_default=True, help="Attempts in each sandbox.")
-@click.option("--sandbox", "names", multiple=True, type=click.Choice(list(SANDBOXES)))
+@click.option("--attempts", default=1000, show_default=True, help="Attempts of each subject.")
+@click.option("--subject", "names", multiple=True, type=click.Choice(list(SUBJECTS)))
 def main(attempts: int, names: tuple[str, ...]) -> None:
-    """Measure the sandboxes named, or the default one."""
-    for name in names or ("process",):
-        asyncio.run(_measure(SANDBOXES[name], attempts))
+    """Measure the subjects named, or a whole run."""
+    for name in names or ("run",):
+        asyncio.run(_measure(name, attempts))
 
 
 if __name__ == "__main__":

@@ -87,6 +87,7 @@ class RunHost:
         self._sandboxes = dict(sandboxes or {})
         self._handles: dict[str, RunHandle] = {}
         self._runs: dict[str, LiveRun] = {}
+        self._resuming = asyncio.Lock()
         self._pool: DynamicSupervisor | None = None
 
     def spec(self) -> SupervisorSpec:
@@ -147,8 +148,15 @@ class RunHost:
             SandboxUnavailable: Its sandbox does not work here.
             NotRunning: The host is not started, or is ending.
         """
-        if run in self._handles:
+        async with self._resuming:  # a second one finds what the first has begun
+            return await self._resume(run)
+
+    async def _resume(self, run: str) -> RunHandle:
+        known = self._runs.get(run)
+        if known is not None and not known.over:
             return self._handles[run]
+        if known is not None:
+            await known.gone.wait()
         stored = await self._site.store.run(run)
         if stored.record.finished is not None:
             raise RunFinished(run, stored.record.status)

@@ -83,6 +83,7 @@ class LiveRun:
         timer: The one timer of its task; None if it waits for nothing.
         result: How it ended; None until that is stored and told.
         error: Why this host has left it; None if it has not.
+        gone: Set when it is over, and its supervisor has ended too.
     """
 
     def __init__(
@@ -110,6 +111,7 @@ class LiveRun:
         self.timer: asyncio.TimerHandle | None = None
         self.result: RunResult | None = None
         self.error: Exception | None = None
+        self.gone = asyncio.Event()
         self._task: Process | None = None
         self._answer = ""
         self._ended = asyncio.Event()
@@ -179,6 +181,7 @@ class LiveRun:
         # The supervisor itself only says that it shut down; its task knows why.
         last = None if self._task is None else self._task.exit_reason
         self.leave(RunBroken(self.id, str(last if isinstance(last, Crashed) else reason)))
+        self.gone.set()
 
     def stop_timer(self) -> None:
         """Wait for no time any more."""

@@ -11,7 +11,7 @@ import pytest
 from tests.agents.e2e.clis import Clis, Unavailable, cache_folder, install
 from tests.agents.e2e.home import Home
 
-MakeHome = Callable[[str, str], Home]
+MakeHome = Callable[..., Home]
 
 
 @pytest.fixture(scope="session")
@@ -25,14 +25,14 @@ def clis() -> Clis:
 
 @pytest.fixture
 def home_of(clis: Clis) -> Iterator[MakeHome]:
-    """Returns what makes a home for a CLI, pointed at a URL; homes last as long as the test."""
+    """Returns what makes a home for CLIs, pointed at a URL; homes last as long as the test."""
     # Not `tmp_path`: gemini ignores settings below a folder that others may write to.
     cache = cache_folder()
     cache.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="attempt-", dir=cache) as folder:
 
-        def make(cli: str, url: str) -> Home:
+        def make(cli: str, url: str, *also: str) -> Home:
             made = Path(tempfile.mkdtemp(prefix=f"{cli}-", dir=folder))
-            return Home(cli, url, made, clis)
+            return Home(cli, url, made, clis, also)
 
         yield make

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+from collections import ChainMap
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final, final
@@ -31,22 +32,27 @@ class Home:
         url: Where the fake vendor listens.
         folder: An empty folder below folders that nobody else may write to.
         clis: The installed CLIs.
+        also: More CLIs that shall find what they need there.
     """
 
-    def __init__(self, cli: str, url: str, folder: Path, clis: Clis) -> None:
+    def __init__(
+        self, cli: str, url: str, folder: Path, clis: Clis, also: tuple[str, ...] = ()
+    ) -> None:
         self.adapter: Adapter = find_adapter(cli)
         self.work = folder / "work"
         self._url = url
+        self._served = (cli, *also)
         self._home = folder / "home"
         self._private = folder / "private"
         self._temporary = folder / "tmp"
         self._clis = clis
         for made in (self.work, self._home, self._private, self._temporary):
             made.mkdir()
-        for name, text in _files(cli, url).items():
-            path = self._home / name
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(text, encoding="utf-8")
+        for served in self._served:
+            for name, text in _files(served, url).items():
+                path = self._home / name
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_text(text, encoding="utf-8")
 
     def request(
         self,
@@ -96,11 +102,11 @@ class Home:
             "https_proxy": _NOWHERE,
             "NO_PROXY": "127.0.0.1,localhost",
             "no_proxy": "127.0.0.1,localhost",
-            **_variables(self.adapter.name, self._url),
+            **ChainMap(*(_variables(served, self._url) for served in self._served)),
         }
 
 
-def _variables(cli: str, url: str) -> Mapping[str, str]:
+def _variables(cli: str, url: str) -> dict[str, str]:
     match cli:
         case "claude":
             return {"ANTHROPIC_BASE_URL": url, "ANTHROPIC_API_KEY": "fake-key"}

@@ -2,28 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable
+import asyncio
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from itertools import pairwise
 from typing import Any, Final
 
 import pytest
-from attrs import evolve
+from attrs import evolve, frozen
 
 from otpy_agents.run import (
-    Access,
     AgentInstance,
     AgentSelection,
     Cause,
     Control,
     Detail,
     Ending,
+    Liveness,
     RetryPolicy,
     SelectionMode,
+    StopCause,
+    Usage,
+    VendorSession,
     run_marker,
 )
+from otpy_agents.run.facts import Fact, Listener
 from otpy_agents.run.host import RunHost, run_host
-from otpy_agents.run.orphans import find
 from otpy_agents.run.order import RunOrder, SandboxChoice
+from otpy_agents.run.orphans import find
 from otpy_agents.run.sandbox import Limits
 from otpy_agents.store import RunStore
 from tests.agents.e2e.conftest import MakeHome
@@ -36,6 +42,7 @@ from tests.agents.fake_api import (
     FakeApi,
     Hang,
     Refuse,
+    Reply,
 )
 
 # Only to install the CLIs; no attempt takes so long.
@@ -60,7 +67,7 @@ def order(home: Home, *clis: str, **settings: Any) -> RunOrder:
     selection = AgentSelection(
         agents=tuple(map(agent, clis)),
         selection_mode=SelectionMode.FALLBACK,
-        agent_fallbacks=dict(zip(clis, clis[1:], strict=False)),
+        agent_fallbacks=dict(pairwise(clis)),
     )
     settings.setdefault("policy", POLICY)
     sandbox = SandboxChoice(limits=Limits(grace=3.0))
@@ -70,12 +77,11 @@ def order(home: Home, *clis: str, **settings: Any) -> RunOrder:
 
 
 @asynccontextmanager
-async def hosted(home: Home, **more: str) -> AsyncGenerator[RunHost]:
+async def hosted(home: Home, *listeners: Listener) -> AsyncGenerator[RunHost]:
     """A host whose store lies where Gemini takes settings from."""
-    environment = {**home.environment, **more}
     async with (
         RunStore(home.work.parent / "state" / "runs.sqlite3") as store,
-        run_host(store, environment=environment, hooks=()) as host,
+        run_host(store, listeners=listeners, environment=home.environment, hooks=()) as host,
     ):
         yield host
 
@@ -97,17 +103,122 @@ async def test_a_failure_is_tried_again_and_counted_once(cli: str, home_of: Make
     assert find(run_marker(handle.id)) == []
 
 
-@pytest.mark.parametrize(("first", "second"), [("claude", "codex"), ("codex", "gemini")])
+@pytest.mark.parametrize(
+    ("first", "second"), [("claude", "codex"), ("codex", "gemini"), ("gemini", "claude")]
+)
 async def test_another_cli_takes_over(first: str, second: str, home_of: MakeHome) -> None:
     """A quota that is used up: the next CLI of the chain does it, at once and in its own terms."""
     async with FakeApi(Refuse(Error.QUOTA), Answer("taken over")) as api:
-        home, other = home_of(first, api.url), home_of(second, api.url)
-        selection = order(home, first, second)
-        # Both find their own configuration: each has a home of its own.
-        async with hosted(other, **_key(home)) as host:
-            handle = await host.submit(_with_home(selection, home))
+        home = home_of(first, api.url, second)
+        async with hosted(home) as host:
+            asked = order(home, first, second, policy=RetryPolicy())
+            handle = await host.submit(asked)
             result = await handle.wait()
+            later = await (await host.submit(asked)).wait()
     assert [record.agent_cli for record in result.attempts] == [first, second], result
     assert result.attempts[0].detail in {Detail.QUOTA, Detail.RATE_LIMIT}
     assert result.attempts[1].cause is Cause.FALLBACK
     assert (result.ending, handle.answer) == (Ending.SUCCEEDED, "taken over")
+    # Its account rests for all runs of the user (C-15).
+    assert [record.agent_cli for record in later.attempts] == [second]
+
+
+@frozen
+class Case:
+    """What the vendor answers, and what the run makes of it when it may not try again."""
+
+    reply: Reply
+    detail: Detail | None
+    ending: Ending
+
+
+CASES: Final = (
+    Case(Answer("hello"), None, Ending.SUCCEEDED),
+    Case(Refuse(Error.UNAUTHORIZED), Detail.AUTH, Ending.FATAL),
+    Case(Refuse(Error.RATE_LIMIT), Detail.RATE_LIMIT, Ending.EXHAUSTED),
+    Case(Refuse(Error.OVERLOADED), Detail.OVERLOADED, Ending.EXHAUSTED),
+    Case(Refuse(Error.CONTEXT), Detail.CONTEXT_OVERFLOW, Ending.FATAL),
+)
+
+
+@pytest.mark.parametrize("cli", AGENTS)
+async def test_every_answer_of_a_vendor_gets_its_class(cli: str, home_of: MakeHome) -> None:
+    """Acceptance 25: success, 401, 429, 529 and a context that is too long, through whole runs."""
+
+    async def check(case: Case) -> None:
+        async with FakeApi(case.reply) as api:
+            home = home_of(cli, api.url)
+            async with hosted(home) as host:
+                handle = await host.submit(order(home, cli, policy=RetryPolicy(max_retries=0)))
+                result = await handle.wait()
+        assert result.attempts[-1].detail is case.detail, result
+        assert result.ending is case.ending, result
+        assert find(run_marker(handle.id)) == []
+
+    # Copilot insists on waiting by itself; so all at the same time.
+    await asyncio.gather(*map(check, CASES))
+
+
+@pytest.mark.parametrize("control", [Control.CANCEL, Control.KILL])
+@pytest.mark.parametrize("cli", AGENTS)
+async def test_a_stop_leaves_no_orphan(cli: str, control: Control, home_of: MakeHome) -> None:
+    """While the vendor is silent: the run ends soon, and nothing of the CLI is alive."""
+    async with FakeApi(Hang()) as api:
+        home = home_of(cli, api.url)
+        async with hosted(home) as host:
+            handle = await host.submit(order(home, cli))
+            await api.asked(1)
+            assert (await handle.ask(control)).accepted
+            result = await handle.wait()
+            assert find(run_marker(handle.id)) == []
+            assert home.processes() == []
+    assert result.user_stop is StopCause(control)
+    assert result.total_attempts == 1
+
+
+async def test_a_cli_that_hangs_is_ended_and_tried_again(home_of: MakeHome) -> None:
+    """With `stall:5` a vendor that answers nothing costs a retry, and is a quiet child before."""
+    facts: list[Fact] = []
+    async with FakeApi(Hang(), Answer("at last")) as api:
+        home = home_of("claude", api.url)
+        async with hosted(home, facts.append) as host:
+            asked = order(home, "claude", liveness=Liveness.parse("stall:5"))
+            handle = await host.submit(asked)
+            result = await handle.wait()
+    assert [record.stopped for record in result.attempts] == [StopCause.STALL, None]
+    assert (result.ending, handle.answer) == (Ending.SUCCEEDED, "at last")
+    assert [fact.event for fact in facts].count("child.quiet") == 1
+
+
+@pytest.mark.parametrize("cli", AGENTS)
+async def test_three_resumes_count_each_token_once(cli: str, home_of: MakeHome) -> None:
+    """Four runs of one session: each goes on where the last stopped, and counts what is its own."""
+    turns = 4
+    session = None
+    spent = Usage()
+    async with FakeApi(*(Answer(f"reply {turn}") for turn in range(turns))) as api:
+        home = home_of(cli, api.url)
+        async with hosted(home) as host:
+            for turn in range(turns):
+                asked = evolve(order(home, cli, session=session), prompt=f"prompt {turn}")
+                handle = await host.submit(asked)
+                result = await handle.wait()
+                assert (result.ending, handle.answer) == (Ending.SUCCEEDED, f"reply {turn}"), result
+                assert result.attempts[0].resumed == (None if session is None else session.id)
+                session = result.resumable
+                spent += result.usage
+    assert len(api.exchanges) == turns
+    said = str(api.exchanges[-1].body)
+    assert all(f"reply {turn}" in said for turn in range(turns - 1))
+    assert (spent.input, spent.output) == (turns * INPUT_TOKENS, turns * OUTPUT_TOKENS)
+
+
+async def test_a_session_that_is_gone_is_left_for_a_new_one(home_of: MakeHome) -> None:
+    """G-12: one more attempt without it, which costs no retry."""
+    gone = VendorSession(id="00000000-0000-4290-8000-000000000429", agent_cli="claude")
+    async with FakeApi(Answer("anew")) as api:
+        home = home_of("claude", api.url)
+        async with hosted(home) as host:
+            result = await (await host.submit(order(home, "claude", session=gone))).wait()
+    assert [record.detail for record in result.attempts] == [Detail.SESSION_INVALID, None]
+    assert (result.ending, result.retry_count) == (Ending.SUCCEEDED, 0)
