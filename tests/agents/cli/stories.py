@@ -67,6 +67,7 @@ def result(ending: Ending, *attempts: AttemptRecord) -> RunResult:
         attempts=attempts,
         artifacts=(),
         session="s1",
+        resumable=None,
         usage=Usage(),
     )
 
@@ -92,7 +93,7 @@ async def put(
     form = StoredForm(order=ORDER, state=state)
     lease = await store.create(
         run,
-        form.to_json(),
+        form.to_json(str),
         version=form.version,
         status=state.status,
         agent=state.agent.agent_id,
@@ -101,12 +102,12 @@ async def put(
     )
     begun = [AttemptBegun(number=one.number, agent=one.agent_id) for one in state.attempts]
     ended = [
-        AttemptEnded(number=one.number, outcome=AttemptOutcome(record=one, answer=answer).to_json())
+        AttemptEnded(number=one.number, outcome=AttemptOutcome(record=one, answer=answer).to_json(str))
         for one in state.attempts
     ]
     await store.save(
         lease,
-        form.to_json(),
+        form.to_json(str),
         version=form.version,
         status=state.status,
         agent=state.agent.agent_id,

@@ -9,7 +9,7 @@ import struct
 import subprocess
 import sys
 import termios
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import closing, contextmanager, suppress
 from typing import final
 
@@ -68,7 +68,7 @@ class Screen:
 
 
 @contextmanager
-def screen(terminal: Terminal, *words: str, columns: int = 120) -> Iterator[Screen]:
+def screen(terminal: Terminal, *words: str, columns: int = 120) -> Generator[Screen]:
     with closing(Screen(terminal, *words, columns=columns)) as made:
         yield made
 
