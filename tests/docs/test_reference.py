@@ -17,7 +17,9 @@ from otpy.reports import Report
 from otpy_agents import errors as agents_errors
 from otpy_agents.cli.run import run
 from otpy_agents.cli.runs import runs
-from otpy_agents.run import Action, Control, Ending, LivenessKind, RetryPolicy, facts
+from otpy_agents.run import Action, Control, Ending, LivenessKind, RetryPolicy
+from otpy_agents.run.callbacks import RunCallbacks
+from otpy_agents.run.facts import Fact, RunFact
 from otpy_agents.tree import worklist
 from tests.docs.snippets import ROOT
 
@@ -147,7 +149,7 @@ def test_every_rule_in_the_list_of_differences_is_well_formed() -> None:
 
 
 def test_the_reference_has_every_word_of_the_commands_about_runs() -> None:
-    """Options, commands of a second terminal, and what `--json` tells."""
+    """Options, and commands of a second terminal."""
     page = _read("cli.md")
     commands = [run, runs, *runs.commands.values()]
     options = {
@@ -157,6 +159,22 @@ def test_the_reference_has_every_word_of_the_commands_about_runs() -> None:
         if isinstance(parameter, click.Option)
         for name in (*parameter.opts, *parameter.secondary_opts)
     }
-    events = {kind.event for kind in get_args(facts.Fact)}
-    assert [word for word in sorted(options | events) if f"`{word}" not in page] == []
+    assert [word for word in sorted(options) if f"`{word}" not in page] == []
     assert [name for name in runs.commands if f"| `{name} " not in page] == []
+
+
+def test_facts_about_runs_are_complete() -> None:
+    """Every fact has its row, with its name and its fields; so has every callback."""
+    table = _table(_read("run-facts.md"), "Facts")
+    common = {field.name for field in fields(RunFact)}
+    wanted = [
+        [
+            f"`{kind.event}`",
+            f"`{kind.__name__}`",
+            [field.name for field in fields(kind) if field.name not in common],
+        ]
+        for kind in get_args(Fact)
+    ]
+    assert [[row[0], row[1], re.findall(r"`(\w+)`", row[3])] for row in table] == wanted
+    callbacks = [row[0] for row in _table(_read("run-facts.md"), "Callbacks")]
+    assert callbacks == [f"`{field.name}`" for field in fields(RunCallbacks)]

@@ -78,9 +78,11 @@ def test_every_call_of_an_agent_in_the_documents_is_understood() -> None:
     assert len(calls) > 12
     for words in calls:
         command: click.Command = main
-        while isinstance(command, click.Group) and words and words[0] in command.commands:
-            command, words = command.commands[words[0]], words[1:]  # noqa: PLW2901
-        command.make_context(command.name, words)
+        at = 0
+        while isinstance(command, click.Group) and words[at:]:
+            command = command.commands[words[at]]
+            at += 1
+        command.make_context(command.name, words[at:])
 
 
 def test_the_readme_holds_the_two_commands() -> None:

@@ -30,7 +30,8 @@ LINE_LIMIT: Final = 64 * 1024
 ANSWER_LIMIT: Final = 4 * 1024 * 1024
 """Bytes that an answer may have, with its line end."""
 
-Argument: TypeAlias = str | int | float | bool | None
+# bool before the numbers: early pydantic 2 takes the first that `true` can be turned into.
+Argument: TypeAlias = str | bool | int | float | None
 
 _SHOWN: Final = 60
 

@@ -56,9 +56,9 @@ def engine(folder: Path) -> Generator[Path]:
     if os.geteuid() != 0:
         raise NoEngine("starting dockerd needs root")
     marker = {"OTPY_TEST_ENGINE": uuid.uuid4().hex}
-    path, log = folder / "d.sock", folder / "log"
+    listening, log = folder / "d.sock", folder / "log"
     argv = [
-        *("dockerd", "--host", f"unix://{path}", "--pidfile", str(folder / "pid")),
+        *("dockerd", "--host", f"unix://{listening}", "--pidfile", str(folder / "pid")),
         *("--data-root", str(folder / "data"), "--exec-root", str(folder / "exec")),
         *("--storage-driver=vfs", "--iptables=false", "--ip6tables=false", "--bridge=none"),
     ]
@@ -73,11 +73,11 @@ def engine(folder: Path) -> Generator[Path]:
         )
     try:
         with httpx.Client(
-            transport=httpx.HTTPTransport(uds=str(path)), base_url="http://engine", timeout=10
+            transport=httpx.HTTPTransport(uds=str(listening)), base_url="http://engine", timeout=10
         ) as client:
-            _wait_for(path, process, log)
+            _wait_for(listening, client, process, log)
             _import_image(client)
-        yield path
+        yield listening
     finally:
         process.terminate()
         with suppress(subprocess.TimeoutExpired):
@@ -90,16 +90,23 @@ def engine(folder: Path) -> Generator[Path]:
                 os.kill(orphan.pid, signal.SIGKILL)
 
 
-def _wait_for(path: Path, process: subprocess.Popen[bytes], log: Path) -> None:
+def _wait_for(
+    listening: Path, client: httpx.Client, process: subprocess.Popen[bytes], log: Path
+) -> None:
     until = time.monotonic() + _PATIENCE
     while time.monotonic() < until and process.poll() is None:
-        # By hand: httpx leaves a socket open that could not be connected.
-        with suppress(OSError), socket.socket(socket.AF_UNIX) as probe:
-            probe.connect(str(path))
-            return
+        # httpcore leaves the socket open when it cannot connect, so it is not asked before.
+        with suppress(httpx.TransportError):
+            if _listens(listening) and client.get("/_ping").is_success:
+                return
         time.sleep(0.05)
     last = log.read_text(encoding="utf-8", errors="replace").strip().splitlines()[-1:]
     raise NoEngine(f"dockerd does not start here: {' '.join(last)}")
+
+
+def _listens(path: Path) -> bool:
+    with socket.socket(socket.AF_UNIX) as connection:
+        return connection.connect_ex(str(path)) == 0
 
 
 def _import_image(client: httpx.Client) -> None:
