@@ -210,7 +210,7 @@ class SupervisorMachine:
                 if idle and self.phase is Phase.RUNNING:
                     self._exited(child, event.reason)  # nothing is before it in the inbox
                 else:
-                    child.pending = event.reason
+                    child.put_off(event.reason)
                     self._inbox.append(event)
         elif child.status is Status.STARTING:
             self._awaited = None
@@ -278,8 +278,8 @@ class SupervisorMachine:
     # --- stopping --------------------------------------------------------------------------------
 
     def _stop(self, child: Child) -> None:
-        if child.pending is not None:
-            reason, child.pending = child.pending, None  # SUP-713: its notice is consumed here
+        reason = child.taken_up()
+        if reason is not None:  # SUP-713: its notice is consumed here
             self._gone(child, reason)
         elif child.status is Status.RUNNING:
             child.status = Status.STOPPING
@@ -357,8 +357,10 @@ class SupervisorMachine:
         match event:
             case ChildExited():
                 child = self.children.get(event.key)
-                if child and child.incarnation == event.incarnation and child.pending is not None:
-                    self._exited(child, child.pending)
+                if child and child.incarnation == event.incarnation:
+                    reason = child.taken_up()
+                    if reason is not None:
+                        self._exited(child, reason)
             case TimerDue():
                 child = self.children.get(event.key)
                 if child and child.waits_for(event.token):
@@ -382,7 +384,6 @@ class SupervisorMachine:
 
     def _exited(self, child: Child, reason: ExitReason) -> None:
         """A child ended by itself (section 4)."""
-        child.pending = None
         self._out.tell_exit(child, reason)
         what = verdict(child.spec.restart, reason)
         if what is Verdict.RESTART:

@@ -31,7 +31,7 @@ from otpy._core.spec import BRUTAL_KILL, INFINITY, ChildSpec
 from otpy._runtime.blame import Blame
 from otpy._runtime.life import life_of
 from otpy._runtime.narrate import report_of
-from otpy._runtime.process import Process
+from otpy._runtime.process import Process, SupervisorProcess
 from otpy._runtime.snapshot import row_of
 from otpy._runtime.waiters import release
 from otpy.errors import (
@@ -150,14 +150,15 @@ class Shell:
                 assert_never(effect)
 
     def _start(self, child: Child) -> Process:
-        process = child.process = Process(self, child)
         if self._blames:
             self._blames.pop(child.key, None)  # of an earlier life, or of another of this id
         tree, spec = self.tree, child.spec
         if not isinstance(spec, ChildSpec):
-            process.supervisor = tree.make(spec, tree, process)
-            process.supervisor.post(Begin())
-            return process
+            leader = child.process = SupervisorProcess(self, child)
+            leader.supervisor = tree.make(spec, tree, leader)
+            leader.supervisor.post(Begin())
+            return leader
+        process = child.process = Process(self, child)
         life = life_of(process, spec)
         if life is not None:
             tree.run(life, tree.context.copy())
