@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING, Final, final
 
-from otpy._core.protocol import Failure, Restarted
+from otpy._core.protocol import Failure
 from otpy._core.reason import NORMAL
 from otpy._core.spec import ChildSpec, Then
 from otpy._core.window import RestartWindow
 
 if TYPE_CHECKING:
     from otpy._core.child import Child
+    from otpy._core.protocol import Entry
     from otpy._core.reason import ExitReason
 
 
@@ -29,9 +30,7 @@ class RestartLimits:
         self._intensity = intensity
         self._period = period
         self._window = RestartWindow(intensity, period)
-        # Tuples of what a `Restarted` says: one is made for each restart, and read by nobody
-        # unless the supervisor gives up.
-        self._history: deque[tuple[float, str, int, ExitReason]] = deque(maxlen=_kept(intensity))
+        self._history: deque[Entry] = deque(maxlen=_kept(intensity))
 
     def change(self, intensity: int, period: float) -> None:
         """Allow `intensity` restarts within any `period` seconds from now on (SUP-122)."""
@@ -60,8 +59,7 @@ class RestartLimits:
             return Then.GIVE_UP
         else:
             allowed = intensity.max_restarts, intensity.within
-        history = tuple([Restarted(*entry) for entry in self._history])
-        return Failure(child.key, reason, history=history, allowed=allowed)
+        return Failure(child.key, reason, history=tuple(self._history), allowed=allowed)
 
     def count_if_allowed(self, child: Child, reason: ExitReason, now: float) -> bool:
         """Count one restart of `child`, which ended with `reason`, if this window allows it.
@@ -73,6 +71,18 @@ class RestartLimits:
             return False
         self._history.append((now, child.key, child.incarnation, reason))
         return True
+
+    def count_if_exceeded(self, child: Child, reason: ExitReason, now: float) -> Failure | None:
+        """Count one restart of `child`, which ended with `reason`, if this window refuses it.
+
+        Returns:
+            The failure of the supervisor; None if it is allowed, and nothing was counted.
+        """
+        if not self._window.add_if_exceeded(now):
+            return None
+        self._history.append((now, child.key, child.incarnation, reason))
+        allowed = self._intensity, self._period
+        return Failure(child.key, reason, history=tuple(self._history), allowed=allowed)
 
 
 def _kept(intensity: int) -> int:

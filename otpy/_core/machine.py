@@ -70,20 +70,8 @@ class SupervisorMachine:
         children: The child table, in start order (OTP's termination order is its reverse).
     """
 
-    __slots__ = (
-        "_awaited",
-        "_ending",
-        "_inbox",
-        "_left",
-        "_operation",
-        "_out",
-        "_ref",
-        "_starts",
-        "_stops",
-        "children",
-        "phase",
-        "spec",
-    )
+    __slots__ = ("_awaited", "_ending", "_inbox", "_left", "_operation", "_out", "_ref", "_starts",
+                 "_stops", "children", "phase", "spec")  # fmt: skip
 
     def __init__(
         self, spec: SupervisorSpec, random: Callable[[], float], audience: Sized = EVERYBODY
@@ -135,7 +123,7 @@ class SupervisorMachine:
         self._advance()
         return self._out.handed_over()
 
-    # --- the two ends that come most often: one call, no event, no effect; see `handle` -----------
+    # --- the ends that come most often: one call, no event, no effect; see `handle` ---------------
 
     def replaces(self, child: Child, incarnation: int, reason: ExitReason, now: float) -> bool:
         """Take the end of `child` by itself if all that follows is its next start, at once.
@@ -145,6 +133,22 @@ class SupervisorMachine:
         idle = self._operation is None and self.phase is Phase.RUNNING  # then the inbox is empty
         alone = idle and self.spec.strategy is Strategy.ONE_FOR_ONE
         return alone and self._out.replaces(child, incarnation, reason, now)
+
+    def gives_up(
+        self, child: Child, incarnation: int, reason: ExitReason, now: float
+    ) -> Finish | None:
+        """Take the end of `child` by itself if the end of the supervisor is all that follows.
+
+        Returns None, and has changed nothing, if `handle` must be told instead.
+        """
+        if self._operation is not None or self.phase is not Phase.RUNNING:
+            return None
+        failure = self._out.fails(child, incarnation, reason, now, self.children)
+        if failure is None:
+            return None
+        self.phase = Phase.ENDED
+        self._ending = Finish(SHUTDOWN, failure)
+        return self._ending
 
     def follows(self, child: Child, reason: ExitReason) -> Child | None:
         """Take the end of `child`, told to end, if the next stop is all that follows: of whom?
