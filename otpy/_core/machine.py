@@ -158,8 +158,12 @@ class SupervisorMachine:
         if self._awaited is not child or not self._stops or self._out.audience:
             return None
         following = self._stops[0]
-        running = following.status is Status.RUNNING and following.pending is None
-        if not running or following.spec.shutdown is BRUTAL_KILL:
+        put_off = following.pace is not None and following.pace.pending is not None
+        if (
+            following.status is not Status.RUNNING
+            or put_off
+            or following.spec.shutdown is BRUTAL_KILL
+        ):
             return None
         self._gone(child, reason)
         following.status = Status.STOPPING

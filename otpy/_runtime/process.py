@@ -335,19 +335,21 @@ class Process:
         """
         if self._exit is not None:
             return
-        before, parent = self._ending, self.parent
-        if isinstance(before, Ending):
+        before: Any = self._ending  # an `Ending` or None, for it is alive
+        if before is not None:
             if not kill or before.kills:
                 return
             before.cancel()
+        parent, task = self.parent, self.task
         ending, parent.spare_ending = parent.spare_ending or Ending(), None
-        if self.task is None or not self.task.done():
-            ending.reason = KILLED if kill else reason or SHUTDOWN
-        else:  # it had a reason of its own, or ended as it was told before
+        done = task is not None and task.done()
+        if done:  # it had a reason of its own, or ended as it was told before
             ending.reason = self.ending
+        else:
+            ending.reason = KILLED if kill else reason or SHUTDOWN
         self._ending = ending  # before its first step, which may end this process at once
-        ending.begin(self, kill=kill)
-        if isinstance(before, Ending) and before.lingers:
+        ending.begin(self, kill=kill, done=done)
+        if before is not None and before.lingers:
             ending.linger()
 
     def hurry(self, seconds: float | None) -> None:
@@ -366,7 +368,7 @@ class Process:
                 return  # it is being ended already, by its own deadlines
             ending = self._ending = Ending()
             ending.reason = Crashed(StartTimeout(self.path, f"start_timeout={seconds:g} s"))
-            ending.begin(self, kill=True)
+            ending.begin(self, kill=True, done=self.task is not None and self.task.done())
 
         self._made_rare().start_timer = self.parent.tree.call_later(seconds, expired)
 
@@ -414,18 +416,18 @@ class Process:
 
     def lived(self, error: BaseException | None, *, cancelled: bool = False) -> None:
         """Its life is over; wait for threads it has left behind if it was told to end."""
-        ending = self._ending if isinstance(self._ending, Ending) else None
-        requested = None if ending is None else ending.reason
-        if cancelled:
-            reason = requested or KILLED  # AIO-08: a stranger's cancellation has no reason
-        elif error is not None:
-            reason = reason_for(error)
-        else:
-            complied = self.asked is not None and self.asked.done()
-            reason = (requested if complied else None) or NORMAL
         if self._exit is not None:  # it was abandoned, and has ended at last
             self.parent.tree.abandoned.pop(self, None)
-        elif ending is None or not threads_exist() or not ending.waits_for_threads(reason):
+            return
+        ending: Any = self._ending  # an `Ending` or None, for it was alive until now
+        if error is not None:
+            reason = reason_for(error)
+        elif cancelled:  # AIO-08: a stranger's cancellation has no reason
+            reason = KILLED if ending is None else ending.reason or KILLED
+        else:
+            complied = self.asked is not None and self.asked.done()
+            reason = (self.ending if complied else None) or NORMAL
+        if ending is None or not threads_exist() or not ending.waits_for_threads(reason):
             self.end(reason)
 
     def end(self, reason: ExitReason) -> None:

@@ -65,8 +65,8 @@ class Ending:
         self._timer_due = 0.0  # not asked of the timer: that of uvloop rounds, and may not know
         self._due: float | None = None  # of the present step; the timer may go off earlier
 
-    def begin(self, process: Process, *, kill: bool) -> None:
-        """Plan the steps for `process` and take the first.
+    def begin(self, process: Process, *, kill: bool, done: bool) -> None:
+        """Plan the steps for `process` and take the first, unless its task is `done`.
 
         One call for both: in an ordered stop nearly all children take no other step.
         """
@@ -85,11 +85,9 @@ class Ending:
         self._steps = steps
         self._grace = grace
         self._taken = 1
-        self._expired = False  # its deadline found the task done, its callback on the way
+        self._expired = done  # its deadline found the task done, its callback on the way
         self.lingers = False
-        task = process.task
-        if task is not None and task.done():
-            self._expired = True
+        if done:
             return
         if limit is not None:
             self._set_deadline(limit)
