@@ -114,6 +114,12 @@ class Child:
         """
         return None if self.pace is None else self.pace.pending
 
+    @property
+    def runs(self) -> bool:
+        """Whether it is running, and has not ended in the meantime."""
+        running = self.status is Status.RUNNING
+        return running and (self.pace is None or self.pace.pending is None)
+
     def put_off(self, reason: ExitReason) -> None:
         """Note that it ended with `reason`, which is `pending` now."""
         self.made_pace().pending = reason

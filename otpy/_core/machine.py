@@ -146,8 +146,7 @@ class SupervisorMachine:
         failure = self._out.fails(child, incarnation, reason, now, self.children)
         if failure is None:
             return None
-        self.phase = Phase.ENDED
-        self._ending = Finish(SHUTDOWN, failure)
+        self.phase, self._ending = Phase.ENDED, Finish(SHUTDOWN, failure)
         return self._ending
 
     def follows(self, child: Child, reason: ExitReason) -> Child | None:
@@ -158,12 +157,7 @@ class SupervisorMachine:
         if self._awaited is not child or not self._stops or self._out.audience:
             return None
         following = self._stops[0]
-        put_off = following.pace is not None and following.pace.pending is not None
-        if (
-            following.status is not Status.RUNNING
-            or put_off
-            or following.spec.shutdown is BRUTAL_KILL
-        ):
+        if not following.runs or following.spec.shutdown is BRUTAL_KILL:
             return None
         self._gone(child, reason)
         following.status = Status.STOPPING
