@@ -23,7 +23,7 @@ from otpy_agents.errors import (
 )
 from otpy_agents.operator import operator_supervisor
 from otpy_agents.run.admission import check, sandbox_of
-from otpy_agents.run.chain import SelectionMode, build_chain
+from otpy_agents.run.beginning import create, take_over
 from otpy_agents.run.controls import run_commands
 from otpy_agents.run.facts import Listener, RunLeft
 from otpy_agents.run.gate import Gate
@@ -33,8 +33,7 @@ from otpy_agents.run.live_run import LiveRun, Site
 from otpy_agents.run.order import RunOrder
 from otpy_agents.run.pool import RUNS, pool_spec, run_spec
 from otpy_agents.run.sandbox.behaviour import Sandbox
-from otpy_agents.run.stored import StoredForm, identity_from_json
-from otpy_agents.store.run_records import StoredRun, new_run_id
+from otpy_agents.run.stored import StoredForm
 from otpy_agents.store.runs import RunStore
 
 if TYPE_CHECKING:
@@ -194,51 +193,10 @@ class RunHost:
     # --- beginning --------------------------------------------------------------------------------
 
     async def _begin(self, order: RunOrder, sandbox: Sandbox) -> RunHandle:
-        site, run_id = self._site, new_run_id()
-        chain, _ = build_chain(order.selection, order.default, await self._turn(order))
-        state = order.first_state(chain)
-        form = StoredForm(order=order, state=state)
-        clean = site.around.redaction(order, site.around.environment)
-        lease = await site.store.create(
-            run_id,
-            form.to_json(clean),
-            version=form.version,
-            status=state.status,
-            agent=state.agent.agent_id,
-            prompt=clean(order.prompt),
-            cwd=str(order.cwd),
-            label=order.label,
-        )
-        run = LiveRun(run_id, site=site, order=order, sandbox=sandbox, lease=lease, state=state)
-        return await self._start(run)
-
-    async def _turn(self, order: RunOrder) -> int:
-        """Return whose turn it is among agents that take turns (RUN-24, G-09)."""
-        selection = order.selection
-        if selection.selection_mode is not SelectionMode.ROUND_ROBIN or len(selection.agents) < 2:  # noqa: PLR2004 - one needs no turns
-            return 0
-        names = ",".join(agent.agent_id for agent in selection.agents)
-        return await self._site.store.take_turn(f"agents:{names}")
+        return await self._start(await create(self._site, order, sandbox))
 
     async def _go_on(self, run: str, sandbox: Sandbox) -> RunHandle:
-        stored: StoredRun = await self._site.store.take_over(run)
-        form = StoredForm.from_json(stored.state)
-        identities = {
-            attempt.number: identity_from_json(attempt.identity)
-            for attempt in stored.attempts
-            if attempt.identity is not None
-        }
-        return await self._start(
-            LiveRun(
-                run,
-                site=self._site,
-                order=form.order,
-                sandbox=sandbox,
-                lease=stored.lease,
-                state=form.state,
-                identities=identities,
-            )
-        )
+        return await self._start(await take_over(self._site, run, sandbox))
 
     async def _start(self, run: LiveRun) -> RunHandle:
         self._runs[run.id] = run

@@ -223,6 +223,8 @@ class RunMachine:
             self._do(Log(f"[supervisor] attempt {attempt.number}: {NO_EXIT_CODE}"))
         self._state = recorded(self._state, attempt, event, stopped=stopped, now=self._now)
         record = self._state.attempts[-1]
+        if record.cause is Cause.CRASH_RESTART and attempt.started is None and record.detail:
+            self._do(Log(f"[supervisor] restart failed: {record.message or record.detail}"))
         cooldown = cooldown_after(self._state, record, verdict.retry_after)
         if cooldown is not None:
             self._know(CooldownTable((cooldown,)))

@@ -132,8 +132,7 @@ class ScriptedSandbox:
             yield
         finally:
             running.halt()
-            if not running.orphaned:
-                self.alive.pop(running.identity, None)
+            self.alive.pop(running.identity, None)
 
     async def find(self, marker: Mapping[str, str]) -> tuple[Identity, ...]:
         await self.check()
@@ -167,7 +166,6 @@ class Scripted:
     ) -> None:
         self.job, self.play = job, play
         self.identity: Identity = identity
-        self.orphaned = False
         self.survivors: tuple[LeftOver, ...] = ()
         self.output_bytes = 0
         self._listeners = (on_stdout, on_stderr)

@@ -61,6 +61,7 @@ async def check_books(stage: Stage, handle: RunHandle) -> None:
 @pytest.mark.parametrize("kind", ["crash", "cancel"])
 async def test_a_task_that_dies_is_followed_by_one_that_goes_on(stage: Stage, kind: str) -> None:
     """Raised in, or killed, at each of its awaits: no attempt twice at a time, nothing lost."""
+    number = 0
     for number in count(1):
         handle, hit = await made(stage, strike(kind, TASK, number))
         result = await handle.wait()
@@ -91,6 +92,7 @@ async def test_an_attempt_that_dies_is_a_failure_that_nobody_can_explain(
     stage: Stage, kind: str
 ) -> None:
     """A crash of the child that makes the attempt is retried by the policy, and leaves nothing."""
+    number = 0
     for number in count(1):
         handle, hit = await made(stage, strike(kind, ATTEMPT, number))
         result = await handle.wait()

@@ -116,6 +116,49 @@ async def test_a_process_of_a_killed_host_is_ended_and_its_attempt_made_again(
     assert alive(run) == []
 
 
+MOMENTS: list[tuple[str, dict[str, object]]] = [
+    ("run.began", {}),
+    ("attempt.began", {"number": 1}),
+    ("run.phase", {"phase": "run"}),
+    ("attempt.output", {"number": 1}),
+    ("attempt.over", {}),
+    ("wait.began", {}),
+    ("wait.over", {}),
+    ("attempt.began", {"number": 2}),
+    ("attempt.output", {"number": 2}),
+]
+
+
+@pytest.mark.parametrize(("event", "detail"), MOMENTS, ids=str)
+async def test_killed_at_any_moment_a_run_goes_on_without_a_double(
+    tmp_path: Path, event: str, detail: dict[str, object]
+) -> None:
+    """Two attempts never hold the same lock, nothing is lost, and only failures cost a retry."""
+    script = """
+        exec 9>lock; flock -n 9 || echo double >>double
+        echo $$ | tee -a begun; sleep 0.2
+        [ $(wc -l <failed) -ge 2 ] && echo done && exit
+        echo x >>failed; echo 'connection reset' >&2; exit 1
+    """
+    (tmp_path / "failed").touch()
+    with HostProgram(tmp_path, "process", script) as host:
+        run = host.until(event, **detail)["run"]
+        host.kill()
+    async with (
+        RunStore(tmp_path / "runs.sqlite3") as store,
+        run_host(store, hooks=()) as host,
+    ):
+        (handle,) = await host.recover()
+        result = await handle.wait()
+    assert (handle.id, result.ending) == (run, Ending.SUCCEEDED)
+    assert not (tmp_path / "double").exists()
+    assert alive(run) == []
+    # A failure that the dead host had not stored yet is one of an attempt that was interrupted.
+    interrupted = sum(record.stopped is StopCause.INTERRUPTED for record in result.attempts)
+    assert result.retry_count == result.total_attempts - 1 - interrupted
+    assert interrupted <= 1
+
+
 async def test_the_rest_of_a_delay_is_waited_for(tmp_path: Path) -> None:
     """A delay of an hour goes on where the dead host left it, and can be cut; counters are kept."""
     script = (

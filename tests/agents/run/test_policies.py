@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 
@@ -39,6 +40,17 @@ async def test_a_crash_is_restarted_once_for_nothing(stage: Stage) -> None:
     assert (result.retry_count, result.ending) == (1, Ending.SUCCEEDED)
     assert stage.delays == [5.0]
     assert "[supervisor] container crashed (exit 137), restarting..." in stage.log
+
+
+async def test_a_restart_that_fails_is_told(stage: Stage) -> None:
+    """RUN-17: when the attempt after a crash cannot be started, the log says why."""
+    missing = Play(refuses=SpawnFailed("agent", "no such file"))
+    async with stage.host(Play(code=137), missing) as host:
+        result = await (await host.submit(stage.order())).wait()
+    assert result.total_attempts == 2
+    (line,) = [text for text in stage.log if "restart failed" in text]
+    assert line.startswith("[supervisor] restart failed: ")
+    assert "no such file" in line
 
 
 async def test_thirty_attempts_are_the_end(stage: Stage) -> None:
@@ -143,12 +155,16 @@ async def test_a_sibling_that_waits_sees_a_limit_at_once(stage: Stage) -> None:
 async def test_callbacks_hear_what_happens(stage: Stage) -> None:
     """RUN-55: state, log, retry, switch and the end, in the order in which they happen."""
     heard: list[object] = []
+
+    def hear(*news: object) -> None:
+        heard.append(news)
+
     listener = RunCallbacks(
         on_state=lambda state: heard.append(state["status"]),
         on_log=heard.append,
-        on_retry=lambda *news: heard.append(news),
-        on_agent_switch=lambda *news: heard.append(news),
-        on_done=lambda *news: heard.append(news),
+        on_retry=hear,
+        on_agent_switch=hear,
+        on_done=hear,
     )
     policy = RetryPolicy(max_retries=1)
     end = says('{"type": "result", "text": "done"}')
@@ -176,14 +192,20 @@ async def test_callbacks_hear_what_happens(stage: Stage) -> None:
 
 async def test_callbacks_that_raise_do_no_harm(stage: Stage) -> None:
     """Who listens cannot disturb who runs; the loop is told."""
-    asyncio.get_running_loop().set_exception_handler(lambda *_: None)
+    told: list[str] = []
+
+    def tell(_: object, context: dict[str, Any]) -> None:
+        told.append(str(context["exception"]))
 
     def fail(*_: object) -> None:
         raise RuntimeError("theirs")
 
+    asyncio.get_running_loop().set_exception_handler(tell)
+
     async with stage.host(ok(), listeners=[RunCallbacks(on_state=fail, on_done=fail)]) as host:
         result = await (await host.submit(stage.order())).wait()
     assert result.ending is Ending.SUCCEEDED
+    assert {*told} == {"theirs"}
 
 
 async def test_a_run_goes_on_in_a_session_of_an_earlier_one(stage: Stage) -> None:

@@ -210,7 +210,8 @@ async def test_attempts_leave_nothing_behind(tmp_path: Path) -> None:
         return me.num_fds(), len(ours), len(asyncio.all_tasks())
 
     script = "echo out; sleep 99 & exit $(($$ % 2))"
-    async with hosted(tmp_path, facts := []) as host:
+    facts: list[Fact] = []
+    async with hosted(tmp_path, facts) as host:
 
         async def attempts(number: int) -> list[str]:
             asked = order(tmp_path, script, policy=RetryPolicy(backoff_base=0.001))

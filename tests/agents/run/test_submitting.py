@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 from attrs import evolve
 
+import otpy
+from otpy import SupervisorSpec
 from otpy.errors import NotRunning
 from otpy.testing import FaultPlan, faults
 from otpy_agents.errors import (
@@ -29,7 +31,7 @@ from otpy_agents.run.order import RunOrder, SandboxChoice
 from otpy_agents.run.sandbox import ProcessSandbox
 from otpy_agents.run.stored import StoredForm
 from otpy_agents.store import RunStore
-from tests.agents.run.scripted import ok, silent
+from tests.agents.run.scripted import Play, ok, silent
 from tests.agents.run.stage import Stage
 
 HERE = Path("/work")
@@ -100,6 +102,24 @@ async def test_a_host_that_has_ended_begins_nothing(stage: Stage) -> None:
         assert await store.runs() == ()
     with pytest.raises(InvalidRunSetting, match="at least 1"):
         RunHost(store, capacity=0)
+
+
+async def test_a_host_is_a_branch_of_any_tree(stage: Stage) -> None:
+    """What stands in the tree beside its runs may be restarted without them noticing."""
+    async with RunStore(stage.path) as store:
+        host = RunHost(store, sandboxes={"scripted": stage.sandbox}, listeners=[stage.facts.append])
+        stage.sandbox.plays.append(Play(lines=((10.0, "done"),)))
+        async with otpy.start(SupervisorSpec("app", [host.spec()]), hooks=()) as root:
+            handle = await host.submit(stage.order())
+            await asyncio.sleep(1.0)
+            branch = root.child("RunHost").supervisor
+            assert branch is not None
+            branch.child("desk").kill()
+            await asyncio.sleep(1.0)
+            other = await host.submit(stage.order())
+            assert (await handle.wait()).ending is Ending.SUCCEEDED
+            assert (await other.wait()).ending is Ending.SUCCEEDED
+    assert len(stage.sandbox.jobs) == 2
 
 
 async def test_only_what_is_unfinished_and_known_is_resumed(stage: Stage) -> None:

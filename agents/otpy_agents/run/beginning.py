@@ -1,0 +1,72 @@
+"""From an order, or from what is stored, to a run of this host."""
+
+from __future__ import annotations
+
+from otpy_agents.run.chain import SelectionMode, build_chain
+from otpy_agents.run.live_run import LiveRun, Site
+from otpy_agents.run.order import RunOrder
+from otpy_agents.run.sandbox.behaviour import Sandbox
+from otpy_agents.run.stored import StoredForm, identity_from_json
+from otpy_agents.store.run_records import new_run_id
+from otpy_agents.store.runs import RunStore
+
+__all__ = ["create", "take_over"]
+
+
+async def create(site: Site, order: RunOrder, sandbox: Sandbox) -> LiveRun:
+    """Store a new run.
+
+    Raises:
+        LedgerError: That cannot be done.
+    """
+    run_id = new_run_id()
+    chain, _ = build_chain(order.selection, order.default, await _turn(site.store, order))
+    state = order.first_state(chain)
+    form = StoredForm(order=order, state=state)
+    clean = site.around.redaction(order, site.around.environment)
+    lease = await site.store.create(
+        run_id,
+        form.to_json(clean),
+        version=form.version,
+        status=state.status,
+        agent=state.agent.agent_id,
+        prompt=clean(order.prompt),
+        cwd=str(order.cwd),
+        label=order.label,
+    )
+    return LiveRun(run_id, site=site, order=order, sandbox=sandbox, lease=lease, state=state)
+
+
+async def take_over(site: Site, run: str, sandbox: Sandbox) -> LiveRun:
+    """Take a stored run over, with what its attempts are found by.
+
+    Raises:
+        UnknownRun: There is none.
+        RunHeld: Another host works on it, and lives.
+        RunStateError: Its state cannot be read.
+    """
+    stored = await site.store.take_over(run)
+    form = StoredForm.from_json(stored.state)
+    identities = {
+        attempt.number: identity_from_json(attempt.identity)
+        for attempt in stored.attempts
+        if attempt.identity is not None
+    }
+    return LiveRun(
+        run,
+        site=site,
+        order=form.order,
+        sandbox=sandbox,
+        lease=stored.lease,
+        state=form.state,
+        identities=identities,
+    )
+
+
+async def _turn(store: RunStore, order: RunOrder) -> int:
+    """Return whose turn it is among agents that take turns (RUN-24, G-09)."""
+    selection = order.selection
+    if selection.selection_mode is not SelectionMode.ROUND_ROBIN or len(selection.agents) < 2:  # noqa: PLR2004 - one needs no turns
+        return 0
+    names = ",".join(agent.agent_id for agent in selection.agents)
+    return await store.take_turn(f"agents:{names}")
