@@ -102,7 +102,9 @@ async def put(
     )
     begun = [AttemptBegun(number=one.number, agent=one.agent_id) for one in state.attempts]
     ended = [
-        AttemptEnded(number=one.number, outcome=AttemptOutcome(record=one, answer=answer).to_json(str))
+        AttemptEnded(
+            number=one.number, outcome=AttemptOutcome(record=one, answer=answer).to_json(str)
+        )
         for one in state.attempts
     ]
     await store.save(
