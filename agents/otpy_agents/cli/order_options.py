@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import shlex
 from collections.abc import Callable, Sequence
@@ -107,7 +108,7 @@ def order_from(prompt: str | None, argv: Sequence[str], options: dict[str, Any])
         UnknownAdapter: There is no such agent.
     """
     names = (options.pop("agent"), *options.pop("fallbacks"))
-    selection = _selection(names, options.pop("model"))
+    selection = _selection(names, options.pop("model"), argv)
     if (_COMMAND in names) != bool(argv):
         got = shlex.join(argv) if argv else "nothing"
         wanted = "a command there for --agent command" if not argv else "nothing there"
@@ -143,7 +144,7 @@ def _absolute(option: str, path: Path) -> Path:
     return Path(absolute)
 
 
-def _selection(names: Sequence[str], model: str | None) -> AgentSelection:
+def _selection(names: Sequence[str], model: str | None, argv: Sequence[str]) -> AgentSelection:
     """Return the agents, each the fallback of the one before."""
     for name in names:
         find_adapter(name)
@@ -152,12 +153,26 @@ def _selection(names: Sequence[str], model: str | None) -> AgentSelection:
     first, *others = names
     return AgentSelection(
         agents=(
-            AgentInstance(agent_id=first, agent_cli=first, model=model),
-            *(AgentInstance(agent_id=name, agent_cli=name) for name in others),
+            AgentInstance(
+                agent_id=first, agent_cli=first, model=model, credential=_account(first, argv)
+            ),
+            *(
+                AgentInstance(agent_id=name, agent_cli=name, credential=_account(name, argv))
+                for name in others
+            ),
         ),
         selection_mode=SelectionMode.FALLBACK,
         agent_fallbacks=dict(pairwise(names)),
     )
+
+
+def _account(name: str, argv: Sequence[str]) -> str:
+    """Return whose limits an agent shares: those of its CLI's login, a command only its own."""
+    if name != _COMMAND or not argv:
+        return ""
+    # The name is stored, and an argument may hold what must not be.
+    digest = hashlib.sha256("\0".join(argv).encode(errors="surrogateescape")).hexdigest()
+    return f"{Path(argv[0]).name}-{digest[:8]}"
 
 
 def _sandbox(text: str, names: Sequence[str], *, network: bool | None) -> SandboxChoice:

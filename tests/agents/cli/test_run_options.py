@@ -111,6 +111,19 @@ def test_any_command_is_an_agent(orders: list[RunOrder]) -> None:
     assert order.prompt == "Build"
 
 
+def test_each_command_has_limits_of_its_own(orders: list[RunOrder]) -> None:
+    """A rate limit of one program says nothing about another; the same one shares it."""
+    words = ("--agent", "claude", "--fallback", "command", "--")
+    (claude, one), (_, again), (_, other) = (
+        ordered(orders, prompt, *words, "python", script).selection.agents
+        for prompt, script in (("x", "a.py"), ("y", "a.py"), ("x", "b.py"))
+    )
+    assert one.account == again.account
+    assert one.account != other.account
+    assert str(one.account).startswith("command (python-")
+    assert claude.credential == ""
+
+
 def test_a_command_needs_no_prompt(orders: list[RunOrder]) -> None:
     """In lists it is then called by its command line."""
     order = ordered(orders, "--agent", "command", "--", "sh", "-c", "echo 1")
@@ -169,7 +182,7 @@ def test_a_command_in_a_sandbox_has_no_network_unless_asked(orders: list[RunOrde
         (["  "], "PROMPT: got '  ', wanted some text, or - for standard input"),
         (["x", "--agent", "clod"], "agent 'clod': got an unknown name, wanted one of claude, "),
         (["x", "--fallback", "codex"], "--fallback: got 'codex', wanted each agent once"),
-        (["x", "--liveness", "stall"], "--liveness: got stall:0, wanted none, deadline:SECONDS"),
+        (["x", "--liveness", "stall"], "--liveness: got 'stall', wanted none, deadline:SECONDS"),
         (["x", "--max-retries", "-1"], "--max-retries: got -1, wanted a whole number"),
         (["x", "--budget-usd", "0"], "--budget-usd: got 0.0, wanted US dollars above 0"),
         (["x", "--sandbox", "jail"], "--sandbox: got 'jail', wanted process, bubblewrap or docker"),
