@@ -180,6 +180,7 @@ class Claude:
         # Versions up to 2.1 wrote these as an answer and exited with 0.
         notices=re.compile(
             rf"{_LIMIT}(?:\|\d{{10}}|[^\n]{{0,120}}resets?{_MOMENT})?\.?"
+            r"|API Error: \d{3} \{[^\n]*\}"
             r"|Credit balance is too low|Invalid API key · [^\n]{1,80}"
             r"|Not logged in · [^\n]{1,80}|Prompt is too long"
         ),
