@@ -54,8 +54,9 @@ class ServerTask:
 
     def ended(self) -> None:
         """The process has ended."""
-        if isinstance(self._first, Coroutine):
-            self._first.close()  # cancelled before its first step: else Python warns of it
+        first: Any = self._first
+        if isinstance(first, Coroutine):
+            first.close()  # cancelled before its first step: else Python warns of it
 
     def _take_first(self) -> Awaitable[Any]:
         assert self._first is not None  # noqa: S101 - the task was made for its sake
