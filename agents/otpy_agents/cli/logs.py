@@ -91,6 +91,8 @@ async def _ended(tree: Tree) -> None:
     """Leave: in good order if the tree has ended so, and otherwise with what to type."""
     for _ in range(10):  # its host may be about to sign off
         if not tree.socket.exists():
+            missed = "the tree has ended; its last events were missed"
+            print(f"otpy-agents: {missed}", file=sys.stderr)
             raise SystemExit(0)
         await asyncio.sleep(_PAUSE / 10)
     gone(tree)
