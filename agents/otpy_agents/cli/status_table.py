@@ -160,11 +160,11 @@ def _what(name: str, by: str, tree: Tree) -> str:
 def tree_lines(node: Plain, head: str = "", below: str = "") -> Iterator[str]:
     """Yield the tree as text, one line for each supervisor and worker."""
     yield printable(head + "  ".join(_words(node)))
-    *others, last = node["children"] or [None]
-    for child in others:
-        yield from tree_lines(child, f"{below}├─ ", f"{below}│  ")
-    if last is not None:
-        yield from tree_lines(last, f"{below}└─ ", f"{below}   ")
+    children: Sequence[Plain] = node["children"]
+    for child in children:
+        last = child is children[-1]
+        branch, trunk = ("└─ ", "   ") if last else ("├─ ", "│  ")
+        yield from tree_lines(child, below + branch, below + trunk)
 
 
 def _words(node: Plain) -> Iterator[str]:

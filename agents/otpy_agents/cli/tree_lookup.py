@@ -7,7 +7,7 @@ import os
 import shlex
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Final, NoReturn, TypeVar
+from typing import Any, Final, NoReturn
 
 import click
 from attrs import frozen
@@ -28,11 +28,9 @@ from otpy_agents.tree.worklist import read
 
 __all__ = ["Tree", "find_tree", "gone", "list_option", "listed_here", "state_option", "told"]
 
-C = TypeVar("C", bound=Callable[..., Any])
-
 _INTERRUPTED: Final = 130
 
-list_option: Callable[[C], C] = click.option(
+list_option: Callable[[Callable[..., Any]], Callable[..., Any]] = click.option(
     "--list",
     "file",
     type=click.Path(path_type=Path),
@@ -41,7 +39,7 @@ list_option: Callable[[C], C] = click.option(
 )
 """`--list`, for commands whose argument is something else."""
 
-state_option: Callable[[C], C] = click.option(
+state_option: Callable[[Callable[..., Any]], Callable[..., Any]] = click.option(
     "--state",
     type=click.Path(path_type=Path),
     metavar="FILE",
