@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Final, NoReturn
 
 import anyio.to_thread
 import click
+from attrs import evolve
 
 import otpy
-from otpy import OtpyError
+from otpy import Backoff, ChildSpec, OtpyError, SupervisorSpec
 from otpy_agents.cli.reporter import Reporter, outcomes_of
 from otpy_agents.cli.steady import SteadyView
 from otpy_agents.cli.view import Outcome, View, open_view
@@ -42,7 +43,7 @@ from otpy_monitors import BudgetError, InvalidRules, load_ledger, read_rules
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
 
-    from otpy import Supervisor, SupervisorSpec
+    from otpy import Supervisor
     from otpy_agents.tree.assignment import WorkList
     from otpy_agents.tree.sessions import SessionStore
 
@@ -165,7 +166,16 @@ def _operator(project: Project, commands: TreeCommands) -> SupervisorSpec | None
     except SocketUnusable as error:
         project.tell("operator.unreachable", "list", reason=str(error))
         return None
-    return operator_supervisor(path, commands.handlers(), QuietLog(project.ledger.commands))
+    spec = operator_supervisor(path, commands.handlers(), QuietLog(project.ledger.commands))
+    children = [*spec.children, ChildSpec("farewell", commands.farewell)]
+    # The work must not suffer from it, however often it crashes: it never gives up.
+    pause = Backoff.exponential(0.5, max=30.0)
+    return SupervisorSpec(
+        spec.id,
+        [evolve(child, backoff=pause) for child in children if isinstance(child, ChildSpec)],
+        intensity=20,
+        period=300,
+    )
 
 
 async def _workplace(

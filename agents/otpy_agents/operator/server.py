@@ -52,13 +52,11 @@ class Command:
         name: Its name.
         arguments: By name.
         actor: Who gives it.
-        ending: Set when the host is about to end: a command that waits shall answer then.
     """
 
     name: str
     arguments: Mapping[str, Argument] = field(hash=False)
     actor: Actor
-    ending: asyncio.Event = field(factory=asyncio.Event, eq=False, repr=False)
 
     def text(self, name: str) -> str:
         """Return an argument that must be there and be text.
@@ -133,7 +131,6 @@ class _Desk:
         self._commands = commands
         self._log = log
         self._open = True
-        self._ending = asyncio.Event()
         self._clients: set[asyncio.Task[None]] = set()
         self._at_work: set[asyncio.Task[None]] = set()
 
@@ -155,7 +152,6 @@ class _Desk:
         One of them may be what has stopped this host.
         """
         self._open = False
-        self._ending.set()
         if self._at_work:
             await asyncio.wait(self._at_work, timeout=_FAREWELL)
 
@@ -221,8 +217,9 @@ class _Desk:
             )
         except AgentsError as error:
             return refused(Refusal.FAILED, f"{name}: not carried out: {error}")
-        command = Command(name=name, arguments=request.arguments, actor=actor, ending=self._ending)
-        answer = await _answer(handler, command)
+        answer = await _answer(
+            handler, Command(name=name, arguments=request.arguments, actor=actor)
+        )
         try:
             await self._log.end(number, answer.model_dump_json(exclude={"version"}))
         except AgentsError as error:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import difflib
 import json
+import math
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
@@ -41,6 +42,8 @@ _LOOKS: Final = frozenset({"status", "tree", "logs"})
 _FOLLOWERS: Final = 16  # half of those whom a socket serves
 _PATIENCE: Final = 20.0
 _ENDING: Final = 5.0
+_FAREWELL: Final = 1.0
+_TICK: Final = 0.01
 _GRANTS: Final = (
     ("tokens", Kind.TOKENS, 1),
     ("usd", Kind.COST_USD, 1),
@@ -97,7 +100,8 @@ class TreeCommands:
         self._journal = journal
         self._began = began
         self._clock = clock
-        self._followers = 0
+        self._answered: dict[int, float] = {}  # who follows, by process; and when told last
+        self._ending = asyncio.Event()
 
     def handlers(self) -> dict[str, Handler]:
         """Return who carries out which command."""
@@ -138,25 +142,54 @@ class TreeCommands:
         after, about = command.arguments.get("after"), command.arguments.get("agent")
         if not isinstance(after, int) or after < 0:
             raise CommandRefused(f"{FOLLOW}: after: got {after!r}, wanted a number of an event")
-        if self._journal.last <= after:
-            await self._wait(after, command.ending)
-        return self._page(after, str(about or ""), ended=command.ending.is_set())
+        who, clock = command.actor.pid or 0, asyncio.get_running_loop().time
+        self._answered[who] = math.inf
+        try:
+            if self._journal.last <= after and not self._ending.is_set():
+                await self._wait(after)
+        finally:
+            self._answered[who] = clock()
+        ended = self._ending.is_set() and self._journal.read(after).after >= self._journal.last
+        if ended:
+            del self._answered[who]
+        return self._page(after, str(about or ""), ended=ended)
 
-    async def _wait(self, after: int, ending: asyncio.Event) -> None:
-        if self._followers >= _FOLLOWERS:
+    async def _wait(self, after: int) -> None:
+        if sum(one == math.inf for one in self._answered.values()) > _FOLLOWERS:
             message = f"{FOLLOW}: {_FOLLOWERS} others follow the tree"
             raise CommandRefused(message, Refusal.BUSY)
-        self._followers += 1
         waits = [
             asyncio.ensure_future(self._journal.beyond(after)),
-            asyncio.ensure_future(ending.wait()),
+            asyncio.ensure_future(self._ending.wait()),
         ]
         try:
             await asyncio.wait(waits, timeout=_PATIENCE, return_when=asyncio.FIRST_COMPLETED)
         finally:
-            self._followers -= 1
             for wait in waits:
                 wait.cancel()
+
+    async def farewell(self) -> None:
+        """Stay until the tree ends; then wait, for a moment, until all who follow were told so.
+
+        A child of the tree, to be stopped just before the socket: a follower that was between two
+        pages would else find nobody, and could not tell whether it has missed something.
+        """
+        self._ending.clear()
+        try:
+            await asyncio.get_running_loop().create_future()
+        finally:
+            if isinstance(otpy.current().requested, otpy.Shutdown):
+                self._ending.set()
+                await self._until_told()
+
+    async def _until_told(self) -> None:
+        """Wait until nobody follows who was there a moment ago, and at most for a moment."""
+        clock = asyncio.get_running_loop().time
+        began = clock()
+        while clock() < began + _FAREWELL:
+            if all(one < began - _FAREWELL for one in self._answered.values()):
+                return
+            await asyncio.sleep(_TICK)
 
     def _page(self, after: int, about: str, *, ended: bool) -> JsonValue:
         page = self._journal.read(after, about)
@@ -174,7 +207,7 @@ class TreeCommands:
             "after": page.after,
             "last": self._journal.last,
             "lost": page.lost,
-            "ended": ended and page.after >= self._journal.last,
+            "ended": ended,
         }
 
     # --- acting -----------------------------------------------------------------------------------

@@ -91,7 +91,7 @@ def test_a_follower_of_a_killed_host_is_told_what_to_type(second: SecondTerminal
 
 
 def test_a_slow_reader_never_blocks_the_tree(second: SecondTerminal) -> None:
-    """It reads no more, and the work comes to its end all the same; it is told that it missed some."""
+    """It reads no more, and the work comes to its end all the same; what it missed, it is told."""
     flood = "i=0; while [ $i -lt 6000 ]; do i=$((i+1)); echo line $i of many, many more; done"
     host = second.up(shell("build", f"{WAITS}; {flood}"), shell("last", f"{WAITS}; sleep 0.5"))
     follower = second.start("logs", "-f")
