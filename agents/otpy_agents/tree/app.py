@@ -19,7 +19,12 @@ if TYPE_CHECKING:
     from otpy_agents.tree.project import Project
 
 
-def app_supervisor(project: Project, *others: Project, chaos: float = 0.0) -> SupervisorSpec:
+def app_supervisor(
+    project: Project,
+    *others: Project,
+    chaos: float = 0.0,
+    operator: SupervisorSpec | None = None,
+) -> SupervisorSpec:
     """Return the spec of the tree in which projects work their lists off (TREE-14, TREE-15).
 
     Started left to right, stopped right to left: the monitors go first, then the mortals, all at
@@ -30,6 +35,8 @@ def app_supervisor(project: Project, *others: Project, chaos: float = 0.0) -> Su
         others: More projects at the same workplace; each has a branch of its own, in which its own
             Jake and pool are (TREE-24).
         chaos: Workers to be killed at random, per second; 0 for none.
+        operator: What listens for an operator; it is the first to be there and the last to go, so
+            that one can also see the tree stop.
 
     Raises:
         InvalidTreeSetting: Two projects have one name, or they are not all at one workplace.
@@ -37,6 +44,8 @@ def app_supervisor(project: Project, *others: Project, chaos: float = 0.0) -> Su
     workplace, work = project.workplace, project.work
     _check(project, others)
     children: list[SupervisorSpec | DynamicSpec | ChildSpec] = []
+    if operator is not None:
+        children.append(operator)
     if workplace.host is not None:
         children.append(workplace.host.spec())
     children += [

@@ -45,6 +45,7 @@ class Workplace:
     Attributes:
         feed: Where what agents do is told.
         narrator: Tells it.
+        store: As given.
         host: The host of runs, to be put into the tree; None without a store.
         runs: Where mortals have their runs made; None without a store.
         sandbox: As given.
@@ -72,6 +73,7 @@ class Workplace:
     ) -> None:
         self.feed = Feed()
         self.narrator = Narrator(self.feed)
+        self.store = store
         self.host: RunHost | None = None
         self.runs: Runs | None = None
         if store is not None:
