@@ -106,9 +106,11 @@ def _works(chance: Random, seconds: float) -> list[Step]:
     steps: list[Step] = [Spend(input=chance.randrange(1, 9), output=1, after=0.5)]
     passed, spent = 0.5, 10
     while passed < seconds:
-        after, lasts = chance.uniform(1, 120), chance.uniform(1, 200)
+        after, lasts = chance.uniform(1, 400), chance.uniform(1, 800)
         passed, spent = passed + after + lasts, spent + chance.randrange(1, 20)
-        steps += [UseTool(lasts=lasts, after=after), Spend(input=spent, output=1)]
+        steps.append(UseTool(lasts=lasts, after=after))
+        if chance.random() < 0.3:  # noqa: PLR2004
+            steps.append(Spend(input=spent, output=1))
     return steps
 
 

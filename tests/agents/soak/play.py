@@ -40,7 +40,7 @@ T = TypeVar("T")
 
 __all__ = ["Soak", "play"]
 
-_ROUNDS: Final = 3  # assignments for each agent that works at the same time
+_ROUNDS: Final = 2  # assignments for each agent that works at the same time
 _QUICK: Final = RetryPolicy(max_retries=0, crash_restarts=0)
 _PATIENCE: Final = 12 * 3600.0  # seconds in which everything comes out when the harm is over
 
