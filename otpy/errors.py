@@ -41,7 +41,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, final
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
 
 class OtpyError(Exception):
@@ -315,7 +315,7 @@ class SupervisorFailed(OtpyError, RuntimeError):
         message: str,
         *,
         reasons: Sequence[object] = (),
-        history: Sequence[object] = (),
+        history: Iterable[object] = (),
         abandoned: Sequence[str] = (),
     ) -> None:
         """Build the error; the message is `path: message` with one line per restart below it."""
@@ -323,8 +323,14 @@ class SupervisorFailed(OtpyError, RuntimeError):
         Exception.__init__(self, f"{path}: {message}")
         self.path = path
         self.reasons = tuple(reasons)
-        self.history = tuple(history)
+        self._history = history
         self.abandoned = tuple(abandoned)
+
+    @property
+    def history(self) -> tuple[object, ...]:
+        """The restarts that led here; put together when somebody reads it."""
+        self._history = told = tuple(self._history)
+        return told
 
     def __str__(self) -> str:
         """Return the message; it is put together only when somebody reads it."""

@@ -40,21 +40,25 @@ quicken(Status)
 class Pace:
     """How fast one child is restarted; made on first use, for most are restarted at once.
 
+    And what few children have beside it.
+
     Attributes:
         attempt: How many restarts its backoff has counted.
         started_at: When its present life began (monotonic seconds), if it has a backoff.
         due: When its restart is due (monotonic seconds), while it waits for one.
+        pending: See `Child.pending`.
         token: Number of the timer that it waits for, or waited for last.
         window: Its own restart window, if it has one and was ever restarted.
     """
 
-    __slots__ = ("attempt", "due", "started_at", "token", "window")
+    __slots__ = ("attempt", "due", "pending", "started_at", "token", "window")
 
     def __init__(self) -> None:
         """Count nothing and wait for nothing."""
         self.attempt = 0
         self.started_at = 0.0
         self.due = 0.0
+        self.pending: ExitReason | None = None
         self.token = 0
         self.window: RestartWindow | None = None
 
@@ -71,8 +75,6 @@ class Child:
             one, so that late news of an earlier life is never charged to the next.
         restarts: How often it was started again after it ended by itself.
         last_exit: Why its latest incarnation ended, or did not start; None if it never did.
-        pending: Its own end, noticed while the supervisor was busy and not dealt with yet.
-            Not None implies `status` is RUNNING.
         process: What the runtime keeps of its latest incarnation, until its end has been dealt
             with. The machines never look into it; here it is found without a look-up by name.
         pace: What few children need; None until it is needed.
@@ -83,7 +85,6 @@ class Child:
         "key",
         "last_exit",
         "pace",
-        "pending",
         "process",
         "restarts",
         "spec",
@@ -98,13 +99,37 @@ class Child:
         self.incarnation = 0
         self.restarts = 0
         self.last_exit: ExitReason | None = None
-        self.pending: ExitReason | None = None
         self.process: Any = None
         self.pace: Pace | None = None
 
     def __repr__(self) -> str:
         """Return key, status and incarnation."""
         return f"<Child {self.key!r} {self.status.value} incarnation={self.incarnation}>"
+
+    @property
+    def pending(self) -> ExitReason | None:
+        """Its own end, noticed while the supervisor was busy and not dealt with yet.
+
+        Not None implies `status` is RUNNING.
+        """
+        return None if self.pace is None else self.pace.pending
+
+    @property
+    def runs(self) -> bool:
+        """Whether it is running, and has not ended in the meantime."""
+        running = self.status is Status.RUNNING
+        return running and (self.pace is None or self.pace.pending is None)
+
+    def put_off(self, reason: ExitReason) -> None:
+        """Note that it ended with `reason`, which is `pending` now."""
+        self.made_pace().pending = reason
+
+    def taken_up(self) -> ExitReason | None:
+        """Return what was pending, which it is no more."""
+        if self.pace is None:
+            return None
+        reason, self.pace.pending = self.pace.pending, None
+        return reason
 
     @property
     def waits(self) -> bool:

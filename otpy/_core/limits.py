@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING, Final, final
+from typing import TYPE_CHECKING, Any, Final, final
 
-from otpy._core.protocol import Failure, Restarted
+from otpy._core.protocol import Failure
 from otpy._core.reason import NORMAL
 from otpy._core.spec import ChildSpec, Then
 from otpy._core.window import RestartWindow
 
 if TYPE_CHECKING:
     from otpy._core.child import Child
+    from otpy._core.protocol import Entry
     from otpy._core.reason import ExitReason
 
 
@@ -29,9 +30,8 @@ class RestartLimits:
         self._intensity = intensity
         self._period = period
         self._window = RestartWindow(intensity, period)
-        # Tuples of what a `Restarted` says: one is made for each restart, and read by nobody
-        # unless the supervisor gives up.
-        self._history: deque[tuple[float, str, int, ExitReason]] = deque(maxlen=_kept(intensity))
+        # The parts of one `Entry` after the other: an object less for each restart that is kept.
+        self._history: deque[Any] = deque(maxlen=_kept(intensity))
 
     def change(self, intensity: int, period: float) -> None:
         """Allow `intensity` restarts within any `period` seconds from now on (SUP-122)."""
@@ -49,7 +49,7 @@ class RestartLimits:
         """
         reason = child.last_exit or NORMAL
         own = child.own_window()
-        self._history.append((now, child.key, child.incarnation, reason))
+        self._history.extend((now, child.key, child.incarnation, reason))
         window = self._window if own is None else own  # not `or`: an empty window is false
         if window.add(now):
             return None
@@ -60,8 +60,7 @@ class RestartLimits:
             return Then.GIVE_UP
         else:
             allowed = intensity.max_restarts, intensity.within
-        history = tuple([Restarted(*entry) for entry in self._history])
-        return Failure(child.key, reason, history=history, allowed=allowed)
+        return Failure(child.key, reason, history=self._entries(), allowed=allowed)
 
     def count_if_allowed(self, child: Child, reason: ExitReason, now: float) -> bool:
         """Count one restart of `child`, which ended with `reason`, if this window allows it.
@@ -71,9 +70,25 @@ class RestartLimits:
         """
         if not self._window.add_if_allowed(now):
             return False
-        self._history.append((now, child.key, child.incarnation, reason))
+        self._history.extend((now, child.key, child.incarnation, reason))
         return True
+
+    def count_if_exceeded(self, child: Child, reason: ExitReason, now: float) -> Failure | None:
+        """Count one restart of `child`, which ended with `reason`, if this window refuses it.
+
+        Returns:
+            The failure of the supervisor; None if it is allowed, and nothing was counted.
+        """
+        if not self._window.add_if_exceeded(now):
+            return None
+        self._history.extend((now, child.key, child.incarnation, reason))
+        allowed = self._intensity, self._period
+        return Failure(child.key, reason, history=self._entries(), allowed=allowed)
+
+    def _entries(self) -> tuple[Entry, ...]:
+        parts = iter(self._history)
+        return tuple(zip(parts, parts, parts, parts, strict=True))
 
 
 def _kept(intensity: int) -> int:
-    return min(intensity, _MOST_KEPT) + 1
+    return 4 * (min(intensity, _MOST_KEPT) + 1)

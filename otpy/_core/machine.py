@@ -70,20 +70,8 @@ class SupervisorMachine:
         children: The child table, in start order (OTP's termination order is its reverse).
     """
 
-    __slots__ = (
-        "_awaited",
-        "_ending",
-        "_inbox",
-        "_left",
-        "_operation",
-        "_out",
-        "_ref",
-        "_starts",
-        "_stops",
-        "children",
-        "phase",
-        "spec",
-    )
+    __slots__ = ("_awaited", "_ending", "_inbox", "_left", "_operation", "_out", "_ref", "_starts",
+                 "_stops", "children", "phase", "spec")  # fmt: skip
 
     def __init__(
         self, spec: SupervisorSpec, random: Callable[[], float], audience: Sized = EVERYBODY
@@ -135,7 +123,7 @@ class SupervisorMachine:
         self._advance()
         return self._out.handed_over()
 
-    # --- the two ends that come most often: one call, no event, no effect; see `handle` -----------
+    # --- the ends that come most often: one call, no event, no effect; see `handle` ---------------
 
     def replaces(self, child: Child, incarnation: int, reason: ExitReason, now: float) -> bool:
         """Take the end of `child` by itself if all that follows is its next start, at once.
@@ -146,6 +134,21 @@ class SupervisorMachine:
         alone = idle and self.spec.strategy is Strategy.ONE_FOR_ONE
         return alone and self._out.replaces(child, incarnation, reason, now)
 
+    def gives_up(
+        self, child: Child, incarnation: int, reason: ExitReason, now: float
+    ) -> Finish | None:
+        """Take the end of `child` by itself if the end of the supervisor is all that follows.
+
+        Returns None, and has changed nothing, if `handle` must be told instead.
+        """
+        if self._operation is not None or self.phase is not Phase.RUNNING:
+            return None
+        failure = self._out.fails(child, incarnation, reason, now, self.children)
+        if failure is None:
+            return None
+        self.phase, self._ending = Phase.ENDED, Finish(SHUTDOWN, failure)
+        return self._ending
+
     def follows(self, child: Child, reason: ExitReason) -> Child | None:
         """Take the end of `child`, told to end, if the next stop is all that follows: of whom?
 
@@ -154,8 +157,7 @@ class SupervisorMachine:
         if self._awaited is not child or not self._stops or self._out.audience:
             return None
         following = self._stops[0]
-        running = following.status is Status.RUNNING and following.pending is None
-        if not running or following.spec.shutdown is BRUTAL_KILL:
+        if not following.runs or following.spec.shutdown is BRUTAL_KILL:
             return None
         self._gone(child, reason)
         following.status = Status.STOPPING
@@ -210,7 +212,7 @@ class SupervisorMachine:
                 if idle and self.phase is Phase.RUNNING:
                     self._exited(child, event.reason)  # nothing is before it in the inbox
                 else:
-                    child.pending = event.reason
+                    child.put_off(event.reason)
                     self._inbox.append(event)
         elif child.status is Status.STARTING:
             self._awaited = None
@@ -278,8 +280,8 @@ class SupervisorMachine:
     # --- stopping --------------------------------------------------------------------------------
 
     def _stop(self, child: Child) -> None:
-        if child.pending is not None:
-            reason, child.pending = child.pending, None  # SUP-713: its notice is consumed here
+        reason = child.taken_up()
+        if reason is not None:  # SUP-713: its notice is consumed here
             self._gone(child, reason)
         elif child.status is Status.RUNNING:
             child.status = Status.STOPPING
@@ -357,8 +359,10 @@ class SupervisorMachine:
         match event:
             case ChildExited():
                 child = self.children.get(event.key)
-                if child and child.incarnation == event.incarnation and child.pending is not None:
-                    self._exited(child, child.pending)
+                if child and child.incarnation == event.incarnation:
+                    reason = child.taken_up()
+                    if reason is not None:
+                        self._exited(child, reason)
             case TimerDue():
                 child = self.children.get(event.key)
                 if child and child.waits_for(event.token):
@@ -382,7 +386,6 @@ class SupervisorMachine:
 
     def _exited(self, child: Child, reason: ExitReason) -> None:
         """A child ended by itself (section 4)."""
-        child.pending = None
         self._out.tell_exit(child, reason)
         what = verdict(child.spec.restart, reason)
         if what is Verdict.RESTART:

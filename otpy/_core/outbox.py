@@ -83,6 +83,38 @@ class Outbox:
         child.incarnation += 1
         return True
 
+    def fails(
+        self,
+        child: Child,
+        incarnation: int,
+        reason: ExitReason,
+        now: float,
+        siblings: Mapping[str, Child],
+    ) -> Failure | None:
+        """Take the end of `child` by itself, if its restart is one too many and nobody else lives.
+
+        Returns:
+            The failure of its supervisor; None if that is not so, and nothing has changed.
+        """
+        spec = child.spec
+        if (
+            self.audience
+            or child.status is not Status.RUNNING
+            or child.incarnation != incarnation
+            or spec.backoff is not None
+            or (isinstance(spec, ChildSpec) and spec.intensity is not None)
+            or verdict(spec.restart, reason) is not Verdict.RESTART
+        ):
+            return None
+        for other in siblings.values():
+            if other is not child and (other.live or other.waits):
+                return None
+        failure = self._limits.count_if_exceeded(child, reason, now)
+        if failure is not None:
+            child.ran(reason)
+            child.status = Status.UNDEFINED
+        return failure
+
     def handed_over(self) -> list[Effect]:
         """Return the effects and keep none: a batch of starts is long."""
         effects, self.effects = self.effects, []

@@ -297,22 +297,9 @@ class Ready:
     """All initial children have been started."""
 
 
-@final
-@define
-class Restarted:
-    """One entry of the restart history.
-
-    Attributes:
-        time: When the restart was decided, in monotonic seconds.
-        child_id: Id of the child.
-        incarnation: The life that ended, or that did not begin.
-        reason: Why it ended.
-    """
-
-    time: float
-    child_id: str
-    incarnation: int
-    reason: ExitReason
+Entry: TypeAlias = "tuple[float, str, int, ExitReason]"
+"""One restart: when it was decided (monotonic seconds), the child's id, the life that ended or did
+not begin, and why. No class: one is made for each restart, and most are read by nobody."""
 
 
 @final
@@ -331,7 +318,7 @@ class Failure:
 
     child_id: str
     reason: ExitReason
-    history: tuple[Restarted, ...] = field(default=(), kw_only=True)
+    history: tuple[Entry, ...] = field(default=(), kw_only=True)
     allowed: tuple[int, float] | None = field(default=None, kw_only=True)
 
     @property

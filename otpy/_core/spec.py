@@ -162,7 +162,7 @@ _NO_KWARGS: Mapping[str, Any] = MappingProxyType({})
 
 
 @final
-@frozen
+@frozen(weakref_slot=False)  # there may be as many as children
 class ChildSpec:
     """How to start, restart and stop one worker (SUP-201).
 

@@ -34,6 +34,14 @@ class RestartWindow:
         times.append(second)
         return len(times) <= self._limit or times[0] < second - self._period
 
+    def add_if_exceeded(self, now: float) -> bool:
+        """Count a restart at `now` if it is refused, and return whether it is."""
+        second, times, limit = floor(now), self._times, self._limit
+        if len(times) < limit or (limit and times[-limit] < second - self._period):
+            return False
+        times.append(second)
+        return True
+
     def add_if_allowed(self, now: float) -> bool:
         """Count a restart at `now` if it is allowed, and return whether it is."""
         second, times, limit = floor(now), self._times, self._limit

@@ -62,17 +62,11 @@ class Blame:
             yield blame
             blame = blame.below
 
-    def _history(self) -> list[RestartRecord]:
-        return [
-            RestartRecord(
-                f"{blame.path}/{entry.child_id}",
-                entry.incarnation,
-                entry.time - blame.began,
-                entry.reason,
-            )
-            for blame in self._from_here_down()
-            for entry in blame.failure.history
-        ]
+    def _history(self) -> Iterator[RestartRecord]:
+        for blame in self._from_here_down():
+            for time, child_id, incarnation, reason in blame.failure.history:
+                path = f"{blame.path}/{child_id}"
+                yield RestartRecord(path, incarnation, time - blame.began, reason)
 
     def deepest(self) -> Blame:
         """Return the failure at the bottom, where the trouble began."""
@@ -84,7 +78,7 @@ class Blame:
         root = self.failure
         cause = self.deepest()
         culprit = cause.failure.child_id
-        ends = [entry.reason for entry in cause.failure.history if entry.child_id == culprit]
+        ends = [reason for _, child_id, _, reason in cause.failure.history if child_id == culprit]
         reasons = ends or [cause.failure.reason]
         kind = SupervisorFailed if root.limit else TreeStartFailed
         if root.limit:

@@ -71,6 +71,8 @@ class DynamicSupervisor(SupervisorHandle):
         )
 
     def _at_once(self, child: Child, incarnation: int, reason: ExitReason) -> bool:
+        if self._blames:
+            return False
         if self._machine.forgets(child, incarnation, reason):
             return True
         replaced = self._machine.replaces(child, incarnation, reason, self.tree.loop.time())

@@ -53,7 +53,6 @@ class _Rare:
         self.on_exit: dict[object, Callable[[Process, ExitReason], object]] = {}
 
 
-@final
 class Process:
     """One life of one child: a handle to watch it and to end it. What OTP calls a pid.
 
@@ -86,15 +85,15 @@ class Process:
         "_exit",
         "_rare",
         "_ready",
-        "_requested",
         "behaviour",
         "incarnation",
         "last_exit",
         "parent",
         "restarts",
-        "supervisor",
         "task",
     )
+
+    supervisor: AnySupervisor | None = None  # of the class: most processes are workers
 
     def __init__(self, parent: Shell, child: Child) -> None:
         """Make the process of the incarnation that `child` is about to begin."""
@@ -102,14 +101,12 @@ class Process:
         self.incarnation = child.incarnation
         self.restarts = child.restarts
         self.last_exit = child.last_exit
-        self.supervisor: AnySupervisor | None = None
         self.behaviour: Behaviour | None = None
         self.task: TaskLike | None = None
         self._child = child
         self._ready = child.spec.ready_at_once
         self._exit: ExitReason | None = None
-        self._requested: ExitReason | None = None  # what a cancellation by us stands for
-        self._ending: Ending | None = None
+        self._ending: Ending | ExitReason | None = None  # afterwards only its reason is kept
         self._rare: _Rare | None = None
 
     def __repr__(self) -> str:
@@ -338,16 +335,20 @@ class Process:
         """
         if self._exit is not None:
             return
-        if self._ending is not None:
-            if not kill or self._ending.kills:
+        before: Any = self._ending  # an `Ending` or None, for it is alive
+        if before is not None:
+            if not kill or before.kills:
                 return
-            self._ending.cancel()
-        if self.task is None or not self.task.done():  # else it had a reason of its own
-            self._requested = KILLED if kill else reason or SHUTDOWN
-        before, parent = self._ending, self.parent
+            before.cancel()
+        parent, task = self.parent, self.task
         ending, parent.spare_ending = parent.spare_ending or Ending(), None
+        done = task is not None and task.done()
+        if done:  # it had a reason of its own, or ended as it was told before
+            ending.reason = self.ending
+        else:
+            ending.reason = KILLED if kill else reason or SHUTDOWN
         self._ending = ending  # before its first step, which may end this process at once
-        ending.begin(self, kill=kill)
+        ending.begin(self, kill=kill, done=done)
         if before is not None and before.lingers:
             ending.linger()
 
@@ -365,31 +366,27 @@ class Process:
         def expired() -> None:
             if self._ending is not None:
                 return  # it is being ended already, by its own deadlines
-            self._requested = Crashed(StartTimeout(self.path, f"start_timeout={seconds:g} s"))
-            self._ending = Ending()
-            self._ending.begin(self, kill=True)
+            ending = self._ending = Ending()
+            ending.reason = Crashed(StartTimeout(self.path, f"start_timeout={seconds:g} s"))
+            ending.begin(self, kill=True, done=self.task is not None and self.task.done())
 
         self._made_rare().start_timer = self.parent.tree.call_later(seconds, expired)
 
     @property
     def ending(self) -> ExitReason | None:
         """The reason it is being ended with, or was; None if nobody told it to end."""
-        return self._requested
+        ending = self._ending
+        return ending.reason if isinstance(ending, Ending) else ending
 
     @property
     def requested(self) -> ExitReason:
         """The reason it was told to end with."""
-        return self._requested or SHUTDOWN
+        return self.ending or SHUTDOWN
 
     @property
     def asked(self) -> asyncio.Future[None] | None:
         """Resolved when it is asked to stop; None if nobody ever looked."""
         return None if self._rare is None else self._rare.asked
-
-    def cut(self) -> None:
-        """From now on a cancellation of it means that its time was over."""
-        if not isinstance(self._requested, Crashed):
-            self._requested = KILLED
 
     def announce(self, value: object = None) -> None:
         """Note that the child is ready, and tell its supervisor."""
@@ -419,23 +416,25 @@ class Process:
 
     def lived(self, error: BaseException | None, *, cancelled: bool = False) -> None:
         """Its life is over; wait for threads it has left behind if it was told to end."""
-        if cancelled:
-            reason = self._requested or KILLED  # AIO-08: a stranger's cancellation has no reason
-        elif error is not None:
-            reason = reason_for(error)
-        else:
-            complied = self.asked is not None and self.asked.done()
-            reason = (self._requested if complied else None) or NORMAL
-        ending = self._ending
         if self._exit is not None:  # it was abandoned, and has ended at last
             self.parent.tree.abandoned.pop(self, None)
-        elif ending is None or not threads_exist() or not ending.waits_for_threads(reason):
+            return
+        ending: Any = self._ending  # an `Ending` or None, for it was alive until now
+        if error is not None:
+            reason = reason_for(error)
+        elif cancelled:  # AIO-08: a stranger's cancellation has no reason
+            reason = KILLED if ending is None else ending.reason or KILLED
+        else:
+            complied = self.asked is not None and self.asked.done()
+            reason = (self.ending if complied else None) or NORMAL
+        if ending is None or not threads_exist() or not ending.waits_for_threads(reason):
             self.end(reason)
 
     def end(self, reason: ExitReason) -> None:
         """It has ended, or was given up: tell its supervisor and whoever waits."""
         rare, ending, parent = self._rare, self._ending, self.parent
-        if ending is not None:
+        if isinstance(ending, Ending):
+            self._ending = ending.reason  # not itself: it leads back here
             ending.over()
         if rare is not None:
             self._cancel_start_timer()
@@ -444,7 +443,7 @@ class Process:
             news = self._failed_start(reason)
             reason = NORMAL if isinstance(news, ChildIgnored) else news.reason
         self._exit = reason
-        self.task = self._ending = None  # both lead back here: nothing for the collector to find
+        self.task = None  # it leads back here: nothing for the collector to find
         if isinstance(self.last_exit, Crashed):
             let_go(self.last_exit.error)
         if not self._ready and self._child.process is self:
@@ -479,3 +478,12 @@ class Process:
         """Give it up: it refused to end."""
         self.parent.tree.gave_up_on(self, what, stack)
         self.end(Abandoned(stack))
+
+
+@final
+class SupervisorProcess(Process):
+    """The process of a supervisor: it has one attribute more, which workers need not keep."""
+
+    __slots__ = ("supervisor",)
+
+    supervisor: AnySupervisor | None

@@ -31,7 +31,7 @@ from otpy._core.spec import BRUTAL_KILL, INFINITY, ChildSpec
 from otpy._runtime.blame import Blame
 from otpy._runtime.life import life_of
 from otpy._runtime.narrate import report_of
-from otpy._runtime.process import Process
+from otpy._runtime.process import Process, SupervisorProcess
 from otpy._runtime.snapshot import row_of
 from otpy._runtime.waiters import release
 from otpy.errors import (
@@ -117,7 +117,7 @@ class Shell:
 
     def child_exited(self, child: Child, incarnation: int, reason: ExitReason) -> None:
         """Take the end of a child that had been ready."""
-        if self._waiters or self._blames or not self._at_once(child, incarnation, reason):
+        if self._waiters or not self._at_once(child, incarnation, reason):
             self.take(ChildExited(child.key, incarnation, reason))
 
     @abstractmethod
@@ -150,14 +150,15 @@ class Shell:
                 assert_never(effect)
 
     def _start(self, child: Child) -> Process:
-        process = child.process = Process(self, child)
         if self._blames:
             self._blames.pop(child.key, None)  # of an earlier life, or of another of this id
         tree, spec = self.tree, child.spec
         if not isinstance(spec, ChildSpec):
-            process.supervisor = tree.make(spec, tree, process)
-            process.supervisor.post(Begin())
-            return process
+            leader = child.process = SupervisorProcess(self, child)
+            leader.supervisor = tree.make(spec, tree, leader)
+            leader.supervisor.post(Begin())
+            return leader
+        process = child.process = Process(self, child)
         life = life_of(process, spec)
         if life is not None:
             tree.run(life, tree.context.copy())
@@ -204,16 +205,18 @@ class Shell:
         if finish.failure is not None:
             below = self._blames.get(finish.failure.child_id)
             self._blame = Blame(self.path, finish.failure, self._began, below)
-        for timer in self._timers.values():
-            timer.cancel()
-        self._timers.clear()
+        if self._timers:
+            for timer in self._timers.values():
+                timer.cancel()
+            self._timers.clear()
         if self.spare_ending is not None:
             self.spare_ending.cancel()
-        release(self._end_waiters, finish.reason)
-        if self.process is not None:
-            parent, key = self.process.parent, self.process.id
-            parent.note(key, self._blame)
-            self.process.end(finish.reason)
+        if self._end_waiters:
+            release(self._end_waiters, finish.reason)
+        process = self.process
+        if process is not None:
+            process.parent.note(process.id, self._blame)
+            process.end(finish.reason)
         else:
             self.tree.deadlines.clear()
             if self.tree.preemptor is not None:

@@ -22,6 +22,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar, Final, final
 
+from otpy._core.reason import KILLED, Crashed
 from otpy._core.spec import BRUTAL_KILL, INFINITY
 from otpy._runtime.current import CURRENT
 from otpy._runtime.stack import stack_of, threads_of
@@ -43,23 +44,29 @@ _THREAD_POLL: Final = 0.05  # a thread's end cannot be awaited by anyone but its
 class Ending:
     """The stop of one process, in progress: one deadline at a time.
 
+    Attributes:
+        reason: What a cancellation by us stands for; None if the process had a reason of its own.
+        kills: Whether it does not ask.
+        lingers: Whether the task is done, and threads that it started are not.
+
     A supervisor that stops its children one after the other keeps the one that is over, for the
     next: its timer is still set, and most children are gone long before it is due. So there is
     one timer for a whole ordered stop, which looks at `_due` when it goes off.
     """
 
     __slots__ = ("_due", "_expired", "_grace", "_process", "_steps", "_taken", "_timer",
-                 "_timer_due", "kills", "lingers")  # fmt: skip
+                 "_timer_due", "kills", "lingers", "reason")  # fmt: skip
 
     def __init__(self) -> None:
         """Have nothing to end yet; see `begin`."""
         self._process: Process
+        self.reason: ExitReason | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._timer_due = 0.0  # not asked of the timer: that of uvloop rounds, and may not know
         self._due: float | None = None  # of the present step; the timer may go off earlier
 
-    def begin(self, process: Process, *, kill: bool) -> None:
-        """Plan the steps for `process` and take the first.
+    def begin(self, process: Process, *, kill: bool, done: bool) -> None:
+        """Plan the steps for `process` and take the first, unless its task is `done`.
 
         One call for both: in an ordered stop nearly all children take no other step.
         """
@@ -78,11 +85,9 @@ class Ending:
         self._steps = steps
         self._grace = grace
         self._taken = 1
-        self._expired = False  # its deadline found the task done, its callback on the way
-        self.lingers = False  # the task is done, threads that it started are not
-        task = process.task
-        if task is not None and task.done():
-            self._expired = True
+        self._expired = done  # its deadline found the task done, its callback on the way
+        self.lingers = False
+        if done:
             return
         if limit is not None:
             self._set_deadline(limit)
@@ -128,7 +133,7 @@ class Ending:
     def over(self) -> None:
         """The process has ended; its supervisor may end another by this."""
         parent = self._process.parent
-        self._due = None
+        self._due = self.reason = None
         del self._process
         if parent.spare_ending is None:
             parent.spare_ending = self
@@ -188,7 +193,8 @@ class Ending:
             task.cancel()
 
     def _cut(self) -> None:
-        self._process.cut()
+        if not isinstance(self.reason, Crashed):
+            self.reason = KILLED  # from now on a cancellation means that its time was over
         self._cancel()
 
     def _kill(self) -> None:

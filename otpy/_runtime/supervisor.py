@@ -41,14 +41,20 @@ class Supervisor(SupervisorHandle):
 
     def _at_once(self, child: Child, incarnation: int, reason: ExitReason) -> bool:
         if child.status is Status.STOPPING:
+            if self._blames:
+                return False
             following = self._machine.follows(child, reason)
             if following is not None:
                 self._stop(following, kill=False)
             return following is not None
-        replaced = self._machine.replaces(child, incarnation, reason, self.tree.loop.time())
-        if replaced:
+        now = self.tree.loop.time()
+        if self._machine.replaces(child, incarnation, reason, now):
             self._start(child)
-        return replaced
+            return True
+        finish = self._machine.gives_up(child, incarnation, reason, now)
+        if finish is not None:
+            self._finish(finish)
+        return finish is not None
 
     async def start_child(self, spec: AnySpec) -> Process | None:
         """Add a child at the end of the start order and start it (SUP-802).

@@ -147,8 +147,11 @@ class Tree:
         process: Process = life.process
         if task.cancelled():
             process.lived(None, cancelled=True)
-        else:
-            process.lived(task.exception())
+            return
+        error = task.exception()
+        if error is not None and error.__traceback__ is not None:
+            error.__traceback__ = error.__traceback__.tb_next  # without the step of `Life` itself
+        process.lived(error)
 
     def gave_up_on(self, process: Process, what: str, stack: tuple[str, ...]) -> None:
         """Note that `process` refused to end."""

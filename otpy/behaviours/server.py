@@ -92,7 +92,7 @@ class Server:
         self._continue: Continue | None = None
         self._timeout: float | None = None
         self._timer: asyncio.TimerHandle | None = None  # of the idle timeout, while it is idle
-        self._context: Context | None = None  # of its callbacks; None if it never was without task
+        self._context: Context | None = None  # of its callbacks; None if nothing is in it
         self._halted = False  # ended, or cancelled: no code of it is to run any more
         self._done = False
 
@@ -208,7 +208,7 @@ class Server:
         """End it without `terminate`, as the cancellation of a task would."""
         if not self._halted:
             self.open, self._halted = False, True
-            self._loop.call_soon(self._give_way, context=self._context)
+            self._loop.call_soon(self._give_way, context=self.process.parent.tree.context)
 
     def get_coro(self) -> None:
         """Return None: nothing is ever suspended."""
@@ -217,7 +217,11 @@ class Server:
         """Serve what has come; for the mailbox."""
         if self._timer is not None:
             self.awake()
-        self.process.parent.tree.loop.call_soon(self._serve, context=self._context)
+        tree, context = self.process.parent.tree, self._context
+        if context is None:
+            context = self._context = tree.context.copy()
+            context.run(CURRENT.set, self.process)
+        tree.loop.call_soon(self._serve, context=context)
 
     def _soon(self, do: Callable[..., None], *args: Any) -> None:
         loop = self.process.parent.tree.loop
@@ -248,8 +252,10 @@ class Server:
             return
         if self.begun(result):
             self._soon(self._serve)  # the starter hears of the start first (GEN-07)
-        else:
-            self._serve()
+            return
+        self._serve()
+        if self.mailbox.asleep and self._context is not None and len(self._context) == 1:
+            self._context = None  # only who it is; made anew for the first message
 
     def _serve(self) -> None:
         """Serve what there is: what is usual here, everything else by `_serve_other`."""

@@ -54,8 +54,9 @@ class ServerTask:
 
     def ended(self) -> None:
         """The process has ended."""
-        if isinstance(self._first, Coroutine):
-            self._first.close()  # cancelled before its first step: else Python warns of it
+        first: Any = self._first
+        if isinstance(first, Coroutine):
+            first.close()  # cancelled before its first step: else Python warns of it
 
     def _take_first(self) -> Awaitable[Any]:
         assert self._first is not None  # noqa: S101 - the task was made for its sake
@@ -63,62 +64,69 @@ class ServerTask:
         return first
 
     async def live(self, result: Any = None) -> None:
-        """Be ready, when what `init` has returned is there, and serve to the end."""
-        server = self._server
+        """Be ready, when what `init` has returned is there, and serve to the end.
+
+        One coroutine for all of it: an idle server would keep a second one, and its frame.
+        """
+        server, served = self._server, 0
+        stop: Stop[Any, Any] | None = None
         if self._message is None:  # else it is ready, and goes on here with that message
-            if self._first is not None:
-                result = await self._take_first()
-            if server.begun(result):
-                await asyncio.sleep(0)  # the starter hears of the start first (GEN-07)
-            del result
+            await self._begin(result)
         try:
-            stop, caller = await self._serve()
+            result = None if self._message is None else await self._take_first()
+            while True:
+                if self._message is not None:
+                    if not isinstance(result, RESULTS) and inspect.isawaitable(result):
+                        result = await result
+                    stop = server.take(result, self._message)
+                    if stop is not None:
+                        break
+                    self._message = result = None
+                served += 1
+                if served % BATCH == 0:  # messages to oneself would else keep the loop for ever
+                    await asyncio.sleep(0)
+                if not server.process.alive:  # given up in a callback, which has ended after all
+                    raise asyncio.CancelledError
+                came: Message | Continue | None = server.next()
+                while came is None:
+                    self._waiter = asyncio.get_running_loop().create_future()
+                    server.doze()
+                    try:
+                        await self._waiter
+                    finally:
+                        self._waiter = None
+                        server.awake()
+                    came = server.mailbox.next()
+                if isinstance(came, StopAsked):
+                    stop = Stop(came.reason, server.state)
+                    break
+                result = self._served(came)
         except CRASHES as error:
             server.ending = reason_for(error)
             # If this raises, that is the reason (GEN-21).
             await self._terminate(Stop(server.ending, server.state), None)
             raise
         server.ending = stop.reason
-        await self._terminate(stop, caller)
+        await self._terminate(stop, self._message if isinstance(self._message, Caller) else None)
         if not isinstance(stop.reason, Normal):
             raise Exit(stop.reason)
 
-    async def _serve(self) -> tuple[Stop[Any, Any], Caller[Any] | None]:
-        """Serve until something says stop; return that, and who is to be told."""
-        server, served = self._server, 0
-        message, self._message = self._message, None
-        result: Any = None if message is None else await self._take_first()
-        while True:
-            if message is not None:
-                if not isinstance(result, RESULTS) and inspect.isawaitable(result):
-                    result = await result
-                stop = server.take(result, message)
-                if stop is not None:
-                    return stop, message if isinstance(message, Caller) else None
-                message = result = None
-            served += 1
-            if served % BATCH == 0:  # messages to oneself would else keep the loop for ever
-                await asyncio.sleep(0)
-            if not server.process.alive:  # given up in a callback, which has ended after all
-                raise asyncio.CancelledError
-            came: Message | Continue | None = server.next()
-            while came is None:  # not in a coroutine of its own, which an idle server would keep
-                self._waiter = asyncio.get_running_loop().create_future()
-                server.doze()
-                try:
-                    await self._waiter
-                finally:
-                    self._waiter = None
-                    server.awake()
-                came = server.mailbox.next()
-            if isinstance(came, Control):
-                server.perform(came)
-            elif isinstance(came, StopAsked):
-                return Stop(came.reason, server.state), None
-            else:
-                if isinstance(came, Caller):
-                    server.owe(came)
-                message, result = came, hand_over(came, server.callbacks, server.state)
+    async def _begin(self, result: Any) -> None:
+        if self._first is not None:
+            result = await self._take_first()
+        if self._server.begun(result):
+            await asyncio.sleep(0)  # the starter hears of the start first (GEN-07)
+
+    def _served(self, came: Served | Control) -> Any:
+        """Serve `came`; return what its callback returned, if it has one."""
+        server = self._server
+        if isinstance(came, Control):
+            server.perform(came)
+            return None
+        if isinstance(came, Caller):
+            server.owe(came)
+        self._message = came
+        return hand_over(came, server.callbacks, server.state)
 
     async def finish(
         self, stop: Stop[Any, Any], caller: Caller[Any] | None, error: BaseException | None

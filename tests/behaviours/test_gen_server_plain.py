@@ -8,7 +8,7 @@ import threading
 import weakref
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from contextvars import ContextVar
+from contextvars import Context, ContextVar, copy_context
 from typing import Any
 
 import anyio
@@ -72,6 +72,10 @@ def own_tasks(process: Process) -> list[asyncio.Task[Any]]:
     return [task for task in asyncio.all_tasks() if task.get_name() == process.path]
 
 
+def _is_context_of(thing: object, process: Process) -> bool:
+    return isinstance(thing, Context) and process in thing.values()
+
+
 class TestWithoutTask:
     async def test_a_plain_server_never_has_one(self) -> None:
         """From its start, through calls, casts and its idle timeout, to its end."""
@@ -103,6 +107,39 @@ class TestWithoutTask:
             got = [await ref.call(ask) for ask in (add, add, add_slowly, add)]
             assert got == [1, 2, 3, 4]
             assert SETTING.get() == 0
+
+    @pytest.mark.parametrize("outside", [None, 3])
+    async def test_what_init_sets_may_be_reset_later(self, outside: int | None) -> None:
+        """In the same context, even where it was set to what it was, and the server idle since."""
+
+        class Setting(Plain):
+            def init(self, log: list[Any]) -> Any:
+                return SETTING.set(SETTING.get())
+
+        def reset(server: Any, caller: Caller[Any], state: Any) -> Reply[Any, Any]:
+            SETTING.reset(state)
+            return Reply((SETTING.get(), otpy.current()), state)
+
+        token = None if outside is None else SETTING.set(outside)
+        async with plainly(Setting) as (_, process, ref, _log):
+            await turns(5)
+            assert await ref.call(reset) == (outside or 0, process)
+        if token is not None:
+            SETTING.reset(token)
+
+    async def test_an_idle_server_keeps_no_context(self) -> None:
+        """One in which nothing is set but who it is; the first message makes it anew."""
+
+        def look(server: Plain, caller: Caller[Any], state: Any) -> Reply[Any, Any]:
+            return Reply((otpy.current(), len(copy_context())), state)
+
+        async def host() -> None:
+            async with plainly() as (_, process, ref, _log):
+                await turns(5)
+                assert not [c for c in gc.get_objects() if _is_context_of(c, process)]
+                assert await ref.call(look) == (process, 1)
+
+        await asyncio.create_task(host(), context=Context())
 
     async def test_a_plain_callback_may_make_tasks(self) -> None:
         """They belong to the server, and are told so by `otpy.current()`."""

@@ -106,7 +106,10 @@ class Hasty(World):
             return None if following is None else [Stop(following, kill=False)]
         if machine.replaces(child, event.incarnation, event.reason, self.now):
             return [child]
-        return None
+        if isinstance(machine, DynamicMachine):
+            return None
+        finish = machine.gives_up(child, event.incarnation, event.reason, self.now)
+        return None if finish is None else [finish]
 
 
 def live(world: World, steps: list[Any], children: dict[str, ChildSpec]) -> dict[str, object]:
@@ -153,6 +156,7 @@ def histories(draw: st.DrawFn) -> tuple[Callable[..., World], list[Any], dict[st
     fields = {key: draw(FIELDS) for key in IDS}
     strategy = draw(st.none() | st.sampled_from(Strategy))
     limits: dict[str, Any] = {"intensity": draw(st.integers(0, 4) | st.just(9)), "period": 5}
+    many = draw(st.integers(1, len(IDS)))
     most: Any = draw(st.sampled_from([INFINITY, 4, 6]))
     ends: dict[str, Any] = draw(st.dictionaries(KEYS, st.sampled_from([BOOM, Normal(), HELD])))
 
@@ -160,7 +164,7 @@ def histories(draw: st.DrawFn) -> tuple[Callable[..., World], list[Any], dict[st
         if strategy is None:
             spec = DynamicSpec("top", **limits, max_children=most)
             return kind(spec, audience=audience, ends=ends, now=5.0)
-        children = [ChildSpec(key, start, **fields[key]) for key in IDS]
+        children = [ChildSpec(key, start, **fields[key]) for key in IDS[:many]]
         static = SupervisorSpec("top", children, strategy=strategy, **limits)
         return kind(static, audience=audience, ends=ends, now=5.0)
 
@@ -206,7 +210,7 @@ def test_a_short_answer_is_the_long_one(history: Any) -> None:
 
 
 def test_what_comes_most_often_has_a_short_answer() -> None:
-    """A crash within the limits, a child that is forgotten, an ordered stop but for its end."""
+    """A crash within the limits and beyond, a child that is forgotten, an ordered stop."""
     children = [ChildSpec(key, swift) for key in IDS]
     world = Hasty(SupervisorSpec("top", children, intensity=2), audience=())
     world.begin().die("a", "b")
@@ -216,11 +220,26 @@ def test_what_comes_most_often_has_a_short_answer() -> None:
         2 + len(IDS) - 1,
         ["q d", "z d", "q c", "z c", "q b", "z b", "q a", "z a"],
     )
+    alone = Hasty(SupervisorSpec("top", children[:1], intensity=1), audience=())
+    alone.begin().die("a")
+    alone.die("a")
+    assert (alone.hits, alone.trace) == (2, ["die a", "s a", "die a"])
+    assert alone.finish is not None
+    assert alone.finish.failure is not None
     pool = Hasty(DynamicSpec("pool"), audience=())
     pool.begin().add(ChildSpec("a", swift, restart=Restart.TEMPORARY))
     pool.add(ChildSpec("b", swift))
     pool.die("a", "b")
     assert (pool.hits, pool.trace) == (2, ["s a", "s b", "die a", "die b", "s b"])
+
+
+def test_a_supervisor_whose_other_children_live_gives_up_the_long_way() -> None:
+    """They are stopped first."""
+    children = [ChildSpec(key, swift) for key in "ab"]
+    world = Hasty(SupervisorSpec("top", children, intensity=0), audience=())
+    world.begin().die("a")
+    assert (world.hits, world.trace) == (0, ["die a", "q b", "z b"])
+    assert world.finish is not None
 
 
 def test_with_an_audience_no_answer_is_short() -> None:

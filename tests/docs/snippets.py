@@ -10,9 +10,11 @@ from __future__ import annotations
 import asyncio
 import io
 import re
+import shlex
 import sys
 from collections.abc import Coroutine, Iterator, Mapping
 from contextlib import redirect_stdout, suppress
+from itertools import pairwise
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -36,6 +38,29 @@ def blocks(path: Path) -> Iterator[tuple[str, str]]:
     """Yield the info string and the text of each fenced block, in order."""
     for match in FENCE.finditer(path.read_text(encoding="utf-8")):
         yield match["info"].strip(), match["text"]
+
+
+def shell_transcripts(path: Path) -> list[tuple[str, str]]:
+    """Return each piece of shell that can be run anywhere, and what it prints."""
+    found = list(blocks(path))
+    return [
+        (text, printed)
+        for (info, text), (kind, printed) in pairwise([*found, ("", "")])
+        if info == "sh run" and kind == "text shell"
+    ]
+
+
+def agent_commands(path: Path) -> Iterator[list[str]]:
+    """Yield the words of each command `otpy-agents` that is shown, those of a synopsis left out."""
+    for info, text in blocks(path):
+        if info not in {"sh", "text"}:
+            continue
+        for line in text.splitlines():
+            typed = line.removeprefix("$ ")
+            if typed.startswith("otpy-agents ") and "[" not in typed.partition("|")[0]:
+                words = shlex.split(typed, comments=True)
+                ends = [words.index(sign) for sign in ("<", ">", "|") if sign in words]
+                yield words[1 : min(ends, default=None)]
 
 
 def run_document(path: Path, modules: Mapping[str, str]) -> None:

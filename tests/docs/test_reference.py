@@ -6,6 +6,7 @@ import re
 from itertools import dropwhile, takewhile
 from typing import get_args
 
+import click
 from attrs import fields
 from pydantic import BaseModel
 
@@ -14,6 +15,8 @@ from otpy._core.reason import Verdict, is_expected, is_reported, verdict
 from otpy.errors import OtpyError
 from otpy.reports import Report
 from otpy_agents import errors as agents_errors
+from otpy_agents.cli.run import run
+from otpy_agents.cli.runs import runs
 from otpy_agents.run import Action, Control, Ending, LivenessKind, RetryPolicy
 from otpy_agents.run.callbacks import RunCallbacks
 from otpy_agents.run.facts import Fact, RunFact
@@ -145,6 +148,21 @@ def test_every_rule_in_the_list_of_differences_is_well_formed() -> None:
     rules = [match.group() for match in RULE.finditer(text)]
     assert [rule for rule in rules if not SHAPE.fullmatch(rule)] == []
     assert {f"AIO-{number:02}" for number in range(1, 29)} <= set(rules)
+
+
+def test_the_reference_has_every_word_of_the_commands_about_runs() -> None:
+    """Options, and commands of a second terminal."""
+    page = _read("cli.md")
+    commands = [run, runs, *runs.commands.values()]
+    options = {
+        name
+        for command in commands
+        for parameter in command.params
+        if isinstance(parameter, click.Option)
+        for name in (*parameter.opts, *parameter.secondary_opts)
+    }
+    assert [word for word in sorted(options) if f"`{word}" not in page] == []
+    assert [name for name in runs.commands if f"| `{name} " not in page] == []
 
 
 def test_facts_about_runs_are_complete() -> None:

@@ -1,11 +1,23 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from pathlib import Path
 
+import click
 import pytest
 
-from tests.docs.snippets import ROOT, blocks, documents, run_document
+from otpy_agents.cli import main
+from tests.agents.host import ENVIRONMENT
+from tests.docs.snippets import (
+    ROOT,
+    agent_commands,
+    blocks,
+    documents,
+    run_document,
+    shell_transcripts,
+)
 
 # Of CONTRIBUTING the one block is a template.
 RUNNABLE = [
@@ -16,6 +28,7 @@ RUNNABLE = [
 WITH_TESTS = [
     path for path in documents() if any(info == "python pytest" for info, _ in blocks(path))
 ]
+WITH_SHELL = [path for path in documents() if shell_transcripts(path)]
 STEP_3 = ROOT / "docs" / "tutorial" / "3-crash-restart-escalate.md"
 
 
@@ -37,6 +50,39 @@ def test_every_test_in_the_documents_passes(path: Path, pytester: pytest.Pyteste
     assert {*result.parseoutcomes()} == {"passed"}
     ran = re.findall(r"::(test_\w+)\S* PASSED", result.stdout.str())
     assert {*ran} == {*re.findall(r"def (test_\w+)", "\n".join(texts))}
+
+
+@pytest.mark.real_time
+@pytest.mark.parametrize("path", WITH_SHELL, ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_every_piece_of_shell_in_the_documents_runs(path: Path, tmp_path: Path) -> None:
+    """What a reader pastes into a terminal works, and prints what the page says."""
+    places = f"{Path(sys.executable).parent}:{ENVIRONMENT['PATH']}"
+    for number, (text, expected) in enumerate(shell_transcripts(path)):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        done = subprocess.run(
+            ["bash", "-ec", text],
+            cwd=folder,
+            env={**ENVIRONMENT, "PATH": places, "OTPY_STATE": str(folder / "runs.sqlite3")},
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=60,
+        )
+        assert (done.returncode, done.stdout) == (0, expected), done.stderr
+
+
+def test_every_call_of_an_agent_in_the_documents_is_understood() -> None:
+    """Agents are not asked; but what a reader types is a command with options that there are."""
+    calls = [words for path in documents() for words in agent_commands(path)]
+    assert len(calls) > 12
+    for words in calls:
+        command: click.Command = main
+        at = 0
+        while isinstance(command, click.Group) and words[at:]:
+            command = command.commands[words[at]]
+            at += 1
+        command.make_context(command.name, words[at:])
 
 
 def test_the_readme_holds_the_two_commands() -> None:

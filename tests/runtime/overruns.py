@@ -33,9 +33,9 @@ class Tally:
     """What was seen."""
 
     overruns: int = 0
-    other_ends: list[str] = field(factory=list)
-    outside: list[str] = field(factory=list)
-    noises: list[str] = field(factory=list)
+    other_ends: list[str] = field(factory=list[str])
+    outside: list[str] = field(factory=list[str])
+    noises: list[str] = field(factory=list[str])
     answers: int = 0
     longest_step: float = 0.0
     longest_wait: float = 0.0

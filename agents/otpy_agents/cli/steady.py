@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Callable, Sequence
 from typing import final
 
+from otpy_agents.cli.streams import to_nowhere
 from otpy_agents.cli.view import Event, Header, Outcome, Row, View
 
 __all__ = ["SteadyView"]
@@ -43,7 +43,4 @@ class SteadyView:
             show(self._view)
         except (OSError, SystemExit):  # the latter is how rich reacts to a closed pipe
             self._view = None
-            # What is still in the buffer of the stream would fail again when the program ends.
-            nowhere = os.open(os.devnull, os.O_WRONLY)
-            os.dup2(nowhere, sys.stdout.fileno())
-            os.close(nowhere)
+            to_nowhere(sys.stdout)

@@ -167,6 +167,9 @@ class _AgentLife:
                 self._ask(question)
             elif result.ending is not Ending.STOPPED:
                 await self._failed(result)
+            elif post.pause is None:
+                # Somebody else stopped it, as a host of runs that restarts does: begin again.
+                await project.workplace.start_place()
             await self._rest()
             prompt = self._next()
 

@@ -75,6 +75,13 @@ async def test_its_tmp_is_its_own_and_empty(scene: Scene, tmp_path: Path) -> Non
     assert scene.stdout == ["work", "1"]
 
 
+async def test_temporary_files_go_where_it_can_write(scene: Scene) -> None:
+    """Whatever folder the host has for them: it is read-only in there."""
+    async with scene.shell("mktemp", environment={"TMPDIR": "/var/tmp"}) as running:
+        assert (await running.wait()).exit_code == 0
+    assert scene.stdout[0].startswith("/tmp/")
+
+
 @pytest.mark.parametrize("network", [True, False])
 async def test_there_is_no_network_unless_asked(scene: Scene, network: bool) -> None:
     """Its network namespace is the host's, or an own one."""

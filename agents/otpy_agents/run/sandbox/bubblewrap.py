@@ -105,6 +105,8 @@ def _wrap(
     if network:
         argv.append("--share-net")
     argv += ["--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--tmpfs", "/tmp"]  # noqa: S108
+    # Where the host wants temporary files may be read-only in there.
+    argv += ["--setenv", "TMPDIR", "/tmp"]  # noqa: S108
     for mount in mounts:
         kind = "--bind" if mount.writable else "--ro-bind"
         argv += [kind, str(mount.source), str(mount.place)]

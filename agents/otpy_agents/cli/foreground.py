@@ -1,0 +1,172 @@
+"""A run in the foreground: shown while it goes on, ended by signals, its exit code ours."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import signal
+import sys
+import time
+from collections.abc import Awaitable, Callable
+from functools import partial
+from pathlib import Path
+from typing import Final, NoReturn, TypeAlias, final
+
+from otpy.errors import OtpyError
+from otpy_agents.cli.leftovers import end_leftovers
+from otpy_agents.cli.refusal import fail, give_up_output
+from otpy_agents.cli.run_lookup import typed
+from otpy_agents.cli.run_view import RunView, open_run_view, told
+from otpy_agents.cli.run_words import harmless
+from otpy_agents.cli.streams import occupy_standard_streams, to_nowhere
+from otpy_agents.errors import InvalidRunSetting, UnknownAdapter, UnknownRun
+from otpy_agents.run.facts import Fact, RunEnded
+from otpy_agents.run.host import RunHandle, RunHost, run_host
+from otpy_agents.run.protocol import Answered, Control
+from otpy_agents.run.result import Outcome, RunResult
+from otpy_agents.store import RunStore
+
+__all__ = ["Start", "follow"]
+
+Start: TypeAlias = Callable[[RunHost, RunStore], Awaitable[RunHandle]]
+"""Begins a run, or goes on with one."""
+
+_FRAME: Final = 0.2  # seconds between two drawings of the live line
+_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+_BASE: Final = 128
+# What the user got wrong, and not what went wrong.
+_WRONG_CALLS: Final = (InvalidRunSetting, UnknownAdapter, UnknownRun)
+
+
+def follow(state: Path, start: Start, *, as_json: bool, quiet: bool) -> NoReturn:
+    """Make a run until it is over, and leave with its exit code.
+
+    The first SIGINT, SIGTERM or SIGHUP ends the run in good order, the second kills it.
+
+    Args:
+        state: The state file.
+        start: Begins it.
+        as_json: Whether everything is written to standard output, as JSON.
+        quiet: Whether nothing but the answer and errors are written.
+    """
+    occupy_standard_streams()
+    view = open_run_view(as_json=as_json, quiet=quiet)
+    foreground = _Foreground(view)
+    failure: OtpyError | None = None
+    try:
+        with asyncio.Runner() as runner:
+            foreground.work(runner, state, start)
+    except OtpyError as error:
+        failure = error
+    finally:
+        view.close()
+    if failure is not None and not foreground.caught:
+        fail(failure, 2 if isinstance(failure, _WRONG_CALLS) else 1)
+    ended = foreground.ended
+    if ended is not None and not as_json:
+        _conclude(ended, quiet=quiet)
+    raise SystemExit(foreground.status)
+
+
+def _conclude(ended: RunEnded, *, quiet: bool) -> None:
+    """Write the answer to standard output; of a failure, at least one line is shown."""
+    if ended.result.outcome is not Outcome.SUCCESS:
+        if quiet:
+            with contextlib.suppress(OSError):  # nobody may listen; the status says enough
+                print(f"otpy-agents: {told(ended)}", file=sys.stderr, flush=True)
+    elif ended.answer and sys.stdout is not None:
+        answer = harmless(ended.answer) if sys.stdout.isatty() else ended.answer
+        try:
+            print(answer.removesuffix("\n"), flush=True)
+        except BrokenPipeError:
+            to_nowhere(sys.stdout)
+        except OSError as error:
+            give_up_output(error, f"; the answer is in `{typed('runs', 'show', ended.run)}`")
+
+
+@final
+class _Foreground:
+    """What goes on while a run is made, signals included."""
+
+    def __init__(self, view: RunView) -> None:
+        self.caught: list[signal.Signals] = []
+        self.ended: RunEnded | None = None
+        self._view = view
+        self._handle: RunHandle | None = None
+        self._main: asyncio.Task[None] | None = None
+        self._asking: set[asyncio.Task[Answered]] = set()
+
+    @property
+    def status(self) -> int:
+        """The exit code: that of the run, but a signal that ended it says which it was."""
+        result: RunResult | None = None if self.ended is None else self.ended.result
+        if self.caught and (result is None or result.user_stop is not None):
+            return _BASE + self.caught[0]
+        return 1 if result is None else result.exit_code
+
+    def work(self, runner: asyncio.Runner, state: Path, start: Start) -> None:
+        """Make the run in the loop of `runner`."""
+        loop = runner.get_loop()
+        # Where they are ignored, as under nohup, they stay so.
+        heard = [one for one in _SIGNALS if signal.getsignal(one) is not signal.SIG_IGN]
+        for number in heard:
+            loop.add_signal_handler(number, self._on_signal, number)
+        try:
+            runner.run(self._work(state, start))
+        except asyncio.CancelledError:
+            if not self.caught:
+                raise
+        finally:
+            for number in heard:
+                loop.remove_signal_handler(number)
+
+    async def _work(self, state: Path, start: Start) -> None:
+        self._main = asyncio.current_task()
+        hooks = () if sys.stderr is None else None  # the default logs there
+        hosting = partial(run_host, listeners=[self._on_fact], hooks=hooks)
+        async with RunStore(state) as store, hosting(store) as host:
+            async for left in end_leftovers(store):
+                self._view.note(str(left))
+            drawing = asyncio.create_task(self._draw())
+            try:
+                self._handle = await start(host, store)
+                await self._handle.wait()
+            finally:
+                drawing.cancel()
+
+    def _on_fact(self, fact: Fact) -> None:
+        if self._handle is not None and fact.run != self._handle.id:
+            return
+        if isinstance(fact, RunEnded):
+            self.ended = fact
+        self._view.take(fact)
+
+    async def _draw(self) -> None:
+        while True:
+            self._view.draw(time.time())  # noqa: TID251 - facts carry Unix seconds
+            await asyncio.sleep(_FRAME)
+
+    # --- signals ----------------------------------------------------------------------------------
+
+    def _on_signal(self, number: signal.Signals) -> None:
+        self.caught.append(number)
+        if self._handle is None or len(self.caught) > 2:  # noqa: PLR2004 - neither of two helped
+            if self._main is not None:
+                self._main.cancel()
+        elif len(self.caught) == 1:
+            self._view.note(f"{number.name}: ending the run in good order; send it again to kill")
+            self._ask(Control.CANCEL if number is signal.SIGINT else Control.STOP)
+        else:
+            self._view.note(f"{number.name}: killing the run")
+            self._ask(Control.KILL)
+
+    def _ask(self, control: Control) -> None:
+        if self._handle is not None:
+            task = asyncio.ensure_future(self._handle.ask(control))
+            self._asking.add(task)
+            task.add_done_callback(self._on_answer)
+
+    def _on_answer(self, task: asyncio.Task[Answered]) -> None:
+        self._asking.discard(task)
+        if not task.cancelled() and task.exception() is not None:
+            self._view.note(f"{task.exception()}")

@@ -1,0 +1,211 @@
+"""The options of `otpy-agents run`, and the order they make."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, Final
+
+import click
+
+from otpy_agents.cli.policy_options import policy_from, policy_options
+from otpy_agents.cli.streams import is_text
+from otpy_agents.errors import InvalidRunSetting
+from otpy_agents.run.adapter import Access
+from otpy_agents.run.chain import AgentInstance, AgentSelection, SelectionMode
+from otpy_agents.run.liveness import Liveness
+from otpy_agents.run.order import RunOrder, SandboxChoice
+from otpy_agents.run.registry import find_adapter
+from otpy_agents.run.sandbox import Mount
+from otpy_agents.store.redaction import is_secret_name
+
+__all__ = ["order_from", "order_options"]
+
+_COMMAND: Final = "command"
+_SANDBOXES: Final = "process, bubblewrap or docker:IMAGE"
+
+_OPTIONS: Final = (
+    click.option("--agent", default="codex", metavar="NAME", help="Who does it.  [codex]"),
+    click.option(
+        "--fallback",
+        "fallbacks",
+        multiple=True,
+        metavar="NAME",
+        help="Who takes over where the one before cannot; may be repeated.",
+    ),
+    click.option(
+        "--cwd",
+        type=click.Path(path_type=Path, readable=False),
+        default=Path(),
+        metavar="DIR",
+        help="Where the agent works.  [here]",
+    ),
+    click.option("--model", metavar="NAME", help="Model of --agent, by its CLI's own name."),
+    click.option(
+        "--access",
+        type=click.Choice([str(access) for access in Access]),
+        default=str(Access.EDIT),
+        help="What the agent may do without being asked: look, change files, anything.  [edit]",
+    ),
+    click.option(
+        "--liveness",
+        default="none",
+        metavar="WHAT",
+        help="When an attempt is ended: none, deadline:S, stall:S or heartbeat:S.  [none]",
+    ),
+    click.option("--budget-usd", type=float, metavar="USD", help="For all attempts together."),
+    click.option("--sandbox", default="process", metavar="WHERE", help=f"{_SANDBOXES}.  [process]"),
+    click.option(
+        "--network/--no-network",
+        default=None,
+        help="Whether the sandbox lets it reach the network.  [on in process]",
+    ),
+    click.option(
+        "--artifacts",
+        type=click.Path(path_type=Path, file_okay=False),
+        metavar="DIR",
+        help="Folder for what it leaves; it finds it in $OTPY_ARTIFACTS.",
+    ),
+    click.option(
+        "--env",
+        "variables",
+        multiple=True,
+        metavar="NAME[=VALUE]",
+        help="A variable for the agent; without a value it is taken from here.",
+    ),
+    click.option(
+        "--secret",
+        "secrets",
+        multiple=True,
+        metavar="NAME",
+        help="A variable for the agent whose value is never shown nor stored.",
+    ),
+)
+
+
+def order_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a command the options of an order; `order_from` reads them."""
+    command = policy_options(command)
+    for option in reversed(_OPTIONS):
+        command = option(command)
+    return command
+
+
+def order_from(prompt: str | None, argv: Sequence[str], options: dict[str, Any]) -> RunOrder:
+    """Return the order, and take its options out of those of the command.
+
+    Args:
+        prompt: What the agent shall do; `command` can do without it.
+        argv: What stands behind `--`.
+        options: All options of the command.
+
+    Raises:
+        InvalidRunSetting: It can never work.
+        UnknownAdapter: There is no such agent.
+    """
+    names = (options.pop("agent"), *options.pop("fallbacks"))
+    selection = _selection(names, options.pop("model"))
+    if (_COMMAND in names) != bool(argv):
+        got = shlex.join(argv) if argv else "nothing"
+        wanted = "a command there for --agent command" if not argv else "nothing there"
+        raise InvalidRunSetting("behind --", got, wanted)
+    if prompt is None and set(names) == {_COMMAND}:
+        prompt = shlex.join(argv)  # for lists; the command finds it as OTPY_PROMPT
+    if prompt is None or not prompt.strip():
+        raise InvalidRunSetting("PROMPT", repr(prompt or ""), "some text, or - for standard input")
+    environment, passed = _variables(options.pop("variables"))
+    secrets = _existing("--secret", options.pop("secrets"))
+    artifacts = options.pop("artifacts")
+    return RunOrder(
+        prompt=prompt,
+        cwd=_absolute("--cwd", options.pop("cwd")),
+        selection=selection,
+        policy=policy_from(options),
+        liveness=Liveness.parse(options.pop("liveness")),
+        budget_usd=options.pop("budget_usd"),
+        access=Access(options.pop("access")),
+        argv=tuple(argv),
+        sandbox=_sandbox(options.pop("sandbox"), names, network=options.pop("network")),
+        environment=environment,
+        passed=tuple(dict.fromkeys((*passed, *secrets))),
+        secrets=secrets,
+        artifacts=None if artifacts is None else _absolute("--artifacts", artifacts),
+    )
+
+
+def _absolute(option: str, path: Path) -> Path:
+    absolute = os.path.abspath(path)  # noqa: PTH100 - a link in it is what the user calls it
+    if not is_text(absolute):
+        raise InvalidRunSetting(option, ascii(absolute), "a path in UTF-8")
+    return Path(absolute)
+
+
+def _selection(names: Sequence[str], model: str | None) -> AgentSelection:
+    """Return the agents, each the fallback of the one before."""
+    for name in names:
+        find_adapter(name)
+        if names.count(name) > 1:
+            raise InvalidRunSetting("--fallback", repr(name), "each agent once")
+    first, *others = names
+    return AgentSelection(
+        agents=(
+            AgentInstance(agent_id=first, agent_cli=first, model=model),
+            *(AgentInstance(agent_id=name, agent_cli=name) for name in others),
+        ),
+        selection_mode=SelectionMode.FALLBACK,
+        agent_fallbacks=dict(pairwise(names)),
+    )
+
+
+def _sandbox(text: str, names: Sequence[str], *, network: bool | None) -> SandboxChoice:
+    """Return where attempts are made; outside of `process` the network has to be asked for."""
+    name, colon, image = text.partition(":")
+    sound = image if name == "docker" else name in {"process", "bubblewrap"} and not colon
+    if not sound:
+        raise InvalidRunSetting("--sandbox", repr(text), _SANDBOXES)
+    if name == "process":
+        if network is False:
+            wanted = "bubblewrap or docker:IMAGE: process cannot hold it off"
+            raise InvalidRunSetting("--no-network", f"--sandbox {text}", wanted)
+        return SandboxChoice(name=name)
+    online = [one for one in names if one != _COMMAND]
+    if network is None and online:
+        wanted = f"--network, or --no-network if {online[0]} needs none"
+        raise InvalidRunSetting(f"--sandbox {name}", "nothing about the network", wanted)
+    mounts = tuple(map(_home_of, online)) if name == "bubblewrap" else ()
+    return SandboxChoice(name=name, image=image, network=bool(network), mounts=mounts)
+
+
+def _home_of(name: str) -> Mount:
+    """Return the folder in which an agent keeps its login and its sessions, and has to write."""
+    variable = find_adapter(name).config_variable
+    stated = os.environ.get(variable) if variable else None
+    folder = _absolute(f"${variable}", Path(stated or Path.home() / f".{name}"))
+    if not folder.is_dir():
+        wanted = f"the folder of {name}, which its first use makes" + (
+            f", or another in ${variable}" if variable else ""
+        )
+        raise InvalidRunSetting("--sandbox bubblewrap", f"no '{folder}'", wanted)
+    return Mount(folder, writable=True)
+
+
+def _variables(stated: Sequence[str]) -> tuple[dict[str, str], tuple[str, ...]]:
+    """Return the variables that have a value, and the names of the others."""
+    for text in stated:
+        if not text.partition("=")[0]:
+            raise InvalidRunSetting("--env", repr(text), "NAME=VALUE, or the NAME of one set here")
+    valued = dict(text.split("=", 1) for text in stated if "=" in text)
+    for name in filter(is_secret_name, valued):
+        wanted = f"--secret {name}, with the variable set here: a value that stands here is stored"
+        raise InvalidRunSetting("--env", f"a value for {name!r}", wanted)
+    return valued, _existing("--env", [text for text in stated if "=" not in text])
+
+
+def _existing(option: str, names: Sequence[str]) -> tuple[str, ...]:
+    for name in names:
+        if name not in os.environ:
+            raise InvalidRunSetting(option, repr(name), "a variable that is set here")
+    return tuple(dict.fromkeys(names))

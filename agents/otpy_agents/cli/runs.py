@@ -1,0 +1,233 @@
+"""`otpy-agents runs`: look at runs, and command them from a second terminal."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from pathlib import Path
+from typing import Any, Final
+
+import click
+from rich.console import Console
+from rich.table import Table
+
+from otpy_agents.cli.foreground import follow
+from otpy_agents.cli.policy_options import policy_from, policy_options
+from otpy_agents.cli.refusal import fail
+from otpy_agents.cli.run_lookup import find_run, look, state_file, state_option, typed
+from otpy_agents.cli.run_table import (
+    Listed,
+    Shown,
+    attempts_table,
+    history,
+    list_object,
+    list_table,
+    shown_object,
+)
+from otpy_agents.cli.run_words import harmless
+from otpy_agents.cli.view import printable
+from otpy_agents.errors import AgentsError, CommandRefused, RunStateError
+from otpy_agents.operator import ask
+from otpy_agents.run.cooldown import Account, Cooldown, CooldownTable
+from otpy_agents.run.host import RunHandle, RunHost
+from otpy_agents.run.stored import AttemptOutcome, StoredForm
+from otpy_agents.store import RunStore, StoredRun
+
+__all__ = ["runs"]
+
+_WIDE: Final = 200  # columns where nobody says how many there are
+
+_EPILOG = """\b
+Exit status:
+  0  done
+  1  the run, or its host, did not do it; the line says why
+  2  no such run, or the command line is wrong
+
+\b
+Examples:
+  otpy-agents runs
+  otpy-agents runs show 3f
+  otpy-agents runs retry-now 3f
+  otpy-agents runs --all --json | jq -r 'select(.status == "failed") | .id'
+"""
+
+
+@click.group(invoke_without_command=True, epilog=_EPILOG)
+@state_option
+@click.option("--all", "everything", is_flag=True, help="List those that are over, too.")
+@click.option("--json", "as_json", is_flag=True, help="Write one JSON object per run.")
+@click.pass_context
+def runs(context: click.Context, *, everything: bool, as_json: bool) -> None:
+    """List runs, and look at one or command it with the commands below.
+
+    A run is named by its id or by any beginning of it that no other has. `interrupted` is a run
+    whose host was killed: `otpy-agents runs resume ID` goes on with it.
+    """
+    if context.invoked_subcommand is not None:
+        return
+    listed: list[Listed] = look(lambda store: _listed(store, everything=everything), otherwise=[])
+    if as_json:
+        for run in listed:
+            print(list_object(run))
+    elif listed:
+        _print(list_table(listed, _now()))
+    else:
+        what = "no run is stored" if everything else "no run is going on; --all lists the others"
+        print(f"otpy-agents: {what}", file=sys.stderr)
+    for run in listed:
+        if run.interrupted and not as_json:
+            line = typed("runs", "resume", run.record.id)
+            print(f"{run.record.id} was interrupted; `{line}` goes on with it", file=sys.stderr)
+
+
+async def _listed(store: RunStore, *, everything: bool) -> list[Listed]:
+    dead = {record.id for record in await store.dead_runs()}
+    return [
+        Listed(
+            record=record,
+            attempts=len((await store.run(record.id)).attempts),
+            interrupted=record.id in dead,
+        )
+        for record in await store.runs(unfinished=not everything)
+    ]
+
+
+@runs.command()
+@state_option
+@click.option("--json", "as_json", is_flag=True, help="Write one JSON object.")
+@click.argument("id")
+def show(id: str, *, as_json: bool) -> None:
+    """Show a run: its attempts, what it waits for, how it ended."""
+    shown = look(lambda store: _shown(store, id))
+    if as_json:
+        print(shown_object(shown))
+        return
+    lines = [("run", shown.stored.record.id), *history(shown)]
+    width = max(len(label) for label, _ in lines)
+    for label, text in lines:
+        print(f"{label:<{width}}  {printable(text)}")
+    if shown.stored.attempts:
+        print()
+        _print(attempts_table(shown))
+    if shown.answer:
+        print(f"\n{harmless(shown.answer)}")
+
+
+async def _shown(store: RunStore, beginning: str) -> Shown:
+    stored = await store.run(await find_run(store, beginning))
+    form, trouble = _form_of(stored)
+    now = _now()
+    cooldowns = CooldownTable()
+    if form is not None:
+        accounts = {agent.account for agent in form.state.chain.agents}
+        shared = [
+            Cooldown(Account(one.agent_cli, one.credential), one.until)
+            for one in await store.cooldowns.at(now)
+        ]
+        cooldowns = CooldownTable(tuple(shared)).merged(form.state.cooldowns).only(accounts)
+    return Shown(
+        stored=stored,
+        form=form,
+        trouble=trouble,
+        answer=_answer_of(stored),
+        host=await store.holder(stored.record.id),
+        commands=await store.commands.of(stored.record.id),
+        cooldowns=cooldowns,
+        now=now,
+    )
+
+
+def _form_of(stored: StoredRun) -> tuple[StoredForm | None, str]:
+    try:
+        return StoredForm.from_json(stored.state), ""
+    except RunStateError as error:
+        return None, str(error)
+
+
+def _answer_of(stored: StoredRun) -> str:
+    outcomes = [attempt.outcome for attempt in stored.attempts if attempt.outcome is not None]
+    try:
+        return AttemptOutcome.from_json(outcomes[-1]).answer if outcomes else ""
+    except RunStateError:
+        return ""
+
+
+@runs.command()
+@state_option
+@click.option("--json", "as_json", is_flag=True, help="Write one JSON object for each event.")
+@click.option("-q", "--quiet", is_flag=True, help="Write nothing but the answer and errors.")
+@click.argument("id")
+def resume(id: str, *, as_json: bool, quiet: bool) -> None:
+    """Go on in the foreground with a run whose host is dead.
+
+    Counters and what is left of a wait are those of the dead host; an attempt that was cut costs no
+    retry.
+    """
+    if as_json and quiet:
+        raise click.UsageError("--json and --quiet contradict each other")
+
+    async def go_on(host: RunHost, store: RunStore) -> RunHandle:
+        return await host.resume(await find_run(store, id))
+
+    follow(state_file(), go_on, as_json=as_json, quiet=quiet)
+
+
+@runs.command()
+@policy_options
+def policy(**options: Any) -> None:
+    """Print what follows which failure, and how often; with the options of `otpy-agents run`."""
+    try:
+        print(policy_from(options).table())
+    except AgentsError as error:
+        fail(error, 2)
+
+
+# --- commands to a host ---------------------------------------------------------------------------
+
+
+def _command(name: str, help: str) -> None:
+    """Add the command `name`, carried out by the host of the run."""
+
+    @runs.command(name, help=help, short_help=help.partition(":")[0])
+    @state_option
+    @click.argument("id")
+    def command(id: str) -> None:
+        print(look(lambda store: _asked(store, name, id)))
+
+
+_command("cancel", "End a run in good order: its agent is asked to end, then it is killed.")
+_command("kill", "End a run at once: its agent is killed.")
+_command("retry-now", "Do not wait any longer: begin the next attempt now.")
+_command("cancel-retry", "Do not begin the attempt that is waited for: end with the last result.")
+_command("force-fallback", "Go on with the next agent now, whatever the present one does.")
+
+
+async def _asked(store: RunStore, name: str, beginning: str) -> str:
+    """Let the host of a run carry a command out, and return what it says.
+
+    Raises:
+        CommandRefused: It does not do it, or is gone.
+    """
+    run = await find_run(store, beginning)
+    record = (await store.run(run)).record
+    if record.finished is not None:
+        message = f"run {run!r}: got {name}, wanted a run that is not over; it is {record.status}"
+        raise CommandRefused(message)
+    holder = await store.holder(run)
+    if not holder.lives():
+        message = f"run {run!r}: its host (process {holder.pid}) is gone;"
+        raise CommandRefused(f"{message} `{typed('runs', 'resume', run)}` goes on with it")
+    answer = await ask(Path(holder.socket), name, run=run)
+    return f"{run}: {answer if isinstance(answer, str) else json.dumps(answer)}"
+
+
+def _print(table: Table) -> None:
+    console = Console(file=sys.stdout)
+    if not console.is_terminal:
+        console.width = _WIDE
+    console.print(table)
+
+
+def _now() -> float:
+    return time.time()  # noqa: TID251 - what is stored outlives the loop
