@@ -73,7 +73,7 @@ Examples:
     type=click.FloatRange(min=0),
     metavar="RATE",
     default=0.0,
-    help="Kill random workers with SIGKILL, RATE a second on average.",
+    help="Kill random workers and attempts with SIGKILL, RATE a second on average.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Write one JSON object per event.")
 def up(file: Path, *, fresh: bool, chaos: float, as_json: bool) -> None:

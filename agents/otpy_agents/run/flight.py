@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Final, final
 
-from otpy import ExitReason, Process, Shutdown
+from otpy import ExitReason, Killed, Process, Shutdown
 from otpy_agents.run.events import Event
 from otpy_agents.run.failures import Classification, Detail
 from otpy_agents.run.protocol import AttemptEnded, Launch
@@ -104,6 +104,13 @@ class Flight:
         if self.running is None and self._process is not None:
             self._process.exit(Shutdown())
 
+    def crash(self) -> bool:
+        """Kill what runs, and let it look like an accident; return whether anything runs."""
+        if self.running is None:
+            return False
+        self._kill.set()
+        return True
+
     # --- for the attempt --------------------------------------------------------------------------
 
     def began(self, running: Running) -> None:
@@ -140,7 +147,9 @@ class Flight:
     def _gone(self, _process: Process, reason: ExitReason) -> None:
         """The child has ended; if it said nothing, that was no end in order."""
         message = f"the supervised child that made the attempt ended: {reason}"
-        verdict = Classification(detail=Detail.UNKNOWN, message=message)
+        # Killed from outside is a crash like that of the process itself; else it is our own error.
+        detail = Detail.CRASH if isinstance(reason, Killed) else Detail.UNKNOWN
+        verdict = Classification(detail=detail, message=message)
         self.finish(
             AttemptEnded(
                 number=self.number,

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, final
+from typing import TYPE_CHECKING, Final, final
 
 from otpy_agents.errors import LedgerError
 from otpy_agents.store.agent_rows import AgentRow, MoveRow
 from otpy_agents.store.records import AssignmentRecord, State
 from otpy_agents.tree.acting import Acting
-from otpy_agents.tree.agent import AgentState, Move
+from otpy_agents.tree.agent import AgentState, Happening, Move
 from otpy_agents.tree.keeping import Keeping
 from otpy_agents.tree.pool import MortalPool
 from otpy_agents.tree.post import Post
@@ -32,6 +32,9 @@ if TYPE_CHECKING:
 
     Verifier = Callable[[Assignment, Path, str], Awaitable[Complaint | None]]
     Listener = Callable[[str, str, Mapping[str, str | float | bool | None]], None]
+
+
+_HOST_ENDED: Final = "its host ended"
 
 
 def label_of(list_id: str, assignment: Assignment) -> str:
@@ -197,7 +200,13 @@ class Project:
         def said(line: str) -> None:
             self.tell("mortal.output", assignment.id, line=line)
 
-        return Post(key, assignment, state, self._moved, said)
+        post = Post(key, assignment, state, self._moved, said)
+        if state is not AgentState.WORKING:
+            # What it waited for, and who looked into its work, went with its host.
+            for happening in (Happening.ANSWERED, Happening.WOKEN, Happening.FAILED):
+                if post.move(happening, _HOST_ENDED):
+                    break
+        return post
 
     def _moved(self, move: Move) -> None:
         name = move.agent.removeprefix(f"{self.key}/")
@@ -248,7 +257,7 @@ class Project:
         before = self._before.get(assignment)
         if before is None or not before.attempts or before.state is State.FAILED:
             return None
-        return before.reason or "its host ended"
+        return before.reason or _HOST_ENDED
 
     def life_ended(self, assignment: str, reason: str) -> None:
         """Remember why a life ended, for the note to the next one."""

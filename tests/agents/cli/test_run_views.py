@@ -42,7 +42,7 @@ ATTEMPT = AttemptBegan(
 RUNS = PhaseChanged(**AT, phase=Phase.RUN, status="running")
 FAILED = AttemptOver(**AT, record=record(detail=Detail.NETWORK))
 WAITS = WaitBegan(
-    **AT, until=112.0, delay=12.0, reason=WaitReason.BACKOFF, agent_id="claude", retry=1
+    **AT, until=111.96, delay=11.999999, reason=WaitReason.BACKOFF, agent_id="claude", retry=1
 )
 ENDED = RunEnded(
     run=RUN, at=107.0, result=result(Ending.EXHAUSTED, record(detail=Detail.NETWORK)), answer=""

@@ -87,18 +87,23 @@ async def test_two_lives_of_a_task_that_die_are_followed_by_a_third(
         await check_books(stage, handle)
 
 
-@pytest.mark.parametrize("kind", ["crash", "cancel"])
-async def test_an_attempt_that_dies_is_a_failure_that_nobody_can_explain(
-    stage: Stage, kind: str
+@pytest.mark.parametrize(
+    ("kind", "meaning"), [("crash", Detail.UNKNOWN), ("cancel", Detail.CRASH)]
+)
+async def test_an_attempt_that_dies_is_a_crash_if_it_was_killed_and_else_our_own_error(
+    stage: Stage, kind: str, meaning: Detail
 ) -> None:
-    """A crash of the child that makes the attempt is retried by the policy, and leaves nothing."""
+    """What becomes of the child that makes the attempt is retried by the policy, and leaves nothing.
+
+    That it was killed explains everything; a crash of our own is a failure that nobody can explain.
+    """
     number = 0
     for number in count(1):
         handle, hit = await made(stage, strike(kind, ATTEMPT, number))
         result = await handle.wait()
         assert result.ending is Ending.SUCCEEDED
         detail = result.attempts[0].detail
-        assert detail is Detail.NETWORK or (hit and detail is Detail.UNKNOWN)
+        assert detail is Detail.NETWORK or (hit and detail is meaning)
         await check_books(stage, handle)
         if not hit:
             break

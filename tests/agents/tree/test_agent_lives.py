@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from itertools import pairwise
 
+import pytest
+
 from otpy_agents.run import Detail
 from otpy_agents.store.records import State
 from otpy_agents.testing import Ask, Crash, Fail, Finish, Hang, Say, Script, Spend, UseTool
@@ -213,3 +215,23 @@ async def test_a_tool_that_is_spent_on_counts_once(agents: AgentWorld) -> None:
         *("AgentAppeared", "WaitEnded", "ToolBegan", "CommandRun", "ToolEnded", "TurnEnded"),
         *("UsageSeen", "TurnEnded", "AgentGone"),
     ]
+
+
+@pytest.mark.parametrize("asks", [False, True])
+async def test_what_an_agent_waited_for_goes_with_its_host(agents: AgentWorld, asks: bool) -> None:
+    """Under the next one it works, and that is told: nothing says that it still waits (TREE-25)."""
+    end = Ask(question="?") if asks else Hang()
+    agents.sandbox.scripts["a"] = [Script(UseTool(), end), Script(Say(text="x", after=9.0))]
+    async with agents.running(agent("a")):
+        await asyncio.sleep(5)
+        if not asks:
+            agents.pool.mortal("a").pause("lunch")
+        await asyncio.sleep(5)
+        assert agents.pool.mortal("a").state.startswith("waiting_for_")
+    agents.told.clear()
+    async with agents.running(agent("a")) as root:
+        await asyncio.sleep(5)
+        assert agents.pool.mortal("a").state == "working"
+        await root.wait()
+    assert agents.states("a") == ["working", "verifying", "done"]
+    assert agents.known["a"].state is State.DONE

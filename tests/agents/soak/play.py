@@ -1,0 +1,191 @@
+"""A soak: a long time of a project in which everything goes wrong, and the books kept of it."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import uuid
+from collections import Counter
+from collections.abc import AsyncGenerator, Callable, Generator, Mapping
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+from typing import Any, Final, TypeVar, final
+from unittest.mock import patch
+
+from attrs import define, field, frozen
+
+import otpy
+from otpy.testing import MockClock
+from otpy_agents.run import RetryPolicy
+from otpy_agents.run.order import SandboxChoice
+from otpy_agents.store import RunStore
+from otpy_agents.store.ledger import Ledger
+from otpy_agents.testing import memory_stores
+from otpy_agents.tree.app import app_supervisor
+from otpy_agents.tree.assignment import Assignment
+from otpy_agents.tree.budgets import BudgetDocument
+from otpy_agents.tree.project import Project
+from otpy_agents.tree.sessions import SqliteSessions
+from otpy_agents.tree.verification import Complaint
+from otpy_agents.tree.worklist import parse
+from otpy_agents.tree.workplace import Workplace
+from otpy_monitors import load_ledger, parse_rules
+from tests.agents.soak.books import Books, Told
+from tests.agents.soak.audit import audit
+from tests.agents.soak.faults import Faults
+from tests.agents.soak.plans import UNPROVEN, Plan, plans_of, rules_of
+from tests.agents.soak.stage import Stage
+
+T = TypeVar("T")
+
+__all__ = ["Soak", "play"]
+
+_ROUNDS: Final = 2  # assignments for each agent that works at the same time
+_QUICK: Final = RetryPolicy(max_retries=0, crash_restarts=0)
+_PATIENCE: Final = 12 * 3600.0  # seconds in which everything comes out when the harm is over
+
+
+@final
+@frozen(kw_only=True)
+class Soak:
+    """What is played.
+
+    Attributes:
+        seed: Of all chance: the same seed is the same history.
+        hours: How long there is harm, in virtual time.
+        agents: How many work at the same time.
+        hosts: How many hosts work on it, one after the other.
+    """
+
+    seed: int
+    hours: float = 4.0
+    agents: int = 200
+    hosts: int = 3
+
+
+def play(what: Soak, folder: Path) -> Books:
+    """Play a soak in virtual time, and return what is known of it in the end.
+
+    Args:
+        what: The soak.
+        folder: An empty one.
+    """
+    with memory_stores(), _in_one_thread(), _without_a_socket(), _drawn_by(what.seed):
+        return MockClock().run(_play(what, folder))
+
+
+async def _play(what: Soak, folder: Path) -> Books:
+    plans = plans_of(what.seed, what.agents * _ROUNDS, what.hours * 3600 / _ROUNDS)
+    books = Books(plans, Stage(plans))
+    asyncio.get_running_loop().set_exception_handler(books.on_trouble)
+    for plan in plans:
+        if plan.kind.keys.get("cwd") == "{id}":
+            (folder / plan.id).mkdir()
+    for host in range(what.hosts):
+        last = host == what.hosts - 1
+        until = what.hours * 3600 * (host + 1) / what.hosts
+        async with _host(what, folder, books, f"{what.seed}/{host}") as root:
+            waiting = asyncio.ensure_future(root.wait())
+            await asyncio.wait({waiting}, timeout=until - asyncio.get_running_loop().time())
+            if last:
+                books.harm_over()
+                await asyncio.wait({waiting}, timeout=_PATIENCE)
+                if not waiting.done():
+                    books.wrong.append("it never came to an end")
+            waiting.cancel()
+    await audit(books, folder)
+    return books
+
+
+@asynccontextmanager
+async def _host(what: Soak, folder: Path, books: Books, seed: str) -> AsyncGenerator[Any]:
+    """Yield the root of a host that works on the list, as `up` makes it, with all its harm."""
+    work = parse(_list(what, books.plans), folder / "w.toml")
+    clock = asyncio.get_running_loop().time
+    async with (
+        RunStore(folder / "state" / "runs.sqlite3") as store,
+        Ledger(work.state, clock=clock) as ledger,
+        SqliteSessions(folder / "sessions.sqlite") as sessions,
+    ):
+        await ledger.close_interrupted()
+        await ledger.declare({one.id: one.digest for one in work.assignments})
+        workplace = Workplace(
+            store,
+            sandboxes={"scripted": books.stage},
+            sandbox=SandboxChoice(name="scripted"),
+            policy=_QUICK if what.seed % 2 else None,
+            rules=parse_rules(rules_of(), folder / "rules.yaml"),
+            budget=await load_ledger(BudgetDocument(ledger.agents)),
+        )
+        project = Project(
+            work,
+            ledger,
+            await ledger.summary(),
+            books.on_event,
+            agents=await ledger.agents.all(),
+            workplace=workplace,
+            verifier=_look_into,
+            sessions=sessions,
+        )
+        hooks = [project.pool.on_report, books.on_report]
+        try:
+            async with otpy.start(app_supervisor(project), hooks=hooks) as root:
+                faults = Faults(seed, project, root, books.stage, what.agents)
+                with books.of_host(project, faults):
+                    yield root
+        finally:
+            await project.write_endings()
+            await ledger.close_interrupted("interrupted: the run was stopped")
+            books.workplace = workplace
+
+
+def _list(what: Soak, plans: tuple[Plan, ...]) -> str:
+    action = "restart" if what.seed % 3 else "ask"
+    gang = f'[[gang]]\nname = "g"\nwithin = 60\naction = "{action}"\n'
+    return f"[list]\nparallel = {what.agents}\n{''.join(plan.table for plan in plans)}{gang}"
+
+
+async def _look_into(assignment: Assignment, cwd: Path, answer: str) -> Complaint | None:  # noqa: ARG001 - an interface
+    await asyncio.sleep(0)
+    if answer.strip() == UNPROVEN:
+        return Complaint(name="tests_failed", message="Two tests fail.")
+    return None
+
+
+# --- so that a seed is a history ------------------------------------------------------------------
+
+
+@contextmanager
+def _in_one_thread() -> Generator[None]:
+    """Do in the thread of the loop what would be done in others: their pace is nobody's choice."""
+
+    async def run_sync(work: Callable[..., T], *args: Any, **_: Any) -> T:
+        await asyncio.sleep(0)
+        return work(*args)
+
+    with patch("anyio.to_thread.run_sync", run_sync):
+        yield
+
+
+@contextmanager
+def _without_a_socket() -> Generator[None]:
+    """Do not listen for operators: a clock waits a real moment for whoever may come from outside."""
+
+    @asynccontextmanager
+    async def nobody(path: Path, *_: object) -> AsyncGenerator[Path]:
+        yield path
+
+    with patch("otpy_agents.operator.server._listening", nobody):
+        yield
+
+
+@contextmanager
+def _drawn_by(seed: int) -> Generator[None]:
+    """Draw from the seed whatever is drawn."""
+    before = random.getstate()
+    random.seed(seed)
+    try:
+        with patch("uuid.uuid4", lambda: uuid.UUID(int=random.getrandbits(128))):
+            yield
+    finally:
+        random.setstate(before)
