@@ -14,7 +14,7 @@ import structlog
 from tests.agents.soak.play import Soak, play
 
 _LAST = 60
-_MEMORY = Path("/dev/shm")  # noqa: S108 - a disk only takes time
+_MEMORY = Path("/dev/shm")
 
 
 def main() -> int:
@@ -30,11 +30,11 @@ def main() -> int:
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
     failed = False
     for seed in range(options.seed, options.seed + options.seeds):
-        what = Soak(
-            seed=seed, hours=options.hours, agents=options.agents, hosts=options.hosts
-        )
+        what = Soak(seed=seed, hours=options.hours, agents=options.agents, hosts=options.hosts)
         began = time.monotonic()
-        with tempfile.TemporaryDirectory(prefix="otpy-soak-", dir=_MEMORY if _MEMORY.is_dir() else None) as folder:
+        with tempfile.TemporaryDirectory(
+            prefix="otpy-soak-", dir=_MEMORY if _MEMORY.is_dir() else None
+        ) as folder:
             books = play(what, Path(folder))
         took = time.monotonic() - began
         print(

@@ -7,7 +7,7 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, cast, final
+from typing import Any, cast
 
 import aiosqlite
 
@@ -15,12 +15,14 @@ from otpy_agents.store.records import State
 from otpy_agents.tree.agent import MOVES, AgentState, Happening
 from otpy_monitors import Kind
 from tests.agents.soak.books import Books
-from tests.agents.soak.plans import UNPROVEN
 
 __all__ = ["audit"]
 
-_FINAL = {State.DONE: AgentState.DONE, State.REAPED: AgentState.REAPED,
-          State.FAILED: AgentState.FAILED}
+_FINAL = {
+    State.DONE: AgentState.DONE,
+    State.REAPED: AgentState.REAPED,
+    State.FAILED: AgentState.FAILED,
+}
 
 
 async def audit(books: Books, folder: Path) -> None:
@@ -128,11 +130,7 @@ def _work(books: Books, ledger: Tables) -> Iterator[str]:
     """No agent was at work twice at once, and no work that was good was done again."""
     for agent in books.stage.twins:
         yield f"{agent} was begun while it was at work"
-    good = Counter(
-        one.agent
-        for one in books.stage.scripted.played
-        if one.exit_code == 0
-    )
+    good = Counter(one.agent for one in books.stage.scripted.played if one.exit_code == 0)
     answers = Counter(agent for agent, text in books.stage.answers if text == "done")
     for row in ledger["assignment"]:
         name, wanted = row["id"], int(row["state"] == State.DONE)
