@@ -15,7 +15,8 @@ _LINES = 3000
 
 def say(**values: object) -> None:
     """Write a line as agents do."""
-    print(json.dumps(values), flush=True)
+    sys.stdout.write(f"{json.dumps(values)}\n")
+    sys.stdout.flush()
 
 
 def life() -> int:

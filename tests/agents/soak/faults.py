@@ -120,7 +120,7 @@ class Faults:
         else:
             deed()
 
-    # --- deeds: they return whether there was anything to be done ----------------------------------
+    # --- deeds: they return whether there was anything to be done ---------------------------------
 
     def _struck(self, process: Process | None) -> bool:
         if process is not None:

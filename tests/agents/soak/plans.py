@@ -56,7 +56,7 @@ class Kind:
     Attributes:
         share: How many there are of it, in proportion to the others.
         acts: What its agent does.
-        keys: Its keys in the work list; `...` is ample time for its useful work, and None is no key.
+        keys: Its keys in the list; `...` is ample time for its useful work, and None is no key.
         ends: How it must come out, whatever else goes wrong meanwhile.
         why: What the reason must say; empty for any.
     """
@@ -165,9 +165,11 @@ _DRONE: Final = {"role": "drone", "restarts": 1, "within": 360_000}
 _MANY: Final = "restarts used up"
 
 
-def _reaped(why: str, *ends: Step, share: int = 2, **keys: object) -> Kind:
+def _reaped(
+    why: str, *ends: Step, share: int = 2, keys: Mapping[str, object] | None = None
+) -> Kind:
     """Return a kind that comes to a bad end in every attempt, and is given up for that."""
-    return Kind(share=share, acts=_always(*ends), ends=State.REAPED, why=why, keys=keys)
+    return Kind(share=share, acts=_always(*ends), ends=State.REAPED, why=why, keys=keys or {})
 
 
 KINDS: Final[Mapping[str, Kind]] = {
@@ -188,8 +190,8 @@ KINDS: Final[Mapping[str, Kind]] = {
     "gang": Kind(share=3, acts=_until(2, Crash()), keys={"gang": "g"}),
     "long": Kind(share=1, acts=_until(1, Fail(detail=Detail.CONTEXT_OVERFLOW))),
     "sloppy": Kind(share=2, acts=_until(2, Finish(answer=UNPROVEN))),
-    "hopeless": _reaped(_MANY, Crash(), **_HOPELESS),
-    "drone": _reaped(_MANY, Crash(), **_DRONE),
+    "hopeless": _reaped(_MANY, Crash(), keys=_HOPELESS),
+    "drone": _reaped(_MANY, Crash(), keys=_DRONE),
     "locked": _reaped("terminal failure: auth", Fail(detail=Detail.AUTH)),
     "odd": _reaped("unknown failure", Fail(detail=Detail.UNKNOWN)),
     "wordy": _reaped(

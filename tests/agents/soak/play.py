@@ -69,8 +69,14 @@ def play(what: Soak, folder: Path) -> Books:
         what: The soak.
         folder: An empty one.
     """
-    seldom = patch("otpy_monitors.budget.keeper.EVERY", 60.0)  # saving all accounts takes real time
-    with memory_stores(), _in_one_thread(), _without_a_socket(), _drawn_by(what.seed), seldom:
+    with (
+        memory_stores(),
+        _in_one_thread(),
+        _without_a_socket(),
+        _drawn_by(what.seed),
+        patch("otpy_agents.tree.chores.find", lambda _: []),  # no process is started
+        patch("otpy_monitors.budget.keeper.EVERY", 60.0),  # each save is of all accounts
+    ):
         return MockClock().run(_play(what, folder))
 
 
@@ -169,7 +175,7 @@ def _in_one_thread() -> Generator[None]:
 
 @contextmanager
 def _without_a_socket() -> Generator[None]:
-    """Do not listen for operators: a clock waits a real moment for whoever may come from outside."""
+    """Do not listen for operators: a clock waits a real moment for who may come from outside."""
 
     @asynccontextmanager
     async def nobody(path: Path, *_: object) -> AsyncGenerator[Path]:
