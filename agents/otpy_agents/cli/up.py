@@ -205,7 +205,8 @@ async def _workplace(
 
 async def _drop_runs(work: WorkList, ledger: Ledger, store: RunStore, *, fresh: bool) -> None:
     """Give up what a killed host has left at work and nobody will take up any more."""
-    labels = {label_of(ledger.list_id, one) for one in work.assignments}
+    over = await ledger.finished_ids()
+    labels = {label_of(ledger.list_id, one) for one in work.assignments if one.id not in over}
     wanted = frozenset[str]() if fresh else labels
     dead = [
         run

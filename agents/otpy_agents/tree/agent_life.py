@@ -13,6 +13,7 @@ from attrs import evolve
 
 import otpy
 from otpy_agents.errors import (
+    AgentsError,
     DeadlinePassed,
     LedgerError,
     PreflightFailed,
@@ -80,6 +81,8 @@ async def agent_life(
     preflight.check(assignment, cwd, environment, _needs(project, assignment))
     task_status.started(post)
     if me.incarnation > 1 and not await project.is_open(assignment.id):
+        if await project.is_done(assignment.id):
+            return  # it was killed between that and its own end
         await end_here(project, assignment.id, "it is no longer open")
     await project.workplace.start_place()
     reason = project.last_exit(assignment.id, me.last_exit)
@@ -148,7 +151,8 @@ class _AgentLife:
         post, project = self._post, self._project
         project.workplace.narrator.follow(self._label, post)
         stored = await project.keeping.recall(post, self._work.context)
-        run = await self._runs.find(self._label)
+        # One that has ended while nobody waited for it, its life just killed, is good work too.
+        run = await self._runs.find(self._label) or post.run
         if run is not None:
             project.tell("agent.taken_up", post.assignment.id, run=run.id)
         await self._rest()
@@ -161,11 +165,13 @@ class _AgentLife:
             result = await self._result(run)
             answer, run = run.answer, None
             await self._learn(result, answer)
-            if result.ending is Ending.SUCCEEDED:
-                question = question_in(answer)
-                if question is None:
-                    await self._verify(answer)
-                    return
+            succeeded = result.ending is Ending.SUCCEEDED
+            question = question_in(answer) if succeeded else None
+            if succeeded and question is None:
+                await self._verify(answer)
+                return
+            post.run = None  # what it came to is taken in
+            if question is not None:
                 self._ask(question)
             elif result.ending is not Ending.STOPPED:
                 await self._failed(result)
@@ -207,9 +213,11 @@ class _AgentLife:
             if not isinstance(otpy.current().requested, otpy.Killed):
                 await self._stop(run)
             raise
+        except AgentsError:
+            self._post.run = None  # the host of runs could not go on with it
+            raise
         finally:
             stopping.cancel()
-        self._post.run = None
         return result
 
     async def _stop_at_boundary(self, run: Run) -> None:
@@ -238,6 +246,7 @@ class _AgentLife:
             await self._project.keeping.forget(post)
             post.move(Happening.ACCEPTED)
             return
+        post.run = None
         post.messages.append(failure.feedback)
         await self._fail(VerificationFailed(failure.name, failure.message))
 

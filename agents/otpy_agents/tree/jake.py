@@ -140,7 +140,11 @@ async def _todo(project: Project, present: set[str]) -> list[Assignment]:
     todo: list[Assignment] = []
     for assignment in project.assignments:
         name = assignment.id
-        if name in present or name in final or name in project.pool.endings:
+        if name in present or name in project.pool.endings:
+            continue
+        if name in final:
+            if name in project.pool.posts and await project.is_done(name):
+                project.pool.done(name)  # its pool was killed before it could tell
             continue
         if project.pool.closed:
             project.pool.ended(name, Ending(State.REAPED, project.pool.closed))

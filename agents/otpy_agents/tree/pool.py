@@ -28,6 +28,7 @@ from otpy.reports import ChildExited, ChildGaveUp, ChildStarted, ChildStartFaile
 from otpy_agents.errors import (
     AgentNotFound,
     AgentRefused,
+    AgentsError,
     LedgerError,
     NameAlreadyExists,
     PreflightFailed,
@@ -51,7 +52,6 @@ from otpy_monitors import activity
 if TYPE_CHECKING:
     from otpy import Process
     from otpy_agents.tree.project import Project
-    from otpy_agents.tree.runs import Run
 
 POOL: Final = "MortalPool"
 
@@ -60,6 +60,10 @@ _MARGIN: Final = 5.0
 
 _DRAINED: Final = 0.05
 """Seconds in which the last that a stopped process has written is certainly read."""
+
+_LOOKS: Final = 50
+_NAP: Final = 0.2
+"""How often, and after how many seconds, a host of runs is asked again that is not there."""
 
 
 def pool_spec(parallel: int) -> DynamicSpec:
@@ -118,7 +122,7 @@ class MortalPool:
         self._project = project
         self._supervisor: DynamicSupervisor | None = None
         self._starting: set[str] = set()
-        self._strays: list[Run] = []
+        self._strays: list[Post] = []
         self._changed = asyncio.Event()
 
     @property
@@ -363,10 +367,7 @@ class MortalPool:
             post.go_on()  # the pause of a program ends with its process
         match report.reason:
             case Normal():
-                if post is not None:
-                    post.move(Happening.CLAIMED)
-                    post.move(Happening.ACCEPTED)
-                self.ended(name, Ending(State.DONE))
+                self.done(name)
             case Shutdown(detail=Reaped() as reaped):
                 self.ended(name, Ending(State.REAPED, str(reaped)))
             case reason:
@@ -375,6 +376,16 @@ class MortalPool:
                     post.fell = word_for(error)
                     self._project.acting.on_failure(name, error)
                 self._change()
+
+    def done(self, name: str) -> None:
+        """Take the news that an assignment is done, and that this is written down."""
+        post = self.posts.get(name)
+        if post is not None:
+            # Its life may have been killed on the way, and then it has failed as far as we know.
+            post.move(Happening.RESTARTED)
+            post.move(Happening.CLAIMED)
+            post.move(Happening.ACCEPTED)
+        self.ended(name, Ending(State.DONE))
 
     def ended(self, assignment: str, ending: Ending) -> None:
         """Take the news of how an assignment came out.
@@ -391,9 +402,9 @@ class MortalPool:
                 post.move(Happening.REAPED, ending.reason)
             elif ending.state is State.FAILED:
                 post.move(Happening.FAILED, ending.reason)
-            if post.run is not None:  # it was killed, and nobody will take its run up
-                self._strays.append(post.run)
-                post.run = None
+            post.run = None
+            if ending.state is not State.DONE and post.assignment.agent is not None:
+                self._strays.append(post)  # nobody will take its run up, if it has left one
         self._project.tell(f"mortal.{ending.state}", assignment, reason=ending.reason)
         self._change()
 
@@ -437,8 +448,25 @@ class MortalPool:
                     await self._supervisor.terminate_child(assignment)
                 self.ended(assignment, ending)
         while self._strays:
-            await self._strays[-1].ask(Control.STOP)
+            await self._end_run(self._strays[-1])
             self._strays.pop()
+
+    async def _end_run(self, post: Post) -> None:
+        """End the run that a killed life, or a killed host of runs, has left unfinished."""
+        runs = self._project.workplace.runs
+        if runs is None:
+            return
+        for _ in range(_LOOKS):
+            try:
+                run = await runs.find(self._project.label(post.assignment))
+            except NotRunning:  # it restarts
+                await asyncio.sleep(_NAP)
+            except AgentsError:  # it cannot be gone on with now: the next `up` ends it
+                return
+            else:
+                if run is not None:
+                    await run.ask(Control.STOP)
+                return
 
     def worker(self, name: str) -> object:
         """Return what the process of the mortal of that name works with: a `WorkerProcess`, a post.

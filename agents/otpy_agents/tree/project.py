@@ -138,6 +138,12 @@ class Project:
         """Whether an assignment is still to be done (G-18)."""
         return assignment not in await self.ledger.finished_ids()
 
+    async def is_done(self, assignment: str) -> bool:
+        """Whether an assignment was done, by this life or an earlier one."""
+        return any(
+            row.id == assignment and row.state == State.DONE for row in await self.ledger.summary()
+        )
+
     async def verify(self, assignment: Assignment, cwd: Path, answer: str) -> Complaint | None:
         """Return what is wrong with what an agent did; None if nothing is."""
         return None if self._verifier is None else await self._verifier(assignment, cwd, answer)

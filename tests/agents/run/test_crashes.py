@@ -87,13 +87,11 @@ async def test_two_lives_of_a_task_that_die_are_followed_by_a_third(
         await check_books(stage, handle)
 
 
-@pytest.mark.parametrize(
-    ("kind", "meaning"), [("crash", Detail.UNKNOWN), ("cancel", Detail.CRASH)]
-)
+@pytest.mark.parametrize(("kind", "meaning"), [("crash", Detail.UNKNOWN), ("cancel", Detail.CRASH)])
 async def test_an_attempt_that_dies_is_a_crash_if_it_was_killed_and_else_our_own_error(
     stage: Stage, kind: str, meaning: Detail
 ) -> None:
-    """What becomes of the child that makes the attempt is retried by the policy, and leaves nothing.
+    """The end of the child that makes the attempt is retried by the policy, and leaves nothing.
 
     That it was killed explains everything; a crash of our own is a failure that nobody can explain.
     """

@@ -15,7 +15,8 @@ _LINES = 3000
 
 def say(**values: object) -> None:
     """Write a line as agents do."""
-    print(json.dumps(values), flush=True)
+    sys.stdout.write(f"{json.dumps(values)}\n")
+    sys.stdout.flush()
 
 
 def life() -> int:
@@ -30,7 +31,7 @@ def leave(*, deaf: bool) -> None:
     """Leave a grandchild behind, in a session of its own."""
     code = "import signal, time; signal.signal(15, signal.SIG_IGN); time.sleep(900)"
     argv = [sys.executable, "-c", code] if deaf else ["sleep", "900"]
-    subprocess.Popen(argv, start_new_session=True, stdin=-3, stdout=-3, stderr=-3)  # noqa: S603
+    subprocess.Popen(argv, start_new_session=True, stdin=-3, stdout=-3, stderr=-3)
 
 
 def main(kind: str, seconds: float) -> int:
@@ -39,9 +40,9 @@ def main(kind: str, seconds: float) -> int:
     say(type="session", id=os.environ.get("OTPY_SESSION", "s-1"))
     time.sleep(seconds / 2)
     match kind:
-        case "crash" if number <= 2:  # noqa: PLR2004
+        case "crash" if number <= 2:
             return 1
-        case "die" if number <= 2:  # noqa: PLR2004
+        case "die" if number <= 2:
             os.kill(os.getpid(), signal.SIGKILL)
         case "hang" if number == 1:
             signal.signal(signal.SIGTERM, signal.SIG_IGN)

@@ -51,7 +51,7 @@ class Faults:
     ) -> None:
         self.done: Counter[str] = Counter()
         self._seed = seed
-        self._aim = Random(f"{seed}/aim")  # noqa: S311
+        self._aim = Random(f"{seed}/aim")
         self._project, self._root, self._stage = project, root, stage
         self._busy = busy
         self._rested: dict[str, float] = {}
@@ -61,21 +61,21 @@ class Faults:
         each = 3600 / self._busy  # seconds between two of what strikes one agent an hour
         async with asyncio.TaskGroup() as group:
             for name, seconds, deed in (
-                ("mortal killed", each * 2, self._kill_mortal),
-                ("task of a run killed", each, self._kill_task),
-                ("attempt killed", each * 3, self._kill_attempt),
-                ("run killed", each * 6, self._kill_run),
+                ("mortal killed", each * 4, self._kill_mortal),
+                ("task of a run killed", each * 3, self._kill_task),
+                ("attempt killed", each * 6, self._kill_attempt),
+                ("run killed", each * 12, self._kill_run),
                 ("Jake killed", 600.0, self._kill_jake),
                 ("monitor killed", 100.0, self._kill_monitor),
                 ("branch killed", 900.0, self._kill_branch),
-                ("operator paused one", each * 3, self._pause),
-                ("operator warned one", each * 3, self._warn),
+                ("operator paused one", each * 6, self._pause),
+                ("operator warned one", each * 9, self._warn),
             ):
                 group.create_task(self._every(name, seconds, deed))
             group.create_task(self._bad_times())
 
     async def _every(self, name: str, seconds: float, deed: Callable[[Random], object]) -> None:
-        chance = Random(f"{self._seed}/{name}")  # noqa: S311
+        chance = Random(f"{self._seed}/{name}")
         while True:
             await asyncio.sleep(chance.expovariate(1 / seconds))
             self._do(name, lambda: deed(chance))
@@ -87,7 +87,7 @@ class Faults:
 
     async def _bad_times(self) -> None:
         """Let nothing be started for some minutes, every now and then."""
-        chance = Random(f"{self._seed}/bad times")  # noqa: S311
+        chance = Random(f"{self._seed}/bad times")
         try:
             while True:
                 await asyncio.sleep(chance.uniform(600, 3000))
@@ -120,7 +120,7 @@ class Faults:
         else:
             deed()
 
-    # --- deeds: they return whether there was anything to be done ----------------------------------
+    # --- deeds: they return whether there was anything to be done ---------------------------------
 
     def _struck(self, process: Process | None) -> bool:
         if process is not None:
@@ -173,7 +173,7 @@ class Faults:
     def _kill_jake(self, chance: Random) -> bool:
         if not self._may_again("Jake", 400):
             return False
-        ids = ("JakeSupervisor", "Jake") if chance.random() < 0.8 else ("JakeSupervisor",)  # noqa: PLR2004
+        ids = ("JakeSupervisor", "Jake") if chance.random() < 0.8 else ("JakeSupervisor",)
         return self._struck(self._at(*ids))
 
     def _kill_monitor(self, chance: Random) -> bool:
@@ -204,7 +204,7 @@ class Faults:
 
     async def attend(self) -> None:
         """Give agents what they wait for, sooner or later, until it is cancelled."""
-        chance = Random(f"{self._seed}/operator")  # noqa: S311
+        chance = Random(f"{self._seed}/operator")
         while True:
             await asyncio.sleep(chance.uniform(20, 300))
             for name in list(self._waiting()):

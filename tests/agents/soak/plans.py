@@ -56,7 +56,7 @@ class Kind:
     Attributes:
         share: How many there are of it, in proportion to the others.
         acts: What its agent does.
-        keys: Its keys in the work list; `...` is three times its useful work, and None is no key.
+        keys: Its keys in the list; `...` is ample time for its useful work, and None is no key.
         ends: How it must come out, whatever else goes wrong meanwhile.
         why: What the reason must say; empty for any.
     """
@@ -88,7 +88,9 @@ class Plan:
     def table(self) -> str:
         """Its table in the work list."""
         keys = {**_PATIENCE, **self.kind.keys}
-        keys = {key: 3 * self.seconds if value is ... else value for key, value in keys.items()}
+        keys = {
+            key: 2 * self.seconds + 1500 if value is ... else value for key, value in keys.items()
+        }
         shown = (
             f"{key} = {json.dumps(value)}".replace("{id}", self.id)
             for key, value in keys.items()
@@ -98,7 +100,7 @@ class Plan:
 
     def __call__(self, number: int) -> Script:
         """Return what its agent does in an attempt."""
-        return self.kind.acts(number, Random(f"{self.seed}/{number}"), self.seconds)  # noqa: S311
+        return self.kind.acts(number, Random(f"{self.seed}/{number}"), self.seconds)
 
 
 def _works(chance: Random, seconds: float) -> list[Step]:
@@ -109,7 +111,7 @@ def _works(chance: Random, seconds: float) -> list[Step]:
         after, lasts = chance.uniform(1, 400), chance.uniform(1, 800)
         passed, spent = passed + after + lasts, spent + chance.randrange(1, 20)
         steps.append(UseTool(lasts=lasts, after=after))
-        if chance.random() < 0.3:  # noqa: PLR2004
+        if chance.random() < 0.3:
             steps.append(Spend(input=spent, output=1))
     return steps
 
@@ -127,7 +129,7 @@ def _until(times: int, *ends: Step, early: float = 0.5) -> Acts:
         if number > times:
             return Script(*_works(chance, seconds))
         share = chance.uniform(0.0, early)
-        return Script(*_works(chance, seconds * share), *ends, deaf=chance.random() < 0.2)  # noqa: PLR2004
+        return Script(*_works(chance, seconds * share), *ends, deaf=chance.random() < 0.2)
 
     return acts
 
@@ -163,14 +165,16 @@ _DRONE: Final = {"role": "drone", "restarts": 1, "within": 360_000}
 _MANY: Final = "restarts used up"
 
 
-def _reaped(why: str, *ends: Step, share: int = 2, **keys: object) -> Kind:
+def _reaped(
+    why: str, *ends: Step, share: int = 2, keys: Mapping[str, object] | None = None
+) -> Kind:
     """Return a kind that comes to a bad end in every attempt, and is given up for that."""
-    return Kind(share=share, acts=_always(*ends), ends=State.REAPED, why=why, keys=keys)
+    return Kind(share=share, acts=_always(*ends), ends=State.REAPED, why=why, keys=keys or {})
 
 
 KINDS: Final[Mapping[str, Kind]] = {
     "steady": Kind(share=8, acts=_until(0)),
-    "silent": Kind(share=2, acts=lambda _n, _c, long: Script(Say(text="x", after=long / 9))),
+    "silent": Kind(share=2, acts=lambda _n, _c, long: Script(Say(text="x", after=long / 18))),
     "crashy": Kind(share=4, acts=_until(3, Crash())),
     "flaky": Kind(share=4, acts=_until(4, Fail(detail=Detail.NETWORK))),
     "busy": Kind(share=2, acts=_until(3, Fail(detail=Detail.OVERLOADED))),
@@ -186,8 +190,8 @@ KINDS: Final[Mapping[str, Kind]] = {
     "gang": Kind(share=3, acts=_until(2, Crash()), keys={"gang": "g"}),
     "long": Kind(share=1, acts=_until(1, Fail(detail=Detail.CONTEXT_OVERFLOW))),
     "sloppy": Kind(share=2, acts=_until(2, Finish(answer=UNPROVEN))),
-    "hopeless": _reaped(_MANY, Crash(), **_HOPELESS),
-    "drone": _reaped(_MANY, Crash(), **_DRONE),
+    "hopeless": _reaped(_MANY, Crash(), keys=_HOPELESS),
+    "drone": _reaped(_MANY, Crash(), keys=_DRONE),
     "locked": _reaped("terminal failure: auth", Fail(detail=Detail.AUTH)),
     "odd": _reaped("unknown failure", Fail(detail=Detail.UNKNOWN)),
     "wordy": _reaped(
@@ -213,7 +217,7 @@ def plans_of(seed: int, count: int, seconds: float) -> tuple[Plan, ...]:
         count: How many.
         seconds: Useful work of each, about.
     """
-    chance = Random(f"{seed}/plans")  # noqa: S311
+    chance = Random(f"{seed}/plans")
     names = [name for name, kind in KINDS.items() for _ in range(kind.share)]
     drawn = [names[number % len(names)] for number in range(count)]
     chance.shuffle(drawn)

@@ -5,14 +5,13 @@ from __future__ import annotations
 import asyncio
 import random
 import uuid
-from collections import Counter
-from collections.abc import AsyncGenerator, Callable, Generator, Mapping
+from collections.abc import AsyncGenerator, Callable, Generator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any, Final, TypeVar, final
 from unittest.mock import patch
 
-from attrs import define, field, frozen
+from attrs import frozen
 
 import otpy
 from otpy.testing import MockClock
@@ -30,8 +29,8 @@ from otpy_agents.tree.verification import Complaint
 from otpy_agents.tree.worklist import parse
 from otpy_agents.tree.workplace import Workplace
 from otpy_monitors import load_ledger, parse_rules
-from tests.agents.soak.books import Books, Told
 from tests.agents.soak.audit import audit
+from tests.agents.soak.books import Books
 from tests.agents.soak.faults import Faults
 from tests.agents.soak.plans import UNPROVEN, Plan, plans_of, rules_of
 from tests.agents.soak.stage import Stage
@@ -70,7 +69,14 @@ def play(what: Soak, folder: Path) -> Books:
         what: The soak.
         folder: An empty one.
     """
-    with memory_stores(), _in_one_thread(), _without_a_socket(), _drawn_by(what.seed):
+    with (
+        memory_stores(),
+        _in_one_thread(),
+        _without_a_socket(),
+        _drawn_by(what.seed),
+        patch("otpy_agents.tree.chores.find", lambda _: []),  # no process is started
+        patch("otpy_monitors.budget.keeper.EVERY", 60.0),  # each save is of all accounts
+    ):
         return MockClock().run(_play(what, folder))
 
 
@@ -145,7 +151,7 @@ def _list(what: Soak, plans: tuple[Plan, ...]) -> str:
     return f"[list]\nparallel = {what.agents}\n{''.join(plan.table for plan in plans)}{gang}"
 
 
-async def _look_into(assignment: Assignment, cwd: Path, answer: str) -> Complaint | None:  # noqa: ARG001 - an interface
+async def _look_into(assignment: Assignment, cwd: Path, answer: str) -> Complaint | None:
     await asyncio.sleep(0)
     if answer.strip() == UNPROVEN:
         return Complaint(name="tests_failed", message="Two tests fail.")
@@ -169,7 +175,7 @@ def _in_one_thread() -> Generator[None]:
 
 @contextmanager
 def _without_a_socket() -> Generator[None]:
-    """Do not listen for operators: a clock waits a real moment for whoever may come from outside."""
+    """Do not listen for operators: a clock waits a real moment for who may come from outside."""
 
     @asynccontextmanager
     async def nobody(path: Path, *_: object) -> AsyncGenerator[Path]:

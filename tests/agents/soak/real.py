@@ -111,12 +111,16 @@ def _middle(looks: list[Look]) -> Look:
         looks[0].at,
         *(
             int(median(values))
-            for values in zip(*((one.descriptors, one.rss, one.threads) for one in looks), strict=True)
+            for values in zip(
+                *((one.descriptors, one.rss, one.threads) for one in looks), strict=True
+            )
         ),
     )
 
 
-def soak_for_real(folder: Path, *, seconds: float, parallel: int, chaos: float, seed: int) -> RealSoak:
+def soak_for_real(
+    folder: Path, *, seconds: float, parallel: int, chaos: float, seed: int
+) -> RealSoak:
     """Work a list of about so many seconds off, and look at it.
 
     Args:
@@ -133,7 +137,7 @@ def soak_for_real(folder: Path, *, seconds: float, parallel: int, chaos: float, 
     began = time.monotonic()
     environment = {**ENVIRONMENT, "OTPY_STATE": str(folder / "runs.sqlite3")}
     with (folder / "events").open("wb") as events, (folder / "stderr").open("wb") as stderr:
-        host = subprocess.Popen(  # noqa: S603 - our own
+        host = subprocess.Popen(
             command(file, "--json", "--chaos", str(chaos)),
             env={**environment, "SOAK_DID": str(folder / "did")},
             stdout=events,
@@ -152,7 +156,7 @@ def soak_for_real(folder: Path, *, seconds: float, parallel: int, chaos: float, 
 
 def _write(file: Path, count: int, parallel: int, seed: int) -> dict[str, str]:
     """Write the list; return how each of its assignments has to end."""
-    chance = Random(seed)  # noqa: S311
+    chance = Random(seed)
     kinds = [(kind, keys) for share, kind, keys in _KINDS for _ in range(share)]
     drawn = [kinds[number % len(kinds)] for number in range(count)]
     chance.shuffle(drawn)

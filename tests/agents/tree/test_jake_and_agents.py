@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import random
 
 import pytest
 
+from otpy import OtpyError
 from otpy_agents.run import Detail
+from otpy_agents.store import RunStore
 from otpy_agents.store.records import State
-from otpy_agents.testing import Ask, Crash, Fail, Say, Script, UseTool
+from otpy_agents.testing import Ask, Crash, Do, Fail, Finish, Hang, Say, Script, UseTool
 from tests.agents.tree.agent_world import AgentWorld, agent
 from tests.agents.tree_world import path_of
 
@@ -84,3 +87,57 @@ async def test_a_host_of_runs_that_is_killed_costs_restarts_and_no_assignment(
         await root.wait()
     assert {one.state for one in agents.records} == {State.DONE}
     assert not agents.sandbox.alive
+
+
+@pytest.mark.parametrize("restarts", [0, 1])
+async def test_who_is_given_up_leaves_no_run_unfinished(agents: AgentWorld, restarts: int) -> None:
+    """Not even one that the host of runs could not go on with: nobody would ever end it (C-13)."""
+    agents.sandbox.scripts["a"] = [Script(Say(text="x"), Hang())]
+    async with agents.running(agent("a", restarts=restarts, within=600, backoff=[1])) as root:
+        for _ in range(restarts + 1):
+            await asyncio.sleep(5)
+            root.child("RunHost").kill()
+        await root.wait()
+    assert agents.known["a"].state is State.REAPED
+    async with RunStore(agents.folder / "state" / "runs.sqlite3", as_host=False) as store:
+        assert await store.runs(unfinished=True) == ()
+    assert not agents.sandbox.alive
+
+
+@pytest.mark.parametrize("child", ["MortalPool/a", "MortalPool", "JakeSupervisor/Jake"])
+async def test_work_that_ends_while_nobody_waits_for_it_is_not_done_again(
+    agents: AgentWorld, child: str
+) -> None:
+    """Its life was killed, and its run ended before the next one: that is taken (G-03)."""
+    agents.sandbox.scripts["a"] = [Script(Say(text="x", after=10.0))]
+    async with agents.running(agent("a", backoff=[60])) as root:
+        await asyncio.sleep(8)
+        for path in (("JakeSupervisor", "Jake"), tuple(child.split("/"))):
+            path_of(root, *path).kill()
+        await root.wait()
+    assert len(agents.sandbox.played) == 1
+    assert agents.known["a"].state is State.DONE
+    assert agents.states("a")[-2:] == ["verifying", "done"]
+    assert agents.names("a").count("mortal.done") == 1
+
+
+@pytest.mark.parametrize("child", ["MortalPool/a", "MortalPool"])
+@pytest.mark.parametrize("turn", range(40))
+async def test_a_kill_near_the_end_repeats_nothing_and_hides_nothing(
+    agents: AgentWorld, child: str, turn: int
+) -> None:
+    """At any turn from the end of the run on: it is done once, and told to be done once."""
+    ending = asyncio.Event()
+    last = Do(action=lambda _: ending.set(), after=10.0)
+    agents.sandbox.scripts["a"] = [Script(last, Finish(after=0.0))]
+    async with agents.running(agent("a", backoff=[5])) as root:
+        await ending.wait()
+        for _ in range(turn):
+            await asyncio.sleep(0)
+        with contextlib.suppress(OtpyError):  # it has ended
+            path_of(root, *child.split("/")).kill()
+        await root.wait()
+    assert len(agents.sandbox.played) == 1
+    assert agents.known["a"].state is State.DONE
+    assert agents.names("a") == ["mortal.done"]
+    assert agents.states("a")[-1] == "done"
