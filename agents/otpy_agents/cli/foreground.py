@@ -15,7 +15,7 @@ from typing import Final, NoReturn, TypeAlias, final
 from otpy.errors import OtpyError
 from otpy_agents.cli.leftovers import end_leftovers
 from otpy_agents.cli.refusal import fail, give_up_output
-from otpy_agents.cli.run_lookup import typed
+from otpy_agents.cli.run_lookup import mended, typed
 from otpy_agents.cli.run_view import RunView, open_run_view, told
 from otpy_agents.cli.run_words import harmless
 from otpy_agents.cli.streams import occupy_standard_streams, to_nowhere
@@ -61,7 +61,9 @@ def follow(state: Path, start: Start, *, as_json: bool, quiet: bool) -> NoReturn
     finally:
         view.close()
     if failure is not None and not foreground.caught:
-        fail(failure, 2 if isinstance(failure, _WRONG_CALLS) else 1)
+        if isinstance(failure, _WRONG_CALLS):
+            fail(failure, 2)
+        fail(mended(failure), 1)
     ended = foreground.ended
     if ended is not None and not as_json:
         _conclude(ended, quiet=quiet)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import shlex
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -15,12 +16,14 @@ from otpy_agents.cli.refusal import fail
 from otpy_agents.errors import AgentsError, UnknownRun
 from otpy_agents.store import RunStore, default_state
 
-__all__ = ["find_run", "look", "state_file", "state_option", "typed"]
+__all__ = ["find_run", "look", "mended", "state_file", "state_option", "typed"]
 
 T = TypeVar("T")
 
 _KEY: Final = "otpy_agents.state"
 _INTERRUPTED: Final = 130
+# How errors of a library name it, which knows nothing of options.
+_RESUME: Final = re.compile(r"`otpy-agents runs resume (\S+)`")
 
 
 def _remember(context: click.Context, _: click.Parameter, value: Path | None) -> None:
@@ -56,6 +59,11 @@ def typed(*words: str) -> str:
     return shlex.join(("otpy-agents", *words, *where))
 
 
+def mended(error: Exception) -> str:
+    """Return what an error says, with the command that it names as it has to be typed here."""
+    return _RESUME.sub(lambda found: f"`{typed('runs', 'resume', found[1])}`", str(error))
+
+
 def look(work: Callable[[RunStore], Awaitable[T]], *, otherwise: T | None = None) -> T:
     """Return what `work` finds in the store, without becoming a host; leave if it cannot.
 
@@ -79,7 +87,7 @@ def look(work: Callable[[RunStore], Awaitable[T]], *, otherwise: T | None = None
     except UnknownRun as error:
         fail(error, 2)
     except AgentsError as error:
-        fail(error, 1)
+        fail(mended(error), 1)
     except KeyboardInterrupt:
         raise SystemExit(_INTERRUPTED) from None
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 from collections.abc import Mapping
+from pathlib import Path
 
 import anyio.to_thread
 
@@ -55,8 +57,10 @@ def sandbox_of(choice: SandboxChoice, given: Mapping[str, Sandbox]) -> Sandbox:
 async def check(order: RunOrder, sandbox: Sandbox, around: Surroundings) -> None:
     """Find out whether a run can be begun at all; nothing is started that stays.
 
+    The folder of artifacts is made, which is the only way to know that it can be.
+
     Raises:
-        InvalidRunSetting: Its work directory is none.
+        InvalidRunSetting: Its work directory is none, or its folder of artifacts cannot be one.
         AdapterError: No agent has a CLI that is known.
         CliMissing: No agent has a CLI that is installed. In a container nobody can tell before.
         SandboxUnavailable: Its sandbox does not work here.
@@ -72,6 +76,19 @@ async def check(order: RunOrder, sandbox: Sandbox, around: Surroundings) -> None
     else:
         raise problems[0]
     await sandbox.check()
+    if order.artifacts is not None:
+        await anyio.to_thread.run_sync(_make_folder, order.artifacts)
+
+
+def _make_folder(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        reason = "" if os.access(folder, os.W_OK | os.X_OK) else os.strerror(errno.EACCES)
+    except OSError as error:
+        reason = error.strerror or str(error)
+    if reason:
+        got = f"'{folder}' ({reason.lower()})"
+        raise InvalidRunSetting("order.artifacts", got, "a folder that can be made and written to")
 
 
 def _problem(

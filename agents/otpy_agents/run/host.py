@@ -115,7 +115,8 @@ class RunHost:
         """Begin a new run, or queue it.
 
         Raises:
-            InvalidRunSetting: `cwd` is no folder, or there is no such sandbox.
+            InvalidRunSetting: `cwd` is no folder, `artifacts` cannot be made one, or there is no
+                such sandbox.
             AdapterError: No agent of the order has a CLI that is known.
             CliMissing: No agent of the order has a CLI that is installed, with the install hint.
             SandboxUnavailable: The sandbox does not work here (RUN-01).

@@ -95,6 +95,7 @@ async def agent_life(
     # Once it is written down it is done, even if somebody ends us at this very moment.
     with contextlib.suppress(asyncio.CancelledError, LedgerError):  # else Jake writes it down
         await project.ledger.finish(assignment.id, State.DONE)
+        await project.write_moves()
 
 
 def _needs(project: Project, assignment: Assignment) -> Needs:
@@ -241,6 +242,7 @@ class _AgentLife:
         """Accept what it did, or fail (TREE-29)."""
         post = self._post
         post.move(Happening.CLAIMED)
+        await self._write_down()
         failure = await self._complaint(answer)
         if failure is None:
             await self._project.keeping.forget(post)
@@ -304,8 +306,15 @@ class _AgentLife:
         post.move(Happening.ASKED if pause.asks else Happening.RESTED, pause.why)
         self._project.tell("mortal.paused", name, by=pause.by, detail=pause.why)
         feed.tell(activity.WaitBegan(post.key, clock(), pause.why))
+        await self._write_down()
         await post.until_going_on()
         if not post.move(Happening.ANSWERED):
             post.move(Happening.WOKEN)
         feed.tell(activity.WaitEnded(post.key, clock()))
         self._project.tell("mortal.resumed", name)
+        await self._write_down()
+
+    async def _write_down(self) -> None:
+        """Write down at once where it stands: who is to do so otherwise may be away."""
+        with contextlib.suppress(LedgerError):  # then Jake tries again
+            await self._project.write_moves()

@@ -133,14 +133,15 @@ class MortalPool:
     def serve(self, supervisor: DynamicSupervisor) -> None:
         """Take the supervisor whose children the pool decides about; a new one after a restart."""
         self._supervisor = supervisor
-        self._change()
+        self.news()
 
     async def change(self, seen: int) -> None:
         """Wait until `version` is no longer `seen`."""
         while self.version == seen:
             await self._changed.wait()
 
-    def _change(self) -> None:
+    def news(self) -> None:
+        """Let Jake look again: there is something to hand out, or to write down."""
         self.version += 1
         self._changed.set()
         self._changed = asyncio.Event()
@@ -346,11 +347,11 @@ class MortalPool:
                 # To start it once more would count a restart for what is none (TREE-41).
                 if report.context is not None:  # else whoever asked for it is told
                     self.doomed.setdefault(report.id, Ending(State.FAILED, str(error)))
-                self._change()
+                self.news()
             case ChildStarted():
                 self._started(report.id)
             case _:
-                self._change()
+                self.news()
 
     def _started(self, name: str) -> None:
         post = self.posts.get(name)
@@ -358,7 +359,7 @@ class MortalPool:
             post.restarts += 1
         if name in self.doomed or self.closed:
             self.reap(name, self.closed)
-        self._change()
+        self.news()
 
     def _exited(self, report: ChildExited) -> None:
         """Take the end of one life, with where that leaves the agent."""
@@ -375,7 +376,7 @@ class MortalPool:
                     error = reason.error if isinstance(reason, Crashed) else None
                     post.fell = word_for(error)
                     self._project.acting.on_failure(name, error)
-                self._change()
+                self.news()
 
     def done(self, name: str) -> None:
         """Take the news that an assignment is done, and that this is written down."""
@@ -406,7 +407,7 @@ class MortalPool:
             if ending.state is not State.DONE and post.assignment.agent is not None:
                 self._strays.append(post)  # nobody will take its run up, if it has left one
         self._project.tell(f"mortal.{ending.state}", assignment, reason=ending.reason)
-        self._change()
+        self.news()
 
     # --- giving up --------------------------------------------------------------------------------
 
@@ -423,7 +424,7 @@ class MortalPool:
         if self._supervisor is not None:
             for child in self._supervisor.snapshot().children:
                 self.reap(child.id, why)
-        self._change()
+        self.news()
 
     def reap(self, assignment: str, why: str) -> None:
         """End a mortal for good, with the reason (TREE-49).
@@ -435,7 +436,7 @@ class MortalPool:
         process = self.process(assignment)
         if process is not None:
             process.exit(Shutdown(Reaped(why)))
-        self._change()
+        self.news()
 
     async def end_doomed(self) -> None:
         """See to it that no doomed mortal is started again, and no run works for nobody."""

@@ -224,6 +224,7 @@ class Project:
             why=move.why,
         )
         self._moves.append(row)
+        self.pool.news()  # Jake writes it down, unless whoever moved does so first
         self.tell("agent.state", name, source=move.source, state=move.target, why=move.why)
 
     # --- events -----------------------------------------------------------------------------------
@@ -269,14 +270,22 @@ class Project:
         """Remember why a life ended, for the note to the next one."""
         self._ends[assignment] = reason
 
-    async def write_endings(self) -> None:
-        """Write down how assignments came out and how agents moved, as far as that is not done."""
+    async def write_moves(self) -> None:
+        """Write down how agents moved, as far as that is not done.
+
+        Raises:
+            LedgerError: That cannot be done; the next call tries again.
+        """
         moves, self._moves = self._moves, []
         try:
             await self.ledger.agents.record(self.ledger.host, moves)
         except LedgerError:
             self._moves[:0] = moves
             raise
+
+    async def write_endings(self) -> None:
+        """Write down how assignments came out and how agents moved, as far as that is not done."""
+        await self.write_moves()
         final = await self.ledger.finished_ids()
         for name, ending in list(self.pool.endings.items()):
             if name not in final and name not in self._written:

@@ -15,6 +15,8 @@ import pytest
 from click.testing import CliRunner
 
 from otpy_agents.cli import main
+from otpy_agents.errors import RunBroken
+from otpy_agents.run.host import RunHost
 from tests.agents.cli.terminal import FAILS_TWICE, Terminal
 from tests.agents.host import PATIENCE
 
@@ -22,6 +24,7 @@ pytestmark = pytest.mark.real_time
 
 PYTHON = ("--agent", "command", "--", sys.executable, "-c")
 SLOW = ("--backoff-base", "600", *PYTHON)
+IMPOSSIBLE = "a folder that can be made and written to"
 LOOKS = (["runs"], ["runs", "show", "0a"], ["runs", "cancel", "0a"], ["runs", "resume", "0a"])
 
 
@@ -193,3 +196,30 @@ def test_a_command_line_that_means_nothing_has_status_2(words: list[str]) -> Non
     assert (result.exit_code, result.stdout) == (2, "")
     assert "Usage: " in result.stderr
     assert result.stderr.count("\n") == 1 or not words
+
+
+def test_a_folder_of_artifacts_that_cannot_be_is_named(terminal: Terminal) -> None:
+    """Before anything is stored or started, and without a word on programs to install."""
+    (terminal.folder / "file").touch()
+    done = terminal.call("run", "--artifacts", "file/out", "--agent", "command", "--", "ls")
+    path = terminal.folder / "file" / "out"
+    assert refused(done, 2) == (
+        f"otpy-agents: --artifacts: got '{path}' (not a directory), wanted {IMPOSSIBLE}"
+    )
+    assert terminal.runs() == []
+
+
+def test_a_run_that_its_host_cannot_go_on_with_is_resumed_where_it_is_stored(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The line can be typed as it stands, also if the state file was named."""
+
+    async def submit(*_: object) -> None:
+        raise RunBroken("0a", "it broke")
+
+    monkeypatch.setattr(RunHost, "submit", submit)
+    state = tmp_path / "my runs"
+    words = ["run", "--state", str(state), "--agent", "command", "--", "ls"]
+    result = CliRunner().invoke(main, words)
+    assert result.exit_code == 1
+    assert f"`otpy-agents runs resume 0a --state {shlex.quote(str(state))}`" in result.stderr

@@ -255,3 +255,13 @@ def test_the_policy_is_printed_as_a_run_would_have_it() -> None:
     assert "a fatal failure ends: the agent" in changed.stdout
     wrong = runner.invoke(main, ["runs", "policy", "--backoff-base", "-1"])
     assert (wrong.exit_code, wrong.stderr.count("\n")) == (2, 1)
+
+
+def test_of_a_host_that_does_not_listen_it_is_said_where_to_resume(
+    state: Path,
+) -> None:
+    """With the state file, if that was named."""
+    words = ["runs", "cancel", RUN, "--state", str(state)]
+    result = living(state, lambda: CliRunner().invoke(main, words))
+    assert result.exit_code == 1
+    assert f"`otpy-agents runs resume {RUN} --state {state}` goes on with the run" in result.stderr

@@ -141,3 +141,38 @@ async def test_a_kill_near_the_end_repeats_nothing_and_hides_nothing(
     assert agents.known["a"].state is State.DONE
     assert agents.names("a") == ["mortal.done"]
     assert agents.states("a")[-1] == "done"
+
+
+async def test_a_move_is_on_disk_before_anything_else_happens(agents: AgentWorld) -> None:
+    """A host that is killed while an agent rests has not forgotten that it does."""
+    agents.sandbox.scripts["a"] = [Script(Hang()), Script(Ask(question="which?"))]
+    async with agents.running(agent("a")):
+        await asyncio.sleep(5)
+        agents.pool.pause("a", "lunch")
+        await agents.until(lambda: "mortal.paused" in agents.names("a"), step=0.01)
+        await asyncio.sleep(0.01)
+        assert [row.state for row in await agents.ledger.agents.all()] == ["waiting_for_wakeup"]
+        agents.pool.resume("a")
+        await agents.until(lambda: agents.states("a")[-1:] == ["waiting_for_input"], step=0.01)
+        await asyncio.sleep(0.01)
+        moves = await agents.ledger.agents.moves("a")
+        assert [move.target for move in moves] == agents.states("a")
+
+
+async def test_without_jake_an_agent_writes_down_itself_where_it_stands(
+    agents: AgentWorld,
+) -> None:
+    """That it rests, and that it is verified, which may both take long."""
+    seen: list[str] = []
+
+    async def verifier(*_: object) -> None:
+        (row,) = await agents.ledger.agents.all()
+        seen.append(row.state)
+
+    agents.project_settings["verifier"] = verifier
+    agents.sandbox.scripts["a"] = [Script(Say(text="x", after=3.0))]
+    async with agents.running(agent("a")) as root:
+        await asyncio.sleep(1)
+        path_of(root, "JakeSupervisor", "Jake").kill()  # he comes back after 5 s
+        await asyncio.sleep(3.5)
+    assert seen == ["verifying"]
