@@ -32,6 +32,11 @@ def command(file: Path, *options: str) -> list[str]:
     return [sys.executable, "-m", "otpy_agents", "up", str(file), *options]
 
 
+def state_of(file: Path) -> dict[str, str]:
+    """Return where hosts keep what is the user's and no list's: beside the list, for a test."""
+    return {"OTPY_STATE": str(file.parent / "state" / "runs.sqlite3")}
+
+
 @final
 class Host:
     """A host at work; what it says on stderr is kept until it has ended."""
@@ -42,7 +47,7 @@ class Host:
         self.stderr = ""
         self._process = subprocess.Popen(
             command(file, "--json", *options),
-            env={**ENVIRONMENT, **(env or {})},
+            env={**ENVIRONMENT, **state_of(file), **(env or {})},
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
@@ -161,7 +166,7 @@ def once(file: Path, *options: str) -> subprocess.CompletedProcess[str]:
     """Run the command without `--json`."""
     return subprocess.run(
         command(file, *options),
-        env=ENVIRONMENT,
+        env={**ENVIRONMENT, **state_of(file)},
         capture_output=True,
         text=True,
         check=False,

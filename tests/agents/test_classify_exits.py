@@ -112,6 +112,7 @@ EMPTY = [
     ("claude", "You've hit your limit · resets 3am (UTC)\n", Detail.QUOTA),
     ("claude", "Claude AI usage limit reached|1767225600\n", Detail.QUOTA),
     ("claude", world.claude("Claude AI usage limit reached|1", is_error=False), Detail.QUOTA),
+    ("claude", 'API Error: 529 {"error":{"type":"overloaded_error"}}\n', Detail.OVERLOADED),
     ("claude", world.claude("Invalid API key · x", status=401), Detail.AUTH),
     (
         "claude",

@@ -97,6 +97,22 @@ def test_identifiers_do_not_hide_the_error(cli: str, ids: list[str]) -> None:
     assert verdict.detail is Detail.SERVER_ERROR
 
 
+@pytest.mark.parametrize("cli", CLIS)
+@pytest.mark.parametrize(
+    "line", ["429 tests passed, 1 failed", "503 a9f2 of 8000", "Error: 529 of 600 files differ"]
+)
+def test_a_line_that_begins_with_a_number_names_no_status(cli: str, line: str) -> None:
+    """A count at the beginning of the last line is no HTTP status."""
+    verdict = classify(cli, exit_code=1, stdout="", stderr=f"{line}\n")
+    assert verdict.detail is Detail.UNKNOWN
+
+
+def test_an_answer_that_quotes_a_limit_is_an_answer() -> None:
+    """Only a whole answer in Claude Code's own words for a limit is an error."""
+    text = "You've hit your limit · resets 3am is now shown in red, as the design asks for"
+    assert classify("claude", exit_code=0, stdout=world.claude_answer(text), stderr="").succeeded
+
+
 TOOL_OUTPUT = [
     "Error: 429 Too Many Requests",
     "npm ERR! rate limit exceeded",

@@ -41,6 +41,7 @@ CLAUDE = [
     ("You've hit your weekly limit · resets Oct 7 at 5am (UTC)", None, "quota"),
     ("You've reached your Opus limit · resets Monday", None, "quota"),
     ("5-hour limit reached ∙ resets 5am", None, "quota"),
+    ("Opus weekly limit reached ∙ resets Oct 6, 1pm", None, "quota"),
     ("You're out of extra usage · resets 3pm", None, "quota"),
     ("You have reached your specified API usage limits.", 400, "quota"),
     ("API Error: Request rejected (429) · would exceed your account's rate limit", 429, "quota"),
@@ -89,7 +90,11 @@ def test_claude_errors_are_told_apart(message: str, status: int | None, detail: 
         assert (verdict.detail, verdict.message) == (detail, message)
 
 
-PLAIN_CLAUDE = [case for case in CLAUDE if case[0].startswith(("API Error", "Claude AI", "You"))]
+PLAIN_CLAUDE = [
+    case
+    for case in CLAUDE
+    if case[0].startswith(("API Error", "Claude AI", "You", "5-h", "Opus w"))
+]
 
 
 @pytest.mark.parametrize(("message", "_status", "detail"), PLAIN_CLAUDE)
@@ -127,6 +132,7 @@ CODEX = [
     ("unexpected status 503 Service Unavailable: upstream", "overloaded"),
     ("exceeded retry limit, last status: 500 Internal Server Error", "server_error"),
     ("We're currently experiencing high demand, which may cause temporary errors.", "server_error"),
+    ("unexpected status 504 Gateway Timeout: , url: http://x:4290/", "server_error"),
     ("stream disconnected before completion: stream closed before response.completed", "network"),
     ("Connection failed: error sending request for url (http://x/v1/responses)", "network"),
     ("Error while reading the server response: connection reset by peer", "network"),
@@ -204,6 +210,7 @@ GEMINI = [
     ("got status: UNAVAILABLE. try later", "overloaded"),
     (world.google(500, "INTERNAL", "An internal error has occurred."), "server_error"),
     (world.google(504, "DEADLINE_EXCEEDED", "Not finished in time"), "server_error"),
+    ("Deadline expired before operation could complete.", "server_error"),
     ("exception TypeError: fetch failed sending request", "network"),
     ("request to https://x failed, reason: getaddrinfo ENOTFOUND x", "network"),
     ("Incomplete JSON segment at the end", "protocol"),
@@ -213,6 +220,8 @@ GEMINI = [
         "context_overflow",
     ),
     (world.google(404, "NOT_FOUND", "models/x is not found for API version"), "model_unavailable"),
+    ("Requested entity was not found.", "model_unavailable"),
+    ('{"error":{"message":"too fast","type":"None","code":"429"}}', "rate_limit"),
     ("Reached max session turns for this session.", "budget"),
 ]
 
@@ -237,6 +246,8 @@ COPILOT = [
     ('402 {"error":{"message":"You have no quota","code":"quota_exceeded"}}', 402, "quota"),
     ("Execution failed: 402 You have no quota", None, "quota"),
     ("You've reached your additional usage limit for your plan.", None, "quota"),
+    ("You have exceeded your monthly quota. Please upgrade your plan.", None, "quota"),
+    ("You have reached your premium request allowance for this month.", None, "quota"),
     ("Authentication failed with provider at http://x/v1 (HTTP 401).", 401, "auth"),
     ("Access denied by policy settings", 403, "auth"),
     ("Session token expired and the request could not be retried.", None, "auth"),

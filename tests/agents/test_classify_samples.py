@@ -65,6 +65,13 @@ def test_colours_change_nothing(item: Sample) -> None:
     assert verdict_on(item, stdout, stderr).detail == item.detail
 
 
+@pytest.mark.parametrize("item", SAMPLES, ids=str)
+def test_a_byte_order_mark_changes_nothing(item: Sample) -> None:
+    """A byte order mark in front of either stream is not read as text."""
+    stdout, stderr = (f"\ufeff{text}" for text in (item.stdout, item.stderr))
+    assert verdict_on(item, stdout, stderr).detail == item.detail
+
+
 NOISE = (
     "(node:429) ExperimentalWarning: rate limit",
     "Warning: no stdin data received in 429 ms",

@@ -16,6 +16,7 @@ import pytest
 from otpy_agents.errors import SpawnFailed
 from otpy_agents.run.marker import attempt_marker, worker_environment
 from otpy_agents.run.orphans import find
+from otpy_agents.run.pipe import OutputPipe
 from otpy_agents.run.process import LINE_LIMIT, ExitStatus, LineBuffer, WorkerProcess, spawn
 
 # One system call for the line: of two processes that `print`, the parts could be mixed.
@@ -386,3 +387,19 @@ def test_the_environment_is_complete_and_clean(tmp_path: Path) -> None:
         work=tmp_path, notes=tmp_path / "NOTES",
     )  # fmt: skip
     assert "OTPY_LAST_EXIT" not in first
+
+
+async def test_a_full_pipe_is_taken_in_pieces() -> None:
+    """A command to end a run that floods us is heard after a few thousand lines, not after all."""
+    written = b"y\n" * 32768
+    chunks: list[bytes] = []
+    pipe = OutputPipe(chunks.append)
+    end = pipe.open()
+    try:
+        os.write(end, written)
+        pipe.drain()
+        assert b"".join(chunks) == written
+        assert max(map(len, chunks)) <= len(written) // 8
+    finally:
+        os.close(end)
+        pipe.close()

@@ -9,20 +9,31 @@ import sqlite3
 import subprocess
 import sys
 import time
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Generator, Mapping
 from pathlib import Path
+from typing import Any, TypeAlias
 
 import pytest
 
-from otpy_agents.run.marker import attempt_marker
+from otpy_agents.errors import SandboxUnavailable
+from otpy_agents.run import AgentInstance
+from otpy_agents.run.chain import build_chain
+from otpy_agents.run.marker import attempt_marker, run_marker
+from otpy_agents.run.order import RunOrder, SandboxChoice
+from otpy_agents.run.stored import StoredForm
+from otpy_agents.store import Lease, RunStore
 from otpy_agents.store.ledger import Ledger
 from otpy_agents.store.records import State
 from otpy_agents.tree.chores import chores_of
 from otpy_agents.tree.project import Project
 from otpy_agents.tree.worklist import parse
+from otpy_agents.tree.workplace import Workplace
 from otpy_monitors import Chore
+from tests.agents.store.run_world import begun, let_die, save
 
 pytestmark = pytest.mark.real_time
+
+Sleeper: TypeAlias = "subprocess.Popen[bytes]"
 
 DAY = 86400.0
 LIST = '[[assignment]]\nid = "a"\nargv = ["true"]\n'
@@ -47,10 +58,14 @@ async def sweep(chore: Chore) -> list[str]:
     return swept
 
 
+def sleeper(project: Project, incarnation: int) -> contextlib.AbstractContextManager[Sleeper]:
+    """Run a process that carries the marker of an attempt at an assignment."""
+    return marked(attempt_marker(project.ledger.list_id, "a", incarnation))
+
+
 @contextlib.contextmanager
-def sleeper(project: Project, incarnation: int):  # type: ignore[no-untyped-def]  # noqa: ANN201
-    """Run a process that carries the marker of an attempt."""
-    marker = attempt_marker(project.ledger.list_id, "a", incarnation)
+def marked(marker: Mapping[str, str]) -> Generator[Sleeper]:
+    """Run a process that carries a marker."""
     code = "import time; print(flush=True); time.sleep(99)"
     with subprocess.Popen(
         [sys.executable, "-c", code], env={**os.environ, **marker}, stdout=subprocess.PIPE
@@ -127,3 +142,106 @@ async def test_old_rows_are_deleted(project: Project) -> None:
     assert await sweep(chore) == ["1 rows"]
     assert await sweep(chore) == []
     assert [record.state for record in await project.ledger.summary()] == [State.DONE]
+
+
+async def stored_run(store: RunStore, run: str, label: str, sandbox: str = "process") -> Lease:
+    """Store a run with one attempt that was begun; of its order only the sandbox matters."""
+    order = RunOrder(
+        prompt="work",
+        cwd=Path("/"),
+        use="command",
+        argv=("agent",),
+        sandbox=SandboxChoice(name=sandbox),
+        label=label,
+    )
+    chain, _ = build_chain(order.selection, AgentInstance(agent_id="a", agent_cli="command"), 0)
+    state = StoredForm(order=order, state=order.first_state(chain)).to_json(lambda text: text)
+    lease = await store.create(
+        run, state, version=1, status="new", agent="a", prompt="work", cwd="/", label=label
+    )
+    await save(store, lease, state, begun(1))
+    return lease
+
+
+def chore_of(project: Project, store: RunStore, **settings: Any) -> Chore:
+    """Return the chore of a project whose host keeps its runs in `store`."""
+    project.workplace = Workplace(store, **settings)
+    return chores_of(project)["left-over attempts"]
+
+
+async def test_the_attempt_of_a_dead_host_is_ended_and_that_of_a_living_one_spared(
+    project: Project, tmp_path: Path
+) -> None:
+    """So is what belongs to another list; a second round finds nothing (G-03, TREE-45)."""
+    path = tmp_path / "runs" / "runs.sqlite3"
+    label = f"{project.ledger.list_id}/a/1"
+    async with RunStore(path) as dead:
+        await stored_run(dead, "dead", label)
+        await stored_run(dead, "foreign", "other-list/a/1")
+        let_die(path, dead.host)
+    async with RunStore(path) as store:
+        await stored_run(store, "living", label)
+        chore = chore_of(project, store)
+        with (
+            marked(run_marker("dead", 1)) as left_over,
+            marked(run_marker("dead", 2)) as taken_up,
+            marked(run_marker("foreign", 1)) as foreign,
+            marked(run_marker("living", 1)) as living,
+        ):
+            (named,) = await sweep(chore)
+            assert named.startswith("attempt 1 of run dead: ")
+            assert left_over.wait(timeout=10) < 0
+            assert [one.poll() for one in (taken_up, foreign, living)] == [None] * 3
+            assert await sweep(chore) == []
+
+
+async def test_what_a_finished_run_has_left_is_ended(project: Project, tmp_path: Path) -> None:
+    """Whichever host made it, and at once."""
+    async with RunStore(tmp_path / "runs" / "runs.sqlite3") as store:
+        lease = await stored_run(store, "done", f"{project.ledger.list_id}/a/1")
+        chore = chore_of(project, store)
+        with marked(run_marker("done", 1)) as left_over:
+            assert await sweep(chore) == []
+            await save(store, lease, (await store.run("done")).state, exit_code=0)
+            assert len(await sweep(chore)) == 1
+            assert left_over.wait(timeout=10) < 0
+
+
+class Containers:
+    """A sandbox of containers, or of none as long as no engine answers."""
+
+    name, inherits = "docker", False
+
+    def __init__(self) -> None:
+        self.answers = False
+        self.asked: list[str] = []
+
+    async def find(self, marker: Mapping[str, str]) -> tuple[str, ...]:
+        if not self.answers:
+            raise SandboxUnavailable(self.name, "no engine answers")
+        self.asked.append(marker["OTPY_RUN"])
+        return ()
+
+
+async def test_containers_are_looked_for_where_an_engine_answers(
+    project: Project, tmp_path: Path
+) -> None:
+    """Only those of finished runs: who resumes a dead host's run goes on with its container."""
+    path = tmp_path / "runs" / "runs.sqlite3"
+    label = f"{project.ledger.list_id}/a/1"
+    containers: Any = Containers()
+    async with RunStore(path) as dead:
+        await stored_run(dead, "dead", label, "docker")
+        await save(dead, await stored_run(dead, "broken", label), "{}", exit_code=0)
+        lease = await stored_run(dead, "gone", label, "elsewhere")
+        await save(dead, lease, (await dead.run("gone")).state, exit_code=0)
+        let_die(path, dead.host)
+    async with RunStore(path) as store:
+        lease = await stored_run(store, "done", label, "docker")
+        await save(store, lease, (await store.run("done")).state, exit_code=0)
+        chore = chore_of(project, store, sandboxes={"docker": containers})
+        assert await sweep(chore) == []
+        assert containers.asked == []
+        containers.answers = True
+        assert await sweep(chore) == []
+        assert containers.asked == ["done"]

@@ -53,6 +53,13 @@ async def test_the_application_has_its_three_branches_in_order(project: Project)
     assert {one.shutdown for one in app.children} == {INFINITY}
 
 
+async def test_the_operator_is_there_first_and_goes_last(project: Project) -> None:
+    """So that one can also watch the tree stop from another terminal."""
+    operator = SupervisorSpec("operator", [])
+    app = app_supervisor(project, operator=operator, chaos=1.0)
+    assert app.children[0] is operator
+
+
 async def test_jake_has_his_policy(project: Project) -> None:
     """Permanent, 10 restarts in 3600 s, delays from 5 s, doubled, up to 300 s (TREE-16, C-13)."""
     branch = app_supervisor(project).children[0]

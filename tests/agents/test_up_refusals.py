@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from otpy_agents.cli import main
-from tests.agents.host import ENVIRONMENT, PATIENCE, Site, command, once, shell
+from tests.agents.host import ENVIRONMENT, PATIENCE, Site, command, once, shell, state_of
 
 pytestmark = pytest.mark.real_time
 
@@ -122,7 +122,7 @@ def test_work_goes_on_when_nobody_listens_any_more(site: Site, view: str | None)
     site.write(*(shell(name, more, restarts=0) for name in "abc"), parallel=1)
     host = subprocess.Popen(
         command(site.file, *([view] if view else [])),
-        env=ENVIRONMENT,
+        env={**ENVIRONMENT, **state_of(site.file)},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
     )

@@ -11,7 +11,7 @@ import termios
 
 import pytest
 
-from tests.agents.host import ENVIRONMENT, PATIENCE, Site, command, shell
+from tests.agents.host import ENVIRONMENT, PATIENCE, Site, command, shell, state_of
 
 pytestmark = pytest.mark.real_time
 
@@ -21,7 +21,7 @@ def test_a_terminal_shows_the_live_tree(site: Site) -> None:
     site.write(shell("busy", "echo hello there; while [ ! -e {here}/go ]; do sleep 0.01; done"))
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 100, 0, 0))
-    environment = {**ENVIRONMENT, "TERM": "xterm-256color"}
+    environment = {**ENVIRONMENT, **state_of(site.file), "TERM": "xterm-256color"}
     host = subprocess.Popen(
         command(site.file), env=environment, stdin=theirs, stdout=theirs, stderr=subprocess.PIPE
     )

@@ -16,6 +16,14 @@ BERLIN = timezone(timedelta(hours=2))
 NOW = datetime(2026, 10, 6, 14, 0, tzinfo=BERLIN)
 
 SPANS = [
+    ("429 Too Many Requests (retry after 20)", 20),
+    ("Retry-After: 20.", 20),
+    ("retry-after: 20 x-request-id: 7", 20),
+    ("Retry-After: 2 minutes", 120),
+    ("Retry-After: 1.5 hours", 5400),
+    ("slow down: wait 90 seconds", 90),
+    ("please wait about 5 min", 300),
+    ("retry after 20 failures", None),
     ("Please try again in 6m0s.", 360),
     ("Please try again in 20s. Visit the site", 20),
     ("Please try again in 11.054s.", 11.054),

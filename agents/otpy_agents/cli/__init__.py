@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import click
 
+from otpy_agents.cli.logs import logs
+from otpy_agents.cli.operate import answer, budget, pause, reap, resume, warn
 from otpy_agents.cli.refusal import RefusingGroup
 from otpy_agents.cli.run import run
 from otpy_agents.cli.runs import runs
+from otpy_agents.cli.status import status, tree
 from otpy_agents.cli.up import up
 
 _EPILOG = """\b
@@ -14,6 +17,7 @@ Start here:
   otpy-agents run "Say hello" --agent claude   one agent, one thing to do
   otpy-agents runs                             what is going on
   otpy-agents up list.toml                     many assignments at a time
+  otpy-agents status                           what they do, from another terminal
 """
 
 
@@ -27,6 +31,5 @@ def main() -> None:
     """Keep workers, and AI coding agents, alive, within budget and under control."""
 
 
-main.add_command(up)
-main.add_command(run)
-main.add_command(runs)
+for command in (up, run, runs, status, tree, logs, pause, resume, answer, reap, warn, budget):
+    main.add_command(command)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import shlex
 from collections.abc import Callable, Sequence
@@ -10,11 +11,13 @@ from pathlib import Path
 from typing import Any, Final
 
 import click
+from attrs import evolve
 
 from otpy_agents.cli.policy_options import policy_from, policy_options
 from otpy_agents.cli.streams import is_text
 from otpy_agents.errors import InvalidRunSetting
 from otpy_agents.run.adapter import Access
+from otpy_agents.run.adapters.codex import configured_provider
 from otpy_agents.run.chain import AgentInstance, AgentSelection, SelectionMode
 from otpy_agents.run.liveness import Liveness
 from otpy_agents.run.order import RunOrder, SandboxChoice
@@ -25,6 +28,7 @@ from otpy_agents.store.redaction import is_secret_name
 __all__ = ["order_from", "order_options"]
 
 _COMMAND: Final = "command"
+_CODEX_FOLDER: Final = ".codex"
 _SANDBOXES: Final = "process, bubblewrap or docker:IMAGE"
 
 _OPTIONS: Final = (
@@ -107,7 +111,7 @@ def order_from(prompt: str | None, argv: Sequence[str], options: dict[str, Any])
         UnknownAdapter: There is no such agent.
     """
     names = (options.pop("agent"), *options.pop("fallbacks"))
-    selection = _selection(names, options.pop("model"))
+    selection = _selection(names, options.pop("model"), argv)
     if (_COMMAND in names) != bool(argv):
         got = shlex.join(argv) if argv else "nothing"
         wanted = "a command there for --agent command" if not argv else "nothing there"
@@ -119,7 +123,7 @@ def order_from(prompt: str | None, argv: Sequence[str], options: dict[str, Any])
     environment, passed = _variables(options.pop("variables"))
     secrets = _existing("--secret", options.pop("secrets"))
     artifacts = options.pop("artifacts")
-    return RunOrder(
+    order = RunOrder(
         prompt=prompt,
         cwd=_absolute("--cwd", options.pop("cwd")),
         selection=selection,
@@ -134,6 +138,26 @@ def order_from(prompt: str | None, argv: Sequence[str], options: dict[str, Any])
         secrets=secrets,
         artifacts=None if artifacts is None else _absolute("--artifacts", artifacts),
     )
+    return _with_provider(order)
+
+
+def _with_provider(order: RunOrder) -> RunOrder:
+    """Return the order with the provider that Codex is set up with.
+
+    Only of one that is named it can be told not to retry. Otherwise it would wait by itself, for
+    hours if the vendor says so, and nobody would see it.
+    """
+    stated = order.environment.get("CODEX_HOME") or os.environ.get("CODEX_HOME")
+    home = Path(stated) if stated else Path.home() / _CODEX_FOLDER
+    project = order.cwd / _CODEX_FOLDER
+    # A container and a project have a choice of their own, which must not be overruled.
+    if order.sandbox.name == "docker" or (project.exists() and project != home):
+        return order
+    agents = tuple(
+        evolve(agent, provider=configured_provider(home)) if agent.agent_cli == "codex" else agent
+        for agent in order.selection.agents
+    )
+    return evolve(order, selection=evolve(order.selection, agents=agents))
 
 
 def _absolute(option: str, path: Path) -> Path:
@@ -143,7 +167,7 @@ def _absolute(option: str, path: Path) -> Path:
     return Path(absolute)
 
 
-def _selection(names: Sequence[str], model: str | None) -> AgentSelection:
+def _selection(names: Sequence[str], model: str | None, argv: Sequence[str]) -> AgentSelection:
     """Return the agents, each the fallback of the one before."""
     for name in names:
         find_adapter(name)
@@ -152,12 +176,26 @@ def _selection(names: Sequence[str], model: str | None) -> AgentSelection:
     first, *others = names
     return AgentSelection(
         agents=(
-            AgentInstance(agent_id=first, agent_cli=first, model=model),
-            *(AgentInstance(agent_id=name, agent_cli=name) for name in others),
+            AgentInstance(
+                agent_id=first, agent_cli=first, model=model, credential=_account(first, argv)
+            ),
+            *(
+                AgentInstance(agent_id=name, agent_cli=name, credential=_account(name, argv))
+                for name in others
+            ),
         ),
         selection_mode=SelectionMode.FALLBACK,
         agent_fallbacks=dict(pairwise(names)),
     )
+
+
+def _account(name: str, argv: Sequence[str]) -> str:
+    """Return whose limits an agent shares: those of its CLI's login, a command only its own."""
+    if name != _COMMAND or not argv:
+        return ""
+    # The name is stored, and an argument may hold what must not be.
+    digest = hashlib.sha256("\0".join(argv).encode(errors="surrogateescape")).hexdigest()
+    return f"{Path(argv[0]).name}-{digest[:8]}"
 
 
 def _sandbox(text: str, names: Sequence[str], *, network: bool | None) -> SandboxChoice:

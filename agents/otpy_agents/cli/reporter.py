@@ -24,26 +24,35 @@ if TYPE_CHECKING:
     from otpy_agents.cli.view import View
     from otpy_agents.store.records import AssignmentRecord
     from otpy_agents.tree.assignment import WorkList
+    from otpy_agents.tree.journal import Journal
 
 _STATES: Final = {"running": "working", "backing off": "waiting", "restarting": "waiting"}
 
 
 @final
 class Reporter:
-    """Hears of everything, tells the view, and remembers what its tree is drawn from."""
+    """Hears of everything, tells the view, and remembers what its tree is drawn from.
 
-    def __init__(self, work: WorkList, view: View, clock: Callable[[], float]) -> None:
+    Attributes:
+        began: When the run began, by the clock.
+    """
+
+    def __init__(
+        self, work: WorkList, view: View, clock: Callable[[], float], journal: Journal
+    ) -> None:
         """Begin to count the seconds of the run.
 
         Args:
             work: What is worked on.
             view: Who is told.
             clock: Monotonic seconds.
+            journal: Who is told too, for other terminals.
         """
         self._work = work
         self._view = view
         self._clock = clock
-        self._began = clock()
+        self._journal = journal
+        self.began = clock()
         self._roles = {assignment.id: assignment.role for assignment in work.assignments}
         self._lines: dict[str, str] = {}
         self._since: dict[str, float] = {}
@@ -70,7 +79,9 @@ class Reporter:
             self._stands[id] = str(detail["state"]).replace("_", " ")
         elif name in {"mortal.done", "mortal.reaped", "mortal.failed"}:
             self._finished.add(id)
-        self._view.tell(Event(name=name, id=id, seconds=self._seconds(), detail=detail))
+        event = Event(name=name, id=id, seconds=self._seconds(), detail=detail)
+        self._journal.note(name, id, event.seconds, detail)
+        self._view.tell(event)
 
     def on_report(self, report: Report) -> None:
         """Take a report of the tree."""
@@ -131,7 +142,7 @@ class Reporter:
         return "jake" if node.id == "Jake" else "monitor"
 
     def _seconds(self) -> float:
-        return self._clock() - self._began
+        return self._clock() - self.began
 
 
 _WRONG: Final = frozenset({ErrorContext.CHILD_TERMINATED, ErrorContext.START_ERROR})

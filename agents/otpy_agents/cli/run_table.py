@@ -173,8 +173,9 @@ def _state(shown: Shown, form: StoredForm) -> Iterator[tuple[str, str]]:
         yield "budget", f"${state.budget_usd:g}"
     if state.wait is not None:
         left = span(state.wait.until - shown.now)
-        cut = f"`{typed('runs', 'retry-now', shown.stored.record.id)}`"
-        yield "waits", f"for the {state.wait.reason}, {left} more: {cut}"
+        cut = f": `{typed('runs', 'retry-now', shown.stored.record.id)}`"
+        # Nobody hears a command for a run whose host is dead.
+        yield "waits", f"for the {state.wait.reason}, {left} more{'' if shown.interrupted else cut}"
     for one in shown.cooldowns.pruned(shown.now).entries:
         yield "cooldown", f"{one.account} until {at(one.until)}, {span(one.until - shown.now)} more"
     if used := spent(state.usage):

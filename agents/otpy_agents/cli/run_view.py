@@ -71,7 +71,8 @@ def told(fact: Fact) -> str | None:
             parts += [one_line(record.message, _LINE)]
             return "  ".join(part for part in parts if part)
         case WaitBegan():
-            left = span(fact.until - fact.at)
+            # Not from `at`: it is told a moment after the wait began, and 14.9 s would be 14 s.
+            left = span(round(fact.delay, 1))
             return f"waits {left} for the {fact.reason}; `{what_cuts(fact.run)}` cuts it"
         case Quiet():
             return f"attempt {fact.number}: silent for {span(fact.seconds)}"

@@ -12,21 +12,28 @@ from typing import TYPE_CHECKING, Final, NoReturn
 
 import anyio.to_thread
 import click
+from attrs import evolve
 
 import otpy
-from otpy import OtpyError
+from otpy import Backoff, ChildSpec, OtpyError, SupervisorSpec
 from otpy_agents.cli.reporter import Reporter, outcomes_of
 from otpy_agents.cli.steady import SteadyView
 from otpy_agents.cli.view import Outcome, View, open_view
-from otpy_agents.errors import AgentsError, InvalidWorkList
+from otpy_agents.errors import AgentsError, InvalidWorkList, SocketUnusable
+from otpy_agents.operator import operator_supervisor
+from otpy_agents.operator.place import bound
 from otpy_agents.run.host import run_host
 from otpy_agents.run.marker import list_marker
 from otpy_agents.run.orphans import Recorded, end
 from otpy_agents.run.protocol import Control
 from otpy_agents.store import RunStore, default_state
 from otpy_agents.store.ledger import Ledger
+from otpy_agents.store.redaction import Redaction, is_secret_name
+from otpy_agents.store.tree_register import TreeRegister, socket_beside
 from otpy_agents.tree.app import app_supervisor
 from otpy_agents.tree.budgets import BudgetDocument
+from otpy_agents.tree.commands import QuietLog, TreeCommands
+from otpy_agents.tree.journal import Journal
 from otpy_agents.tree.project import Project, label_of
 from otpy_agents.tree.sessions import SqliteSessions
 from otpy_agents.tree.worklist import read
@@ -66,7 +73,7 @@ Examples:
     type=click.FloatRange(min=0),
     metavar="RATE",
     default=0.0,
-    help="Kill random workers with SIGKILL, RATE a second on average.",
+    help="Kill random workers and attempts with SIGKILL, RATE a second on average.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Write one JSON object per event.")
 def up(file: Path, *, fresh: bool, chaos: float, as_json: bool) -> None:
@@ -75,7 +82,8 @@ def up(file: Path, *, fresh: bool, chaos: float, as_json: bool) -> None:
     Every assignment is run as a process of its own. One that fails is started again, within the
     limits of its policy; one that uses them up is reaped, with the reason. What is finished is kept
     in an SQLite file beside FILE: run the command again after a crash, and it goes on where it
-    stopped. Ctrl-C stops everything in order; once more kills.
+    stopped. Ctrl-C stops everything in order; once more kills. While it works, `otpy-agents status`
+    and its companions look at it and command it from another terminal.
     """
     try:
         work = read(file)
@@ -105,7 +113,8 @@ async def _working(
         Ledger(work.state, clock=clock) as ledger,
         contextlib.AsyncExitStack() as stack,
     ):
-        reporter = Reporter(work, view, clock)
+        journal = Journal(_redaction(work))
+        reporter = Reporter(work, view, clock, journal)
         await _clear_up(work, ledger, reporter, fresh=fresh)
         records = await ledger.summary()
         reporter.already(await ledger.finished_ids())
@@ -121,8 +130,11 @@ async def _working(
             sessions=sessions,
         )
         hooks = [project.pool.on_report, reporter.on_report]
+        stack.enter_context(TreeRegister(default_state(os.environ)).listing(work.file, work.state))
+        commands = TreeCommands(workplace, journal, reporter.began)
+        app = app_supervisor(project, chaos=chaos, operator=_operator(project, commands))
         try:
-            async with otpy.start(app_supervisor(project, chaos=chaos), hooks=hooks) as root:
+            async with otpy.start(app, hooks=hooks) as root:
                 drawing = asyncio.create_task(_draw(root, reporter))
                 try:
                     yield root
@@ -132,6 +144,38 @@ async def _working(
             await project.write_endings()  # Jake may have been away when the last ones came
             await ledger.close_interrupted("interrupted: the run was stopped")
             outcomes += outcomes_of(work, await ledger.summary())
+
+
+def _redaction(work: WorkList) -> Redaction:
+    """Return what keeps the secrets of all assignments out of what other terminals see."""
+    own = {
+        f"{assignment.id}: {name}": text
+        for assignment in work.assignments
+        for name, text in assignment.env.items()
+        if is_secret_name(name)
+    }
+    return Redaction(os.environ, values=own)
+
+
+def _operator(project: Project, commands: TreeCommands) -> SupervisorSpec | None:
+    """Return what listens for an operator; None where there can be no socket, which is told."""
+    path = socket_beside(project.work.state)
+    try:
+        with bound(path):
+            pass
+    except SocketUnusable as error:
+        project.tell("operator.unreachable", "list", reason=str(error))
+        return None
+    spec = operator_supervisor(path, commands.handlers(), QuietLog(project.ledger.commands))
+    children = [*spec.children, ChildSpec("farewell", commands.farewell)]
+    # The work must not suffer from it, however often it crashes: it never gives up.
+    pause = Backoff.exponential(0.5, max=30.0)
+    return SupervisorSpec(
+        spec.id,
+        [evolve(child, backoff=pause) for child in children if isinstance(child, ChildSpec)],
+        intensity=20,
+        period=300,
+    )
 
 
 async def _workplace(

@@ -116,7 +116,8 @@ class CliMissing(AgentsError, LookupError):
 
     def __init__(self, program: str, hint: str) -> None:
         self.program, self.hint = program, hint
-        super().__init__(f"got no program {program!r} on the PATH, wanted one; {hint}")
+        where = "that can be run" if "/" in program else "on the PATH"
+        super().__init__(f"got no program {program!r} {where}, wanted one; {hint}")
 
 
 class OperatorError(AgentsError):

@@ -47,6 +47,8 @@ class Refusal(StrEnum):
     """Too many are talking to the host; try again."""
     UNKNOWN = "unknown"
     """This host has no such command."""
+    NOT_FOUND = "not_found"
+    """There is nobody of the name it is about."""
     REFUSED = "refused"
     """The command cannot be done, for the reason given."""
     FAILED = "failed"

@@ -73,6 +73,7 @@ def classify(
     adapter = find_adapter(cli)
     state = container_state or {}
     code = exit_code if exit_code is not None else _exit_code(state)
+    stdout, stderr = stdout.removeprefix("\ufeff"), stderr.removeprefix("\ufeff")
     transcript = _read(adapter, stdout, stderr)
     if code == 0:
         verdict = _claimed(adapter, transcript, stdout, now)

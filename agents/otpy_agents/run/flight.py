@@ -104,6 +104,13 @@ class Flight:
         if self.running is None and self._process is not None:
             self._process.exit(Shutdown())
 
+    def crash(self) -> bool:
+        """Kill what runs, and let it look like an accident; return whether anything runs."""
+        if self.running is None:
+            return False
+        self._kill.set()
+        return True
+
     # --- for the attempt --------------------------------------------------------------------------
 
     def began(self, running: Running) -> None:

@@ -48,6 +48,13 @@ class RunHandle:
         """The process or container of the attempt that runs; None between two (RUN-64)."""
         return None if self._run.flight is None else self._run.flight.identity
 
+    def crash_attempt(self) -> bool:
+        """Kill the attempt that runs with SIGKILL, for chaos; return whether there is one.
+
+        The run takes it for what it looks like, a crash, and does what its policy says.
+        """
+        return self._run.flight is not None and self._run.flight.crash()
+
     async def wait(self) -> RunResult:
         """Wait until the run is over and return its result; cancelling disturbs nothing.
 

@@ -127,4 +127,8 @@ def _codes(error: JsonObject) -> list[str]:
 
 def _status(error: JsonObject) -> int | None:
     status = integer(error, "code", "status", "statusCode")
+    written = text(error, "code")
+    if not status and written.isascii() and written.isdigit():
+        # Some gateways write the number as a string.
+        status = int(written[:4])
     return status if 400 <= status <= 599 else None  # noqa: PLR2004

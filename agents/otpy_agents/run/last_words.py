@@ -39,7 +39,7 @@ _MARK: Final = re.compile(
 
 def is_json(stdout: str, words: PlainText) -> bool:
     """Return whether standard output began as JSON, as far as it came."""
-    begin = plain(stdout[:_HEAD]).replace("\r\n", "\n").lstrip().removeprefix("\ufeff")
+    begin = plain(stdout[:_HEAD]).replace("\r\n", "\n").lstrip()
     return bool(begin) and any(
         begin.startswith(head) or head.startswith(begin) for head in words.heads
     )

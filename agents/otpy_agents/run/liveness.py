@@ -72,7 +72,7 @@ class Liveness:
             seconds = float(number) if colon else 0.0
         except ValueError:
             raise InvalidRunSetting("liveness", repr(text), _WANTED) from None
-        if colon and kind is LivenessKind.NONE:
+        if bool(colon) is (kind is LivenessKind.NONE):
             raise InvalidRunSetting("liveness", repr(text), _WANTED)
         return cls(kind, seconds)
 

@@ -13,8 +13,10 @@ from typing import Final, final
 
 __all__ = ["OutputPipe"]
 
-_READ: Final = 65536
-_DRAIN_READS: Final = 32
+# Not more: a chunk may be thousands of short lines, and whoever wants to end the run has to wait
+# for a few of them.
+_READ: Final = 8192
+_DRAIN_READS: Final = 256  # 2 MiB: no pipe holds more unless an administrator allows it
 
 
 @final

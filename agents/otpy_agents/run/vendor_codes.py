@@ -123,7 +123,8 @@ _STATUS_IN_TEXT: Final = re.compile(
       | \brequest[ ]rejected[ ]\(
       | \breturned[ ]error:[ ]
       | ^ \s* "? code "? : [ ]
-      | \A \W{{0,4}} (?:(?:Execution|Model[ ]call)[ ]failed:[ ]|Error:[ ])? (?=\d{{3}}[ ][A-Z{{])
+      | \A \W{{0,4}} (?:(?:Execution|Model[ ]call)[ ]failed:[ ]|Error:[ ])?
+        (?=\d{{3}}[ ](?-i:[A-Z{{]))  # what is counted is written small
       | (?<![\w./:-]) (?=\d{{3}}[ ](?:{_PHRASES}))
     )
     (?P<status>[45]\d\d) (?![\w-]|[.,:]\d)

@@ -19,14 +19,21 @@ _UNIT: Final = (
 _PART: Final = re.compile(rf"({_NUMBER})\s*({_UNIT})(?![a-z])", re.IGNORECASE)
 _DURATION: Final = rf"(?:{_NUMBER}\s*{_UNIT}(?![a-z])(?:,?\s*(?:and\s+)?)?){{1,5}}"
 _WORDS: Final = re.compile(
-    rf"\b(?:try again|retry(?:ing)?|resets?|reset your \w+|wait|available again)\s+"
-    rf"(?:in|after|for)\s+(?:about\s+|~)?({_DURATION})",
+    rf"\b(?:(?:try again|retry(?:ing)?|resets?|reset your \w+|wait|available again)\s+"
+    rf"(?:in|after|for)|wait)\s+(?:about\s+|~)?({_DURATION})",
     re.IGNORECASE,
 )
 _FIELDS: Final = (
     (re.compile(rf"\bretry[-_]?after[-_]?ms\W{{1,4}}({_NUMBER})", re.IGNORECASE), 0.001),
     (re.compile(rf"\bretry[-_]?delay[-_]?ms\W{{1,4}}({_NUMBER})", re.IGNORECASE), 0.001),
-    (re.compile(rf"\bretry[-_]?after\W{{1,4}}({_NUMBER})(?!\w)", re.IGNORECASE), 1.0),
+    (
+        re.compile(
+            rf"\bretry[-_]?after\W{{1,4}}({_NUMBER})(?!\w|\.\d|\s*{_UNIT}(?![a-z]))",
+            re.IGNORECASE,
+        ),
+        1.0,
+    ),
+    (re.compile(rf"\bretry after ({_NUMBER})(?!\w|\.\d| ?[a-z])", re.IGNORECASE), 1.0),
     (re.compile(rf"\bresets?_(?:in|after)_seconds\W{{1,4}}({_NUMBER})", re.IGNORECASE), 1.0),
 )
 _FIELD_DURATION: Final = re.compile(

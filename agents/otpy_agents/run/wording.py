@@ -94,7 +94,8 @@ WORDINGS: Final[Sequence[Wording]] = (
         r"(?: tier)?) (?:usage )?(?:limit|quota|allowance)\b.{0,20}"
         r"\b(?:reached|exceeded|exhausted|hit)\b",
         r"\bexhausted (?:your|the)\b.{0,40}\b(?:quota|capacity)\b",
-        r"\bexceeded your (?:current )?quota\b",
+        r"\b(?:exceeded|reached|hit|exhausted) (?:your|the|my)(?: [\w-]+){0,3}"
+        r" (?:quota|allowance)\b",
         r"\bquota\b.{0,40}\b(?:exceeded|exhausted|used up|reached)\b",
         r"\b(?:insufficient|have no) quota\b",
         r"\baccount's rate limit\b",
@@ -179,7 +180,7 @@ WORDINGS: Final[Sequence[Wording]] = (
     _wording(
         Detail.NETWORK,
         r"\bstream (?:disconnected|closed|error)\b",
-        r"\btim(?:ed|e) ?out\b",
+        r"(?<!gateway )\btim(?:ed|e) ?out\b",
         r"\bconnection (?:error|refused|reset|failed|closed|aborted|lost|timed)",
         r"\b(?:unable|failed|could not|cannot) to? ?connect\b",
         r"\bfetch failed\b",
@@ -203,6 +204,7 @@ WORDINGS: Final[Sequence[Wording]] = (
         r"\bserver had an error\b",
         r"\bbad gateway\b",
         r"\bgateway time-?out\b",
+        r"\bdeadline expired\b",
     ),
 )
 """Words shared by all CLIs."""

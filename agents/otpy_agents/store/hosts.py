@@ -19,7 +19,15 @@ from otpy_agents.store.file import inserted
 if TYPE_CHECKING:
     from otpy_agents.store.file import StoreFile
 
-__all__ = ["HOST", "STATE_VARIABLE", "HostRecord", "Hosts", "default_state", "socket_of"]
+__all__ = [
+    "HOST",
+    "STATE_VARIABLE",
+    "HostRecord",
+    "Hosts",
+    "default_state",
+    "is_alive",
+    "socket_of",
+]
 
 STATE_VARIABLE: Final = "OTPY_STATE"
 """Environment variable that names another file."""
@@ -55,14 +63,17 @@ class HostRecord:
         judged from outside of them. And a living host looks dead if the clock of the machine has
         been set since it started. Both are why every write needs a `Lease`.
         """
-        if self.ended is not None:
-            return False
-        try:
-            process = psutil.Process(self.pid)
-            same = same_start(process.create_time(), self.create_time)
-            return same and process.status() != psutil.STATUS_ZOMBIE
-        except psutil.Error:
-            return False
+        return self.ended is None and is_alive(self.pid, self.create_time)
+
+
+def is_alive(pid: int, create_time: float) -> bool:
+    """Tell whether the process that was started then has not ended; a zombie has."""
+    try:
+        process = psutil.Process(pid)
+        same = same_start(process.create_time(), create_time)
+        return same and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.Error:
+        return False
 
 
 def default_state(environment: Mapping[str, str]) -> Path:

@@ -26,6 +26,16 @@ CREATE TABLE document (name TEXT PRIMARY KEY, text TEXT NOT NULL) WITHOUT ROWID;
 """
 """Since version 2: where agents stand, and what is kept as one text, such as their budgets."""
 
+_COMMANDS: Final = """
+CREATE TABLE command (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    host INTEGER NOT NULL, agent TEXT NOT NULL,
+    name TEXT NOT NULL, arguments TEXT NOT NULL, actor TEXT NOT NULL,
+    at TEXT NOT NULL, answer TEXT
+);
+"""
+"""Since version 3: what operators told a host."""
+
 _TABLES: Final = """
 CREATE TABLE identity (list_id TEXT NOT NULL, created TEXT NOT NULL);
 CREATE TABLE host (
@@ -59,10 +69,10 @@ INSERT INTO identity VALUES (
 LEDGER: Final = FileKind(
     noun="a work list ledger",
     application=0x6F747079,  # "otpy"
-    newest=2,
-    tables=_TABLES + _AGENTS,
+    newest=3,
+    tables=_TABLES + _AGENTS + _COMMANDS,
     mode=0o644,
-    upgrades={1: _AGENTS},
+    upgrades={1: _AGENTS, 2: _COMMANDS},
 )
 
 

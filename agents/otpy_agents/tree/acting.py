@@ -13,6 +13,7 @@ import structlog
 from otpy import Crashed, console_logger
 from otpy_agents.errors import GangFailed, WorkerStalled
 from otpy_agents.run.process import WorkerProcess
+from otpy_agents.tree.agent import Happening
 from otpy_agents.tree.gang import GangAction, GangWatch
 from otpy_agents.tree.post import Pause
 from otpy_monitors import (
@@ -126,15 +127,15 @@ class Acting:
                 project.pool.reap(name, str(finding))
 
     def _pause(self, name: str, by: str, why: str) -> None:
-        project = self._project
-        process = project.pool.process(name)
-        worker = None if process is None else process.value
+        project, pause = self._project, Pause(by=by, why=why)
+        worker, post = project.pool.worker(name), project.pool.posts.get(name)
+        paused = post is not None and post.pause_for(pause)  # else it has ended in the meantime
         if isinstance(worker, WorkerProcess):
             worker.pause()
+            if post is not None and paused:
+                post.move(Happening.ASKED, why)
             resume = f"kill -CONT -- -{worker.pgid}"
             project.tell("mortal.paused", name, detail=why, resume=resume)
-        elif name in project.pool.posts:  # else it has ended in the meantime
-            project.pool.posts[name].pause_for(Pause(by=by, why=why))
 
     def _warn(self, name: str, message: str) -> None:
         project = self._project

@@ -33,6 +33,7 @@ from otpy_agents.tree.ordering import order_of
 from otpy_agents.tree.post import Pause, Post
 from otpy_agents.tree.preflight import Needs, needs_of
 from otpy_agents.tree.prompts import first_prompt, next_prompt, question_in
+from otpy_agents.tree.verification import run_verify
 from otpy_monitors import activity
 
 if TYPE_CHECKING:
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
     from otpy_agents.tree.assignment import AgentWork, Assignment
     from otpy_agents.tree.project import Project
     from otpy_agents.tree.runs import Run, Runs
+    from otpy_agents.tree.verification import Complaint
 
 __all__ = ["QUESTION", "agent_life"]
 
@@ -239,14 +241,27 @@ class _AgentLife:
         """Accept what it did, or fail (TREE-29)."""
         post = self._post
         post.move(Happening.CLAIMED)
-        failure = await self._project.verify(post.assignment, self._cwd, answer)
+        failure = await self._complaint(answer)
         if failure is None:
             await self._project.keeping.forget(post)
             post.move(Happening.ACCEPTED)
             return
         post.run = None
-        post.messages.append(failure.message)
+        post.messages.append(failure.feedback)
         await self._fail(VerificationFailed(failure.name, failure.message))
+
+    async def _complaint(self, answer: str) -> Complaint | None:
+        """Ask the command first, and then whoever else has a say."""
+        post, project = self._post, self._project
+        feed, clock = project.workplace.feed, asyncio.get_running_loop().time
+        if self._work.verify:
+            # The agent itself does nothing meanwhile, which must not be taken for a stall.
+            feed.tell(activity.WaitBegan(post.key, clock(), "it is verified"))
+            failure = await run_verify(project, post.assignment, self._work, self._cwd)
+            feed.tell(activity.WaitEnded(post.key, clock()))
+            if failure is not None:
+                return failure
+        return await project.verify(post.assignment, self._cwd, answer)
 
     async def _failed(self, result: RunResult) -> None:
         failure, message = failure_of(result), result.error or ""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 import otpy
@@ -16,10 +17,16 @@ from otpy_agents.tree.monitors import monitors_of
 from otpy_agents.tree.pool import POOL, pool_spec
 
 if TYPE_CHECKING:
+    from otpy_agents.run.handle import RunHandle
     from otpy_agents.tree.project import Project
 
 
-def app_supervisor(project: Project, *others: Project, chaos: float = 0.0) -> SupervisorSpec:
+def app_supervisor(
+    project: Project,
+    *others: Project,
+    chaos: float = 0.0,
+    operator: SupervisorSpec | None = None,
+) -> SupervisorSpec:
     """Return the spec of the tree in which projects work their lists off (TREE-14, TREE-15).
 
     Started left to right, stopped right to left: the monitors go first, then the mortals, all at
@@ -29,7 +36,9 @@ def app_supervisor(project: Project, *others: Project, chaos: float = 0.0) -> Su
         project: The first project, whose Jake and pool are branches of the application itself.
         others: More projects at the same workplace; each has a branch of its own, in which its own
             Jake and pool are (TREE-24).
-        chaos: Workers to be killed at random, per second; 0 for none.
+        chaos: Workers, and attempts of agents, to be killed at random, per second; 0 for none.
+        operator: What listens for an operator; it is the first to be there and the last to go, so
+            that one can also see the tree stop.
 
     Raises:
         InvalidTreeSetting: Two projects have one name, or they are not all at one workplace.
@@ -37,6 +46,8 @@ def app_supervisor(project: Project, *others: Project, chaos: float = 0.0) -> Su
     workplace, work = project.workplace, project.work
     _check(project, others)
     children: list[SupervisorSpec | DynamicSpec | ChildSpec] = []
+    if operator is not None:
+        children.append(operator)
     if workplace.host is not None:
         children.append(workplace.host.spec())
     children += [
@@ -46,7 +57,7 @@ def app_supervisor(project: Project, *others: Project, chaos: float = 0.0) -> Su
         monitors_of(workplace, (project, *others)),
     ]
     if chaos > 0:
-        children.append(ChildSpec("Chaos", rampage, (project, chaos)))
+        children.append(ChildSpec("Chaos", rampage, ((project, *others), chaos)))
     return SupervisorSpec("AppSupervisor", children)
 
 
@@ -64,18 +75,57 @@ def _check(project: Project, others: Sequence[Project]) -> None:
         raise InvalidTreeSetting("projects", "several workplaces", "one for all of them")
 
 
-async def rampage(project: Project, rate: float) -> None:
-    """Kill a random worker, with its whole process group, `rate` times a second on average."""
-    root = otpy.current().root
+async def rampage(projects: Sequence[Project], rate: float) -> None:
+    """Kill something that works for a project `rate` times a second on average, at random.
+
+    It is a worker, with its whole process group, or the attempt of an agent. What follows is what
+    follows from a crash.
+
+    Args:
+        projects: The first one's pool is a branch of the root.
+        rate: Kills per second; a turn in which nothing runs is lost.
+    """
     while True:
         await asyncio.sleep(random.expovariate(rate))
-        pool = root.child(POOL).supervisor
-        assert isinstance(pool, DynamicSupervisor)  # noqa: S101 - its spec says so
-        children = await pool.which_children()
-        processes = [c.process for c in children if isinstance(c.process, otpy.Process)]
-        workers = [p for p in processes if isinstance(p.value, WorkerProcess)]
-        if workers:
-            victim = random.choice(workers)
-            assert isinstance(victim.value, WorkerProcess)  # noqa: S101 - chosen above
-            victim.value.kill_group()
-            project.tell("chaos.killed", victim.id, pid=victim.value.pid)
+        victims = [*await _workers(projects), *_attempts(projects)]
+        if victims:
+            random.choice(victims)()
+
+
+async def _workers(projects: Sequence[Project]) -> list[Callable[[], None]]:
+    """Return for each worker what kills it, and tells so."""
+    root = otpy.current().root
+    found: list[Callable[[], None]] = []
+    for number, project in enumerate(projects):
+        above = root if number == 0 else root.child(project.key).supervisor
+        pool = None if above is None else above.child(POOL).supervisor
+        if not isinstance(pool, DynamicSupervisor):
+            continue  # its branch is between two lives
+        for child in await pool.which_children():
+            process = child.process
+            if isinstance(process, otpy.Process) and isinstance(process.value, WorkerProcess):
+                found.append(partial(_kill_worker, project, process.id, process.value))
+    return found
+
+
+def _kill_worker(project: Project, name: str, worker: WorkerProcess) -> None:
+    worker.kill_group()
+    project.tell("chaos.killed", name, pid=worker.pid)
+
+
+def _attempts(projects: Sequence[Project]) -> list[Callable[[], None]]:
+    """Return for each run that may have an attempt what kills that, and tells so."""
+    host = projects[0].workplace.host
+    runs: Iterable[RunHandle] = () if host is None else host.handles.values()
+    return [
+        partial(_kill_attempt, project, assignment.id, run)
+        for run in runs
+        for project in projects
+        for assignment in project.assignments
+        if run.identity is not None and run.order.label == project.label(assignment)
+    ]
+
+
+def _kill_attempt(project: Project, name: str, run: RunHandle) -> None:
+    if run.crash_attempt():
+        project.tell("chaos.killed", name, run=run.id)

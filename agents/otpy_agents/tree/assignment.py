@@ -53,6 +53,9 @@ class AgentWork:
         stall_warn: Seconds without progress after which that is warned of; None for no warning.
         on_exceed: What follows when its budget is spent (C-12).
         argv: The command, for the CLI `command` only.
+        verify: Program and arguments that say, when it says that it is done, whether it is; empty
+            to believe it.
+        verify_deadline: Longest time that may take, in seconds.
     """
 
     cli: str
@@ -67,6 +70,8 @@ class AgentWork:
     stall_warn: float | None = None
     on_exceed: OnExceed = field(factory=OnExceed)
     argv: tuple[str, ...] = ()
+    verify: tuple[str, ...] = ()
+    verify_deadline: float = 300.0
 
 
 def _sealed(mapping: Mapping[str, str]) -> Mapping[str, str]:

@@ -15,6 +15,7 @@ from otpy_agents.tree.leftovers import (
     orphaned_sessions,
     stale_worktrees,
 )
+from otpy_agents.tree.run_leftovers import attempts_of_runs
 from otpy_monitors import Deletion
 
 if TYPE_CHECKING:
@@ -67,8 +68,11 @@ def chores_of(project: Project) -> dict[str, Chore]:
         more[f"finished work trees of {repository.name}"] = stale_worktrees(
             changesets, project.ledger.finished_ids
         )
-    if project.workplace.host is not None:
+    if project.workplace.store is not None:
         more["orphaned sessions"] = orphaned_sessions(project.keeping.sessions, agents)
+        more["left-over attempts"] = attempts_of_runs(
+            project.workplace.store, f"{project.ledger.list_id}/", project.workplace.sandboxes
+        )
     return {
         **more,
         "left-over processes": left_over_processes,

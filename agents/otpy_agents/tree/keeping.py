@@ -20,6 +20,7 @@ from otpy_agents.errors import (
 from otpy_agents.run.result import VendorSession
 from otpy_agents.tree.changesets import Changesets, Fates
 from otpy_agents.tree.sessions import Context, SessionStore, StoredSession
+from otpy_agents.tree.verification import TESTS_FAILED
 
 if TYPE_CHECKING:
     from otpy_agents.run.result import RunResult
@@ -42,6 +43,8 @@ _NO_NAME: Final = re.compile(r"[^A-Za-z0-9_-]+")
 
 def word_for(error: BaseException | None) -> str:
     """Return in one word why an agent is restarted, as the table of changesets has it."""
+    if isinstance(error, RunFailed) and error.failure == TESTS_FAILED:
+        return TESTS_FAILED  # what it did stays: it shall mend that
     for kind, word in _WORDS:
         if isinstance(error, kind):
             return word

@@ -88,6 +88,9 @@ class Narrator:
                 post.move(Happening.WOKEN)
                 self._feed.tell(activity.WaitEnded(post.key, now))
             case facts.AttemptOver():
+                if post.frozen:  # somebody ended what was frozen
+                    post.frozen = ()
+                    post.move(Happening.WOKEN)
                 post.at_boundary(True)
                 self._feed.tell(activity.TurnEnded(post.key, now))
             case facts.RunEnded() | facts.RunLeft():

@@ -42,10 +42,12 @@ from otpy_agents.tree.agent_life import QUESTION, agent_life
 from otpy_agents.tree.assignment import Assignment, Role
 from otpy_agents.tree.ending import Ending, Reaped
 from otpy_agents.tree.failures import Consequence
+from otpy_agents.tree.freezing import freeze, thaw
 from otpy_agents.tree.keeping import word_for
 from otpy_agents.tree.mortal import mortal
 from otpy_agents.tree.mortal_handle import Mortal
 from otpy_agents.tree.post import OPERATOR, Pause, Post
+from otpy_monitors import activity
 
 if TYPE_CHECKING:
     from otpy import Process
@@ -56,6 +58,8 @@ POOL: Final = "MortalPool"
 _MARGIN: Final = 5.0
 """Seconds beyond its grace in which a worker's process group is certainly gone."""
 
+_DRAINED: Final = 0.05
+"""Seconds in which the last that a stopped process has written is certainly read."""
 
 _LOOKS: Final = 50
 _NAP: Final = 0.2
@@ -229,9 +233,7 @@ class MortalPool:
             AgentNotFound: There is none.
             AgentRefused: It has come out, or rests for that already.
         """
-        post = self._at_work(name)
-        process = self.process(name)
-        worker = None if process is None else process.value
+        post, worker = self._at_work(name), self.worker(name)
         if not post.pause_for(Pause(by=by, why=why)):
             raise AgentRefused(name, "it is paused already")
         if isinstance(worker, WorkerProcess):
@@ -250,15 +252,49 @@ class MortalPool:
             AgentNotFound: There is none.
             AgentRefused: It has come out, or does not rest.
         """
-        post = self._at_work(name)
-        process = self.process(name)
-        worker = None if process is None else process.value
-        if not post.go_on(by):
+        post, worker = self._at_work(name), self.worker(name)
+        frozen = post.frozen if by is None else ()
+        if not post.go_on(by) and not frozen:
             raise AgentRefused(name, "it is not paused")
+        if frozen:
+            post.frozen = ()
+            thaw(frozen)
+            clock = asyncio.get_running_loop().time
+            self._project.workplace.feed.tell(activity.WaitEnded(post.key, clock()))
         if isinstance(worker, WorkerProcess):
             worker.resume()
-            post.move(Happening.WOKEN)
+        if frozen or isinstance(worker, WorkerProcess):
+            if not post.move(Happening.WOKEN):
+                post.move(Happening.ANSWERED)
             self._project.tell("mortal.resumed", name)
+
+    async def freeze(self, name: str, why: str) -> bool:
+        """Stop all processes of a mortal where they are; pause it if there are none to be stopped.
+
+        Returns:
+            Whether something was stopped. Processes in a container cannot be.
+
+        Raises:
+            AgentNotFound: There is none.
+            AgentRefused: It has come out, or rests already.
+
+        Cancellation:
+            Its processes may have been stopped; `resume` lets them go on.
+        """
+        post, worker = self._at_work(name), self.worker(name)
+        if post.frozen:
+            raise AgentRefused(name, "it is frozen already")
+        frozen = () if post.run is None else await freeze(post.run.id)
+        if not frozen or not post.move(Happening.RESTED, why):
+            thaw(frozen)
+            self.pause(name, why)
+            return isinstance(worker, WorkerProcess)
+        post.frozen = frozen
+        await asyncio.sleep(_DRAINED)  # what it had said before would count as progress
+        clock = asyncio.get_running_loop().time
+        self._project.workplace.feed.tell(activity.WaitBegan(post.key, clock(), why))
+        self._project.tell("mortal.paused", name, by=OPERATOR, detail=why, frozen=len(frozen))
+        return True
 
     def answer(self, name: str, text: str) -> None:
         """Answer what an agent has asked, and let it go on.
@@ -327,6 +363,8 @@ class MortalPool:
     def _exited(self, report: ChildExited) -> None:
         """Take the end of one life, with where that leaves the agent."""
         name, post = report.id, self.posts.get(report.id)
+        if post is not None and post.assignment.agent is None:
+            post.go_on()  # the pause of a program ends with its process
         match report.reason:
             case Normal():
                 self.done(name)
@@ -434,6 +472,14 @@ class MortalPool:
                     await run.ask(Control.STOP)
                 return True
         return False
+
+    def worker(self, name: str) -> object:
+        """Return what the process of the mortal of that name works with: a `WorkerProcess`, a post.
+
+        None if none runs.
+        """
+        process = self.process(name)
+        return None if process is None else process.value
 
     def process(self, name: str) -> Process | None:
         """Return the process of the mortal of that name; None if none runs."""

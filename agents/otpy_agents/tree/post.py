@@ -12,6 +12,7 @@ from attrs import frozen
 from otpy_agents.tree.agent import Agent, AgentState, Happening, Move
 
 if TYPE_CHECKING:
+    from otpy_agents.run.orphans import Orphan
     from otpy_agents.run.result import VendorSession
     from otpy_agents.tree.assignment import Assignment
     from otpy_agents.tree.runs import Run
@@ -64,6 +65,7 @@ class Post:
         run: The run that works for it; None between two.
         restarts: How often it was restarted.
         fell: In one word, why its last life ended; empty if none has.
+        frozen: Its processes, while they are stopped by an operator; empty if they are not.
     """
 
     def __init__(
@@ -85,6 +87,7 @@ class Post:
         self.run: Run | None = None
         self.restarts = 0
         self.fell = ""
+        self.frozen: tuple[Orphan, ...] = ()
         self._told = told
         self._said = said
         self._pauses: dict[str, Pause] = {}

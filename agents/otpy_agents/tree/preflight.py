@@ -27,6 +27,7 @@ class Needs:
     Attributes:
         program: Program it is, found by the worker's `PATH`, or by a path from its directory; empty
             if `cli` says all.
+        helpers: More programs, found in the same way.
         cli: Name of the adapter of an agent CLI, which must be installed; empty if it is none.
         write: Whether it must be able to write in its directory.
         disk_bytes: Free space that must be there for it.
@@ -36,6 +37,7 @@ class Needs:
     """
 
     program: str = ""
+    helpers: tuple[str, ...] = ()
     cli: str = ""
     write: bool = False
     disk_bytes: int = 0
@@ -51,6 +53,8 @@ def needs_of(assignment: Assignment) -> Needs:
     return Needs(
         # A chain whose first agent is missing goes on with the next one, so the first will do.
         program=work.argv[0] if work.argv else "",
+        # A path that starts from its directory may lead to what only the agent makes.
+        helpers=tuple(one for one in work.verify[:1] if os.sep not in one or one.startswith("/")),
         cli="" if work.fallback else work.cli,
         write=work.access is not Access.READ,
         disk_bytes=_ROOM,
@@ -127,11 +131,11 @@ def _space(needs: Needs, cwd: Path) -> Iterator[str]:
 
 
 def _program(needs: Needs, cwd: Path, environment: Mapping[str, str]) -> Iterator[str]:
-    program = needs.program
-    # A name with a slash is looked up by the system after it has changed into the directory.
-    name = str(cwd / program) if os.sep in program else program
-    if program and not _runs(name, environment):
-        yield f"got program {program!r}, wanted one that exists and can be run"
+    for program in (needs.program, *needs.helpers):
+        # A name with a slash is looked up by the system after it has changed into the directory.
+        name = str(cwd / program) if os.sep in program else program
+        if program and not _runs(name, environment):
+            yield f"got program {program!r}, wanted one that exists and can be run"
 
 
 def _cli(needs: Needs, environment: Mapping[str, str]) -> Iterator[str]:

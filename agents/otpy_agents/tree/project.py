@@ -306,6 +306,11 @@ class Project:
             self._spent[assignment] = spent()
             del self._running[assignment]
 
+    def spent_by(self, assignment: str) -> Spent:
+        """Return what a program has used so far, over all its attempts; of agents the time only."""
+        running = self._running.get(assignment)
+        return self._spent.get(assignment, Spent()) if running is None else running()
+
     def spent(self) -> Spent:
         """Return what all assignments of the list have used together."""
         now = {**self._spent, **{name: spent() for name, spent in self._running.items()}}

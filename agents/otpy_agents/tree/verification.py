@@ -1,12 +1,33 @@
-"""What may be wrong with what an agent did that says that it is done."""
+"""What may be wrong with what an agent did that says that it is done, and the command that says."""
 
 from __future__ import annotations
 
-from typing import final
+import asyncio
+import os
+import shlex
+from collections import deque
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, final
 
 from attrs import frozen
 
-__all__ = ["Complaint"]
+import otpy
+from otpy_agents.errors import SpawnFailed
+from otpy_agents.run.marker import worker_environment
+from otpy_agents.run.process import spawn
+from otpy_agents.store.redaction import Redaction
+
+if TYPE_CHECKING:
+    from otpy_agents.tree.assignment import AgentWork, Assignment
+    from otpy_agents.tree.project import Project
+
+__all__ = ["TESTS_FAILED", "Complaint", "run_verify"]
+
+TESTS_FAILED: Final = "tests_failed"
+"""The row in the table of failures for a command that did not succeed: three rounds (C-16)."""
+
+_LAST_LINES: Final = 20
+_LINE: Final = 500
 
 
 @final
@@ -17,7 +38,70 @@ class Complaint:
     Attributes:
         name: Its row in the table of failures, such as `changeset_wrong` or `tests_failed`.
         message: What is wrong, for the agent and for a person.
+        lines: What the agent is shown beside it.
     """
 
     name: str
     message: str
+    lines: tuple[str, ...] = ()
+
+    @property
+    def feedback(self) -> str:
+        """All of it, as the agent is told."""
+        shown = ("its last lines:", *self.lines) if self.lines else ()
+        return "\n  ".join((self.message, *shown))
+
+
+async def run_verify(
+    project: Project, assignment: Assignment, work: AgentWork, cwd: Path
+) -> Complaint | None:
+    """Run the command that says whether an agent is done; return what is wrong, or None.
+
+    It runs as a process of the host, outside of any sandbox, with the environment of a worker. Exit
+    code 0 within `verify_deadline` is success. A command that cannot be started has failed too: it
+    may be the agent that spoilt it.
+
+    Args:
+        project: The list.
+        assignment: What the agent took.
+        work: What it was asked to do.
+        cwd: Where it worked.
+
+    Cancellation:
+        The command is ended with its group; nothing of it is alive afterwards.
+    """
+    me = otpy.current()
+    environment = worker_environment(
+        os.environ,
+        assignment.env,
+        list_id=project.ledger.list_id,
+        assignment=assignment.id,
+        incarnation=me.incarnation,
+        restarts=me.restarts,
+        work=project.work_directory(assignment.id),
+        notes=project.notes(assignment.id),
+    )
+    redacted = Redaction(environment)
+    lines: deque[str] = deque(maxlen=_LAST_LINES)
+
+    def on_line(line: str) -> None:
+        clean = redacted(line).rstrip()
+        if clean:
+            lines.append(clean if len(clean) <= _LINE else f"{clean[:_LINE]}…")
+
+    worker = spawn(work.verify, cwd=cwd, env=environment, grace=assignment.grace, on_line=on_line)
+    try:
+        async with worker:
+            try:
+                async with asyncio.timeout(work.verify_deadline):
+                    status = await worker.wait()
+                how = "" if status.succeeded else str(status)
+            except TimeoutError:
+                how = f"took longer than {work.verify_deadline:g} s"
+    except SpawnFailed as error:
+        how = str(error)
+    if not how:
+        return None
+    said = f": {lines[-1]}" if lines else ""
+    message = f"{shlex.join(work.verify)}: {how}{said}"
+    return Complaint(name=TESTS_FAILED, message=redacted(message), lines=tuple(lines))

@@ -32,6 +32,7 @@ __all__ = ["parse", "read"]
 
 _ID: Final = re.compile(r"(?!\.+\Z)[A-Za-z0-9._-]+")
 _RESTARTS: Final = {Role.MORTAL: 3, Role.DRONE: 1}
+_VERIFY: Final = 300.0
 _WITHIN: Final = {Role.MORTAL: 300.0, Role.DRONE: 60.0}
 
 
@@ -123,6 +124,10 @@ class _AssignmentTable(_Table):
     on_exceed: _OnExceed | None = Field(
         None, description='"escalate", "restart(fresh=N)" or "warn"'
     )
+    verify: list[_Text] | None = Field(
+        None, min_length=1, description="a list of texts, the program first"
+    )
+    verify_deadline: _Seconds | None = Field(None, description=_SECONDS)
     gang: _Id | None = Field(None, description="the name of a [[gang]]")
     role: Role = Field(Role.MORTAL, strict=False, description='"mortal" or "drone"')
     cwd: _Path | None = Field(None, description="the path of a folder")
@@ -277,10 +282,7 @@ def _values(document: _Document, raw: dict[str, Any], file: Path) -> WorkList:
 
 def _assignment(table: _AssignmentTable, written: dict[str, Any], here: Path) -> Assignment:
     drone_backoff = () if table.role is Role.DRONE else None
-    argv = tuple(
-        item.replace("{python}", sys.executable).replace("{here}", str(here))
-        for item in table.argv or ()
-    )
+    argv = _argv(table.argv, here)
     return Assignment(
         id=table.id,
         digest=_digest(written),
@@ -302,6 +304,13 @@ def _assignment(table: _AssignmentTable, written: dict[str, Any], here: Path) ->
     )
 
 
+def _argv(written: list[str] | None, here: Path) -> tuple[str, ...]:
+    return tuple(
+        item.replace("{python}", sys.executable).replace("{here}", str(here))
+        for item in written or ()
+    )
+
+
 def _agent(table: _AssignmentTable, cli: str, argv: tuple[str, ...], here: Path) -> AgentWork:
     return AgentWork(
         cli=cli,
@@ -316,6 +325,8 @@ def _agent(table: _AssignmentTable, cli: str, argv: tuple[str, ...], here: Path)
         stall_warn=table.stall_warn,
         on_exceed=OnExceed() if table.on_exceed is None else OnExceed.parse(table.on_exceed),
         argv=argv,
+        verify=_argv(table.verify, here),
+        verify_deadline=_VERIFY if table.verify_deadline is None else table.verify_deadline,
     )
 
 

@@ -12,7 +12,7 @@ __all__ = ["contradictions"]
 
 _AGENT_ONLY: Final = (
     *("prompt", "fallback", "model", "access", "context", "changeset", "tokens", "cost_usd"),
-    *("stall_warn", "on_exceed"),
+    *("stall_warn", "on_exceed", "verify", "verify_deadline"),
 )
 
 
@@ -47,6 +47,8 @@ def _in_assignment(
             yield ("argv",), "nothing", "a list of texts, the program first"
         if agent != "command" and "argv" in table:
             yield ("argv",), f"it beside {json.dumps(agent)}", 'it with `agent = "command"` only'
+        if "verify_deadline" in table and "verify" not in table:
+            yield ("verify_deadline",), "it without `verify`", "it together with `verify`"
     warn, stall = table.get("stall_warn"), table.get("stall")
     if warn is not None and agent is not None and (stall is None or warn >= stall):
         got = "nothing" if stall is None else f"{stall:g}"

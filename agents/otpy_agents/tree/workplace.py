@@ -43,8 +43,11 @@ class Workplace:
         chance: Draws a number from 0 to 1.
 
     Attributes:
+        store: As given.
+        sandboxes: As given.
         feed: Where what agents do is told.
         narrator: Tells it.
+        store: As given.
         host: The host of runs, to be put into the tree; None without a store.
         runs: Where mortals have their runs made; None without a store.
         sandbox: As given.
@@ -70,12 +73,15 @@ class Workplace:
         watch_loop: bool = False,
         chance: Callable[[], float] = random.random,
     ) -> None:
+        self.store = store
+        self.sandboxes: Mapping[str, Sandbox] = dict(sandboxes or {})
         self.feed = Feed()
         self.narrator = Narrator(self.feed)
+        self.store = store
         self.host: RunHost | None = None
         self.runs: Runs | None = None
         if store is not None:
-            self.host = RunHost(store, listeners=[self.narrator.hear], sandboxes=sandboxes)
+            self.host = RunHost(store, listeners=[self.narrator.hear], sandboxes=self.sandboxes)
             self.runs = HostedRuns(self.host, store)
         self.sandbox = sandbox or SandboxChoice()
         self.policy = policy or RetryPolicy()

@@ -33,6 +33,7 @@ def orders(monkeypatch: pytest.MonkeyPatch) -> list[RunOrder]:
 
     monkeypatch.setattr(importlib.import_module("otpy_agents.cli.run"), "follow", follow)
     monkeypatch.setenv("CARGO", "here")
+    monkeypatch.setenv("CODEX_HOME", "/nowhere")
     monkeypatch.setenv("MY_TOKEN", "sesame")
     return taken
 
@@ -104,11 +105,66 @@ def test_the_prompt_may_come_from_standard_input(orders: list[RunOrder]) -> None
     assert ordered(orders, "-", stdin="one\ntwo\n").prompt == "one\ntwo\n"
 
 
+CODEX = """
+model_provider = "proxy"
+profile = "{profile}"
+[model_providers.proxy]
+base_url = "http://proxy/v1"
+[profiles.work]
+model_provider = "openai"
+"""
+
+
+@pytest.mark.parametrize(
+    ("config", "project", "provider"),
+    [
+        (CODEX, False, "proxy"),
+        (CODEX, True, None),
+        (CODEX.replace("{profile}", "work"), False, None),  # built in
+        (CODEX.replace("proxy", '"a.b"'), False, None),
+        ("model_provider = 3", False, None),
+        ("[", False, None),
+        (None, False, None),
+    ],
+)
+def test_codex_is_called_with_the_provider_it_is_set_up_with(
+    config: str | None,
+    project: bool,
+    provider: str | None,
+    orders: list[RunOrder],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Only of a provider that is named it can be told to leave the waiting to us."""
+    home, work = tmp_path / "home", tmp_path / "work"
+    home.mkdir()
+    (work / ".codex" if project else work).mkdir(parents=True)
+    monkeypatch.setenv("CODEX_HOME", str(home))
+    if config is not None:
+        (home / "config.toml").write_text(config, encoding="utf-8")
+    words = ("x", "--agent", "claude", "--fallback", "codex", "--cwd", str(work))
+    claude, codex = ordered(orders, *words).selection.agents
+    assert (claude.provider, codex.provider) == (None, provider)
+
+
 def test_any_command_is_an_agent(orders: list[RunOrder]) -> None:
     """What stands behind `--` is left alone, whatever it looks like."""
     order = ordered(orders, "Build", "--agent", "command", "--", "make", "--quiet", "--", "all")
     assert order.argv == ("make", "--quiet", "--", "all")
     assert order.prompt == "Build"
+
+
+def test_each_command_has_limits_of_its_own(orders: list[RunOrder]) -> None:
+    """A rate limit of one program says nothing about another; the same one shares it."""
+    words = ("--agent", "claude", "--fallback", "command", "--")
+    (claude, one), (_, again), (_, other) = (
+        ordered(orders, prompt, *words, "python", script).selection.agents
+        for prompt, script in (("x", "a.py"), ("y", "a.py"), ("x", "b.py"))
+    )
+    assert one.account == again.account
+    assert one.account != other.account
+    assert str(one.account).startswith("command (python-")
+    assert claude.credential == ""
 
 
 def test_a_command_needs_no_prompt(orders: list[RunOrder]) -> None:
@@ -169,7 +225,7 @@ def test_a_command_in_a_sandbox_has_no_network_unless_asked(orders: list[RunOrde
         (["  "], "PROMPT: got '  ', wanted some text, or - for standard input"),
         (["x", "--agent", "clod"], "agent 'clod': got an unknown name, wanted one of claude, "),
         (["x", "--fallback", "codex"], "--fallback: got 'codex', wanted each agent once"),
-        (["x", "--liveness", "stall"], "--liveness: got stall:0, wanted none, deadline:SECONDS"),
+        (["x", "--liveness", "stall"], "--liveness: got 'stall', wanted none, deadline:SECONDS"),
         (["x", "--max-retries", "-1"], "--max-retries: got -1, wanted a whole number"),
         (["x", "--budget-usd", "0"], "--budget-usd: got 0.0, wanted US dollars above 0"),
         (["x", "--sandbox", "jail"], "--sandbox: got 'jail', wanted process, bubblewrap or docker"),

@@ -77,6 +77,15 @@ def test_an_agent_that_is_not_installed_is_named_with_what_to_type(terminal: Ter
     assert terminal.runs() == []
 
 
+def test_a_file_that_cannot_be_run_is_named_with_what_to_do(terminal: Terminal) -> None:
+    """It is not looked for on the PATH, and there is nothing to install."""
+    (terminal.folder / "tidy.py").write_text("print('hi')\n", encoding="utf-8")
+    done = terminal.call("run", "--agent", "command", "--", "./tidy.py")
+    assert (done.returncode, done.stdout) == (1, "")
+    wanted = "got no program './tidy.py' that can be run, wanted one; install it, or make it"
+    assert wanted in done.stderr
+
+
 def test_an_agent_that_is_not_installed_gives_way_to_the_next(terminal: Terminal) -> None:
     """With the hint and the switch on lines of their own."""
     words = ("--agent", "claude", "--fallback", "command")

@@ -42,7 +42,7 @@ ATTEMPT = AttemptBegan(
 RUNS = PhaseChanged(**AT, phase=Phase.RUN, status="running")
 FAILED = AttemptOver(**AT, record=record(detail=Detail.NETWORK))
 WAITS = WaitBegan(
-    **AT, until=112.0, delay=12.0, reason=WaitReason.BACKOFF, agent_id="claude", retry=1
+    **AT, until=111.96, delay=11.999999, reason=WaitReason.BACKOFF, agent_id="claude", retry=1
 )
 ENDED = RunEnded(
     run=RUN, at=107.0, result=result(Ending.EXHAUSTED, record(detail=Detail.NETWORK)), answer=""
@@ -151,7 +151,12 @@ def test_json_has_one_object_for_each_fact() -> None:
     assert [one["event"] for one in objects] == [
         *("run.began", "attempt.event", "wait.began", "run.ended", "note")
     ]
-    assert objects[1]["said"] == {"type": "ToolStarted", "call": "c1", "name": "Bash"}
+    assert objects[1]["said"] == {
+        "type": "ToolStarted",
+        "call": "c1",
+        "name": "Bash",
+        "input": {},
+    }
     assert objects[2]["cut_by"][0] == "retry_now"
     assert objects[3]["result"]["ending"] == "exhausted"
     assert (objects[3]["status"], objects[3]["exit_code"]) == ("failed", 1)

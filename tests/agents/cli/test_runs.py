@@ -89,6 +89,7 @@ def test_a_run_whose_host_is_dead_is_interrupted(state: Path) -> None:
     result = call(state)
     assert result.stdout.splitlines()[1].split()[:3] == [RUN, "interrupted", "claude"]
     assert f"`otpy-agents runs resume {RUN}` goes on with it" in result.stderr
+    assert "retry-now" not in call(state, "show", RUN).stdout
 
 
 def test_those_that_are_over_are_listed_if_asked_for(state: Path) -> None:

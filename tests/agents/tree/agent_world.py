@@ -54,7 +54,10 @@ class AgentWorld:
         self.workplace: Workplace
         self.project: Project
         self.ledger: Ledger
-        self.settings: dict[str, Any] = {"policy": QUICK}
+        self.settings: dict[str, Any] = {
+            "policy": QUICK,
+            "sandbox": SandboxChoice(name="scripted"),
+        }
         self.project_settings: dict[str, Any] = {}
 
     @property
@@ -62,7 +65,9 @@ class AgentWorld:
         return self.project.pool
 
     @asynccontextmanager
-    async def running(self, text: str, **settings: Any) -> AsyncGenerator[otpy.Supervisor]:
+    async def running(
+        self, text: str, *, chaos: float = 0.0, **settings: Any
+    ) -> AsyncGenerator[otpy.Supervisor]:
         """Run a list as `up` does, without its views; `records` is what is known in the end."""
         work = parse(text, self.folder / "w.toml")
         clock = asyncio.get_running_loop().time
@@ -76,7 +81,6 @@ class AgentWorld:
             self.workplace = Workplace(
                 store,
                 sandboxes={"scripted": self.sandbox},
-                sandbox=SandboxChoice(name="scripted"),
                 budget=await load_ledger(BudgetDocument(ledger.agents)),
                 **{**self.settings, **settings},
             )
@@ -91,7 +95,8 @@ class AgentWorld:
             )
             hooks = [self.project.pool.on_report, self.reports.append]
             try:
-                async with otpy.start(app_supervisor(self.project), hooks=hooks) as root:
+                tree = app_supervisor(self.project, chaos=chaos)
+                async with otpy.start(tree, hooks=hooks) as root:
                     yield root
             finally:
                 await self.project.write_endings()

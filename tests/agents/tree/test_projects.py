@@ -24,6 +24,8 @@ from otpy_agents.tree.workplace import Workplace
 from tests.agents.tree.agent_world import QUICK, agent
 from tests.agents.tree_world import path_of
 
+SIGKILLED = 137
+
 
 async def several(
     stack: AsyncExitStack, folder: Path, sandbox: ScriptedSandbox, texts: dict[str, str]
@@ -100,6 +102,23 @@ async def test_the_jake_of_one_does_not_disturb_the_other(tmp_path: Path) -> Non
             await root.wait()
         assert set((await ends(projects)).values()) == {State.DONE}
     assert sorted(one.agent for one in sandbox.played) == ["a", "b", "b", "c", "d"]
+
+
+async def test_chaos_reaches_every_project(tmp_path: Path) -> None:
+    """Whoever has an attempt that runs may lose it."""
+    sandbox = ScriptedSandbox({name: [Script(Say(text="x", after=20.0))] for name in "ab"})
+    async with AsyncExitStack() as stack:
+        keys: dict[str, Any] = {"restarts": 999, "backoff": [0]}
+        texts = {"one": agent("a", **keys), "two": agent("b", **keys)}
+        projects = await several(stack, tmp_path, sandbox, texts)
+        async with otpy.start(app_supervisor(*projects, chaos=1.0), hooks=()) as root:
+            async with asyncio.timeout(600):
+                while {one.agent for one in sandbox.played if one.exit_code == SIGKILLED} != {  # noqa: ASYNC110 - it comes soon
+                    "a",
+                    "b",
+                }:
+                    await asyncio.sleep(1)
+            await root.stop()
 
 
 async def test_what_is_spawned_into_a_project_that_is_through_is_done_too(tmp_path: Path) -> None:

@@ -31,6 +31,8 @@ def test_everything_can_be_said_of_an_agent() -> None:
     cost_usd = 2.5
     stall = 300
     stall_warn = 200
+    verify = ["{here}/check", "-q"]
+    verify_deadline = 60
     gang = "team"
     [[gang]]
     name = "team"
@@ -50,6 +52,7 @@ def test_everything_can_be_said_of_an_agent() -> None:
     assert (agent.model, agent.access, agent.context) == ("haiku", Access.READ, Context.FRESH)
     assert (agent.changeset, agent.stall_warn) == (Path("/lists/site"), 200.0)
     assert (agent.tokens, agent.cost_usd) == (100_000, 2.5)
+    assert (agent.verify, agent.verify_deadline) == (("/lists/check", "-q"), 60.0)
     assert (one.argv, one.stall, one.gang) == ((), 300.0, "team")
     assert work.gangs == (Gang(name="team", failures=3, within=60.0, action=GangAction.RESTART),)
     assert (work.tokens, work.cost_usd) == (1_000_000, 10.0)
@@ -61,6 +64,7 @@ def test_an_agent_has_defaults() -> None:
     assert one.agent is not None
     assert (one.agent.access, one.agent.context) == (Access.EDIT, Context.RESUME_WITH_NOTE)
     assert (one.agent.tokens, one.agent.cost_usd, one.agent.changeset) == (None, None, None)
+    assert (one.agent.verify, one.agent.verify_deadline) == ((), 300.0)
     assert (one.restarts, one.within, one.backoff) == (3, 300.0, None)
 
 
@@ -102,6 +106,17 @@ def test_a_command_may_be_an_agent() -> None:
                 "w.toml:5: assignment 'a'.stall_warn: got 3 with a `stall` of 3,"
                 " wanted less than `stall`"
             ),
+        ),
+        (
+            AGENT + "verify_deadline = 3",
+            (
+                "w.toml:5: assignment 'a'.verify_deadline: got it without `verify`,"
+                " wanted it together with `verify`"
+            ),
+        ),
+        (
+            AGENT + "verify = []",
+            ("w.toml:5: assignment 'a'.verify: got [], wanted a list of texts, the program first"),
         ),
         (
             AGENT + 'gang = "x"',

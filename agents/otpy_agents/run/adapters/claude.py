@@ -37,8 +37,10 @@ _ERROR_KINDS: Final = frozenset({"success", "completed"})
 _LIMIT: Final = (
     r"(?:Claude (?:AI |Code )?usage limit reached|You(?:[’']ve| have) (?:hit|reached) your"
     r" [\w -]{0,40}limits?"
-    r"|You[’']re out of extra usage|\d+-hour limit reached)"
+    r"|You[’']re out of extra usage|(?:\d+-hour|(?:\w+ )?weekly|Session) limit reached)"
 )
+# A moment is short; a sentence in which the model quotes such a line goes on.
+_MOMENT: Final = r"(?: at| on)? [\w ,:]{1,24}(?: ?\([\w/ +-]{1,40}\))?(?: [·∙] /[^\n]{1,60})?"
 
 
 @final
@@ -177,7 +179,8 @@ class Claude:
         ),
         # Versions up to 2.1 wrote these as an answer and exited with 0.
         notices=re.compile(
-            rf"{_LIMIT}(?:\|\d{{10}}|[^\n]{{0,120}}resets?[^\n]{{0,80}})?\.?"
+            rf"{_LIMIT}(?:\|\d{{10}}|[^\n]{{0,120}}resets?{_MOMENT})?\.?"
+            r"|API Error: \d{3} \{[^\n]*\}"
             r"|Credit balance is too low|Invalid API key · [^\n]{1,80}"
             r"|Not logged in · [^\n]{1,80}|Prompt is too long"
         ),

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+import tomllib
 from collections.abc import Mapping, Sequence
-from typing import Final, final
+from pathlib import Path
+from typing import Final, cast, final
 
 from otpy_agents.run.adapter import Access, Launch, Parser, PlainText, Request, Wording
 from otpy_agents.run.events import (
@@ -24,7 +26,7 @@ from otpy_agents.run.fields import JsonObject, integer, obj, text
 from otpy_agents.run.stream import JsonLines
 from otpy_agents.run.usage import Usage
 
-__all__ = ["ADAPTER", "Codex"]
+__all__ = ["ADAPTER", "Codex", "configured_provider"]
 
 _SANDBOXES: Final = {
     Access.READ: "read-only",
@@ -36,6 +38,28 @@ _TOOLS: Final = frozenset(
     {"command_execution", "mcp_tool_call", "file_change", "web_search", "collab_tool_call"}
 )
 _OF_ITEMS: Final = frozenset({"id", "type", "status", "aggregated_output", "exit_code"})
+
+
+_NAME: Final = re.compile(r"[\w-]+")
+
+
+def configured_provider(home: Path) -> str | None:
+    """Return the provider that a configuration chooses and defines itself, as `Request` takes it.
+
+    Args:
+        home: The folder of the configuration, such as `~/.codex`.
+
+    Returns:
+        Its name; None for a built-in one, which cannot be told not to retry by itself.
+    """
+    try:
+        loaded = tomllib.loads((home / "config.toml").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    config = cast("JsonObject", loaded)
+    profile = obj(config, "profiles", text(config, "profile"))
+    name = text(profile, "model_provider") or text(config, "model_provider")
+    return name if _NAME.fullmatch(name) and obj(config, "model_providers", name) else None
 
 
 @final

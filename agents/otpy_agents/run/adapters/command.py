@@ -102,7 +102,7 @@ class Command:
 
     name = "command"
     executable = ""
-    install_hint = "install the program the command names"
+    install_hint = "install it, or make it executable"
     config_variable = ""
     cumulative_usage = False
     errors_on_stderr = False

@@ -154,6 +154,8 @@ class Gemini:
     exit_codes = _exit_codes()
     wordings: Sequence[Wording] = (
         Wording(Detail.SESSION_INVALID, re.compile(r"Use --list-sessions to see")),
+        # All that it asks the vendor for by name is its model.
+        Wording(Detail.MODEL_UNAVAILABLE, re.compile(r"Requested entity was not found")),
     )
     plain_text = PlainText(
         heads=('{"type":', '{\n  "session_id":', '{\n  "response":', '{\n  "error":'),

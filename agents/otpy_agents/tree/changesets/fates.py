@@ -38,6 +38,7 @@ FATES: Final = (
     FateRule("budget", Fate.KEEP, "the work is good as far as it goes"),
     FateRule("stall", Fate.DISCARD, "who goes in circles has spoilt the work"),
     FateRule("verification", Fate.DISCARD, "the work has been found wrong"),
+    FateRule("tests_failed", Fate.KEEP, "the agent is told what to mend"),
     FateRule("gang", Fate.DISCARD, "the whole group was on a wrong path"),
     FateRule("crash", Fate.KEEP, "the agent failed, not its work"),
     FateRule("session", Fate.KEEP, "the session was broken, not the work"),

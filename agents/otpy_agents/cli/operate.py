@@ -1,0 +1,127 @@
+"""Commands to the agents of a running tree: pause, resume, answer, reap, warn, budget grant."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+import click
+
+from otpy_agents.cli.tree_lookup import Tree, find_tree, list_option, state_option, told
+from otpy_agents.cli.view import printable
+
+__all__ = ["answer", "budget", "pause", "reap", "resume", "warn"]
+
+_STATUS: Final = """\b
+Exit status:
+  0  done
+  1  it could not be done, or nothing runs; the line says why
+  2  no such agent, or the command line is wrong
+"""
+
+
+def _examples(*lines: str) -> str:
+    return "\n".join([_STATUS, "\b", "Examples:", *(f"  otpy-agents {line}" for line in lines)])
+
+
+def _say(agent: str, answer: object, then: str = "") -> None:
+    print(printable(f"{agent}: {answer}") + (f"; {then}" if then else ""))
+
+
+def _lets_go_on(tree: Tree, agent: str) -> str:
+    return f"`{tree.typed('resume', agent)}` lets it go on"
+
+
+@click.command(epilog=_examples("pause build", "pause build --now", "pause build --list w.toml"))
+@click.argument("agent")
+@click.option("--now", is_flag=True, help="Freeze its processes on the spot, in mid-turn.")
+@list_option
+@state_option
+def pause(agent: str, *, now: bool, file: Path | None, state: Path | None) -> None:
+    """Let AGENT rest.
+
+    An agent rests from the next boundary of a turn on, when no tool call is open; it goes on in the
+    same session. A program is frozen at once, with all that it started.
+    """
+    tree = find_tree(file, state)
+    said = told(tree, "pause", agent=agent, now=now or None)
+    _say(agent, said, _lets_go_on(tree, agent))
+
+
+@click.command(epilog=_examples("resume build"))
+@click.argument("agent")
+@list_option
+@state_option
+def resume(agent: str, *, file: Path | None, state: Path | None) -> None:
+    """Let AGENT go on, whatever it rests for.
+
+    One whose budget is spent needs more of it first: `otpy-agents budget grant`.
+    """
+    _say(agent, told(find_tree(file, state), "resume", agent=agent))
+
+
+@click.command(epilog=_examples('answer build "Use the port 8080."'))
+@click.argument("agent")
+@click.argument("text")
+@list_option
+@state_option
+def answer(agent: str, text: str, *, file: Path | None, state: Path | None) -> None:
+    """Answer what AGENT has asked, and let it go on."""
+    _say(agent, told(find_tree(file, state), "answer", agent=agent, text=text))
+
+
+@click.command(epilog=_examples('reap build --why "It mends the wrong thing."'))
+@click.argument("agent")
+@click.option("--why", required=True, metavar="TEXT", help="The reason; it is kept.")
+@list_option
+@state_option
+def reap(agent: str, why: str, *, file: Path | None, state: Path | None) -> None:
+    """End AGENT for good.
+
+    It is asked to end, then killed, and not started again; `up --fresh` begins all over.
+    """
+    _say(agent, told(find_tree(file, state), "reap", agent=agent, why=why))
+
+
+@click.command(epilog=_examples('warn build "The tests need node 20."'))
+@click.argument("agent")
+@click.argument("text")
+@list_option
+@state_option
+def warn(agent: str, text: str, *, file: Path | None, state: Path | None) -> None:
+    """Send AGENT a message: into its notes ($OTPY_NOTES), and into its next prompt."""
+    _say(agent, told(find_tree(file, state), "warn", agent=agent, text=text))
+
+
+@click.group()
+def budget() -> None:
+    """Budgets of agents, and of the whole list; `otpy-agents status` shows what is left."""
+
+
+@budget.command(epilog=_examples("budget grant build --tokens 100000", "budget grant w --usd 5"))
+@click.argument("agent")
+@click.option("--tokens", type=click.IntRange(min=1), metavar="N", help="Tokens.")
+@click.option("--usd", type=click.FloatRange(min=0, min_open=True), metavar="X", help="Dollars.")
+@click.option(
+    "--minutes", type=click.FloatRange(min=0, min_open=True), metavar="M", help="Working time."
+)
+@list_option
+@state_option
+def grant(
+    agent: str,
+    *,
+    tokens: int | None,
+    usd: float | None,
+    minutes: float | None,
+    file: Path | None,
+    state: Path | None,
+) -> None:
+    """Let AGENT spend that much more; or all of them together, if AGENT is the name of the list.
+
+    Who rests because it has spent its budget goes on, in the same session. What an agent may spend
+    is part of what the list may spend: grant the list more first if that is spent too.
+    """
+    if tokens is None and usd is None and minutes is None:
+        raise click.UsageError("Got no amount, wanted --tokens, --usd or --minutes.")
+    tree = find_tree(file, state)
+    _say(agent, told(tree, "grant", agent=agent, tokens=tokens, usd=usd, minutes=minutes))
