@@ -186,7 +186,7 @@ class Rubbish:
 async def test_cut_at_any_await_and_run_again_it_ends_the_same(
     scene: Scene, clock: MockClock
 ) -> None:
-    """Scenario 19, exhaustively: every await of a round is cut once, and the next round heals."""
+    """Acceptance 19, exhaustively: every await of a round is cut once, and the next round heals."""
 
     async def attempt(at: int) -> bool:
         rubbish = Rubbish()

@@ -36,7 +36,7 @@ async def crashing() -> None:
 async def test_a_child_that_crashes_all_the_time_delays_no_message_of_its_siblings(
     reports: Recording,
 ) -> None:
-    """SUP-503: their answers come within bound all the while, and the limit stops it."""
+    """Acceptance 27, SUP-503: their answers come within bound, and the limit stops it."""
     limit = Intensity(CRASHES, within=60, then=GIVE_UP)
     siblings = [ChildSpec(f"echo{n}", Echo) for n in range(999)]
     spec = SupervisorSpec("app", [*siblings, ChildSpec("crashing", crashing, intensity=limit)])

@@ -448,26 +448,31 @@ class MortalPool:
                 with contextlib.suppress(NotFound):  # it was never begun, or has just ended
                     await self._supervisor.terminate_child(assignment)
                 self.ended(assignment, ending)
-        while self._strays:
-            await self._end_run(self._strays[-1])
-            self._strays.pop()
+        for post in list(self._strays):
+            if await self._end_run(post):
+                self._strays.remove(post)
 
-    async def _end_run(self, post: Post) -> None:
-        """End the run that a killed life, or a killed host of runs, has left unfinished."""
+    async def _end_run(self, post: Post) -> bool:
+        """End the run that a killed life, or a killed host of runs, has left unfinished.
+
+        Returns:
+            Whether none is left; if one is, this is tried again, and at last by the next `up`.
+        """
         runs = self._project.workplace.runs
         if runs is None:
-            return
+            return True
         for _ in range(_LOOKS):
             try:
                 run = await runs.find(self._project.label(post.assignment))
             except NotRunning:  # it restarts
                 await asyncio.sleep(_NAP)
-            except AgentsError:  # it cannot be gone on with now: the next `up` ends it
-                return
+            except AgentsError:  # it cannot be gone on with now, not even in order to end it
+                return False
             else:
                 if run is not None:
                     await run.ask(Control.STOP)
-                return
+                return True
+        return False
 
     def worker(self, name: str) -> object:
         """Return what the process of the mortal of that name works with: a `WorkerProcess`, a post.

@@ -192,7 +192,7 @@ async def test_a_cli_that_hangs_is_ended_and_tried_again(home_of: MakeHome) -> N
 
 @pytest.mark.parametrize("cli", AGENTS)
 async def test_three_resumes_count_each_token_once(cli: str, home_of: MakeHome) -> None:
-    """Four runs of one session: each goes on where the last stopped, and counts what is its own."""
+    """Acceptance 16: four runs of one session; each counts what is its own."""
     turns = 4
     session = None
     spent = Usage()

@@ -11,7 +11,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import closing
 from pathlib import Path
 from random import Random
@@ -30,12 +30,22 @@ __all__ = ["Look", "RealSoak", "soak_for_real"]
 _BOT: Final = Path(__file__).with_name("bot.py")
 _SECONDS: Final = (2.0, 8.0)  # useful work of one assignment
 _EACH: Final = 8.0  # what one takes in the middle, with all its lives
-_PATIENT: Final = {"restarts": 60, "within": 60, "backoff": [0.2], "grace": 0.5}
-_HOPELESS: Final = {**_PATIENT, "expect": "reaped", "restarts": 1, "within": 600}
+_PATIENT: Final[Mapping[str, object]] = {
+    "restarts": 60,
+    "within": 60,
+    "backoff": [0.2],
+    "grace": 0.5,
+}
+_HOPELESS: Final[Mapping[str, object]] = {
+    **_PATIENT,
+    "expect": "reaped",
+    "restarts": 1,
+    "within": 600,
+}
 _RULE: Final = '[[rule]]\nname = "never"\non = "command"\npattern = "forbidden"\naction = "reap"\n'
-_AGENT: Final = {"agent": "command", "prompt": "Do it."}
+_AGENT: Final[Mapping[str, object]] = {"agent": "command", "prompt": "Do it."}
 
-_KINDS: Final[tuple[tuple[int, str, dict[str, object]], ...]] = (
+_KINDS: Final[tuple[tuple[int, str, Mapping[str, object]], ...]] = (
     (6, "work", _PATIENT),
     (3, "crash", _PATIENT),
     (2, "die", _PATIENT),

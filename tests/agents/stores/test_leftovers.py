@@ -190,7 +190,7 @@ def steps(patch: pytest.MonkeyPatch, at: int) -> Callable[[], bool]:
 async def test_cut_anywhere_and_run_again_the_end_is_the_same(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """And a dirty work tree is never deleted (scenario 19)."""
+    """And a dirty work tree is never deleted (acceptance 19)."""
     reference = await Site(tmp_path / "reference").filled()
     await reference.sweep()
     wanted = await reference.state()

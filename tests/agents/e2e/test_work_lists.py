@@ -1,0 +1,74 @@
+"""`otpy-agents up` with an assignment that a real CLI takes, against the fake vendor."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Mapping
+from contextlib import closing
+from pathlib import Path
+from typing import Final
+
+import anyio.to_thread
+import pytest
+
+from tests.agents.e2e.conftest import MakeHome
+from tests.agents.fake_api import Answer, Error, FakeApi, Hang, Refuse, UseTool
+from tests.agents.host import Host, Site, survivors
+
+# Only to install the CLIs; no list takes so long.
+pytestmark = [pytest.mark.real_time, pytest.mark.timeout(300)]
+
+LIST: Final = '[[assignment]]\nid = "a"\nagent = "claude"\nprompt = "Say hello"\ngrace = 2\n'
+
+
+def up(site: Site, environment: Mapping[str, str]) -> Host:
+    """Start a host, whose state is that of this test."""
+    site.file.write_text(LIST, encoding="utf-8")
+    state = {"OTPY_STATE": str(site.folder / "state" / "runs.sqlite3")}
+    return site.up(env={**environment, **state})
+
+
+def runs(site: Site) -> list[tuple[str, int]]:
+    """Return the status of each run, and how many attempts it had."""
+    path: Path = site.folder / "state" / "runs.sqlite3"
+    with closing(sqlite3.connect(path)) as database:
+        return database.execute(
+            "SELECT status, (SELECT count(*) FROM attempt WHERE run = run.id) FROM run"
+        ).fetchall()
+
+
+async def test_a_cli_is_tried_again_after_an_error_and_is_done(
+    site: Site, home_of: MakeHome
+) -> None:
+    """What its vendor got wrong costs a retry of the run, and no restart (TREE-33)."""
+    async with FakeApi(Refuse(Error.SERVER_ERROR), Answer("hello at last")) as api:
+        host = up(site, home_of("claude", api.url).environment)
+        status = await anyio.to_thread.run_sync(host.end)
+    assert status == 0, host.stderr
+    assert host.summary() == {"a": "done"}
+    assert runs(site) == [("done", 2)]
+    assert "hello at last" in host.output("a")
+    assert host.told("mortal.restarting") == []
+    assert survivors(site.file) == []
+
+
+async def test_a_cli_goes_on_in_its_session_after_kill_9_of_the_host(
+    site: Site, home_of: MakeHome
+) -> None:
+    """The next host resumes the run, and the agent knows what it had done (TREE-35, G-03)."""
+    tool = UseTool("Bash", {"command": "echo one two three", "description": "Count"})
+    async with FakeApi(tool, Hang(), Answer("back again")) as api:
+        environment = home_of("claude", api.url).environment
+        host = up(site, environment)
+        await api.asked(2)
+        await anyio.to_thread.run_sync(host.kill)
+        again = up(site, environment)
+        status = await anyio.to_thread.run_sync(again.end)
+        said = str(api.exchanges[-1].body)
+    assert status == 0, again.stderr
+    assert again.summary() == {"a": "done"}
+    assert again.told("agent.taken_up") == ["a"]
+    assert runs(site) == [("done", 2)]
+    assert "Say hello" in said
+    assert "echo one two three" in said
+    assert survivors(site.file) == []
