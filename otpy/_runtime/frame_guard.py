@@ -7,6 +7,7 @@ them. The exception is raised in the innermost, so what counts is what it would 
 |---|---|
 | of the runtime (`RUNTIME`), but for one that only awaits a coroutine, or calls `start` | never |
 | of a `__del__`, or what a signal or the collector calls: at any time, for anybody | never |
+| of the package that traces or profiles the program, whose locks all threads need | never |
 | named `__enter__`, `__exit__` and the like, or in the lines of a `finally` | spared |
 | of a module that holds locks (`LOCKING`), if it is the innermost | spared |
 | at a turn of a loop where Python would miss the `try` or `with` around it, if innermost | spared |
@@ -24,6 +25,7 @@ import inspect
 import linecache
 import re
 import signal
+import sys
 from enum import Enum
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
@@ -66,6 +68,7 @@ def verdict_on(top: FrameType, step: CodeType) -> Verdict:
         step: The function that calls the child's code, and nothing else; the walk ends there.
     """
     verdict, handlers = Verdict.FREE, frozenset(_called_any_time())
+    untouchable = RUNTIME | _tracers()
     inner: CodeType | None = None
     calls_start = False
     frame: FrameType | None = top
@@ -78,7 +81,7 @@ def verdict_on(top: FrameType, step: CodeType) -> Verdict:
         if code.co_name == "__del__" or code in handlers:
             return Verdict.NEVER
         above, calls_start = calls_start, inner is not None and (name, code.co_name) == _CALLS_START
-        if package in RUNTIME and not (above or calls_start or _only_awaits(code, inner)):
+        if package in untouchable and not (above or calls_start or _only_awaits(code, inner)):
             return Verdict.NEVER
         momentary = inner is None and (package in LOCKING or frame.f_lasti in _turns(code))
         if momentary or code.co_name in _ENTRIES or _cleans_up(frame):
@@ -98,6 +101,13 @@ def _called_any_time() -> Iterator[CodeType]:
         code = getattr(handler, "__code__", None)
         if code is not None:
             yield code
+
+
+def _tracers() -> set[str]:
+    """Return the packages of what sees each line here, such as coverage or a debugger."""
+    hooks: list[Any] = [hook for hook in (sys.gettrace(), sys.getprofile()) if hook is not None]
+    modules = [getattr(hook, "__module__", None) or type(hook).__module__ for hook in hooks]
+    return {str(module).partition(".")[0] for module in modules}
 
 
 @lru_cache(maxsize=256)

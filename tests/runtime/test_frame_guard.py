@@ -213,6 +213,20 @@ def test_a_destructor_is_never_cut() -> None:
     assert step(lambda ask: Thing(ask) and None) is Verdict.NEVER
 
 
+def test_what_traces_the_program_is_never_cut() -> None:
+    """It is called amid the child's lines, and what it has locked every other thread waits for."""
+    tracer: dict[str, Any] = {"__name__": "tracer.of.lines"}
+    exec("def work(ask): ask()\ndef trace(*_): return None", tracer)  # noqa: S102
+    before = sys.getprofile()
+    sys.setprofile(tracer["trace"])
+    try:
+        verdict = step(tracer["work"])
+    finally:
+        sys.setprofile(before)
+    assert verdict is Verdict.NEVER
+    assert step(tracer["work"]) is Verdict.FREE
+
+
 def test_a_handler_of_another_signal_is_never_cut() -> None:
     """It may run in the middle of any child, and belongs to none."""
     asked: list[Ask] = []
