@@ -25,7 +25,7 @@ _MONITORS: Final = (
     *("HealthMonitor", "BudgetMonitor", "ViolationMonitor", "LedgerKeeper", "HygieneSupervisor"),
 )
 _TURNS: Final = 40  # of the loop, within which a kill strikes after what it is aimed at
-_AIM: Final = 0.01  # share of all that is told at which something is aimed
+_AIM: Final = 0.02  # share of all that is told at which something is aimed
 
 
 @final
@@ -63,11 +63,11 @@ class Faults:
             for name, seconds, deed in (
                 ("mortal killed", each * 4, self._kill_mortal),
                 ("task of a run killed", each * 3, self._kill_task),
-                ("attempt killed", each * 6, self._kill_attempt),
+                ("attempt killed", each * 10, self._kill_attempt),
                 ("run killed", each * 12, self._kill_run),
                 ("Jake killed", 600.0, self._kill_jake),
                 ("monitor killed", 100.0, self._kill_monitor),
-                ("branch killed", 900.0, self._kill_branch),
+                ("branch killed", 1800.0, self._kill_branch),
                 ("operator paused one", each * 6, self._pause),
                 ("operator warned one", each * 9, self._warn),
             ):
@@ -182,7 +182,7 @@ class Faults:
         return self._struck(self._at("MonitorSupervisor", chance.choice(_MONITORS)))
 
     def _kill_branch(self, chance: Random) -> bool:
-        if not self._may_again("branch", 60):
+        if not self._may_again("branch", 600):
             return False
         return self._struck(self._at(*chance.choice(_ABOVE)))
 

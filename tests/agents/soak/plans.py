@@ -89,7 +89,7 @@ class Plan:
         """Its table in the work list."""
         keys = {**_PATIENCE, **self.kind.keys}
         keys = {
-            key: 2 * self.seconds + 1500 if value is ... else value for key, value in keys.items()
+            key: 1.3 * self.seconds + 1500 if value is ... else value for key, value in keys.items()
         }
         shown = (
             f"{key} = {json.dumps(value)}".replace("{id}", self.id)
@@ -111,7 +111,7 @@ def _works(chance: Random, seconds: float) -> list[Step]:
         after, lasts = chance.uniform(1, 400), chance.uniform(1, 800)
         passed, spent = passed + after + lasts, spent + chance.randrange(1, 20)
         steps.append(UseTool(lasts=lasts, after=after))
-        if chance.random() < 0.3:
+        if chance.random() < 0.2:
             steps.append(Spend(input=spent, output=1))
     return steps
 
@@ -174,7 +174,9 @@ def _reaped(
 
 KINDS: Final[Mapping[str, Kind]] = {
     "steady": Kind(share=8, acts=_until(0)),
-    "silent": Kind(share=2, acts=lambda _n, _c, long: Script(Say(text="x", after=long / 18))),
+    "silent": Kind(
+        share=2, acts=lambda _n, _c, long: Script(Say(text="x", after=min(long / 18, 600)))
+    ),
     "crashy": Kind(share=4, acts=_until(3, Crash())),
     "flaky": Kind(share=4, acts=_until(4, Fail(detail=Detail.NETWORK))),
     "busy": Kind(share=2, acts=_until(3, Fail(detail=Detail.OVERLOADED))),

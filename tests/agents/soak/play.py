@@ -39,9 +39,8 @@ T = TypeVar("T")
 
 __all__ = ["Soak", "play"]
 
-_ROUNDS: Final = 2  # assignments for each agent that works at the same time
 _QUICK: Final = RetryPolicy(max_retries=0, crash_restarts=0)
-_PATIENCE: Final = 12 * 3600.0  # seconds in which everything comes out when the harm is over
+_PATIENCE: Final = 24 * 3600.0  # seconds in which everything comes out when the harm is over
 
 
 @final
@@ -81,7 +80,7 @@ def play(what: Soak, folder: Path) -> Books:
 
 
 async def _play(what: Soak, folder: Path) -> Books:
-    plans = plans_of(what.seed, what.agents * _ROUNDS, what.hours * 3600 / _ROUNDS)
+    plans = plans_of(what.seed, what.agents, what.hours * 3600)
     books = Books(plans, Stage(plans))
     asyncio.get_running_loop().set_exception_handler(books.on_trouble)
     for plan in plans:
