@@ -140,8 +140,9 @@ class RunningContainer:
         log = asyncio.create_task(self._follow_log(), name=f"log {self._name}")
         try:
             state = await self._last_state(log)
-            if state is not None:
-                await self._rest_of_log(log)
+            # Also when somebody else has removed it: what it wrote is on its way. And a read that
+            # is cancelled in the turn in which its end arrives makes anyio complain to the loop.
+            await self._rest_of_log(log)
         finally:
             log.cancel()
             await asyncio.wait({log})
@@ -226,8 +227,8 @@ class RunningContainer:
 
     async def _leave(self) -> None:
         """End and remove it, within the grace and two answers of the engine (RUN-15)."""
+        watch = self._watch
         try:
-            watch = self._watch
             if watch is not None and not watch.done():
                 with contextlib.suppress(EngineError):
                     await self._end_politely()
@@ -236,9 +237,10 @@ class RunningContainer:
         except EngineError:
             self.survivors = (LeftOver(self._name, ContainerIdentity(self._id)),)
         finally:
-            if self._watch is not None:
-                self._watch.cancel()
-                await asyncio.wait({self._watch})
+            if watch is not None:
+                await asyncio.wait({watch}, timeout=_LOG_TIME)  # it sees the end by itself
+                watch.cancel()
+                await asyncio.wait({watch})
             self._output.finish()
 
     def _cut_grace(self) -> None:
