@@ -20,8 +20,12 @@ def within_reach(files: Iterable[Path], folders: Iterable[Path]) -> tuple[Path, 
     Args:
         files: The files; absolute.
         folders: Where somebody may write, themselves and below; absolute.
+
+    Raises:
+        OSError: A folder cannot be looked at.
+        RuntimeError: Links lead in a circle; from Python 3.13 on that is an `OSError`.
     """
-    real = [(folder, folder.resolve()) for folder in folders]
+    real = [(folder, _real(folder)) for folder in folders]
     for file in files if real else ():
         for place in places_on_the_way(file):
             for folder, path in real:
@@ -52,3 +56,11 @@ def places_on_the_way(file: Path) -> list[Path]:
             here = Path("/") if target.is_absolute() else here.parent
             ahead += [name for name in reversed(target.parts) if name != "/"]
     return places
+
+
+def _real(folder: Path) -> Path:
+    try:
+        # Strictly: from Python 3.13 on a circle of links is else a place like any other.
+        return folder.resolve(strict=True)
+    except (FileNotFoundError, NotADirectoryError):
+        return folder.resolve()
