@@ -52,6 +52,12 @@ _OPTIONS: Final = (
         default=None,
         help="Let a retry go on in the session of the attempt before it.",
     ),
+    click.option(
+        "--supervise/--no-supervise",
+        default=True,
+        envvar="AGENTS_RUNNER_USE_SUPERVISOR",
+        help="Without, the agent is run once: no retry, no fallback, no restart after a crash.",
+    ),
 )
 _FIELDS: Final = {
     "max_retries": "max_retries",
@@ -80,4 +86,6 @@ def policy_from(options: dict[str, Any]) -> RetryPolicy:
     changes = {name: value for name, value in stated.items() if value is not None}
     if "fatal_scope" in changes:
         changes["fatal_scope"] = FatalScope(changes["fatal_scope"])
+    if not options.pop("supervise"):
+        changes["max_attempts"] = 1  # RUN-65
     return evolve(_DEFAULT, **changes)

@@ -100,6 +100,19 @@ def test_every_option_reaches_the_order(orders: list[RunOrder], tmp_path: Path) 
     assert "sesame" not in repr(order)
 
 
+@pytest.mark.parametrize("word", ["false", "0", None])
+def test_the_bare_agent_is_run_once(
+    word: str | None, orders: list[RunOrder], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """RUN-65: by a flag or the variable, whatever else is asked for."""
+    words = ["--no-supervise"]
+    if word is not None:
+        monkeypatch.setenv("AGENTS_RUNNER_USE_SUPERVISOR", word)
+        words = []
+    order = ordered(orders, "x", *words, "--fallback", "claude", "--max-attempts", "4")
+    assert order.policy == RetryPolicy(max_attempts=1)
+
+
 def test_the_prompt_may_come_from_standard_input(orders: list[RunOrder]) -> None:
     """As it is, with all its lines."""
     assert ordered(orders, "-", stdin="one\ntwo\n").prompt == "one\ntwo\n"
