@@ -203,6 +203,8 @@ class _Ears:
         self._run.tell(OutputLine, number=self._flight.number, text=line, stderr=True)
         if self._err is not None:
             self.hear(line, stderr=True)
+        else:
+            self._flight.wrote()
 
     def hear(self, line: str, *, stderr: bool = False) -> None:
         """Take what a line says."""
@@ -210,5 +212,7 @@ class _Ears:
         events = list(parser.feed(line))
         if events:
             self._flight.said(events)
+        else:
+            self._flight.wrote()
         for event in events:
             self._run.tell(AgentEvent, number=self._flight.number, said=event)

@@ -121,6 +121,18 @@ class Flight:
     def said(self, events: list[Event]) -> None:
         """The agent has said something."""
         self.transcript.add(events)
+        self._progressed()
+
+    def wrote(self) -> None:
+        """It has written a line that is no event.
+
+        Until there was an event each line is a sign of progress: what only writes plain text, as
+        most commands do, has no other. Afterwards it is noise (G-05).
+        """
+        if not self.transcript.seen:
+            self._progressed()
+
+    def _progressed(self) -> None:
         self.progress = self._clock()
         now = self._loop.time()
         if now >= self._next_news:

@@ -13,7 +13,7 @@ from attrs import evolve
 
 from otpy_agents.run.attempt_end import NO_EXIT_CODE, recorded, verdict_on
 from otpy_agents.run.cooldown import CooldownTable
-from otpy_agents.run.decision import action_after, choose, cooldown_after
+from otpy_agents.run.decision import action_after, choose, cooldown_after, delay_after
 from otpy_agents.run.failures import Classification, Detail, ErrorType
 from otpy_agents.run.policy import Action
 from otpy_agents.run.protocol import (
@@ -235,9 +235,9 @@ class RunMachine:
             self._complete(ending_of(stopped))
         else:
             self._enter(Phase.CLASSIFY_ERROR)
-            self._follow(record)
+            self._follow(record, verdict.retry_after)
 
-    def _follow(self, record: AttemptRecord) -> None:
+    def _follow(self, record: AttemptRecord, retry_after: float | None) -> None:
         position = self._state.position
         if record.stopped is StopCause.FALLBACK:
             self._go_on(position + 1, Cause.FALLBACK, forced=True)
@@ -247,8 +247,7 @@ class RunMachine:
             return
         match action_after(self._state, record):
             case Action.RETRY:
-                retries = self._state.retries
-                delay = self._state.policy.backoff.delay(retries, lambda: 0.0)
+                delay = delay_after(self._state, retry_after)
                 self._go_on(position, Cause.RETRY, not_before=self._now + delay)
             case Action.COOL_DOWN:
                 self._go_on(position, Cause.RETRY)

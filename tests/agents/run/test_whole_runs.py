@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
 from attrs import evolve
 
 from otpy.testing import MockClock
@@ -124,15 +125,28 @@ async def test_a_stall_is_ended_and_tried_again(stage: Stage) -> None:
 
 
 async def test_an_agent_that_talks_does_not_stall(stage: Stage) -> None:
-    """Progress moves the limit on; bytes that are no event do not (G-05)."""
+    """Progress moves the limit on; lines that are no event do not (G-05)."""
     word = '{"type": "text", "text": "."}'
     talks = Play(lines=tuple((50.0, word) for _ in range(10)), lasts=10.0)
-    async with stage.host(talks, Play(lines=tuple((5.0, "noise") for _ in range(99)))) as host:
+    noise = Play(lines=((0.0, word), *((5.0, "noise") for _ in range(99))))
+    async with stage.host(talks, noise) as host:
         order = stage.order(liveness=Liveness.parse("stall:60"), policy=RetryPolicy(max_retries=0))
         talking = await (await host.submit(order)).wait()
         noisy = await (await host.submit(order)).wait()
     assert talking.attempts[0].stopped is None
     assert noisy.attempts[0].stopped is StopCause.STALL
+
+
+@pytest.mark.parametrize("stream", ["", "!"])
+async def test_a_program_that_only_writes_lines_does_not_stall(stage: Stage, stream: str) -> None:
+    """Without any event each line is progress, on either stream; and then its silence counts."""
+    writes = Play(lines=tuple((50.0, f"{stream}line") for _ in range(10)), lasts=1e9)
+    async with stage.host(writes) as host:
+        order = stage.order(liveness=Liveness.parse("stall:60"), policy=RetryPolicy(max_retries=0))
+        result = await (await host.submit(order)).wait()
+    (record,) = result.attempts
+    assert record.stopped is StopCause.STALL
+    assert 560.0 <= record.ended - record.began < 562.0
 
 
 async def test_noise_is_a_heartbeat(stage: Stage) -> None:
