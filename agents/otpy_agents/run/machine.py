@@ -221,6 +221,9 @@ class RunMachine:
         verdict = verdict_on(event, stopped)
         if verdict.detail is Detail.UNKNOWN and event.exit_code is None and event.signal is None:
             self._do(Log(f"[supervisor] attempt {attempt.number}: {NO_EXIT_CODE}"))
+        if self._state.budget_usd is not None and event.usage is not None and event.usage.unpriced:
+            agent, why = self._state.agent.agent_id, "nobody knows the price of its model"
+            self._do(Log(f"[supervisor] {agent} is not held by the budget: {why}"))
         self._state = recorded(self._state, attempt, event, stopped=stopped, now=self._now)
         record = self._state.attempts[-1]
         if record.cause is Cause.CRASH_RESTART and attempt.started is None and record.detail:
