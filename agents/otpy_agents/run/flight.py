@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable
 from typing import Final, final
 
 from otpy import ExitReason, Killed, Process, Shutdown
-from otpy_agents.run.events import Event
+from otpy_agents.run.events import Event, Retrying
 from otpy_agents.run.failures import Classification, Detail
 from otpy_agents.run.protocol import AttemptEnded, Launch
 from otpy_agents.run.sandbox.behaviour import Identity, Running
@@ -121,7 +121,9 @@ class Flight:
     def said(self, events: list[Event]) -> None:
         """The agent has said something."""
         self.transcript.add(events)
-        self._progressed()
+        # Who asks a dead vendor again and again says something, and gets nowhere.
+        if not all(isinstance(event, Retrying) for event in events):
+            self._progressed()
 
     def wrote(self) -> None:
         """It has written a line that is no event.

@@ -15,6 +15,7 @@ from otpy_agents.run import (
     RetryPolicy,
     StopCause,
 )
+from otpy_agents.run.chain import AgentInstance, AgentSelection
 from otpy_agents.run.facts import AttemptBegan, AttemptOver, Quiet, RunEnded, WaitBegan
 from tests.agents.run.scripted import Play, limited, network, ok, silent
 from tests.agents.run.stage import Stage
@@ -135,6 +136,24 @@ async def test_an_agent_that_talks_does_not_stall(stage: Stage) -> None:
         noisy = await (await host.submit(order)).wait()
     assert talking.attempts[0].stopped is None
     assert noisy.attempts[0].stopped is StopCause.STALL
+
+
+async def test_an_agent_that_only_tries_again_stalls(stage: Stage) -> None:
+    """To ask a vendor again and again that does not answer is no progress."""
+    begins = '{"type": "system", "subtype": "init", "session_id": "s1"}'
+    again = '{"type": "system", "subtype": "api_retry", "error_status": 503, "error": "x"}'
+    lines = ((0.0, begins), *((10.0, again) for _ in range(99)))
+    agents = (AgentInstance(agent_id="a", agent_cli="claude"),)
+    async with stage.host(Play(lines=lines)) as host:
+        order = stage.order(
+            selection=AgentSelection(agents=agents),
+            liveness=Liveness.parse("stall:60"),
+            policy=RetryPolicy(max_retries=0),
+        )
+        result = await (await host.submit(order)).wait()
+    (record,) = result.attempts
+    assert record.stopped is StopCause.STALL
+    assert 60.0 <= record.ended - record.began < 62.0
 
 
 @pytest.mark.parametrize("stream", ["", "!"])
