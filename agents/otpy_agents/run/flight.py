@@ -124,6 +124,8 @@ class Flight:
         # Who asks a dead vendor again and again says something, and gets nowhere.
         if not all(isinstance(event, Retrying) for event in events):
             self._progressed()
+        if any(isinstance(event, Retrying) and event.endless for event in events):
+            self._stop.set()
 
     def wrote(self) -> None:
         """It has written a line that is no event.

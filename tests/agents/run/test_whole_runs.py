@@ -156,6 +156,21 @@ async def test_an_agent_that_only_tries_again_stalls(stage: Stage) -> None:
     assert 60.0 <= record.ended - record.began < 62.0
 
 
+async def test_an_agent_that_would_wait_for_ever_is_ended_for_why_it_waits(stage: Stage) -> None:
+    """Codex waits for the network whatever it is told; how long is waited is for us to say."""
+    begins = '{"type": "thread.started", "thread_id": "s1"}'
+    why = "Reconnecting... waiting for network (Connection failed: error sending request)"
+    waits = Play(
+        lines=((0.0, begins), (1.0, f'{{"type": "error", "message": "{why}"}}')), lasts=1e9
+    )
+    selection = AgentSelection(agents=(AgentInstance(agent_id="a", agent_cli="codex"),))
+    async with stage.host(waits) as host:
+        result = await (await host.submit(stage.order(selection=selection))).wait()
+    assert (result.total_attempts, result.ending) == (4, Ending.EXHAUSTED)
+    assert {(one.detail, one.stopped) for one in result.attempts} == {(Detail.NETWORK, None)}
+    assert stage.delays == [5.0, 15.0, 45.0]
+
+
 @pytest.mark.parametrize("stream", ["", "!"])
 async def test_a_program_that_only_writes_lines_does_not_stall(stage: Stage, stream: str) -> None:
     """Without any event each line is progress, on either stream; and then its silence counts."""

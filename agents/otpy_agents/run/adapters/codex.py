@@ -35,7 +35,8 @@ _SANDBOXES: Final = {
     Access.EDIT: "workspace-write",
     Access.FULL: "danger-full-access",
 }
-_RETRYING: Final = re.compile(r"Reconnecting\.\.\. (?:\d+/\d+|waiting for network)(?: \((.*)\))?")
+_ENDLESS: Final = "waiting for network"
+_RETRYING: Final = re.compile(rf"Reconnecting\.\.\. (\d+/\d+|{_ENDLESS})(?: \((.*)\))?")
 _TOOLS: Final = frozenset(
     {"command_execution", "mcp_tool_call", "file_change", "web_search", "collab_tool_call"}
 )
@@ -178,7 +179,9 @@ def _input(item: JsonObject) -> JsonObject:
 
 def _error(message: str) -> Event:
     again = _RETRYING.match(message)
-    return Retrying(Fault(again[1] or message)) if again else Problem(Fault(message))
+    if again is None:
+        return Problem(Fault(message))
+    return Retrying(Fault(again[2] or message), endless=again[1] == _ENDLESS)
 
 
 def _usage(counts: JsonObject) -> Usage:
