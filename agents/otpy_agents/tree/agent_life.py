@@ -118,6 +118,7 @@ async def _shown(project: Project, post: Post, cwd: Path) -> AsyncGenerator[None
         parent=project.key,
         stall=assignment.stall,
         warn_stall_at=None if work is None else work.stall_warn,
+        long_tools={} if work is None else work.long_tools,
         directories=(cwd, project.work_directory(assignment.id)),
         cwd=cwd,
     )

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import Final, assert_never, final
 
+from attrs import evolve
+
 from otpy_agents.run import events, facts
 from otpy_agents.run.registry import find_adapter
 from otpy_agents.tree.agent import Happening
@@ -25,7 +27,8 @@ class _Listened:
     def __init__(self, run: str, post: Post) -> None:
         self.run = run
         self.post = post
-        self.tools: set[str] = set()
+        self.tools: dict[str, activity.ToolBegan] = {}
+        self.waits: activity.WaitBegan | None = None
         self.cumulative = False
         self.session: str | None = None
         self.attempt = 0
@@ -53,8 +56,19 @@ class Narrator:
         self._runs: dict[str, _Listened] = {}
 
     def follow(self, label: str, post: Post) -> None:
-        """Tell of runs with this label as of the agent at `post`."""
+        """Tell of runs with this label as of the agent at `post`.
+
+        A life that takes up the run of the one before is told again what that waits for, a tool or
+        the account: else its silence would count.
+        """
         self._posts[label] = post
+        now = asyncio.get_running_loop().time()
+        for heard in self._runs.values():
+            if heard.post is post:
+                for call in heard.tools.values():
+                    self._feed.tell(evolve(call, at=now))
+                if heard.waits is not None:
+                    self._feed.tell(evolve(heard.waits, at=now))
 
     def hear(self, fact: facts.Fact) -> None:
         """Take a fact."""
@@ -83,8 +97,10 @@ class Narrator:
                 post.at_boundary(True)
                 why = f"{fact.reason} of {fact.agent_id}, {fact.delay:.0f} s"
                 post.move(Happening.RESTED, why)
-                self._feed.tell(activity.WaitBegan(post.key, now, why))
+                heard.waits = activity.WaitBegan(post.key, now, why)
+                self._feed.tell(heard.waits)
             case facts.WaitOver():
+                heard.waits = None
                 post.move(Happening.WOKEN)
                 self._feed.tell(activity.WaitEnded(post.key, now))
             case facts.AttemptOver():
@@ -92,6 +108,9 @@ class Narrator:
                     post.frozen = ()
                     post.move(Happening.WOKEN)
                 post.at_boundary(True)
+                for call in heard.tools:  # nobody will say so, and an open call excuses silence
+                    self._feed.tell(activity.ToolEnded(post.key, now, call, failed=True))
+                heard.tools.clear()
                 self._feed.tell(activity.TurnEnded(post.key, now))
             case facts.RunEnded() | facts.RunLeft():
                 del self._runs[fact.run]
@@ -108,14 +127,15 @@ class Narrator:
                 post.say(text)
                 tell(activity.Progressed(key, now, "message"))
             case events.ToolStarted():
-                heard.tools.add(said.call)
                 post.say(f"[{said.name}]")
                 post.at_boundary(False)
-                tell(activity.ToolBegan(key, now, said.call, said.name, said.input))
+                began = activity.ToolBegan(key, now, said.call, said.name, said.input)
+                heard.tools[said.call] = began
+                tell(began)
                 for touch in touched_by(said.name, said.input, key, now):
                     tell(touch)
             case events.ToolEnded():
-                heard.tools.discard(said.call)
+                heard.tools.pop(said.call, None)
                 tell(activity.ToolEnded(key, now, said.call, not said.ok))
                 if not heard.tools:
                     post.at_boundary(True)
