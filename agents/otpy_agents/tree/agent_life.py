@@ -115,7 +115,7 @@ async def _shown(project: Project, post: Post, cwd: Path) -> AsyncGenerator[None
         agent=post.key,
         path=me.path,
         incarnation=me.incarnation,
-        parent=project.key,
+        parent=project.pool.children.parent(assignment.id),
         stall=assignment.stall,
         warn_stall_at=None if work is None else work.stall_warn,
         long_tools={} if work is None else work.long_tools,

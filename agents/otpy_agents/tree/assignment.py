@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from enum import StrEnum
 from pathlib import Path
 from types import MappingProxyType
-from typing import Final, TypeVar
+from typing import Final
 
 from attrs import field, frozen
 
@@ -44,10 +44,11 @@ class Expectation(StrEnum):
     """It is given up, with a reason, because its limit is used up or a monitor reported it."""
 
 
-_Value = TypeVar("_Value")
+def _sealed(mapping: Mapping[str, str]) -> Mapping[str, str]:
+    return MappingProxyType(dict(mapping))
 
 
-def _sealed(mapping: Mapping[str, _Value]) -> Mapping[str, _Value]:
+def _limits(mapping: Mapping[str, float]) -> Mapping[str, float]:
     return MappingProxyType(dict(mapping))
 
 
@@ -86,7 +87,7 @@ class AgentWork:
     tokens: int | None = None
     cost_usd: float | None = None
     stall_warn: float | None = None
-    long_tools: Mapping[str, float] = field(default=LONG_TOOLS, converter=_sealed)
+    long_tools: Mapping[str, float] = field(default=LONG_TOOLS, converter=_limits)
     on_exceed: OnExceed = field(factory=OnExceed)
     argv: tuple[str, ...] = ()
     verify: tuple[str, ...] = ()
