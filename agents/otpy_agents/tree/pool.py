@@ -292,11 +292,10 @@ class MortalPool:
         Raises:
             AgentNotFound: There is none.
             AgentRefused: It has come out.
-            OSError: Its notes cannot be written.
+            OSError: Its notes cannot be written; if it is an agent, its next prompt says it.
         """
-        post = self._at_work(name)
+        self._at_work(name)
         self._project.warn(name, message)
-        post.messages.append(message)
         self._project.tell("mortal.warned", name, detail=message)
 
     def _at_work(self, name: str) -> Post:

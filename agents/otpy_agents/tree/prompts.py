@@ -13,10 +13,19 @@ from typing import Final
 from otpy_agents.tree.assignment import AgentWork
 from otpy_agents.tree.sessions import Context, StoredSession, recovery_note
 
-__all__ = ["ASKING", "first_prompt", "next_prompt", "question_in"]
+__all__ = ["ASKING", "GUIDE", "first_prompt", "next_prompt", "question_in"]
 
 ASKING: Final = "NEEDS INPUT:"
 """How the last line of an answer begins that is no answer but a question to a person."""
+
+GUIDE: Final = f"""\
+You work unattended.
+- If you cannot go on without a person, end your turn, and let "{ASKING}" followed by your \
+question be the last line of your answer. You will be given what the person says.
+- Messages to you, such as warnings, are appended to the file that the environment variable \
+OTPY_NOTES names; as long as there are none it does not exist. Look into it after each larger \
+step, and before you say that you are done, and act on what it says."""
+"""How an agent asks, and where it is warned; part of every prompt."""
 
 _QUESTION: Final = re.compile(rf"^\s*{re.escape(ASKING)}[ \t]*(\S.*)$", re.MULTILINE)
 
@@ -26,6 +35,7 @@ def first_prompt(
     *,
     reason: str | None,
     stored: StoredSession | None,
+    said: str = "",
     messages: Sequence[str] = (),
 ) -> str:
     """Return the prompt with which a life begins.
@@ -34,6 +44,7 @@ def first_prompt(
         work: What it shall do.
         reason: Why the life before it ended; None if there was none.
         stored: What was kept of that life; None if nothing was.
+        said: What a person has answered to that life.
         messages: What others have to say to it.
     """
     parts = [work.prompt]
@@ -41,7 +52,7 @@ def first_prompt(
         parts = [recovery_note(reason, stored), f"Your assignment:\n{work.prompt}"]
     elif reason is not None and work.context is Context.RESUME and stored is not None:
         parts = [f"Continue your assignment:\n{work.prompt}"]
-    return _joined(parts, messages)
+    return _joined([*parts, f"The answer to your question:\n{said}" if said else ""], messages)
 
 
 def next_prompt(work: AgentWork, said: str, messages: Sequence[str] = ()) -> str:
@@ -57,7 +68,7 @@ def next_prompt(work: AgentWork, said: str, messages: Sequence[str] = ()) -> str
 
 def _joined(parts: Sequence[str], messages: Sequence[str]) -> str:
     notes = ["Messages for you:\n" + "\n".join(f"- {one}" for one in messages)] if messages else []
-    return "\n\n".join([*(part for part in parts if part), *notes])
+    return "\n\n".join([*(part for part in parts if part), GUIDE, *notes])
 
 
 def question_in(answer: str) -> str | None:
