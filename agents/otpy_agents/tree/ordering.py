@@ -61,6 +61,7 @@ def order_of(
     seen = () if cwd == folder else (Mount(folder, writable=True),)
     own = {
         "OTPY_ASSIGNMENT": name,
+        "OTPY_CHECKPOINT": str(project.checkpoint(name)),
         "OTPY_NOTES": str(project.notes(name)),
         "OTPY_WORK": str(folder),
     }

@@ -13,6 +13,7 @@ from otpy_agents.store.records import AssignmentRecord, State
 from otpy_agents.tree import messages
 from otpy_agents.tree.acting import Acting
 from otpy_agents.tree.agent import AgentState, Happening, Move
+from otpy_agents.tree.checkpoint import CHECKPOINT
 from otpy_agents.tree.keeping import Keeping
 from otpy_agents.tree.pool import MortalPool
 from otpy_agents.tree.post import Post
@@ -98,7 +99,7 @@ class Project:
         self.board = Board()
         self.pool = MortalPool(self)
         self.acting = Acting(self)
-        self.keeping = Keeping(self.key, sessions, fates, self.tell)
+        self.keeping = Keeping(self.key, sessions, fates, self.tell, self.checkpoint)
         whole = Limits(tokens=work.tokens, cost_usd=work.cost_usd, seconds=work.wall_seconds)
         self.workplace.budgets.open(self.key, "", whole)
         self.finished = False
@@ -247,6 +248,10 @@ class Project:
     def notes(self, assignment: str) -> Path:
         """Return the file by which messages reach the worker; its name is `OTPY_NOTES` there."""
         return self.work_directory(assignment) / "NOTES"
+
+    def checkpoint(self, assignment: str) -> Path:
+        """Return the file in which an agent may say where it stands, `OTPY_CHECKPOINT` there."""
+        return self.work_directory(assignment) / CHECKPOINT
 
     def warn(self, assignment: str, message: str) -> None:
         """Send a message into a worker: into its notes, and an agent's next prompt (TREE-47).
