@@ -55,10 +55,11 @@ class Project:
         pool: What becomes of mortals.
         acting: What follows from findings.
         keeping: Sessions and changesets of its agents.
-        finished: Whether Jake has nothing left to do.
+        finished: Whether Jake has nothing left to do, or has given up.
+        given_up: Whether Jake is not started again to work.
         has_programs: Set as soon as an assignment is known that no agent takes.
         work_root: Folder of the private work directories, beside the ledger.
-        jake_error: What Jake died of last; None if he never did.
+        jake_fell: Why Jake ended last when he should not have; None if he never did.
     """
 
     def __init__(
@@ -102,7 +103,8 @@ class Project:
         self.finished = False
         self.has_programs = asyncio.Event()
         self.work_root = work.state.with_suffix(".work")
-        self.jake_error: Exception | None = None
+        self.given_up = False
+        self.jake_fell: ExitReason | None = None
         self._listener = listener
         self._before = {record.id: record for record in records}
         self._spent = {r.id: Spent(r.seconds, r.output_bytes) for r in records}
