@@ -150,6 +150,8 @@ class _AgentLife:
             reason: Why the life before this one ended; None if there was none.
         """
         post, project = self._post, self._project
+        for failure in post.failures:  # its host may have ended before it was given up for one
+            await self._give_up_if_spent(failure, f"{failure}, under an earlier host")
         project.workplace.narrator.follow(self._label, post)
         stored = await project.keeping.recall(post, self._work.context)
         # One that has ended while nobody waited for it, its life just killed, is good work too.
@@ -276,15 +278,21 @@ class _AgentLife:
 
     async def _fail(self, error: RunFailed) -> NoReturn:
         """Crash, so as to be restarted; or be given up, where that cannot help."""
+        self._post.failures[error.failure] += 1
+        with contextlib.suppress(LedgerError):  # then it counts under this host only
+            await self._project.write_failures(self._post)
+        await self._give_up_if_spent(error.failure, error)
+        raise error
+
+    async def _give_up_if_spent(self, failure: str, what: object) -> None:
+        """Be given up if a failure has come too often."""
         post, table = self._post, self._project.workplace.failures
-        post.failures[error.failure] += 1
-        times = post.failures[error.failure]
-        follows = table.follows(error.failure, times)
+        times = post.failures[failure]
+        follows = table.follows(failure, times)
         if follows.ends:
-            why = f"{table.kind(error.failure, times)} failure: {error}"
+            why = f"{table.kind(failure, times)} failure: {what}"
             self._project.pool.give_up(post.assignment.id, why, escalates=follows)
             await asyncio.get_running_loop().create_future()
-        raise error
 
     # --- rests ------------------------------------------------------------------------------------
 

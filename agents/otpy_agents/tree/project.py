@@ -111,7 +111,7 @@ class Project:
         self._running: dict[str, Callable[[], Spent]] = {}
         self._ends: dict[str, str] = {}
         self._written: set[str] = set()
-        self._stood = {row.assignment: AgentState(row.state) for row in agents}
+        self._stood = {row.assignment: row for row in agents}
         self._added: dict[str, Assignment] = {}
         self._moves: list[MoveRow] = []
         self._verifier = verifier
@@ -194,10 +194,12 @@ class Project:
 
     def open_post(self, assignment: Assignment) -> Post:
         """Return a new post; its agent stands where the last host has left it."""
-        state = self._stood.pop(assignment.id, AgentState.WORKING)
+        stood = self._stood.pop(assignment.id, None)
         key = self.agent_key(assignment.id)
-        # What came to an end and is begun all the same has another definition by now.
-        state = AgentState.WORKING if state.final else state
+        if stood is None or AgentState(stood.state).final:
+            # What came to an end and is begun all the same has another definition by now.
+            stood = AgentRow(assignment=assignment.id, state=AgentState.WORKING)
+        state = AgentState(stood.state)
         if assignment.agent is not None:
             work = assignment.agent
             own = Limits(
@@ -209,6 +211,7 @@ class Project:
             self.tell("mortal.output", assignment.id, line=line)
 
         post = Post(key, assignment, state, self._moved, said)
+        post.failures.update(stood.failures)
         if state is not AgentState.WORKING:
             # What it waited for, and who looked into its work, went with its host.
             for happening in (Happening.ANSWERED, Happening.WOKEN, Happening.FAILED):
@@ -271,6 +274,15 @@ class Project:
     def life_ended(self, assignment: str, reason: str) -> None:
         """Remember why a life ended, for the note to the next one."""
         self._ends[assignment] = reason
+
+    async def write_failures(self, post: Post) -> None:
+        """Write down how often each failure came to an agent: one number for all hosts (C-16).
+
+        Raises:
+            LedgerError: That cannot be done.
+        """
+        name = post.assignment.id
+        await self.ledger.agents.put_failures(name, post.agent.state, post.failures)
 
     async def write_moves(self) -> None:
         """Write down how agents moved, as far as that is not done.
