@@ -29,9 +29,10 @@ async def mortal(
 ) -> None:
     """Live one life of the mortal, or drone, that takes `assignment`.
 
-    Checks what can be checked before, starts the worker in a session of its own, is ready when it
-    runs, streams its output, and returns when it has succeeded and that is written down. However
-    this ends, cancelled several times over too, nothing the worker started is alive afterwards.
+    Checks what can be checked before, waits for its place among all starts (G-17), starts the
+    worker in a session of its own, is ready when it runs, streams its output, and returns when it
+    has succeeded and that is written down. However this ends, cancelled several times over too,
+    nothing the worker started is alive afterwards.
 
     A restarted worker learns from its environment that it was, and why (TREE-36, TREE-37).
 
@@ -66,6 +67,7 @@ async def mortal(
     if me.incarnation > 1 and not await project.is_open(assignment.id):
         task_status.started(None)
         await end_here(project, assignment.id, "it is no longer open")
+    await project.workplace.start_place()
     worker = spawn(
         assignment.argv, cwd=cwd, env=environment, grace=assignment.grace, on_line=on_line
     )
