@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NoReturn, final
 
@@ -14,6 +14,7 @@ from attrs import evolve
 import otpy
 from otpy_agents.errors import (
     AgentsError,
+    ChangesetError,
     DeadlinePassed,
     LedgerError,
     PreflightFailed,
@@ -23,7 +24,6 @@ from otpy_agents.errors import (
 from otpy_agents.run.protocol import Control
 from otpy_agents.run.result import Ending, RunResult
 from otpy_agents.store.records import State
-from otpy_agents.tree import preflight
 from otpy_agents.tree.agent import Happening
 from otpy_agents.tree.budgets import BUDGET
 from otpy_agents.tree.failures import failure_of
@@ -31,7 +31,7 @@ from otpy_agents.tree.keeping import HOST
 from otpy_agents.tree.living import Life, end_here, living
 from otpy_agents.tree.ordering import order_of
 from otpy_agents.tree.post import Pause, Post
-from otpy_agents.tree.preflight import Needs, needs_of
+from otpy_agents.tree.preflight import Needs, needs_of, obstacles
 from otpy_agents.tree.prompts import first_prompt, next_prompt, question_in
 from otpy_agents.tree.verification import run_verify
 from otpy_monitors import activity
@@ -78,7 +78,7 @@ async def agent_life(
     post = project.pool.post(assignment)
     cwd = assignment.cwd or project.work_directory(assignment.id)
     environment = {**os.environ, **assignment.env}
-    preflight.check(assignment, cwd, environment, _needs(project, assignment))
+    await _preflight(project, assignment, cwd, environment)
     task_status.started(post)
     if me.incarnation > 1 and not await project.is_open(assignment.id):
         if await project.is_done(assignment.id):
@@ -98,9 +98,31 @@ async def agent_life(
         await project.write_moves()
 
 
+async def _preflight(
+    project: Project, assignment: Assignment, cwd: Path, environment: Mapping[str, str]
+) -> None:
+    """Raise if the agent cannot be started as things stand, with all that is in its way.
+
+    Raises:
+        PreflightFailed: With all obstacles at once.
+    """
+    found = obstacles(_needs(project, assignment), cwd, environment)
+    repository = None if assignment.agent is None else assignment.agent.changeset
+    if repository is not None:
+        try:
+            await project.keeping.changesets(repository).check(assignment.id)
+        except ChangesetError as error:
+            found.append(str(error))
+    if found:
+        raise PreflightFailed(assignment.id, found)
+
+
 def _needs(project: Project, assignment: Assignment) -> Needs:
     """Return what must be there; what a sandbox brings along itself is not looked for here."""
     needs = needs_of(assignment)
+    if not project.was_begun(assignment.id):  # else it rests until it is granted more
+        left = project.workplace.budgets.left(project.agent_key(assignment.id))
+        needs = evolve(needs, budget_left=left)
     sandbox = project.workplace.sandbox.name
     return needs if sandbox in {"process", "bubblewrap"} else evolve(needs, program="", cli="")
 

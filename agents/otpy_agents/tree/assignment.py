@@ -89,6 +89,7 @@ class Assignment:
         role: Mortal or drone.
         cwd: Working directory; None for a fresh private one.
         env: Variables added to the environment.
+        needs_env: Names that must be in the environment of its worker, and not be empty.
         deadline: Longest time one attempt may take; None for no limit.
         stall: Longest time without output; None for no limit.
         grace: Between SIGTERM and SIGKILL.
@@ -120,6 +121,7 @@ class Assignment:
     backoff: tuple[float, ...] | None
     agent: AgentWork | None = None
     gang: str = ""
+    needs_env: tuple[str, ...] = ()
 
 
 @frozen(kw_only=True)

@@ -160,12 +160,19 @@ async def _serve(project: Project, pool: DynamicSupervisor) -> None:
 
 async def _work_off(project: Project, pool: DynamicSupervisor) -> None:
     """Begin assignments as there is room, until each has come out one way or the other."""
+    held: list[Assignment] = []
     while True:
         version = project.pool.version
         await project.pool.end_doomed()
         present = {child.id for child in await pool.which_children()}
         todo = await _todo(project, present)
-        if not todo and not present:
+        before, held = held, _without_budget(project, todo)
+        todo = [one for one in todo if one not in held]
+        if held and not before:
+            why = project.workplace.budgets.spent_up(project.key)
+            detail = f"{why}; not begun before there is more: {', '.join(one.id for one in held)}"
+            project.tell("operator.notified", "list", detail=detail)
+        if not todo and not present and not held:
             return
         if not todo or not await _begin(project, todo[0]):
             await project.pool.change(version)
@@ -193,6 +200,16 @@ async def _todo(project: Project, present: set[str]) -> list[Assignment]:
             todo.append(assignment)
     await project.write_endings()
     return todo
+
+
+def _without_budget(project: Project, todo: list[Assignment]) -> list[Assignment]:
+    """Return those of which no run could pay for: agents that are new, once the list has spent all.
+
+    One that was begun before is begun again, and rests with its session until there is more.
+    """
+    if not project.workplace.budgets.spent_up(project.key):
+        return []
+    return [one for one in todo if one.agent is not None and not project.was_begun(one.id)]
 
 
 async def _begin(project: Project, assignment: Assignment) -> bool:

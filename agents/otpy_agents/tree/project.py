@@ -271,6 +271,10 @@ class Project:
             return None
         return before.reason or _HOST_ENDED
 
+    def was_begun(self, assignment: str) -> bool:
+        """Whether an assignment has been worked on, by this host or an earlier one."""
+        return self.last_exit(assignment, None) is not None
+
     def life_ended(self, assignment: str, reason: str) -> None:
         """Remember why a life ended, for the note to the next one."""
         self._ends[assignment] = reason

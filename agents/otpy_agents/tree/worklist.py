@@ -135,6 +135,10 @@ class _AssignmentTable(_Table):
         default_factory=dict,
         description=f"a table of texts under names that do not begin with {RESERVED}",
     )
+    needs_env: list[_Variable] = Field(
+        default_factory=list[str],
+        description=f"a list of names that do not begin with {RESERVED}",
+    )
     deadline: _Seconds | None = Field(None, description=_SECONDS)
     stall: _Seconds | None = Field(None, description=_SECONDS)
     grace: _Delay = Field(5.0, description=_DELAY)
@@ -290,6 +294,7 @@ def _assignment(table: _AssignmentTable, written: dict[str, Any], here: Path) ->
         role=table.role,
         cwd=here / table.cwd if table.cwd is not None else None,
         env=table.env,
+        needs_env=tuple(table.needs_env),
         deadline=table.deadline,
         stall=table.stall,
         grace=table.grace,
