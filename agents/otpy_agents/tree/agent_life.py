@@ -25,6 +25,7 @@ from otpy_agents.run.protocol import Control
 from otpy_agents.run.result import Ending, RunResult
 from otpy_agents.store.records import State
 from otpy_agents.tree.agent import Happening
+from otpy_agents.tree.assignment import Role
 from otpy_agents.tree.budgets import BUDGET
 from otpy_agents.tree.failures import failure_of
 from otpy_agents.tree.keeping import HOST
@@ -310,7 +311,7 @@ class _AgentLife:
         """Be given up if a failure has come too often."""
         post, table = self._post, self._project.workplace.failures
         times = post.failures[failure]
-        follows = table.follows(failure, times)
+        follows = table.follows(failure, times, drone=post.assignment.role is Role.DRONE)
         if follows.ends:
             why = f"{table.kind(failure, times)} failure: {what}"
             self._project.pool.give_up(post.assignment.id, why, escalates=follows)

@@ -95,6 +95,11 @@ def commands(monkeypatch: pytest.MonkeyPatch) -> Iterator[Commands]:
     assert not any(one.alive for one in made.started)
 
 
+def begun(commands: Commands, number: int) -> Callable[[], bool]:
+    """Return whether so many commands were started, as a question."""
+    return lambda: len(commands.started) == number
+
+
 def checked(id: str = "a", *argv: str, **keys: object) -> str:
     """Return an assignment with a command that verifies it."""
     words = ", ".join(f'"{one}"' for one in argv or ("true", "it"))
@@ -137,7 +142,7 @@ async def test_rounds_are_counted_over_all_hosts(agents: AgentWorld, commands: C
     commands.rounds = [Round(code=1)]
     for rounds in (1, 2):
         async with agents.running(checked(restarts=9)):
-            await agents.until(lambda n=rounds: len(commands.started) == n)
+            await agents.until(begun(commands, rounds))
             await agents.until(lambda: agents.states("a")[-1] == "failed")
         assert not agents.known["a"].state.final
     known = await agents.run(checked(restarts=9))
@@ -175,7 +180,7 @@ async def test_another_definition_has_its_own_rounds(
     """It is another task."""
     commands.rounds = [Round(code=1)]
     async with agents.running(checked()):
-        await agents.until(lambda: len(commands.started) == 2)
+        await agents.until(begun(commands, 2))
         await agents.until(lambda: agents.states("a")[-1] == "failed")
     await agents.run(checked(prompt="Do it better."))
     assert len(commands.started) == 5
