@@ -142,6 +142,7 @@ class WorkList:
         tokens: Budget of tokens of all agents together; None for none.
         cost_usd: Budget of US dollars of all agents together; None for none.
         rule_file: Rules on what agents do, absolute; None for none.
+        jake_restarts: How often its Jake is restarted within an hour; None without a limit (C-13).
     """
 
     file: Path
@@ -157,3 +158,4 @@ class WorkList:
     tokens: int | None = None
     cost_usd: float | None = None
     rule_file: Path | None = None
+    jake_restarts: int | None = 10

@@ -30,12 +30,16 @@ if TYPE_CHECKING:
     from otpy_agents.tree.assignment import Assignment
     from otpy_agents.tree.project import Project
 
-INTENSITY: Final = 10
 PERIOD: Final = 3600.0
+
+_NEVER_TOO_MANY: Final = (10, 1.0)
+"""A limit that is out of reach: between two restarts there are seconds."""
 
 
 def jake_supervisor(project: Project) -> SupervisorSpec:
     """Return the spec of `JakeSupervisor`: 10 restarts in an hour, then it escalates (TREE-16).
+
+    The list may say how many, or that there is no limit (C-13).
 
     Whoever is above would start it again, with a new hour: a Jake who always crashes would be one
     for ever, and nobody would hear of it. Hence a Jake whose supervisor has given up tells a person
@@ -43,6 +47,8 @@ def jake_supervisor(project: Project) -> SupervisorSpec:
     through he refuses to start; that cannot be mended by starting him again, so the whole tree
     fails, and its host is told which projects were given up, and of what.
     """
+    limit = project.work.jake_restarts
+    intensity, period = _NEVER_TOO_MANY if limit is None else (limit, PERIOD)
     return SupervisorSpec(
         "JakeSupervisor",
         [
@@ -53,8 +59,8 @@ def jake_supervisor(project: Project) -> SupervisorSpec:
                 backoff=Backoff.exponential(5.0, max=300.0, reset_after=PERIOD),
             )
         ],
-        intensity=INTENSITY,
-        period=PERIOD,
+        intensity=intensity,
+        period=period,
     )
 
 

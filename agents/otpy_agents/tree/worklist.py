@@ -10,7 +10,7 @@ import tomllib
 from pathlib import Path
 from typing import Annotated, Any, Final
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PlainValidator, ValidationError
 
 from otpy_agents.errors import InvalidWorkList
 from otpy_agents.run.adapter import Access
@@ -68,6 +68,14 @@ def _on_exceed(text: str) -> str:
     return text
 
 
+def _limit(value: object) -> int | None:
+    if value == "unlimited":
+        return None
+    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+        raise ValueError
+    return value
+
+
 _SECONDS: Final = "seconds as a number above 0"
 _DELAY: Final = "seconds as a number from 0"
 _BYTES: Final = "bytes as a whole number above 0"
@@ -84,6 +92,7 @@ _Id = Annotated[str, AfterValidator(_name)]
 _Text = Annotated[str, AfterValidator(_plain)]
 _Path = Annotated[str, Field(min_length=1), AfterValidator(_plain)]
 _OnExceed = Annotated[str, AfterValidator(_on_exceed)]
+_Limit = Annotated[int | None, PlainValidator(_limit)]
 _Variable = Annotated[str, AfterValidator(_variable)]
 
 
@@ -101,6 +110,7 @@ class _ListTable(_Table):
     tokens: _Tokens | None = Field(None, description=_TOKENS)
     cost_usd: _Money | None = Field(None, description=_MONEY)
     rule_file: _Path | None = Field(None, description="the path of a file")
+    jake_restarts: _Limit = Field(10, description='a whole number from 0, or "unlimited"')
     state: _Path | None = Field(None, description="the path of a file")
 
 
@@ -281,6 +291,7 @@ def _values(document: _Document, raw: dict[str, Any], file: Path) -> WorkList:
         tokens=whole.tokens,
         cost_usd=whole.cost_usd,
         rule_file=None if whole.rule_file is None else here / whole.rule_file,
+        jake_restarts=whole.jake_restarts,
     )
 
 

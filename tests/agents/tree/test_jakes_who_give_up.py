@@ -196,3 +196,24 @@ async def test_a_jake_who_is_killed_again_and_again_gives_up_too(ward: Ward) -> 
                     branch.child("Jake").kill()
     assert ward.took < LONG
     assert "killed" in str(gave_up(caught))
+
+
+async def test_a_list_may_let_its_jake_crash_without_a_limit(ward: Ward) -> None:
+    """He comes back every five minutes for ever, and works when he is well (C-13)."""
+    ward.ill = {"one"}
+    async with ward.running(one='[list]\njake_restarts = "unlimited"\n' + agent("a")) as root:
+        await asyncio.sleep(6000)
+        assert len(ward.crashes) > 20
+        ward.ill.clear()
+        await root.wait()
+    assert ward.ends == {"one/a": State.DONE}
+    assert ward.notified() == []
+
+
+async def test_a_list_may_let_its_jake_crash_less(ward: Ward) -> None:
+    """Without a restart the first crash is the last (C-13)."""
+    ward.ill = {"one"}
+    with pytest.raises(SupervisorFailed):
+        async with ward.running(one="[list]\njake_restarts = 0\n" + agent("a")) as root:
+            await root.wait()
+    assert ward.crashes == ["one"]
