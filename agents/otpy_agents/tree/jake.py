@@ -175,8 +175,8 @@ async def _work_off(project: Project, pool: DynamicSupervisor) -> None:
         before, held = held, _without_budget(project, todo)
         todo = [one for one in todo if one not in held]
         if held and not before:
-            why = project.workplace.budgets.spent_up(project.key)
-            detail = f"{why}; not begun before there is more: {', '.join(one.id for one in held)}"
+            names = ", ".join(one.id for one in held)
+            detail = f"budget of {project.key!r} spent; not begun before there is more: {names}"
             project.tell("operator.notified", "list", detail=detail)
         if not todo and not present and not held:
             return
@@ -200,8 +200,9 @@ async def _todo(project: Project, present: set[str]) -> list[Assignment]:
             if name in project.pool.posts and await project.is_done(name):
                 project.pool.done(name)  # its pool was killed before it could tell
             continue
-        if project.pool.closed:
-            project.pool.ended(name, Ending(State.REAPED, project.pool.closed))
+        over = project.over_budget(assignment)
+        if project.pool.closed or over is not None:
+            project.pool.ended(name, Ending(State.REAPED, project.pool.closed or str(over)))
         else:
             todo.append(assignment)
     await project.write_endings()
@@ -213,7 +214,7 @@ def _without_budget(project: Project, todo: list[Assignment]) -> list[Assignment
 
     One that was begun before is begun again, and rests with its session until there is more.
     """
-    if not project.workplace.budgets.spent_up(project.key):
+    if project.workplace.budgets.left(project.key) is None:
         return []
     return [one for one in todo if one.agent is not None and not project.was_begun(one.id)]
 

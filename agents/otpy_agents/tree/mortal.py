@@ -7,6 +7,8 @@ import contextlib
 import os
 from typing import TYPE_CHECKING
 
+from attrs import evolve
+
 import otpy
 from otpy_agents.errors import DeadlinePassed, LedgerError, WorkerFailed
 from otpy_agents.run.marker import worker_environment
@@ -58,7 +60,11 @@ async def mortal(
         last_exit=project.last_exit(assignment.id, me.last_exit),
     )
     cwd = assignment.cwd or work
-    preflight.check(assignment, cwd, environment)
+    needs = preflight.needs_of(assignment)
+    over = None if project.was_begun(assignment.id) else project.over_budget(assignment)
+    if over is not None:  # what was begun is for the budget monitor
+        needs = evolve(needs, budget_left=over.limit - over.used)
+    preflight.check(assignment, cwd, environment, needs)
     redacted = Redaction(environment)
 
     def on_line(line: str) -> None:

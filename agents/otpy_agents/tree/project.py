@@ -15,7 +15,7 @@ from otpy_agents.tree.keeping import Keeping
 from otpy_agents.tree.pool import MortalPool
 from otpy_agents.tree.post import Post
 from otpy_agents.tree.workplace import Workplace
-from otpy_monitors import Board, Limits, Spent
+from otpy_monitors import Board, Limits, OverBudget, Spent
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping
@@ -337,6 +337,23 @@ class Project:
         """Return what a program has used so far, over all its attempts; of agents the time only."""
         running = self._running.get(assignment)
         return self._spent.get(assignment, Spent()) if running is None else running()
+
+    def over_budget(self, assignment: Assignment) -> OverBudget | None:
+        """Return what a program has nothing left of before it begins: by itself, or with the list.
+
+        None if it may begin; None for an agent, which has an account (`Budgets`).
+        """
+        if assignment.agent is not None:
+            return None
+        for one, limits in ((self.spent_by(assignment.id), assignment), (self.spent(), self.work)):
+            for what, used, limit in (
+                ("wall seconds", one.seconds, limits.wall_seconds),
+                ("output bytes", one.output_bytes, limits.output_bytes),
+            ):
+                if limit is not None and used >= limit:
+                    path = f"{self.pool.path}/{assignment.id}" if limits is assignment else ""
+                    return OverBudget(path, what, used, limit)
+        return None
 
     def spent(self) -> Spent:
         """Return what all assignments of the list have used together."""

@@ -15,7 +15,7 @@ from otpy_agents.testing import Fail, Hang, Script, Spend
 from otpy_agents.tree import keeping
 from otpy_monitors import Kind
 from tests.agents.tree.agent_world import AgentWorld, agent
-from tests.agents.tree_world import World, assignment, work
+from tests.agents.tree_world import Life, World, assignment, work
 
 SPENDS = Script(Spend(input=90, output=20, after=1.0))
 
@@ -96,6 +96,31 @@ async def test_whoever_spawns_without_a_budget_is_told(agents: AgentWorld) -> No
     assert {one.agent for one in agents.sandbox.played} == {"a", "b"}
 
 
+async def test_a_program_without_a_budget_is_not_begun(world: World) -> None:
+    """A host that comes later reaps it at once, as the monitor would a moment later (TREE-28)."""
+    world.script = {"a": [Life(seconds=60)], "b": [Life(seconds=6)]}
+    text = work(assignment("a"), assignment("b", wall_seconds=5), parallel=1, wall_seconds=4.0)
+    async with world.running(text):
+        await asyncio.sleep(4.1)  # its host ends before anybody has looked at the budget
+    await world.run(text)
+    assert world.times() == {"a": 1}
+    assert {one.state for one in world.records} == {State.REAPED}
+    assert {one.reason.partition(":")[0] for one in world.records} == {
+        "budget of the whole list used up"
+    }
+
+
+async def test_whoever_spawns_a_program_without_a_budget_is_told(world: World) -> None:
+    """It is not begun (TREE-40)."""
+    world.script = {"a": [Life(seconds=60)]}
+    async with world.running(work(assignment("a"), wall_seconds=5.0)):
+        await asyncio.sleep(5.1)  # the monitor looks a moment later
+        more = evolve(world.project.assignments[0], id="more")
+        with pytest.raises(PreflightFailed, match=r"got -0\.1 left of the budget"):
+            await world.project.pool.spawn(more)
+    assert world.times() == {"a": 1}
+
+
 async def test_jake_holds_back_what_no_budget_is_left_for(agents: AgentWorld) -> None:
     """A person is told once, and grants more; then it is begun (acceptance 15)."""
     agents.sandbox.scripts["a"] = [SPENDS, Script()]
@@ -104,7 +129,7 @@ async def test_jake_holds_back_what_no_budget_is_left_for(agents: AgentWorld) ->
         await asyncio.sleep(60)
         assert [one.agent for one in agents.sandbox.played] == ["a"]
         told = [one.detail["detail"] for one in agents.told if one.id == "list"]
-        assert told.count("budget of 'w' spent: tokens; not begun before there is more: b, c") == 1
+        assert told.count("budget of 'w' spent; not begun before there is more: b, c") == 1
         assert not agents.project.finished
         agents.project.grant("", Kind.TOKENS, 100)
         await root.wait()
