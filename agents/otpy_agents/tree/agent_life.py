@@ -121,9 +121,9 @@ async def _preflight(
 def _needs(project: Project, assignment: Assignment) -> Needs:
     """Return what must be there; what a sandbox brings along itself is not looked for here."""
     needs = needs_of(assignment)
-    if not project.was_begun(assignment.id):  # else it rests until it is granted more
-        left = project.workplace.budgets.left(project.agent_key(assignment.id))
-        needs = evolve(needs, budget_left=left)
+    if not project.was_begun(assignment.id):
+        # One that was, or that has spent its own under another definition, rests for a grant.
+        needs = evolve(needs, budget_left=project.workplace.budgets.left(project.key))
     sandbox = project.workplace.sandbox.name
     return needs if sandbox in {"process", "bubblewrap"} else evolve(needs, program="", cli="")
 
