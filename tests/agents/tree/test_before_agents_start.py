@@ -11,7 +11,7 @@ from attrs import evolve
 from otpy.reports import ChildRestarting
 from otpy_agents.errors import NotARepository, PreflightFailed
 from otpy_agents.store.records import State
-from otpy_agents.testing import Fail, Hang, Script, Spend
+from otpy_agents.testing import Do, Fail, Hang, Script, Spend
 from otpy_agents.tree import keeping
 from otpy_monitors import Kind
 from tests.agents.tree.agent_world import AgentWorld, agent
@@ -50,26 +50,17 @@ async def test_a_changeset_without_a_repository_is_found_before_the_start(
     assert agents.sandbox.played == []
 
 
-async def test_a_repository_that_is_gone_at_a_restart_fails_it_once(
+async def test_what_is_gone_at_a_restart_fails_it_once(
     agents: AgentWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is not tried again and again: that could only fail."""
-    agents.sandbox.scripts["a"] = [Script(Fail())]
-    checked: list[str] = []
-
-    async def check(_self: object, assignment: str) -> None:
-        checked.append(assignment)
-        if len(checked) > 1:
-            raise NotARepository(agents.folder, "gone")
-
-    async def open_(*_: object) -> Path:
-        return agents.folder
-
-    monkeypatch.setattr(NoRepository, "check", check)
-    monkeypatch.setattr(keeping, "Changesets", NoRepository)
-    monkeypatch.setattr(keeping.Keeping, "work_tree", open_)
-    known = await agents.run(agent("a", changeset="there", backoff=[1]))
-    assert (known["a"].state, len(checked), len(agents.sandbox.played)) == (State.FAILED, 2, 1)
+    """It is not tried again and again: that could only fail, and would count (TREE-41)."""
+    monkeypatch.setenv("OUR_KEY", "x")
+    gone = Do(action=lambda _: monkeypatch.delenv("OUR_KEY"))
+    agents.sandbox.scripts["a"] = [Script(gone, Fail())]
+    known = await agents.run(agent("a", backoff=[1]) + 'needs_env = ["OUR_KEY"]\n')
+    assert (known["a"].state, known["a"].attempts) == (State.FAILED, 1)
+    assert "got no variable 'OUR_KEY'" in known["a"].reason
+    assert len(agents.sandbox.played) == 1
 
 
 async def test_a_program_is_not_started_without_its_variables(
