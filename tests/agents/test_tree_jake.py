@@ -13,7 +13,7 @@ from otpy import ChildSpec, SupervisorFailed
 from otpy.testing import MockClock
 from otpy_agents.errors import JakeGaveUp
 from otpy_agents.store.records import State
-from otpy_agents.tree import jake, mortal, pool
+from otpy_agents.tree import jake, mortal, mortal_spec
 from otpy_agents.tree.assignment import Assignment
 from otpy_agents.tree.project import Project
 from tests.agents.tree_world import Life, Steps, World, assignment, dynamic, path_of, work
@@ -87,7 +87,7 @@ async def test_a_mortal_killed_at_every_await_leaves_nothing_and_is_begun_again(
     async def stepped(project: Project, one: Assignment, *, task_status: Any) -> None:
         await Steps(life(project, one, task_status=task_status), then)
 
-    monkeypatch.setattr(pool, "mortal", stepped)
+    monkeypatch.setattr(mortal_spec, "mortal", stepped)
     while moment <= last:
         world.forget()
         then = killing_at(moment, seen)

@@ -146,6 +146,12 @@ def test_the_digest_follows_the_definition_only() -> None:
             id="a truth is no number",
         ),
         pytest.param(
+            '[list]\njake_restarts = "often"\n' + PLAIN,
+            'w.toml:2: list.jake_restarts: got "often",'
+            ' wanted a whole number from 0, or "unlimited"',
+            id="a limit that is none",
+        ),
+        pytest.param(
             PLAIN + '[[rule]]\nname = "r"\npattern = "("\non = "path"\naction = "log"',
             'w.toml:6: rule \'r\'.pattern: got "(", wanted a regular expression of Python',
             id="pattern",
@@ -254,3 +260,12 @@ def test_the_line_of_a_key_is_where_it_is_written(pieces: list[str]) -> None:
         lines += piece.replace("k", f"k{number}").split("\n")
     found = key_lines("\n".join(lines))
     assert {path: line for path, line in found.items() if len(path) == 1} == expected
+
+
+@pytest.mark.parametrize(
+    ("said", "meant"),
+    [("", 10), ("jake_restarts = 0", 0), ('jake_restarts = "unlimited"', None)],
+)
+def test_how_often_jake_may_crash_can_be_said(said: str, meant: int | None) -> None:
+    """Ten times an hour, or as often as the list says (C-13)."""
+    assert parse(f"[list]\n{said}\n{PLAIN}", Path("w.toml")).jake_restarts == meant

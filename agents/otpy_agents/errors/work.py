@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from otpy_agents.errors.ancestor import AgentsError
@@ -105,10 +105,21 @@ class DeadlinePassed(AgentsError, TimeoutError):
 
 
 class JakeGaveUp(AgentsError, RuntimeError):
-    """Jake crashed more often than he may, and is not started again; `__cause__` is his last crash.
+    """Jake crashed more often than he may, and is not started again (C-13).
 
-    Nobody can act on the list without him, so this is what the host of the tree gets to see.
+    Nobody can act on his list without him. The projects beside it are worked off first; then this
+    is what the host of the tree gets to see. `__cause__` is what the first of them died of; None if
+    he was killed.
+
+    Attributes:
+        projects: Those whose Jake gave up, in their order.
     """
+
+    def __init__(self, causes: Mapping[str, object]) -> None:
+        """Name each project, with the exit reason its Jake ended with last."""
+        self.projects = tuple(causes)
+        said = "; ".join(f"project {name!r}: {reason}" for name, reason in causes.items())
+        super().__init__(f"Jake crashed more often than he may: {said}")
 
 
 class AlreadyRunning(AgentsError, RuntimeError):

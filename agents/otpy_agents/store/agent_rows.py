@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import json
+from collections.abc import Iterable, Mapping
 from typing import final
 
 import aiosqlite
-from attrs import frozen
+from attrs import field, frozen
 
 from otpy_agents.store.file import StoreFile
 from otpy_agents.store.schema import now
@@ -22,11 +23,13 @@ class AgentRow:
         assignment: Its assignment.
         state: The state, as its machine names it.
         why: Why it stands there; empty if there is nothing to say.
+        failures: How often each failure came, under all hosts (C-16).
     """
 
     assignment: str
     state: str
     why: str = ""
+    failures: Mapping[str, int] = field(factory=dict[str, int], hash=False)
 
 
 @frozen(kw_only=True)
@@ -74,17 +77,39 @@ class AgentRows:
                     (host, move.assignment, move.at or now(), *values),
                 )
                 await database.execute(
-                    "INSERT OR REPLACE INTO agent VALUES (?, ?, ?)",
+                    "INSERT INTO agent (assignment, state, why) VALUES (?, ?, ?)"
+                    " ON CONFLICT (assignment) DO UPDATE SET"
+                    " state = excluded.state, why = excluded.why",
                     (move.assignment, move.target, move.why),
                 )
 
         if listed:
             await self._file.change(work)
 
+    async def put_failures(self, assignment: str, state: str, failures: Mapping[str, int]) -> None:
+        """Keep how often each failure came to an agent, in the place of what was kept.
+
+        Args:
+            assignment: Its assignment.
+            state: Where it stands; written down only if nothing is known of that.
+            failures: The number of times by the name of the failure.
+        """
+
+        async def work(database: aiosqlite.Connection) -> None:
+            await database.execute(
+                "INSERT INTO agent (assignment, state, failures) VALUES (?, ?, ?)"
+                " ON CONFLICT (assignment) DO UPDATE SET failures = excluded.failures",
+                (assignment, state, json.dumps(failures)),
+            )
+
+        await self._file.change(work)
+
     async def all(self) -> tuple[AgentRow, ...]:
         """Return where each agent stands, of assignments that are not listed too."""
-        rows = await self._file.rows("SELECT assignment, state, why FROM agent ORDER BY assignment")
-        return tuple(AgentRow(**row) for row in rows)
+        rows = await self._file.rows(
+            "SELECT assignment, state, why, failures FROM agent ORDER BY assignment"
+        )
+        return tuple(AgentRow(**{**row, "failures": json.loads(row["failures"])}) for row in rows)
 
     async def moves(self, assignment: str) -> tuple[MoveRow, ...]:
         """Return the moves of an agent, oldest first."""

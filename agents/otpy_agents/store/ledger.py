@@ -129,9 +129,12 @@ class Ledger:
         """
 
         async def work(database: aiosqlite.Connection) -> None:
-            await database.execute(
-                "DELETE FROM assignment WHERE id = ? AND digest != ?", (assignment, digest)
-            )
+            changed = "SELECT id FROM assignment WHERE id = ? AND digest != ?"
+            for table, key in (("agent", "assignment"), ("assignment", "id")):
+                await database.execute(
+                    f"DELETE FROM {table} WHERE {key} IN ({changed})",  # noqa: S608 - our own names
+                    (assignment, digest),
+                )
             await database.execute(
                 "INSERT INTO assignment (position, id, digest)"
                 " SELECT coalesce(max(position), -1) + 1, ?, ? FROM assignment WHERE true"

@@ -36,6 +36,11 @@ CREATE TABLE command (
 """
 """Since version 3: what operators told a host."""
 
+_FAILURES: Final = """
+ALTER TABLE agent ADD COLUMN failures TEXT NOT NULL DEFAULT '{}';
+"""
+"""Since version 4: how often each failure came to an agent."""
+
 _TABLES: Final = """
 CREATE TABLE identity (list_id TEXT NOT NULL, created TEXT NOT NULL);
 CREATE TABLE host (
@@ -69,10 +74,10 @@ INSERT INTO identity VALUES (
 LEDGER: Final = FileKind(
     noun="a work list ledger",
     application=0x6F747079,  # "otpy"
-    newest=3,
-    tables=_TABLES + _AGENTS + _COMMANDS,
+    newest=4,
+    tables=_TABLES + _AGENTS + _COMMANDS + _FAILURES,
     mode=0o644,
-    upgrades={1: _AGENTS, 2: _COMMANDS},
+    upgrades={1: _AGENTS, 2: _COMMANDS, 3: _FAILURES},
 )
 
 

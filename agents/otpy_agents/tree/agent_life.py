@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NoReturn, final
@@ -15,6 +15,7 @@ from attrs import evolve
 import otpy
 from otpy_agents.errors import (
     AgentsError,
+    ChangesetError,
     DeadlinePassed,
     LedgerError,
     PreflightFailed,
@@ -24,15 +25,15 @@ from otpy_agents.errors import (
 from otpy_agents.run.protocol import Control
 from otpy_agents.run.result import Ending, RunResult
 from otpy_agents.store.records import State
-from otpy_agents.tree import preflight
 from otpy_agents.tree.agent import Happening
+from otpy_agents.tree.assignment import Role
 from otpy_agents.tree.budgets import BUDGET
 from otpy_agents.tree.failures import failure_of
 from otpy_agents.tree.keeping import HOST
 from otpy_agents.tree.living import Life, end_here, living
 from otpy_agents.tree.ordering import order_of
 from otpy_agents.tree.post import Pause, Post
-from otpy_agents.tree.preflight import Needs, needs_of
+from otpy_agents.tree.preflight import Needs, needs_of, obstacles
 from otpy_agents.tree.prompts import first_prompt, next_prompt, question_in
 from otpy_agents.tree.verification import run_verify
 from otpy_monitors import activity
@@ -79,7 +80,7 @@ async def agent_life(
     post = project.pool.post(assignment)
     cwd = assignment.cwd or project.work_directory(assignment.id)
     environment = {**os.environ, **assignment.env}
-    preflight.check(assignment, cwd, environment, _needs(project, assignment))
+    await _preflight(project, assignment, cwd, environment)
     task_status.started(post)
     if me.incarnation > 1 and not await project.is_open(assignment.id):
         if await project.is_done(assignment.id):
@@ -99,9 +100,31 @@ async def agent_life(
         await project.write_moves()
 
 
+async def _preflight(
+    project: Project, assignment: Assignment, cwd: Path, environment: Mapping[str, str]
+) -> None:
+    """Raise if the agent cannot be started as things stand, with all that is in its way.
+
+    Raises:
+        PreflightFailed: With all obstacles at once.
+    """
+    found = obstacles(_needs(project, assignment), cwd, environment)
+    repository = None if assignment.agent is None else assignment.agent.changeset
+    if repository is not None:
+        try:
+            await project.keeping.changesets(repository).check(assignment.id)
+        except ChangesetError as error:
+            found.append(str(error))
+    if found:
+        raise PreflightFailed(assignment.id, found)
+
+
 def _needs(project: Project, assignment: Assignment) -> Needs:
     """Return what must be there; what a sandbox brings along itself is not looked for here."""
     needs = needs_of(assignment)
+    if not project.was_begun(assignment.id):
+        # One that was, or that has spent its own under another definition, rests for a grant.
+        needs = evolve(needs, budget_left=project.workplace.budgets.left(project.key))
     sandbox = project.workplace.sandbox.name
     return needs if sandbox in {"process", "bubblewrap"} else evolve(needs, program="", cli="")
 
@@ -152,6 +175,8 @@ class _AgentLife:
             reason: Why the life before this one ended; None if there was none.
         """
         post, project = self._post, self._project
+        for failure in post.failures:  # its host may have ended before it was given up for one
+            await self._give_up_if_spent(failure, f"{failure}, under an earlier host")
         project.workplace.narrator.follow(self._label, post)
         stored = await project.keeping.recall(post, self._work.context)
         # One that has ended while nobody waited for it, its life just killed, is good work too.
@@ -280,15 +305,21 @@ class _AgentLife:
 
     async def _fail(self, error: RunFailed) -> NoReturn:
         """Crash, so as to be restarted; or be given up, where that cannot help."""
+        self._post.failures[error.failure] += 1
+        with contextlib.suppress(LedgerError):  # then it counts under this host only
+            await self._project.write_failures(self._post)
+        await self._give_up_if_spent(error.failure, error)
+        raise error
+
+    async def _give_up_if_spent(self, failure: str, what: object) -> None:
+        """Be given up if a failure has come too often."""
         post, table = self._post, self._project.workplace.failures
-        post.failures[error.failure] += 1
-        times = post.failures[error.failure]
-        follows = table.follows(error.failure, times)
+        times = post.failures[failure]
+        follows = table.follows(failure, times, drone=post.assignment.role is Role.DRONE)
         if follows.ends:
-            why = f"{table.kind(error.failure, times)} failure: {error}"
+            why = f"{table.kind(failure, times)} failure: {what}"
             self._project.pool.give_up(post.assignment.id, why, escalates=follows)
             await asyncio.get_running_loop().create_future()
-        raise error
 
     # --- rests ------------------------------------------------------------------------------------
 

@@ -9,7 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 import otpy
-from otpy import ChildSpec, DynamicSpec, DynamicSupervisor, SupervisorSpec
+from otpy import ChildSpec, DynamicSpec, DynamicSupervisor, OtpyError, SupervisorSpec
 from otpy_agents.errors import InvalidTreeSetting
 from otpy_agents.run.process import WorkerProcess
 from otpy_agents.tree.jake import jake_supervisor
@@ -97,10 +97,12 @@ async def _workers(projects: Sequence[Project]) -> list[Callable[[], None]]:
     root = otpy.current().root
     found: list[Callable[[], None]] = []
     for number, project in enumerate(projects):
-        above = root if number == 0 else root.child(project.key).supervisor
-        pool = None if above is None else above.child(POOL).supervisor
-        if not isinstance(pool, DynamicSupervisor):
-            continue  # its branch is between two lives
+        branch = () if number == 0 else (project.key,)
+        try:
+            pool = root.whereis("/".join((root.path, *branch, POOL))).supervisor
+        except OtpyError:
+            continue  # it is between two lives, or its project is given up
+        assert isinstance(pool, DynamicSupervisor)  # noqa: S101 - its spec says so
         for child in await pool.which_children():
             process = child.process
             if isinstance(process, otpy.Process) and isinstance(process.value, WorkerProcess):

@@ -105,6 +105,7 @@ class Assignment:
         role: Mortal or drone.
         cwd: Working directory; None for a fresh private one.
         env: Variables added to the environment.
+        needs_env: Names that must be in the environment of its worker, and not be empty.
         deadline: Longest time one attempt may take; None for no limit.
         stall: Longest time without output; None for no limit.
         grace: Between SIGTERM and SIGKILL.
@@ -136,6 +137,7 @@ class Assignment:
     backoff: tuple[float, ...] | None
     agent: AgentWork | None = None
     gang: str = ""
+    needs_env: tuple[str, ...] = ()
 
 
 @frozen(kw_only=True)
@@ -156,6 +158,7 @@ class WorkList:
         tokens: Budget of tokens of all agents together; None for none.
         cost_usd: Budget of US dollars of all agents together; None for none.
         rule_file: Rules on what agents do, absolute; None for none.
+        jake_restarts: How often its Jake is restarted within an hour; None without a limit (C-13).
     """
 
     file: Path
@@ -171,3 +174,4 @@ class WorkList:
     tokens: int | None = None
     cost_usd: float | None = None
     rule_file: Path | None = None
+    jake_restarts: int | None = 10

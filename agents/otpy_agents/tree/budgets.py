@@ -91,6 +91,13 @@ class Budgets:
         ended = self.ledger.spent_up(account) if account in self.ledger else {}
         return ", ".join(f"budget of {owner!r} spent: {kind}" for kind, owner in ended.items())
 
+    def left(self, account: str) -> float | None:
+        """Return the nothing, or less, that an account has left of a kind; None if it may go on."""
+        self.accounting.settle()
+        ended = self.ledger.spent_up(account) if account in self.ledger else {}
+        remaining = (self.ledger.balance(account, kind).remaining for kind in ended)
+        return min((one for one in remaining if one is not None), default=None)
+
     def grant(self, account: str, kind: Kind, amount: float) -> None:
         """Let an account spend more; those who rest for it go on if they now have something left.
 
@@ -101,10 +108,11 @@ class Budgets:
         self.ledger.raise_limit(account, kind, amount)
 
     def wake(self, pool: MortalPool) -> None:
-        """Let agents go on that rest for a budget and have something left."""
+        """Let agents go on that rest for a budget and have something left, and new ones begin."""
         for post in pool.posts.values():
             if not self.spent_up(post.key):
                 post.go_on(BUDGET)
+        pool.news()  # Jake may have held back what was not begun
 
     def on_spent(self, finding: BudgetSpent, pool: MortalPool, tell: Callable[..., None]) -> None:
         """Do what is declared for a budget that is spent (C-12)."""

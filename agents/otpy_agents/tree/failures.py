@@ -148,11 +148,16 @@ class FailureTable:
         spent = row.rounds is not None and times >= row.rounds
         return FailureClass.TERMINAL if spent else row.kind
 
-    def follows(self, failure: str, times: int = 1) -> Consequence:
+    def follows(self, failure: str, times: int = 1, *, drone: bool = False) -> Consequence:
         """Return what follows a failure that came `times` times, this one included (TREE-32).
 
         How often a transient failure may come is not said here but by the restart window of the
         agent: that counts restarts for any reason.
+
+        Args:
+            failure: Its name.
+            times: How often it came.
+            drone: Whether it came to a drone, which only a transient failure restarts (C-14).
         """
         row = self.row(failure)
         if row.waits:
@@ -161,7 +166,7 @@ class FailureTable:
             case FailureClass.TRANSIENT:
                 return Consequence.RESTART
             case FailureClass.PERSISTENT:
-                again = row.rounds is not None or times == 1
+                again = not drone and (row.rounds is not None or times == 1)
                 return Consequence.RESTART if again else Consequence.ESCALATE
             case FailureClass.TERMINAL:
                 return Consequence.NOTIFY

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NoReturn
 
 import otpy
 from otpy import (
     Backoff,
     ChildSpec,
+    Crashed,
     DynamicSupervisor,
+    Killed,
     Process,
     Shutdown,
     Supervisor,
@@ -27,18 +30,25 @@ if TYPE_CHECKING:
     from otpy_agents.tree.assignment import Assignment
     from otpy_agents.tree.project import Project
 
-INTENSITY: Final = 10
 PERIOD: Final = 3600.0
+
+_NEVER_TOO_MANY: Final = (10, 1.0)
+"""A limit that is out of reach: between two restarts there are seconds."""
 
 
 def jake_supervisor(project: Project) -> SupervisorSpec:
     """Return the spec of `JakeSupervisor`: 10 restarts in an hour, then it escalates (TREE-16).
 
-    `AppSupervisor` would start it again, with a new hour: a Jake who always crashes would be one
-    for ever, and nobody would hear of it. Hence a Jake whose supervisor has given up refuses to
-    start. That cannot be mended by starting him again, so the whole tree fails, and its host is
-    told what Jake died of (C-13).
+    The list may say how many, or that there is no limit (C-13).
+
+    Whoever is above would start it again, with a new hour: a Jake who always crashes would be one
+    for ever, and nobody would hear of it. Hence a Jake whose supervisor has given up tells a person
+    and works no more (C-13). His mortals are stopped, and other projects go on. When these are
+    through he refuses to start; that cannot be mended by starting him again, so the whole tree
+    fails, and its host is told which projects were given up, and of what.
     """
+    limit = project.work.jake_restarts
+    intensity, period = _NEVER_TOO_MANY if limit is None else (limit, PERIOD)
     return SupervisorSpec(
         "JakeSupervisor",
         [
@@ -49,8 +59,8 @@ def jake_supervisor(project: Project) -> SupervisorSpec:
                 backoff=Backoff.exponential(5.0, max=300.0, reset_after=PERIOD),
             )
         ],
-        intensity=INTENSITY,
-        period=PERIOD,
+        intensity=intensity,
+        period=period,
     )
 
 
@@ -62,19 +72,55 @@ async def jake(project: Project, *, task_status: TaskStatus[None]) -> None:
     assignment is lost or begun twice.
 
     Raises:
-        JakeGaveUp: Before he is ready, if his supervisor has given up before.
+        JakeGaveUp: Before he is ready, if he or another has given up, and all are through.
     """
     me = otpy.current()
     above = me.parent.process
-    gave_up = above is not None and isinstance(above.last_exit, Shutdown)
-    if gave_up and project.jake_error is not None:
-        raise JakeGaveUp("Jake crashed more often than he may") from project.jake_error
+    if above is not None and isinstance(above.last_exit, Shutdown):
+        _give_up(project)
+    verdict = project.workplace.gave_up
+    if verdict is not None and project.given_up and project.workplace.finished:
+        raise verdict
     task_status.started()
+    if project.given_up:
+        await _rest(project)
     try:
         await _run(project)
     except Exception as error:
-        project.jake_error = error
+        project.jake_fell = Crashed(error)
         raise
+    except asyncio.CancelledError:
+        if isinstance(me.requested, Killed):
+            project.jake_fell = me.requested
+        raise
+
+
+def _give_up(project: Project) -> None:
+    """Let a person know, once, that the project is not worked on any more."""
+    if project.given_up or project.jake_fell is None:  # else somebody has just restarted it
+        return
+    project.given_up = project.finished = True
+    project.tell(
+        "operator.notified", "Jake", detail=str(JakeGaveUp({project.key: project.jake_fell}))
+    )
+    project.workplace.news()
+
+
+async def _rest(project: Project) -> NoReturn:
+    """Stop the mortals, which nobody hears of any more; then wait for the others, and fail."""
+    me = otpy.current()
+    above, branch = _above(me), me.parent.process
+    assert branch is not None  # noqa: S101 - `jake_supervisor` is never a whole tree
+    for starting in (branch.supervisor, above):  # who starts cannot serve whom it waits for
+        assert starting is not None  # noqa: S101 - both are supervisors
+        await starting.wait_ready()
+    await above.terminate_child(POOL)
+    await project.workplace.until_finished()
+    verdict = project.workplace.gave_up
+    assert verdict is not None  # noqa: S101 - we have given up
+    branch.exit(Crashed(verdict))  # the next Jake does not even start
+    await asyncio.get_running_loop().create_future()
+    raise AssertionError
 
 
 async def _run(project: Project) -> None:
@@ -110,7 +156,8 @@ async def _serve(project: Project, pool: DynamicSupervisor) -> None:
         await _work_off(project, pool)
         version, project.finished = project.pool.version, True
         project.tell("list.finished", project.work.name)
-        if project.workplace.finished:
+        project.workplace.news()
+        if project.workplace.finished and project.workplace.gave_up is None:
             await otpy.current().root.stop()
             return
         await project.pool.change(version)
@@ -119,12 +166,19 @@ async def _serve(project: Project, pool: DynamicSupervisor) -> None:
 
 async def _work_off(project: Project, pool: DynamicSupervisor) -> None:
     """Begin assignments as there is room, until each has come out one way or the other."""
+    held: list[Assignment] = []
     while True:
         version = project.pool.version
         await project.pool.end_doomed()
         present = {child.id for child in await pool.which_children()}
         todo = await _todo(project, present)
-        if not todo and not present:
+        before, held = held, _without_budget(project, todo)
+        todo = [one for one in todo if one not in held]
+        if held and not before:
+            names = ", ".join(one.id for one in held)
+            detail = f"budget of {project.key!r} spent; not begun before there is more: {names}"
+            project.tell("operator.notified", "list", detail=detail)
+        if not todo and not present and not held:
             return
         if not todo or not await _begin(project, todo[0]):
             await project.pool.change(version)
@@ -146,12 +200,23 @@ async def _todo(project: Project, present: set[str]) -> list[Assignment]:
             if name in project.pool.posts and await project.is_done(name):
                 project.pool.done(name)  # its pool was killed before it could tell
             continue
-        if project.pool.closed:
-            project.pool.ended(name, Ending(State.REAPED, project.pool.closed))
+        over = project.over_budget(assignment)
+        if project.pool.closed or over is not None:
+            project.pool.ended(name, Ending(State.REAPED, project.pool.closed or str(over)))
         else:
             todo.append(assignment)
     await project.write_endings()
     return todo
+
+
+def _without_budget(project: Project, todo: list[Assignment]) -> list[Assignment]:
+    """Return those of which no run could pay for: agents that are new, once the list has spent all.
+
+    One that was begun before is begun again, and rests with its session until there is more.
+    """
+    if project.workplace.budgets.left(project.key) is None:
+        return []
+    return [one for one in todo if one.agent is not None and not project.was_begun(one.id)]
 
 
 async def _begin(project: Project, assignment: Assignment) -> bool:

@@ -7,6 +7,8 @@ import contextlib
 import os
 from typing import TYPE_CHECKING
 
+from attrs import evolve
+
 import otpy
 from otpy_agents.errors import DeadlinePassed, LedgerError, WorkerFailed
 from otpy_agents.run.marker import worker_environment
@@ -29,9 +31,10 @@ async def mortal(
 ) -> None:
     """Live one life of the mortal, or drone, that takes `assignment`.
 
-    Checks what can be checked before, starts the worker in a session of its own, is ready when it
-    runs, streams its output, and returns when it has succeeded and that is written down. However
-    this ends, cancelled several times over too, nothing the worker started is alive afterwards.
+    Checks what can be checked before, waits for its place among all starts (G-17), starts the
+    worker in a session of its own, is ready when it runs, streams its output, and returns when it
+    has succeeded and that is written down. However this ends, cancelled several times over too,
+    nothing the worker started is alive afterwards.
 
     A restarted worker learns from its environment that it was, and why (TREE-36, TREE-37).
 
@@ -57,7 +60,11 @@ async def mortal(
         last_exit=project.last_exit(assignment.id, me.last_exit),
     )
     cwd = assignment.cwd or work
-    preflight.check(assignment, cwd, environment)
+    needs = preflight.needs_of(assignment)
+    over = None if project.was_begun(assignment.id) else project.over_budget(assignment)
+    if over is not None:  # what was begun is for the budget monitor
+        needs = evolve(needs, budget_left=over.limit - over.used)
+    preflight.check(assignment, cwd, environment, needs)
     redacted = Redaction(environment)
 
     def on_line(line: str) -> None:
@@ -66,6 +73,7 @@ async def mortal(
     if me.incarnation > 1 and not await project.is_open(assignment.id):
         task_status.started(None)
         await end_here(project, assignment.id, "it is no longer open")
+    await project.workplace.start_place()
     worker = spawn(
         assignment.argv, cwd=cwd, env=environment, grace=assignment.grace, on_line=on_line
     )

@@ -57,7 +57,7 @@ class Post:
         key: As given.
         assignment: As given.
         agent: Where it stands.
-        failures: How often each failure came.
+        failures: How often each failure came, under all hosts.
         session: The vendor's session to go on with; None for none.
         summary: What it said last.
         messages: What others have to say to it, until its next prompt.

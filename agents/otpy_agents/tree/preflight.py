@@ -32,8 +32,8 @@ class Needs:
         write: Whether it must be able to write in its directory.
         disk_bytes: Free space that must be there for it.
         variables: Names that must be in its environment, and not be empty.
-        budget_left: What is left of its budget, in whatever that is counted in; None if it has
-            none. There must be something left.
+        budget_left: What is left of its budget, in whatever that is counted in; None if nothing
+            keeps it from spending. There must be something left.
     """
 
     program: str = ""
@@ -47,9 +47,9 @@ class Needs:
 
 def needs_of(assignment: Assignment) -> Needs:
     """Return what the worker of an assignment needs."""
-    work = assignment.agent
+    work, variables = assignment.agent, assignment.needs_env
     if work is None:
-        return Needs(program=assignment.argv[0])
+        return Needs(program=assignment.argv[0], variables=variables)
     return Needs(
         # A chain whose first agent is missing goes on with the next one, so the first will do.
         program=work.argv[0] if work.argv else "",
@@ -58,6 +58,7 @@ def needs_of(assignment: Assignment) -> Needs:
         cli="" if work.fallback else work.cli,
         write=work.access is not Access.READ,
         disk_bytes=_ROOM,
+        variables=variables,
     )
 
 

@@ -18,7 +18,7 @@ from otpy_agents.tree.keeping import Keeping
 from otpy_agents.tree.pool import MortalPool
 from otpy_agents.tree.post import Post
 from otpy_agents.tree.workplace import Workplace
-from otpy_monitors import Board, Limits, Spent
+from otpy_monitors import Board, Limits, OverBudget, Spent
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping
@@ -58,10 +58,11 @@ class Project:
         pool: What becomes of mortals.
         acting: What follows from findings.
         keeping: Sessions and changesets of its agents.
-        finished: Whether Jake has nothing left to do.
+        finished: Whether Jake has nothing left to do, or has given up.
+        given_up: Whether Jake is not started again to work.
         has_programs: Set as soon as an assignment is known that no agent takes.
         work_root: Folder of the private work directories, beside the ledger.
-        jake_error: What Jake died of last; None if he never did.
+        jake_fell: Why Jake ended last when he should not have; None if he never did.
     """
 
     def __init__(
@@ -105,14 +106,15 @@ class Project:
         self.finished = False
         self.has_programs = asyncio.Event()
         self.work_root = work.state.with_suffix(".work")
-        self.jake_error: Exception | None = None
+        self.given_up = False
+        self.jake_fell: ExitReason | None = None
         self._listener = listener
         self._before = {record.id: record for record in records}
         self._spent = {r.id: Spent(r.seconds, r.output_bytes) for r in records}
         self._running: dict[str, Callable[[], Spent]] = {}
         self._ends: dict[str, str] = {}
         self._written: set[str] = set()
-        self._stood = {row.assignment: AgentState(row.state) for row in agents}
+        self._stood = {row.assignment: row for row in agents}
         self._added: dict[str, Assignment] = {}
         self._moves: list[MoveRow] = []
         self._verifier = verifier
@@ -195,10 +197,12 @@ class Project:
 
     def open_post(self, assignment: Assignment) -> Post:
         """Return a new post; its agent stands where the last host has left it."""
-        state = self._stood.pop(assignment.id, AgentState.WORKING)
+        stood = self._stood.pop(assignment.id, None)
         key = self.agent_key(assignment.id)
-        # What came to an end and is begun all the same has another definition by now.
-        state = AgentState.WORKING if state.final else state
+        if stood is None or AgentState(stood.state).final:
+            # What came to an end and is begun all the same has another definition by now.
+            stood = AgentRow(assignment=assignment.id, state=AgentState.WORKING)
+        state = AgentState(stood.state)
         if assignment.agent is not None:
             work = assignment.agent
             own = Limits(
@@ -211,6 +215,7 @@ class Project:
 
         post = Post(key, assignment, state, self._moved, said)
         post.messages += messages.kept(self._messages(assignment))
+        post.failures.update(stood.failures)
         if state is not AgentState.WORKING:
             # What it waited for, and who looked into its work, went with its host.
             for happening in (Happening.ANSWERED, Happening.WOKEN, Happening.FAILED):
@@ -291,9 +296,22 @@ class Project:
             return None
         return before.reason or _HOST_ENDED
 
+    def was_begun(self, assignment: str) -> bool:
+        """Whether an assignment has been worked on, by this host or an earlier one."""
+        return self.last_exit(assignment, None) is not None
+
     def life_ended(self, assignment: str, reason: str) -> None:
         """Remember why a life ended, for the note to the next one."""
         self._ends[assignment] = reason
+
+    async def write_failures(self, post: Post) -> None:
+        """Write down how often each failure came to an agent: one number for all hosts (C-16).
+
+        Raises:
+            LedgerError: That cannot be done.
+        """
+        name = post.assignment.id
+        await self.ledger.agents.put_failures(name, post.agent.state, post.failures)
 
     async def write_moves(self) -> None:
         """Write down how agents moved, as far as that is not done.
@@ -344,6 +362,23 @@ class Project:
         """Return what a program has used so far, over all its attempts; of agents the time only."""
         running = self._running.get(assignment)
         return self._spent.get(assignment, Spent()) if running is None else running()
+
+    def over_budget(self, assignment: Assignment) -> OverBudget | None:
+        """Return what a program has nothing left of before it begins: by itself, or with the list.
+
+        None if it may begin; None for an agent, which has an account (`Budgets`).
+        """
+        if assignment.agent is not None:
+            return None
+        for one, limits in ((self.spent_by(assignment.id), assignment), (self.spent(), self.work)):
+            for what, used, limit in (
+                ("wall seconds", one.seconds, limits.wall_seconds),
+                ("output bytes", one.output_bytes, limits.output_bytes),
+            ):
+                if limit is not None and used >= limit:
+                    path = f"{self.pool.path}/{assignment.id}" if limits is assignment else ""
+                    return OverBudget(path, what, used, limit)
+        return None
 
     def spent(self) -> Spent:
         """Return what all assignments of the list have used together."""

@@ -10,7 +10,7 @@ import tomllib
 from pathlib import Path
 from typing import Annotated, Any, Final
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PlainValidator, ValidationError
 
 from otpy_agents.errors import InvalidWorkList
 from otpy_agents.run.adapter import Access
@@ -71,6 +71,14 @@ def _on_exceed(text: str) -> str:
     return text
 
 
+def _limit(value: object) -> int | None:
+    if value == "unlimited":
+        return None
+    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+        raise ValueError
+    return value
+
+
 _SECONDS: Final = "seconds as a number above 0"
 _DELAY: Final = "seconds as a number from 0"
 _BYTES: Final = "bytes as a whole number above 0"
@@ -88,6 +96,7 @@ _Id = Annotated[str, AfterValidator(_name)]
 _Text = Annotated[str, AfterValidator(_plain)]
 _Path = Annotated[str, Field(min_length=1), AfterValidator(_plain)]
 _OnExceed = Annotated[str, AfterValidator(_on_exceed)]
+_Limit = Annotated[int | None, PlainValidator(_limit)]
 _Variable = Annotated[str, AfterValidator(_variable)]
 
 
@@ -106,6 +115,7 @@ class _ListTable(_Table):
     cost_usd: _Money | None = Field(None, description=_MONEY)
     rule_file: _Path | None = Field(None, description="the path of a file")
     long_tools: dict[str, _Seconds] = Field(default_factory=dict[str, float], description=_LIMITS)
+    jake_restarts: _Limit = Field(10, description='a whole number from 0, or "unlimited"')
     state: _Path | None = Field(None, description="the path of a file")
 
 
@@ -140,6 +150,10 @@ class _AssignmentTable(_Table):
     env: dict[_Variable, _Text] = Field(
         default_factory=dict,
         description=f"a table of texts under names that do not begin with {RESERVED}",
+    )
+    needs_env: list[_Variable] = Field(
+        default_factory=list[str],
+        description=f"a list of names that do not begin with {RESERVED}",
     )
     deadline: _Seconds | None = Field(None, description=_SECONDS)
     stall: _Seconds | None = Field(None, description=_SECONDS)
@@ -283,6 +297,7 @@ def _values(document: _Document, raw: dict[str, Any], file: Path) -> WorkList:
         tokens=whole.tokens,
         cost_usd=whole.cost_usd,
         rule_file=None if whole.rule_file is None else here / whole.rule_file,
+        jake_restarts=whole.jake_restarts,
     )
 
 
@@ -298,6 +313,7 @@ def _assignment(
         role=table.role,
         cwd=here / table.cwd if table.cwd is not None else None,
         env=table.env,
+        needs_env=tuple(table.needs_env),
         deadline=table.deadline,
         stall=table.stall,
         grace=table.grace,

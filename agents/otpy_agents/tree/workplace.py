@@ -7,6 +7,8 @@ import random
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, final
 
+from otpy import Crashed
+from otpy_agents.errors import JakeGaveUp
 from otpy_agents.run.host import RunHost
 from otpy_agents.run.order import SandboxChoice
 from otpy_agents.run.policy import RetryPolicy
@@ -92,6 +94,7 @@ class Workplace:
         self.projects: list[Project] = []
         self._slots = StartSlots(rate or StartRate())
         self._chance = chance
+        self._news = asyncio.Event()
 
     async def start_place(self) -> None:
         """Wait for a place among the starts of all projects (G-17).
@@ -110,7 +113,31 @@ class Workplace:
         for project in mine or self.projects[:1]:
             project.acting.on_finding(finding)
 
+    # --- the end ----------------------------------------------------------------------------------
+
     @property
     def finished(self) -> bool:
-        """Whether no project has anything left to do."""
+        """Whether no project has anything left to do, or a Jake who could do it."""
         return all(project.finished for project in self.projects)
+
+    @property
+    def gave_up(self) -> JakeGaveUp | None:
+        """Whose Jake has given up; None if nobody's has."""
+        fell = {one.key: one.jake_fell for one in self.projects if one.given_up}
+        if not fell:
+            return None
+        error = JakeGaveUp(fell)
+        error.__cause__ = next(
+            (one.error for one in fell.values() if isinstance(one, Crashed)), None
+        )
+        return error
+
+    def news(self) -> None:
+        """Let those look again who wait for all projects."""
+        self._news.set()
+        self._news = asyncio.Event()
+
+    async def until_finished(self) -> None:
+        """Wait until no project has anything left to do."""
+        while not self.finished:
+            await self._news.wait()

@@ -370,6 +370,8 @@ async def test_what_is_no_repository_is_one_clear_error(tmp_path: Path, git: Git
     (tmp_path / "file").touch()
     for name in ("plain", "none", "file", "empty", "bare"):
         with pytest.raises(NotARepository, match="wanted a git repository with a commit"):
+            await Changesets(tmp_path / name, project="p").check("zip")
+        with pytest.raises(NotARepository, match="wanted a git repository with a commit"):
             await Changesets(tmp_path / name, project="p").open("zip")
 
 

@@ -58,6 +58,45 @@ async def test_an_agent_is_forgotten_with_its_assignment(tmp_path: Path) -> None
         assert (await one.agents.all(), await one.agents.get("budget")) == ((), None)
 
 
+async def test_failures_are_kept_whatever_else_becomes_of_an_agent(tmp_path: Path) -> None:
+    """Their numbers go with the definition only; a move does not touch them (C-16)."""
+    async with ledger(tmp_path) as one:
+        await one.declare({"a": "1"})
+        await one.agents.put_failures("a", "working", {"tests_failed": 1})
+        await one.agents.record(one.host, [FAILED])
+        await one.agents.put_failures("a", "unknown", {"tests_failed": 2, "crash": 1})
+    async with ledger(tmp_path) as one:
+        await one.declare({"a": "1"})
+        (row,) = await one.agents.all()
+        assert (row.state, row.why) == ("failed", "no")
+        assert row.failures == {"tests_failed": 2, "crash": 1}
+        await one.add("a", "1")
+        assert len(await one.agents.all()) == 1
+        await one.add("a", "2")
+        assert await one.agents.all() == ()
+
+
+async def test_a_ledger_that_did_not_count_failures_is_brought_up_to_date(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where its agents stand stays; their failures begin at none (G-15)."""
+    upgrades = {older: schema.LEDGER.upgrades[older] for older in (1, 2)}
+    tables = schema._TABLES + schema._AGENTS + schema._COMMANDS
+    old = evolve(schema.LEDGER, newest=3, tables=tables, upgrades=upgrades)
+    with monkeypatch.context() as patch:
+        patch.setattr("otpy_agents.store.ledger.LEDGER", old)
+        async with ledger(tmp_path):
+            pass
+    with sqlite3.connect(tmp_path / "w.sqlite") as database:
+        database.execute("INSERT INTO agent VALUES ('a', 'failed', 'no')")
+    database.close()
+    async with ledger(tmp_path) as one:
+        assert await one.agents.all() == (AgentRow(assignment="a", state="failed", why="no"),)
+        await one.agents.put_failures("a", "failed", {"crash": 2})
+    async with ledger(tmp_path) as one:
+        assert (await one.agents.all())[0].failures == {"crash": 2}
+
+
 async def test_a_ledger_of_the_first_version_is_brought_up_to_date(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -50,6 +50,22 @@ def test_each_failure_has_its_class_and_what_follows(
     assert (TABLE.kind(failure, times), TABLE.follows(failure, times)) == (kind, follows)
 
 
+@pytest.mark.parametrize(
+    ("failure", "follows"),
+    [
+        ("network", Consequence.RESTART),
+        ("rate_limit", Consequence.WAIT),
+        ("context_overflow", Consequence.ESCALATE),
+        ("tests_failed", Consequence.ESCALATE),
+        ("auth", Consequence.NOTIFY),
+        ("never heard of", Consequence.ESCALATE),
+    ],
+)
+def test_only_a_transient_failure_restarts_a_drone(failure: str, follows: Consequence) -> None:
+    """It has no second try at what needs another approach (C-14)."""
+    assert TABLE.follows(failure, drone=True) == follows
+
+
 def test_no_failure_of_a_run_is_forgotten() -> None:
     """Everything a run may end with has a row, but for what it cannot explain itself."""
     names = {str(one) for one in Detail} | {str(one) for one in StopCause}

@@ -67,6 +67,9 @@ class FakeChangesets:
         self._folder = repository / project
         self._fates = fates or Fates()
 
+    async def check(self, assignment: str) -> None:
+        pass
+
     async def open(self, assignment: str) -> Changeset:
         path = self._folder / assignment
         path.mkdir(parents=True, exist_ok=True)

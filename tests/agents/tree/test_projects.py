@@ -28,9 +28,13 @@ SIGKILLED = 137
 
 
 async def several(
-    stack: AsyncExitStack, folder: Path, sandbox: ScriptedSandbox, texts: dict[str, str]
+    stack: AsyncExitStack,
+    folder: Path,
+    sandbox: ScriptedSandbox,
+    texts: dict[str, str],
+    told: list[tuple[str, str, str, Any]] | None = None,
 ) -> list[Project]:
-    """Return projects at one workplace."""
+    """Return projects at one workplace; what they tell goes into `told`, with their names."""
     stack.enter_context(memory_stores())
     store = await stack.enter_async_context(RunStore(folder / "state" / "runs.sqlite3"))
     workplace = Workplace(
@@ -46,8 +50,9 @@ async def several(
         ledger = await stack.enter_async_context(Ledger(work.state, clock=clock))
         await ledger.declare({one.id: one.digest for one in work.assignments})
 
-        def tell(*_: Any) -> None:
-            pass
+        def tell(event: str, id: str, detail: Any, project: str = name) -> None:
+            if told is not None:
+                told.append((project, event, id, detail))
 
         projects.append(Project(work, ledger, (), tell, workplace=workplace))
     return projects

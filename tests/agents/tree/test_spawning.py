@@ -16,6 +16,7 @@ from otpy_agents.errors import (
     NameAlreadyExists,
     PreflightFailed,
 )
+from otpy_agents.run import Detail
 from otpy_agents.store.records import State
 from otpy_agents.testing import Ask, Fail, Hang, Say, Script
 from otpy_agents.tree.assignment import Assignment
@@ -184,3 +185,12 @@ async def test_a_drone_is_a_mortal_with_less_patience(agents: AgentWorld) -> Non
     assert (known["d"].state, known["d"].restarts) == (State.REAPED, 1)
     first, second = agents.sandbox.played
     assert second.began - (first.ended or 0) < 1
+
+
+async def test_a_drone_is_not_restarted_after_a_persistent_failure(agents: AgentWorld) -> None:
+    """It is reaped at once, and a person is told why (C-14)."""
+    agents.sandbox.scripts["d"] = [Script(Fail(detail=Detail.CONTEXT_OVERFLOW))]
+    known = await agents.run(agent("d", role="drone"))
+    assert (known["d"].state, known["d"].restarts) == (State.REAPED, 0)
+    assert known["d"].reason.startswith("persistent failure: context_overflow")
+    assert agents.names("d", "operator.") == ["operator.notified"]

@@ -20,6 +20,8 @@ from otpy_agents.store.records import State
 from otpy_agents.testing import Finish, Script
 from otpy_agents.tree import keeping, verification
 from otpy_agents.tree.changesets import Fate, Fates
+from otpy_agents.tree.post import Post
+from otpy_agents.tree.project import Project
 from tests.agents.tree.agent_world import AgentWorld, agent
 
 
@@ -93,6 +95,11 @@ def commands(monkeypatch: pytest.MonkeyPatch) -> Iterator[Commands]:
     assert not any(one.alive for one in made.started)
 
 
+def begun(commands: Commands, number: int) -> Callable[[], bool]:
+    """Return whether so many commands were started, as a question."""
+    return lambda: len(commands.started) == number
+
+
 def checked(id: str = "a", *argv: str, **keys: object) -> str:
     """Return an assignment with a command that verifies it."""
     words = ", ".join(f'"{one}"' for one in argv or ("true", "it"))
@@ -128,6 +135,55 @@ async def test_a_failed_round_is_told_to_the_agent_with_the_last_lines(
     assert "line 11" not in prompt
     assert "[MY_PASSWORD] is wrong" in prompt
     assert "x" * 501 not in prompt
+
+
+async def test_rounds_are_counted_over_all_hosts(agents: AgentWorld, commands: Commands) -> None:
+    """One number for each task: a host that always ends early gives no more of them (C-16)."""
+    commands.rounds = [Round(code=1)]
+    for rounds in (1, 2):
+        async with agents.running(checked(restarts=9)):
+            await agents.until(begun(commands, rounds))
+            await agents.until(lambda: agents.states("a")[-1] == "failed")
+        assert not agents.known["a"].state.final
+    known = await agents.run(checked(restarts=9))
+    assert len(commands.started) == 3
+    assert known["a"].state is State.REAPED
+
+
+async def test_who_had_its_last_round_under_a_host_that_ended_gets_no_other(
+    agents: AgentWorld, commands: Commands, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was counted and not yet given up; the next host does that without a run."""
+    commands.rounds = [Round(code=1)]
+    counted = asyncio.Event()
+    write = Project.write_failures
+
+    async def and_hang(self: Project, post: Post) -> None:
+        await write(self, post)
+        if post.failures["tests_failed"] == 3:
+            counted.set()
+            await asyncio.get_running_loop().create_future()
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Project, "write_failures", and_hang)
+        async with agents.running(checked()):
+            await counted.wait()
+    assert not agents.known["a"].state.final
+    known = await agents.run(checked())
+    assert (known["a"].state, len(agents.sandbox.played)) == (State.REAPED, 3)
+    assert "tests_failed" in known["a"].reason
+
+
+async def test_another_definition_has_its_own_rounds(
+    agents: AgentWorld, commands: Commands
+) -> None:
+    """It is another task."""
+    commands.rounds = [Round(code=1)]
+    async with agents.running(checked()):
+        await agents.until(begun(commands, 2))
+        await agents.until(lambda: agents.states("a")[-1] == "failed")
+    await agents.run(checked(prompt="Do it better."))
+    assert len(commands.started) == 5
 
 
 async def test_after_three_rounds_a_person_is_told(agents: AgentWorld, commands: Commands) -> None:

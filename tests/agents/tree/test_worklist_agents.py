@@ -169,3 +169,11 @@ def test_what_does_not_go_together_gets_one_line(text: str, expected: str) -> No
     with pytest.raises(InvalidWorkList) as caught:
         parse(text, Path("w.toml"))
     assert str(caught.value) == expected
+
+
+def test_what_must_be_in_the_environment_can_be_said() -> None:
+    """By name; our own names are refused."""
+    (one,) = parse(AGENT + 'needs_env = ["KEY", "TOKEN"]\n', FILE).assignments
+    assert one.needs_env == ("KEY", "TOKEN")
+    with pytest.raises(InvalidWorkList, match="needs_env"):
+        parse(AGENT + 'needs_env = ["OTPY_X"]\n', FILE)

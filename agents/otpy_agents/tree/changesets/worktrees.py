@@ -102,6 +102,17 @@ class Changesets:
         self._place: Place | None = None
         self._git = Git()
 
+    async def check(self, assignment: str) -> None:
+        """Look whether a changeset of an assignment could be made; make nothing.
+
+        Raises:
+            InvalidChangeset: The assignment cannot be the name of a branch.
+            GitMissing: There is no git.
+            NotARepository: The folder is in no repository, or in one without a commit.
+        """
+        checked(assignment, self._repository)
+        await self._head()
+
     async def open(self, assignment: str) -> Changeset:
         """Return the changeset of an assignment, ready to be worked in.
 

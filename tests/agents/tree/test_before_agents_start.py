@@ -1,0 +1,137 @@
+"""What keeps an agent from being started: it is told whole, starts nothing and counts nothing."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+from attrs import evolve
+
+from otpy.reports import ChildRestarting
+from otpy_agents.errors import NotARepository, PreflightFailed
+from otpy_agents.store.records import State
+from otpy_agents.testing import Do, Fail, Hang, Script, Spend
+from otpy_agents.tree import keeping
+from otpy_monitors import Kind
+from tests.agents.tree.agent_world import AgentWorld, agent
+from tests.agents.tree_world import Life, World, assignment, work
+
+SPENDS = Script(Spend(input=90, output=20, after=1.0))
+
+
+class NoRepository:
+    """Changesets in a folder that is none."""
+
+    def __init__(self, repository: Path, **_: object) -> None:
+        self._repository = repository
+
+    async def check(self, assignment: str) -> None:
+        raise NotARepository(self._repository, f"nothing for {assignment}")
+
+
+@pytest.fixture
+def no_repository(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No folder is a git repository."""
+    monkeypatch.setattr(keeping, "Changesets", NoRepository)
+
+
+@pytest.mark.usefixtures("no_repository")
+async def test_a_changeset_without_a_repository_is_found_before_the_start(
+    agents: AgentWorld,
+) -> None:
+    """With all else that is wrong, in one list; the next host tries again (TREE-40, TREE-41)."""
+    text = agent("a", changeset="nowhere", backoff=[1]) + 'needs_env = ["OUR_KEY"]\n'
+    known = await agents.run(text)
+    assert (known["a"].state, known["a"].attempts, known["a"].restarts) == (State.FAILED, 0, 0)
+    assert "got no variable 'OUR_KEY'" in known["a"].reason
+    assert "nothing for a" in known["a"].reason
+    assert [one for one in agents.reports if isinstance(one, ChildRestarting)] == []
+    assert agents.sandbox.played == []
+
+
+async def test_what_is_gone_at_a_restart_fails_it_once(
+    agents: AgentWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is not tried again and again: that could only fail, and would count (TREE-41)."""
+    monkeypatch.setenv("OUR_KEY", "x")
+    gone = Do(action=lambda _: monkeypatch.delenv("OUR_KEY"))
+    agents.sandbox.scripts["a"] = [Script(gone, Fail())]
+    known = await agents.run(agent("a", backoff=[1]) + 'needs_env = ["OUR_KEY"]\n')
+    assert (known["a"].state, known["a"].attempts) == (State.FAILED, 1)
+    assert "got no variable 'OUR_KEY'" in known["a"].reason
+    assert len(agents.sandbox.played) == 1
+
+
+async def test_a_program_is_not_started_without_its_variables(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They may come from the environment of the host, or from `env`."""
+    monkeypatch.setenv("OURS", "x")
+    monkeypatch.delenv("THEIRS", raising=False)
+    text = assignment("a") + 'needs_env = ["OURS", "OWN"]\nenv = { OWN = "y" }\n'
+    known = await world.run(work(text, assignment("b") + 'needs_env = ["THEIRS"]\n'))
+    assert {name: one.state for name, one in known.items()} == {"a": State.DONE, "b": State.FAILED}
+    assert "'THEIRS'" in known["b"].reason
+    assert world.times()["b"] == 0
+
+
+async def test_whoever_spawns_without_a_budget_is_told(agents: AgentWorld) -> None:
+    """Nothing was started, and nothing is counted (TREE-40)."""
+    agents.sandbox.scripts["a"] = [SPENDS]
+    async with agents.running("[list]\ntokens = 100\n" + agent("a") + agent("b")):
+        await asyncio.sleep(60)
+        more = evolve(agents.project.assignments[0], id="more")
+        with pytest.raises(PreflightFailed, match="got -10 left of the budget"):
+            await agents.pool.spawn(more)
+    assert {one.agent for one in agents.sandbox.played} == {"a", "b"}
+
+
+async def test_a_program_without_a_budget_is_not_begun(world: World) -> None:
+    """A host that comes later reaps it at once, as the monitor would a moment later (TREE-28)."""
+    world.script = {"a": [Life(seconds=60)], "b": [Life(seconds=6)]}
+    text = work(assignment("a"), assignment("b", wall_seconds=5), parallel=1, wall_seconds=4.0)
+    async with world.running(text):
+        await asyncio.sleep(4.1)  # its host ends before anybody has looked at the budget
+    await world.run(text)
+    assert world.times() == {"a": 1}
+    assert {one.state for one in world.records} == {State.REAPED}
+    assert {one.reason.partition(":")[0] for one in world.records} == {
+        "budget of the whole list used up"
+    }
+
+
+async def test_whoever_spawns_a_program_without_a_budget_is_told(world: World) -> None:
+    """It is not begun (TREE-40)."""
+    world.script = {"a": [Life(seconds=60)]}
+    async with world.running(work(assignment("a"), wall_seconds=5.0)):
+        await asyncio.sleep(5.1)  # the monitor looks a moment later
+        more = evolve(world.project.assignments[0], id="more")
+        with pytest.raises(PreflightFailed, match=r"got -0\.1 left of the budget"):
+            await world.project.pool.spawn(more)
+    assert world.times() == {"a": 1}
+
+
+async def test_jake_holds_back_what_no_budget_is_left_for(agents: AgentWorld) -> None:
+    """A person is told once, and grants more; then it is begun (acceptance 15)."""
+    agents.sandbox.scripts["a"] = [SPENDS, Script()]
+    text = "[list]\ntokens = 100\nparallel = 1\n" + agent("a") + agent("b") + agent("c")
+    async with agents.running(text) as root:
+        await asyncio.sleep(60)
+        assert [one.agent for one in agents.sandbox.played] == ["a"]
+        told = [one.detail["detail"] for one in agents.told if one.id == "list"]
+        assert told.count("budget of 'w' spent; not begun before there is more: b, c") == 1
+        assert not agents.project.finished
+        agents.project.grant("", Kind.TOKENS, 100)
+        await root.wait()
+    assert {one.state for one in agents.records} == {State.DONE}
+
+
+async def test_who_was_begun_before_rests_for_its_budget_as_ever(agents: AgentWorld) -> None:
+    """Its session is not lost: the next host lets it wait for a grant (acceptance 15)."""
+    agents.sandbox.scripts["a"] = [Script(Spend(input=90, output=20), Hang())]
+    text = "[list]\ntokens = 100\n" + agent("a") + agent("b")
+    for _ in range(2):
+        async with agents.running(text):
+            await asyncio.sleep(60)
+            assert agents.pool.mortal("a").state == "waiting_for_input"
