@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, final
 
 from otpy import Crashed
 from otpy_agents.errors import BudgetRenewed
-from otpy_agents.tree.post import Pause
+from otpy_agents.tree.post import BUDGET, Pause
 from otpy_monitors import Accounting, BudgetSpent, Exceeding, Kind, Ledger, Limits, OnExceed
 
 if TYPE_CHECKING:
@@ -21,10 +21,7 @@ if TYPE_CHECKING:
     from otpy_agents.tree.post import Post
     from otpy_monitors import Feed
 
-__all__ = ["BUDGET", "BudgetDocument", "Budgets"]
-
-BUDGET: Final = "budget"
-"""By what an agent rests whose budget is spent."""
+__all__ = ["BudgetDocument", "Budgets"]
 
 _DOCUMENT: Final = "budget"
 
@@ -85,11 +82,15 @@ class Budgets:
             if wanted is not None and has is not None and wanted > has:
                 self.ledger.raise_limit(account, kind, wanted - has)
 
-    def spent_up(self, account: str) -> str:
-        """Return what an account has nothing left of, for people; empty if it may go on."""
+    def spent_up(self, account: str) -> Pause | None:
+        """Return why an account has to rest that has nothing left; None if it may go on."""
         self.accounting.settle()
         ended = self.ledger.spent_up(account) if account in self.ledger else {}
-        return ", ".join(f"budget of {owner!r} spent: {kind}" for kind, owner in ended.items())
+        if not ended:
+            return None
+        why = ", ".join(f"budget of {owner!r} spent: {kind}" for kind, owner in ended.items())
+        kind, owner = next(iter(ended.items()))
+        return _pause(account, owner, kind, why)
 
     def grant(self, account: str, kind: Kind, amount: float) -> None:
         """Let an account spend more; those who rest for it go on if they now have something left.
@@ -116,9 +117,13 @@ class Budgets:
                 _restart(post, pool, str(finding))
         elif finding.then == Exceeding.ESCALATE:
             for post in mine.values():
-                post.pause_for(Pause(by=BUDGET, why=str(finding)))
+                post.pause_for(_pause(post.key, finding.account, finding.kind, str(finding)))
             if mine:
                 tell("operator.notified", finding.account, detail=str(finding))
+
+
+def _pause(account: str, owner: str, kind: str, why: str) -> Pause:
+    return Pause(by=BUDGET, why=why, account="" if owner == account else owner, kind=kind)
 
 
 def _restart(post: Post, pool: MortalPool, why: str) -> None:

@@ -24,7 +24,6 @@ from otpy.errors import OtpyError
 from otpy_agents.errors import AgentRefused, CommandRefused
 from otpy_agents.operator import Command, Handler, Refusal
 from otpy_agents.operator.server import Log
-from otpy_agents.tree.budgets import BUDGET
 from otpy_agents.tree.status import status_of, tree_of
 from otpy_monitors import Kind
 
@@ -225,16 +224,14 @@ class TreeCommands:
 
     async def _resume(self, command: Command) -> str:
         project, name = self._find(command)
-        post = project.pool.posts[name]
-        spent = self._workplace.budgets.spent_up(post.key)
-        if spent and post.pause is not None and post.pause.by == BUDGET:
-            raise AgentRefused(name, f"{spent}; grant it more")
-        project.pool.resume(name)
-        return "goes on"
+        rests = project.pool.resume(name)
+        return "goes on" if rests is None else f"stays paused: {rests.needs(name)}"
 
     async def _reply(self, command: Command) -> str:
         project, name = self._find(command)
-        project.pool.answer(name, command.text("text"))
+        rests = project.pool.answer(name, command.text("text"))
+        if rests is not None:
+            return f"has your answer, and stays paused: {rests.needs(name)}"
         return "goes on with your answer"
 
     async def _warn(self, command: Command) -> str:

@@ -38,7 +38,7 @@ from otpy_agents.run.process import WorkerProcess
 from otpy_agents.run.protocol import Control
 from otpy_agents.store.records import State
 from otpy_agents.tree.agent import Happening
-from otpy_agents.tree.agent_life import QUESTION, agent_life
+from otpy_agents.tree.agent_life import agent_life
 from otpy_agents.tree.assignment import Assignment, Role
 from otpy_agents.tree.ending import Ending, Reaped
 from otpy_agents.tree.failures import Consequence
@@ -46,7 +46,7 @@ from otpy_agents.tree.freezing import freeze, thaw
 from otpy_agents.tree.keeping import word_for
 from otpy_agents.tree.mortal import mortal
 from otpy_agents.tree.mortal_handle import Mortal
-from otpy_agents.tree.post import OPERATOR, Pause, Post
+from otpy_agents.tree.post import OPERATOR, QUESTION, Pause, Post
 from otpy_monitors import activity
 
 if TYPE_CHECKING:
@@ -242,21 +242,25 @@ class MortalPool:
             post.move(Happening.RESTED, why)
             self._project.tell("mortal.paused", name, by=by, detail=why)
 
-    def resume(self, name: str, by: str | None = None) -> None:
-        """Let a mortal go on.
+    def resume(self, name: str, by: str | None = None) -> Pause | None:
+        """Let a mortal go on, unless it has spent its budget, or asked a question.
 
         Args:
             name: Which.
             by: Only if that is what it rests for; None for whatever it is.
 
+        Returns:
+            Why it rests all the same; None if it goes on.
+
         Raises:
             AgentNotFound: There is none.
-            AgentRefused: It has come out, or does not rest.
+            AgentRefused: It has come out, or does not rest, or needs more than that.
         """
         post, worker = self._at_work(name), self.worker(name)
         frozen = post.frozen if by is None else ()
         if not post.go_on(by) and not frozen:
-            raise AgentRefused(name, "it is not paused")
+            needs = "it is not paused" if post.pause is None else post.pause.needs(name)
+            raise AgentRefused(name, needs)
         if frozen:
             post.frozen = ()
             thaw(frozen)
@@ -268,6 +272,7 @@ class MortalPool:
             if not post.move(Happening.WOKEN):
                 post.move(Happening.ANSWERED)
             self._project.tell("mortal.resumed", name)
+        return post.pause
 
     async def freeze(self, name: str, why: str) -> bool:
         """Stop all processes of a mortal where they are; pause it if there are none to be stopped.
@@ -297,8 +302,11 @@ class MortalPool:
         self._project.tell("mortal.paused", name, by=OPERATOR, detail=why, frozen=len(frozen))
         return True
 
-    def answer(self, name: str, text: str) -> None:
+    def answer(self, name: str, text: str) -> Pause | None:
         """Answer what an agent has asked, and let it go on.
+
+        Returns:
+            Why it rests all the same; None if it goes on.
 
         Raises:
             AgentNotFound: There is none.
@@ -308,6 +316,7 @@ class MortalPool:
         if not post.go_on(QUESTION):
             raise AgentRefused(name, "it has not asked anything")
         post.reply = text
+        return post.pause
 
     def warn(self, name: str, message: str) -> None:
         """Send a message into a mortal: into its notes, and its next prompt (TREE-47).

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from otpy_agents.run.process import WorkerProcess
 from otpy_agents.store.records import State
 from otpy_agents.tree.agent import Happening
+from otpy_agents.tree.post import OPERATOR, Pause
 from otpy_monitors import Kind, tree_health
 
 if TYPE_CHECKING:
@@ -235,10 +236,12 @@ class _Look:
         if post is None or (post.pause is None and not post.frozen):
             return None
         worker = self._project.pool.worker(self._name)
-        by, why = ("operator", "") if post.pause is None else (post.pause.by, post.pause.why)
+        pause = post.pause or Pause(by=OPERATOR, why="")
         return {
-            "by": by,
-            "why": why,
+            "by": pause.by,
+            "why": pause.why,
+            "account": pause.account,
+            "kind": pause.kind,
             "frozen": bool(post.frozen) or isinstance(worker, WorkerProcess),
             "resting": str(post.agent.state).startswith("waiting"),
         }
