@@ -76,10 +76,8 @@ class Acting:
                 tell("monitor.violated", _id(finding.path), detail=str(finding))
                 self._violated(finding)
             case RuleBroken():
-                # Nobody can say whether the rule is kept, so it counts as broken (fail closed).
                 tell("monitor.rule_broken", _id(finding.path), detail=str(finding))
-                tell("operator.notified", _id(finding.path), detail=str(finding))
-                self._pause(_id(finding.path), f"rule:{finding.rule.name}", str(finding))
+                self._rule_broken(finding)
             case LoopLag():
                 tell("monitor.loop_lag", "loop", detail=str(finding))
             case LoopBlocked():
@@ -119,6 +117,7 @@ class Acting:
                 self._log.warning("violation", assignment=name, detail=str(finding))
             case Action.NOTIFY:
                 project.tell("operator.notified", name, detail=str(finding))
+                self._tell_parent(name, finding)
             case Action.PAUSE:
                 self._pause(name, f"rule:{finding.rule.name}", str(finding))
             case Action.WARN:
@@ -126,7 +125,29 @@ class Acting:
             case Action.REAP:
                 project.pool.reap(name, str(finding))
 
-    def _pause(self, name: str, by: str, why: str) -> None:
+    def _rule_broken(self, finding: RuleBroken) -> None:
+        """Nobody can say whether the rule is kept, so it counts as broken (it fails closed)."""
+        project, name = self._project, _id(finding.path)
+        if finding.action is Action.REAP:
+            is_new = name not in project.pool.doomed
+            project.pool.reap(name, str(finding))
+        else:
+            is_new = self._pause(name, f"rule:{finding.rule.name}", str(finding))
+        if is_new:  # it is tried again with whatever the agent does until it rests
+            project.tell("operator.notified", name, detail=str(finding))
+
+    def _tell_parent(self, name: str, finding: Violated) -> None:
+        """Let whoever handed the work out know: another agent, or else Jake."""
+        project = self._project
+        parent = finding.parent.removeprefix(f"{project.key}/")
+        post = project.pool.posts.get(parent)
+        if post is not None and not post.agent.state.final:
+            self._warn(parent, f"{name}: {finding}")
+        else:
+            project.tell("jake.notified", "Jake", about=name, detail=str(finding))
+
+    def _pause(self, name: str, by: str, why: str) -> bool:
+        """Pause a mortal; return whether it was not paused for that already."""
         project, pause = self._project, Pause(by=by, why=why)
         worker, post = project.pool.worker(name), project.pool.posts.get(name)
         paused = post is not None and post.pause_for(pause)  # else it has ended in the meantime
@@ -136,6 +157,7 @@ class Acting:
                 post.move(Happening.ASKED, why)
             resume = f"kill -CONT -- -{worker.pgid}"
             project.tell("mortal.paused", name, detail=why, resume=resume)
+        return paused
 
     def _warn(self, name: str, message: str) -> None:
         project = self._project
