@@ -13,7 +13,6 @@ import structlog
 from otpy import Crashed, console_logger
 from otpy_agents.errors import GangFailed, WorkerStalled
 from otpy_agents.run.process import WorkerProcess
-from otpy_agents.tree.agent import Happening
 from otpy_agents.tree.gang import GangAction, GangWatch
 from otpy_agents.tree.post import Pause
 from otpy_monitors import (
@@ -150,14 +149,14 @@ class Acting:
         """Pause a mortal; return whether it was not paused for that already."""
         project, pause = self._project, Pause(by=by, why=why)
         worker, post = project.pool.worker(name), project.pool.posts.get(name)
-        paused = post is not None and post.pause_for(pause)  # else it has ended in the meantime
-        if isinstance(worker, WorkerProcess):
+        if post is None or not post.pause_for(pause):
+            return False
+        if isinstance(worker, WorkerProcess):  # else it rests before its next life, and says so
             worker.pause()
-            if post is not None and paused:
-                post.move(Happening.ASKED, why)
-            resume = f"kill -CONT -- -{worker.pgid}"
-            project.tell("mortal.paused", name, detail=why, resume=resume)
-        return paused
+            post.rests(pause)
+            resume = f"kill -CONT -- -{worker.pgid}" if worker.pid else ""
+            project.tell("mortal.paused", name, by=by, detail=why, resume=resume)
+        return True
 
     def _warn(self, name: str, message: str) -> None:
         project = self._project
@@ -184,11 +183,7 @@ class Acting:
         gang = self._gangs[group].gang
         why = f"{', '.join(together)} of the group {group!r} failed within {gang.within:g} s"
         self._project.tell("gang.failed", group, detail=why, action=str(gang.action))
-        members = [
-            one.assignment.id
-            for one in self._project.pool.posts.values()
-            if one.assignment.gang == group and not one.agent.state.final
-        ]
+        members = self._at_work(group)
         if gang.action is GangAction.ASK:
             self._project.tell("operator.notified", group, detail=why)
             for member in members:
@@ -198,6 +193,18 @@ class Acting:
             process = self._project.pool.process(member)
             if process is not None and member not in together:
                 process.exit(Crashed(GangFailed(why)))
+
+    def _at_work(self, group: str) -> list[str]:
+        """Return the members of a group that have not come out, and are not being given up."""
+        pool = self._project.pool
+        return [
+            name
+            for name, one in pool.posts.items()
+            if one.assignment.gang == group
+            and not one.agent.state.final
+            and name not in pool.doomed
+            and name not in pool.endings
+        ]
 
 
 def _id(path: str) -> str:

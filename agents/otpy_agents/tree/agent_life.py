@@ -297,9 +297,7 @@ class _AgentLife:
         feed, clock = self._project.workplace.feed, asyncio.get_running_loop().time
         feed.tell(activity.WaitBegan(post.key, clock(), pause.why))
         while pause is not None:
-            if not pause.asks:
-                post.move(Happening.ANSWERED)  # what a person had to say before is said
-            post.move(Happening.ASKED if pause.asks else Happening.RESTED, pause.why)
+            post.rests(pause)
             self._project.tell("mortal.paused", post.assignment.id, by=pause.by, detail=pause.why)
             await self._write_down()
             await post.until_over(pause)

@@ -129,6 +129,12 @@ class Post:
         self._told(self.agent.take(happening, why))
         return True
 
+    def rests(self, pause: Pause) -> bool:
+        """Let the agent stand where one does that rests for `pause`; return whether it moved."""
+        if not pause.asks:
+            self.move(Happening.ANSWERED)  # what a person had to say before is said
+        return self.move(Happening.ASKED if pause.asks else Happening.RESTED, pause.why)
+
     # --- the pause --------------------------------------------------------------------------------
 
     @property
