@@ -65,22 +65,37 @@ class Budgets:
 
     def open(
         self, account: str, parent: str, limits: Limits, on_exceed: OnExceed | None = None
-    ) -> None:
-        """Open an account, or widen one that an earlier host has opened with less.
+    ) -> list[str]:
+        """Open an account; one that is open from before gets the limits that are declared now.
 
-        What an operator has granted meanwhile is not taken back.
+        What an operator has granted holds as long as the same limit is declared.
+
+        Returns:
+            Which limits are others than before, in one line each.
 
         Raises:
             LimitTooWide: A limit is wider than the one above it.
         """
         if account not in self.ledger:
             self.ledger.open(account, parent, limits, on_exceed)
-            return
-        for kind in Kind:
-            wanted = limits.of(kind)
-            has = self.ledger.balance(account, kind).allocated
-            if wanted is not None and has is not None and wanted > has:
-                self.ledger.raise_limit(account, kind, wanted - has)
+            return []
+        pots = self.ledger.accounts[account].pots
+        before = {kind: (pot.limit, pot.first) for kind, pot in pots.items()}
+        self.ledger.redeclare(account, limits, on_exceed)
+        return [
+            f"{kind}: {_shown(kind, pots[kind].limit)} from now on, {_was(kind, limit, first)}"
+            for kind, (limit, first) in before.items()
+            if limit != pots[kind].limit
+        ]
+
+    def carried_over(self, account: str) -> list[str]:
+        """Return what was spent before of the limits of an account, in one line each."""
+        balances = [self.ledger.balance(account, kind) for kind in Kind]
+        return [
+            f"{one.known:.6g} of {one.allocated:.6g} {one.kind} spent before"
+            for one in balances
+            if one.allocated is not None and one.known
+        ]
 
     def spent_up(self, account: str) -> Pause | None:
         """Return why an account has to rest that has nothing left; None if it may go on."""
@@ -120,6 +135,16 @@ class Budgets:
                 post.pause_for(_pause(post.key, finding.account, finding.kind, str(finding)))
             if mine:
                 tell("operator.notified", finding.account, detail=str(finding))
+
+
+def _shown(kind: Kind, limit: int | None) -> str:
+    return "no limit" if limit is None else f"{kind.shown(limit):.6g}"
+
+
+def _was(kind: Kind, limit: int | None, first: int | None) -> str:
+    granted = (limit or 0) - (first or 0)
+    more = f", of which {kind.shown(granted):.6g} were granted" if first and granted > 0 else ""
+    return f"{_shown(kind, limit)} before{more}"
 
 
 def _pause(account: str, owner: str, kind: str, why: str) -> Pause:

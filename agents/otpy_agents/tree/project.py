@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from otpy_agents.tree.changesets import Fates
     from otpy_agents.tree.sessions import SessionStore
     from otpy_agents.tree.verification import Complaint
-    from otpy_monitors import Finding, Kind
+    from otpy_monitors import Finding, Kind, OnExceed
 
     Verifier = Callable[[Assignment, Path, str], Awaitable[Complaint | None]]
     Listener = Callable[[str, str, Mapping[str, str | float | bool | None]], None]
@@ -97,8 +97,6 @@ class Project:
         self.pool = MortalPool(self)
         self.acting = Acting(self)
         self.keeping = Keeping(self.key, sessions, fates, self.tell)
-        whole = Limits(tokens=work.tokens, cost_usd=work.cost_usd, seconds=work.wall_seconds)
-        self.workplace.budgets.open(self.key, "", whole)
         self.finished = False
         self.has_programs = asyncio.Event()
         self.work_root = work.state.with_suffix(".work")
@@ -115,6 +113,8 @@ class Project:
         self._verifier = verifier
         for assignment in work.assignments:
             self._note(assignment)
+        whole = Limits(tokens=work.tokens, cost_usd=work.cost_usd, seconds=work.wall_seconds)
+        self._open_account("", whole)
 
     # --- assignments ------------------------------------------------------------------------------
 
@@ -180,6 +180,15 @@ class Project:
         for project in self.workplace.projects:
             budgets.wake(project.pool)
 
+    def _open_account(self, agent: str, limits: Limits, on_exceed: OnExceed | None = None) -> None:
+        """Open the account of an agent, or of the project, and say what is not as it was."""
+        budgets, account = self.workplace.budgets, self.agent_key(agent) if agent else self.key
+        changed = budgets.open(account, self.key if agent else "", limits, on_exceed)
+        for line in changed:
+            self.tell("budget.changed", agent or "list", detail=line)
+        for line in budgets.carried_over(account):
+            self.tell("budget.carried_over", agent or "list", detail=line)
+
     def concerns(self, finding: Finding) -> bool:
         """Whether a finding is about this project, or a mortal of it."""
         account: str = getattr(finding, "account", "")
@@ -201,7 +210,7 @@ class Project:
             own = Limits(
                 tokens=work.tokens, cost_usd=work.cost_usd, seconds=assignment.wall_seconds
             )
-            self.workplace.budgets.open(key, self.key, own, work.on_exceed)
+            self._open_account(assignment.id, own, work.on_exceed)
 
         def said(line: str) -> None:
             self.tell("mortal.output", assignment.id, line=line)
