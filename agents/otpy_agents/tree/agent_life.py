@@ -29,7 +29,7 @@ from otpy_agents.tree.failures import failure_of
 from otpy_agents.tree.keeping import HOST
 from otpy_agents.tree.living import Life, end_here, living
 from otpy_agents.tree.ordering import order_of
-from otpy_agents.tree.post import QUESTION, Pause, Post
+from otpy_agents.tree.post import BUDGET, QUESTION, Pause, Post
 from otpy_agents.tree.preflight import Needs, needs_of
 from otpy_agents.tree.prompts import first_prompt, next_prompt, question_in
 from otpy_agents.tree.verification import run_verify
@@ -297,6 +297,10 @@ class _AgentLife:
         feed, clock = self._project.workplace.feed, asyncio.get_running_loop().time
         feed.tell(activity.WaitBegan(post.key, clock(), pause.why))
         while pause is not None:
+            if pause.by == BUDGET:
+                # First what is spent: else a host that is killed now would let it be spent again.
+                with contextlib.suppress(LedgerError):
+                    await self._project.workplace.budgets.save()
             post.rests(pause)
             self._project.tell("mortal.paused", post.assignment.id, by=pause.by, detail=pause.why)
             await self._write_down()

@@ -14,12 +14,13 @@ from otpy import Crashed
 from otpy_agents.errors import BudgetRenewed
 from otpy_agents.tree.post import BUDGET, Pause
 from otpy_monitors import Accounting, BudgetSpent, Exceeding, Kind, Ledger, Limits, OnExceed
+from otpy_monitors.budget.stored import to_plain
 
 if TYPE_CHECKING:
     from otpy_agents.store.agent_rows import AgentRows
     from otpy_agents.tree.pool import MortalPool
     from otpy_agents.tree.post import Post
-    from otpy_monitors import Feed
+    from otpy_monitors import Feed, LedgerStore
 
 __all__ = ["BudgetDocument", "Budgets"]
 
@@ -57,11 +58,25 @@ class Budgets:
     Attributes:
         ledger: The accounts; named by the keys of projects and agents.
         accounting: Charges them with what the feed tells.
+        store: Where they are kept for the next host; None for nowhere.
     """
 
     def __init__(self, feed: Feed, ledger: Ledger | None = None) -> None:
         self.ledger = ledger or Ledger()
         self.accounting = Accounting(feed, self.ledger)
+        self.store: LedgerStore | None = None
+
+    async def save(self) -> None:
+        """Write down at once what is spent and granted: others are about to rely on it.
+
+        The saver of the tree does so every few seconds, which a host that is killed may not have.
+
+        Raises:
+            LedgerError: It cannot be written down; the saver tries again.
+        """
+        if self.store is not None:
+            self.accounting.settle()
+            await self.store.save(to_plain(self.ledger))
 
     def open(
         self, account: str, parent: str, limits: Limits, on_exceed: OnExceed | None = None

@@ -21,7 +21,7 @@ from pydantic import JsonValue
 import otpy
 from otpy import Supervisor
 from otpy.errors import OtpyError
-from otpy_agents.errors import AgentRefused, CommandRefused
+from otpy_agents.errors import AgentRefused, CommandRefused, LedgerError
 from otpy_agents.operator import Command, Handler, Refusal
 from otpy_agents.operator.server import Log
 from otpy_agents.tree.status import status_of, tree_of
@@ -276,6 +276,10 @@ class TreeCommands:
             ledger = self._workplace.budgets.ledger
             balance = ledger.balance(project.agent_key(account) if account else project.key, kind)
             granted.append(f"{amount:g} {kind} more ({balance.remaining or 0:g} left)")
+        try:
+            await self._workplace.budgets.save()
+        except LedgerError as error:
+            return f"{', '.join(granted)}; not on disk yet: {error}"
         return ", ".join(granted)
 
     # --- finding ----------------------------------------------------------------------------------

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from otpy_agents.tree.changesets import Fates
     from otpy_agents.tree.sessions import SessionStore
     from otpy_agents.tree.verification import Complaint
-    from otpy_monitors import Finding, Kind, OnExceed
+    from otpy_monitors import Finding, Kind
 
     Verifier = Callable[[Assignment, Path, str], Awaitable[Complaint | None]]
     Listener = Callable[[str, str, Mapping[str, str | float | bool | None]], None]
@@ -113,8 +113,7 @@ class Project:
         self._verifier = verifier
         for assignment in work.assignments:
             self._note(assignment)
-        whole = Limits(tokens=work.tokens, cost_usd=work.cost_usd, seconds=work.wall_seconds)
-        self._open_account("", whole)
+        self._declare_whole()
 
     # --- assignments ------------------------------------------------------------------------------
 
@@ -180,14 +179,27 @@ class Project:
         for project in self.workplace.projects:
             budgets.wake(project.pool)
 
-    def _open_account(self, agent: str, limits: Limits, on_exceed: OnExceed | None = None) -> None:
-        """Open the account of an agent, or of the project, and say what is not as it was."""
-        budgets, account = self.workplace.budgets, self.agent_key(agent) if agent else self.key
-        changed = budgets.open(account, self.key if agent else "", limits, on_exceed)
-        for line in changed:
-            self.tell("budget.changed", agent or "list", detail=line)
-        for line in budgets.carried_over(account):
-            self.tell("budget.carried_over", agent or "list", detail=line)
+    def _declare(self, assignment: Assignment) -> None:
+        """Let the budget of an agent be what its assignment says, and say what is not as it was."""
+        work = assignment.agent
+        if work is not None:
+            own = Limits(
+                tokens=work.tokens, cost_usd=work.cost_usd, seconds=assignment.wall_seconds
+            )
+            key, budgets = self.agent_key(assignment.id), self.workplace.budgets
+            for line in budgets.open(key, self.key, own, work.on_exceed):
+                self.tell("budget.changed", assignment.id, detail=line)
+
+    def _declare_whole(self) -> None:
+        """Let the budget of the project be what its list says, then those of its agents."""
+        work, budgets = self.work, self.workplace.budgets
+        whole = Limits(tokens=work.tokens, cost_usd=work.cost_usd, seconds=work.wall_seconds)
+        for line in budgets.open(self.key, "", whole):
+            self.tell("budget.changed", "list", detail=line)
+        for line in budgets.carried_over(self.key):
+            self.tell("budget.carried_over", "list", detail=line)
+        for assignment in work.assignments:
+            self._declare(assignment)
 
     def concerns(self, finding: Finding) -> bool:
         """Whether a finding is about this project, or a mortal of it."""
@@ -205,12 +217,10 @@ class Project:
         key = self.agent_key(assignment.id)
         # What came to an end and is begun all the same has another definition by now.
         state = AgentState.WORKING if state.final else state
+        self._declare(assignment)
         if assignment.agent is not None:
-            work = assignment.agent
-            own = Limits(
-                tokens=work.tokens, cost_usd=work.cost_usd, seconds=assignment.wall_seconds
-            )
-            self._open_account(assignment.id, own, work.on_exceed)
+            for line in self.workplace.budgets.carried_over(key):
+                self.tell("budget.carried_over", assignment.id, detail=line)
 
         def said(line: str) -> None:
             self.tell("mortal.output", assignment.id, line=line)

@@ -7,22 +7,10 @@ import asyncio
 import pytest
 
 from otpy_agents.errors import CommandRefused
-from otpy_agents.operator.actor import Actor
-from otpy_agents.operator.server import Command
 from otpy_agents.store.records import State
 from otpy_agents.testing import Ask, Hang, Script, Spend, UseTool
-from otpy_agents.tree.commands import TreeCommands
-from otpy_agents.tree.journal import Journal
 from otpy_monitors import Kind
-from tests.agents.tree.agent_world import AgentWorld, agent
-
-ANN = Actor(user="ann", uid=1, pid=2, tty=None)
-
-
-async def typed(agents: AgentWorld, name: str, **arguments: str | float) -> object:
-    """Give a command as an operator does."""
-    handlers = TreeCommands(agents.workplace, Journal(), 0.0).handlers()
-    return await handlers[name](Command(name=name, arguments=arguments, actor=ANN))
+from tests.agents.tree.agent_world import AgentWorld, agent, typed
 
 
 async def test_a_budget_that_ends_during_a_pause_still_needs_a_grant(agents: AgentWorld) -> None:

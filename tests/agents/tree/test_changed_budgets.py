@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 
+import pytest
+
+from otpy_agents.errors import LedgerError
 from otpy_agents.store.records import State
 from otpy_agents.testing import Hang, Script, Spend, UseTool
-from otpy_monitors import Kind
-from tests.agents.tree.agent_world import AgentWorld, agent
+from otpy_agents.tree.budgets import BudgetDocument
+from otpy_monitors import Kind, load_ledger
+from tests.agents.tree.agent_world import AgentWorld, agent, typed
 
 SPENDS = Script(Spend(input=300), UseTool(), Hang())
 
@@ -103,3 +108,49 @@ async def test_what_follows_a_spent_budget_is_what_the_list_says_now(agents: Age
     known = await agents.run(agent("a", tokens=200, on_exceed="warn"))
     assert known["a"].state is State.DONE
     assert said(agents) == ["carried_over: 300 of 200 tokens spent before"]
+
+
+async def kept(agents: AgentWorld) -> tuple[float | None, float]:
+    """Return limit and spending as a host would find them now that is begun after `kill -9`."""
+    ledger = await load_ledger(BudgetDocument(agents.ledger.agents))
+    balance = ledger.balance("w/a", Kind.TOKENS)
+    return balance.allocated, balance.known
+
+
+async def test_what_is_spent_is_on_disk_before_it_is_known_to_rest(agents: AgentWorld) -> None:
+    """A host that is killed then, seconds after its start, does not spend it again."""
+    agents.sandbox.scripts["a"] = [Script(Spend(input=300, after=1.0), UseTool(), Hang())]
+    async with agents.running(agent("a", tokens=200)):
+        async with asyncio.timeout(4):
+            rows = agents.ledger.agents
+            while [one.state for one in await rows.all()] != ["waiting_for_input"]:  # noqa: ASYNC110 - as a host that is begun then
+                await asyncio.sleep(0.001)
+        assert await kept(agents) == (200, 300)
+
+
+async def test_a_grant_is_on_disk_before_it_is_answered(agents: AgentWorld) -> None:
+    """Whoever was told so can rely on it."""
+    agents.sandbox.scripts["a"] = [Script(Spend(input=300, after=1.0), UseTool(), Hang())]
+    async with agents.running(agent("a", tokens=200)):
+        await asyncio.sleep(3)
+        await typed(agents, "grant", agent="a", tokens=1000)
+        assert await kept(agents) == (1200, 300)
+
+
+async def test_a_grant_that_cannot_be_written_down_says_so(
+    agents: AgentWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It holds all the same, and is tried again."""
+    agents.sandbox.scripts["a"] = [SPENDS, Script(Hang())]
+
+    async def full(_document: BudgetDocument, _plain: object) -> None:
+        raise LedgerError(Path("w.sqlite"), "the disk is full")
+
+    async with agents.running(agent("a", tokens=200)):
+        await asyncio.sleep(3)
+        with monkeypatch.context() as broken:
+            broken.setattr(BudgetDocument, "save", full)
+            said = await typed(agents, "grant", agent="a", tokens=1000)
+        assert said == "1000 tokens more (900 left); not on disk yet: w.sqlite: the disk is full"
+        await asyncio.sleep(20)
+        assert await kept(agents) == (1200, 300)
