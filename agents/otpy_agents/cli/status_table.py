@@ -146,15 +146,15 @@ def hints(status: Plain, tree: Tree) -> Iterator[str]:
         name = f"{row['project']}/{row['agent']}" if several else row["agent"]
         when = "rests" if paused["resting"] else "will rest"
         why = one_line(paused["why"], _DOING)
+        typed = _what(name, paused["by"], tree, paused["account"], paused["kind"])
         because = f" ({paused['by']}{f': {why}' if why else ''})"
-        yield f"{printable(name)} {when}{because}: `{_what(name, paused, tree)}`"
+        yield f"{printable(name)} {when}{because}: `{typed}`"
 
 
-def _what(name: str, paused: Plain, tree: Tree) -> str:
-    if paused["by"] == BUDGET:
-        amount = AMOUNTS[paused["kind"]].split()
-        return tree.typed("budget", "grant", paused["account"] or name, *amount)
-    if paused["by"] == QUESTION:
+def _what(name: str, by: str, tree: Tree, account: str = "", kind: str = "tokens") -> str:
+    if by == BUDGET:
+        return tree.typed("budget", "grant", account or name, *AMOUNTS[kind].split())
+    if by == QUESTION:
         return tree.typed("answer", name, "TEXT")
     return tree.typed("resume", name)
 
