@@ -104,7 +104,9 @@ class Budgets:
         ]
 
     def carried_over(self, account: str) -> list[str]:
-        """Return what was spent before of the limits of an account, in one line each."""
+        """Return what an account, if it is open, has spent of its limits before, line by line."""
+        if account not in self.ledger:
+            return []
         balances = [self.ledger.balance(account, kind) for kind in Kind]
         return [
             f"{one.known:.6g} of {one.allocated:.6g} {one.kind} spent before"

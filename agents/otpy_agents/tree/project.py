@@ -218,9 +218,8 @@ class Project:
         # What came to an end and is begun all the same has another definition by now.
         state = AgentState.WORKING if state.final else state
         self._declare(assignment)
-        if assignment.agent is not None:
-            for line in self.workplace.budgets.carried_over(key):
-                self.tell("budget.carried_over", assignment.id, detail=line)
+        for line in self.workplace.budgets.carried_over(key):
+            self.tell("budget.carried_over", assignment.id, detail=line)
 
         def said(line: str) -> None:
             self.tell("mortal.output", assignment.id, line=line)
