@@ -119,6 +119,9 @@ class FakeWorker:
     def pause(self) -> None:
         self.paused = True
 
+    def resume(self) -> None:
+        self.paused = False
+
     def kill_group(self) -> None:
         assert self.play is not None
         self.play.cancel()

@@ -53,9 +53,10 @@ def pause(agent: str, *, now: bool, file: Path | None, state: Path | None) -> No
 @list_option
 @state_option
 def resume(agent: str, *, file: Path | None, state: Path | None) -> None:
-    """Let AGENT go on, whatever it rests for.
+    """Let AGENT go on: after a pause, a rule or a failure of its group.
 
-    One whose budget is spent needs more of it first: `otpy-agents budget grant`.
+    One whose budget is spent needs more of it (`otpy-agents budget grant`), and one that has asked
+    needs an answer (`otpy-agents answer`); the answer says so.
     """
     _say(agent, told(find_tree(file, state), "resume", agent=agent))
 

@@ -11,6 +11,7 @@ from rich.text import Text
 from otpy_agents.cli.run_words import money, one_line, span
 from otpy_agents.cli.tree_lookup import Tree
 from otpy_agents.cli.view import Row, printable, restart_mark
+from otpy_agents.tree.post import AMOUNTS, BUDGET, QUESTION
 
 __all__ = ["agents_table", "heads", "hints", "tree_lines", "troubles"]
 
@@ -145,14 +146,15 @@ def hints(status: Plain, tree: Tree) -> Iterator[str]:
         name = f"{row['project']}/{row['agent']}" if several else row["agent"]
         when = "rests" if paused["resting"] else "will rest"
         why = one_line(paused["why"], _DOING)
+        typed = _what(name, paused["by"], tree, paused["account"], paused["kind"])
         because = f" ({paused['by']}{f': {why}' if why else ''})"
-        yield f"{printable(name)} {when}{because}: `{_what(name, paused['by'], tree)}`"
+        yield f"{printable(name)} {when}{because}: `{typed}`"
 
 
-def _what(name: str, by: str, tree: Tree) -> str:
-    if by == "budget":
-        return tree.typed("budget", "grant", name, "--tokens", "N")
-    if by == "question":
+def _what(name: str, by: str, tree: Tree, account: str = "", kind: str = "tokens") -> str:
+    if by == BUDGET:
+        return tree.typed("budget", "grant", account or name, *AMOUNTS[kind].split())
+    if by == QUESTION:
         return tree.typed("answer", name, "TEXT")
     return tree.typed("resume", name)
 

@@ -13,7 +13,6 @@ import structlog
 from otpy import Crashed, console_logger
 from otpy_agents.errors import GangFailed, WorkerStalled
 from otpy_agents.run.process import WorkerProcess
-from otpy_agents.tree.agent import Happening
 from otpy_agents.tree.gang import GangAction, GangWatch
 from otpy_agents.tree.post import Pause
 from otpy_monitors import (
@@ -76,10 +75,8 @@ class Acting:
                 tell("monitor.violated", _id(finding.path), detail=str(finding))
                 self._violated(finding)
             case RuleBroken():
-                # Nobody can say whether the rule is kept, so it counts as broken (fail closed).
                 tell("monitor.rule_broken", _id(finding.path), detail=str(finding))
-                tell("operator.notified", _id(finding.path), detail=str(finding))
-                self._pause(_id(finding.path), f"rule:{finding.rule.name}", str(finding))
+                self._rule_broken(finding)
             case LoopLag():
                 tell("monitor.loop_lag", "loop", detail=str(finding))
             case LoopBlocked():
@@ -119,6 +116,7 @@ class Acting:
                 self._log.warning("violation", assignment=name, detail=str(finding))
             case Action.NOTIFY:
                 project.tell("operator.notified", name, detail=str(finding))
+                self._tell_parent(name, finding)
             case Action.PAUSE:
                 self._pause(name, f"rule:{finding.rule.name}", str(finding))
             case Action.WARN:
@@ -126,16 +124,39 @@ class Acting:
             case Action.REAP:
                 project.pool.reap(name, str(finding))
 
-    def _pause(self, name: str, by: str, why: str) -> None:
+    def _rule_broken(self, finding: RuleBroken) -> None:
+        """Nobody can say whether the rule is kept, so it counts as broken (it fails closed)."""
+        project, name = self._project, _id(finding.path)
+        if finding.action is Action.REAP:
+            is_new = name not in project.pool.doomed
+            project.pool.reap(name, str(finding))
+        else:
+            is_new = self._pause(name, f"rule:{finding.rule.name}", str(finding))
+        if is_new:  # it is tried again with whatever the agent does until it rests
+            project.tell("operator.notified", name, detail=str(finding))
+
+    def _tell_parent(self, name: str, finding: Violated) -> None:
+        """Let whoever handed the work out know: another agent, or else Jake."""
+        project = self._project
+        parent = finding.parent.removeprefix(f"{project.key}/")
+        post = project.pool.posts.get(parent)
+        if post is not None and not post.agent.state.final:
+            self._warn(parent, f"{name}: {finding}")
+        else:
+            project.tell("jake.notified", "Jake", about=name, detail=str(finding))
+
+    def _pause(self, name: str, by: str, why: str) -> bool:
+        """Pause a mortal; return whether it was not paused for that already."""
         project, pause = self._project, Pause(by=by, why=why)
         worker, post = project.pool.worker(name), project.pool.posts.get(name)
-        paused = post is not None and post.pause_for(pause)  # else it has ended in the meantime
-        if isinstance(worker, WorkerProcess):
+        if post is None or not post.pause_for(pause):
+            return False
+        if isinstance(worker, WorkerProcess):  # else it rests before its next life, and says so
             worker.pause()
-            if post is not None and paused:
-                post.move(Happening.ASKED, why)
-            resume = f"kill -CONT -- -{worker.pgid}"
-            project.tell("mortal.paused", name, detail=why, resume=resume)
+            post.rests(pause)
+            resume = f"kill -CONT -- -{worker.pgid}" if worker.pid else ""
+            project.tell("mortal.paused", name, by=by, detail=why, resume=resume)
+        return True
 
     def _warn(self, name: str, message: str) -> None:
         project = self._project
@@ -160,11 +181,7 @@ class Acting:
         gang = self._gangs[group].gang
         why = f"{', '.join(together)} of the group {group!r} failed within {gang.within:g} s"
         self._project.tell("gang.failed", group, detail=why, action=str(gang.action))
-        members = [
-            one.assignment.id
-            for one in self._project.pool.posts.values()
-            if one.assignment.gang == group and not one.agent.state.final
-        ]
+        members = self._at_work(group)
         if gang.action is GangAction.ASK:
             self._project.tell("operator.notified", group, detail=why)
             for member in members:
@@ -174,6 +191,18 @@ class Acting:
             process = self._project.pool.process(member)
             if process is not None and member not in together:
                 process.exit(Crashed(GangFailed(why)))
+
+    def _at_work(self, group: str) -> list[str]:
+        """Return the members of a group that have not come out, and are not being given up."""
+        pool = self._project.pool
+        return [
+            name
+            for name, one in pool.posts.items()
+            if one.assignment.gang == group
+            and not one.agent.state.final
+            and name not in pool.doomed
+            and name not in pool.endings
+        ]
 
 
 def _id(path: str) -> str:

@@ -8,7 +8,7 @@ import os
 from collections.abc import AsyncGenerator, Callable, Mapping
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NoReturn, final
+from typing import TYPE_CHECKING, NoReturn, final
 
 from attrs import evolve
 
@@ -27,12 +27,11 @@ from otpy_agents.run.result import Ending, RunResult
 from otpy_agents.store.records import State
 from otpy_agents.tree.agent import Happening
 from otpy_agents.tree.assignment import Role
-from otpy_agents.tree.budgets import BUDGET
 from otpy_agents.tree.failures import failure_of
 from otpy_agents.tree.keeping import HOST
 from otpy_agents.tree.living import Life, end_here, living
 from otpy_agents.tree.ordering import order_of
-from otpy_agents.tree.post import Pause, Post
+from otpy_agents.tree.post import BUDGET, QUESTION, Pause, Post
 from otpy_agents.tree.preflight import Needs, needs_of, obstacles
 from otpy_agents.tree.prompts import first_prompt, next_prompt, question_in
 from otpy_agents.tree.verification import run_verify
@@ -46,10 +45,7 @@ if TYPE_CHECKING:
     from otpy_agents.tree.runs import Run, Runs
     from otpy_agents.tree.verification import Complaint
 
-__all__ = ["QUESTION", "agent_life"]
-
-QUESTION: Final = "question"
-"""By what an agent rests that has asked a person."""
+__all__ = ["agent_life"]
 
 
 async def agent_life(
@@ -330,24 +326,33 @@ class _AgentLife:
 
     async def _rest(self) -> None:
         """Rest as long as anything wants that, or there is nothing left to spend."""
-        post, spent = self._post, self._project.workplace.budgets.spent_up(self._post.key)
-        if spent:
-            post.pause_for(Pause(by=BUDGET, why=spent))
-        pause = post.pause
+        post, pause = self._post, self._reason_to_rest()
         if pause is None:
             return
         feed, clock = self._project.workplace.feed, asyncio.get_running_loop().time
-        name = post.assignment.id
-        post.move(Happening.ASKED if pause.asks else Happening.RESTED, pause.why)
-        self._project.tell("mortal.paused", name, by=pause.by, detail=pause.why)
         feed.tell(activity.WaitBegan(post.key, clock(), pause.why))
-        await self._write_down()
-        await post.until_going_on()
+        while pause is not None:
+            if pause.by == BUDGET:
+                # First what is spent: else a host that is killed now would let it be spent again.
+                with contextlib.suppress(LedgerError):
+                    await self._project.workplace.budgets.save()
+            post.rests(pause)
+            self._project.tell("mortal.paused", post.assignment.id, by=pause.by, detail=pause.why)
+            await self._write_down()
+            await post.until_over(pause)
+            # Who lets it go on need not know that others have spent its budget meanwhile.
+            pause = self._reason_to_rest()
         if not post.move(Happening.ANSWERED):
             post.move(Happening.WOKEN)
         feed.tell(activity.WaitEnded(post.key, clock()))
-        self._project.tell("mortal.resumed", name)
+        self._project.tell("mortal.resumed", post.assignment.id)
         await self._write_down()
+
+    def _reason_to_rest(self) -> Pause | None:
+        spent = self._project.workplace.budgets.spent_up(self._post.key)
+        if spent:
+            self._post.pause_for(spent)
+        return self._post.pause
 
     async def _write_down(self) -> None:
         """Write down at once where it stands: who is to do so otherwise may be away."""

@@ -105,8 +105,9 @@ async def _workers(projects: Sequence[Project]) -> list[Callable[[], None]]:
         assert isinstance(pool, DynamicSupervisor)  # noqa: S101 - its spec says so
         for child in await pool.which_children():
             process = child.process
-            if isinstance(process, otpy.Process) and isinstance(process.value, WorkerProcess):
-                found.append(partial(_kill_worker, project, process.id, process.value))
+            worker = process.value if isinstance(process, otpy.Process) else None
+            if isinstance(worker, WorkerProcess) and worker.pid:  # else it has yet to begin
+                found.append(partial(_kill_worker, project, child.id, worker))
     return found
 
 

@@ -12,19 +12,17 @@ from typing import TYPE_CHECKING, Any, Final, final
 
 from otpy import Crashed
 from otpy_agents.errors import BudgetRenewed
-from otpy_agents.tree.post import Pause
+from otpy_agents.tree.post import BUDGET, Pause
 from otpy_monitors import Accounting, BudgetSpent, Exceeding, Kind, Ledger, Limits, OnExceed
+from otpy_monitors.budget.stored import to_plain
 
 if TYPE_CHECKING:
     from otpy_agents.store.agent_rows import AgentRows
     from otpy_agents.tree.pool import MortalPool
     from otpy_agents.tree.post import Post
-    from otpy_monitors import Feed
+    from otpy_monitors import Feed, LedgerStore
 
-__all__ = ["BUDGET", "BudgetDocument", "Budgets"]
-
-BUDGET: Final = "budget"
-"""By what an agent rests whose budget is spent."""
+__all__ = ["BudgetDocument", "Budgets"]
 
 _DOCUMENT: Final = "budget"
 
@@ -60,36 +58,71 @@ class Budgets:
     Attributes:
         ledger: The accounts; named by the keys of projects and agents.
         accounting: Charges them with what the feed tells.
+        store: Where they are kept for the next host; None for nowhere.
     """
 
     def __init__(self, feed: Feed, ledger: Ledger | None = None) -> None:
         self.ledger = ledger or Ledger()
         self.accounting = Accounting(feed, self.ledger)
+        self.store: LedgerStore | None = None
+
+    async def save(self) -> None:
+        """Write down at once what is spent and granted: others are about to rely on it.
+
+        The saver of the tree does so every few seconds, which a host that is killed may not have.
+
+        Raises:
+            LedgerError: It cannot be written down; the saver tries again.
+        """
+        if self.store is not None:
+            self.accounting.settle()
+            await self.store.save(to_plain(self.ledger))
 
     def open(
         self, account: str, parent: str, limits: Limits, on_exceed: OnExceed | None = None
-    ) -> None:
-        """Open an account, or widen one that an earlier host has opened with less.
+    ) -> list[str]:
+        """Open an account; one that is open from before gets the limits that are declared now.
 
-        What an operator has granted meanwhile is not taken back.
+        What an operator has granted holds as long as the same limit is declared.
+
+        Returns:
+            Which limits are others than before, in one line each.
 
         Raises:
             LimitTooWide: A limit is wider than the one above it.
         """
         if account not in self.ledger:
             self.ledger.open(account, parent, limits, on_exceed)
-            return
-        for kind in Kind:
-            wanted = limits.of(kind)
-            has = self.ledger.balance(account, kind).allocated
-            if wanted is not None and has is not None and wanted > has:
-                self.ledger.raise_limit(account, kind, wanted - has)
+            return []
+        pots = self.ledger.accounts[account].pots
+        before = {kind: (pot.limit, pot.first) for kind, pot in pots.items()}
+        self.ledger.redeclare(account, limits, on_exceed)
+        return [
+            f"{kind}: {_shown(kind, pots[kind].limit)} from now on, {_was(kind, limit, first)}"
+            for kind, (limit, first) in before.items()
+            if limit != pots[kind].limit
+        ]
 
-    def spent_up(self, account: str) -> str:
-        """Return what an account has nothing left of, for people; empty if it may go on."""
+    def carried_over(self, account: str) -> list[str]:
+        """Return what an account, if it is open, has spent of its limits before, line by line."""
+        if account not in self.ledger:
+            return []
+        balances = [self.ledger.balance(account, kind) for kind in Kind]
+        return [
+            f"{one.known:.6g} of {one.allocated:.6g} {one.kind} spent before"
+            for one in balances
+            if one.allocated is not None and one.known
+        ]
+
+    def spent_up(self, account: str) -> Pause | None:
+        """Return why an account has to rest that has nothing left; None if it may go on."""
         self.accounting.settle()
         ended = self.ledger.spent_up(account) if account in self.ledger else {}
-        return ", ".join(f"budget of {owner!r} spent: {kind}" for kind, owner in ended.items())
+        if not ended:
+            return None
+        why = ", ".join(f"budget of {owner!r} spent: {kind}" for kind, owner in ended.items())
+        kind, owner = next(iter(ended.items()))
+        return _pause(account, owner, kind, why)
 
     def left(self, account: str) -> float | None:
         """Return the nothing, or less, that an account has left of a kind; None if it may go on."""
@@ -124,9 +157,23 @@ class Budgets:
                 _restart(post, pool, str(finding))
         elif finding.then == Exceeding.ESCALATE:
             for post in mine.values():
-                post.pause_for(Pause(by=BUDGET, why=str(finding)))
+                post.pause_for(_pause(post.key, finding.account, finding.kind, str(finding)))
             if mine:
                 tell("operator.notified", finding.account, detail=str(finding))
+
+
+def _shown(kind: Kind, limit: int | None) -> str:
+    return "no limit" if limit is None else f"{kind.shown(limit):.6g}"
+
+
+def _was(kind: Kind, limit: int | None, first: int | None) -> str:
+    granted = (limit or 0) - (first or 0)
+    more = f", of which {kind.shown(granted):.6g} were granted" if first and granted > 0 else ""
+    return f"{_shown(kind, limit)} before{more}"
+
+
+def _pause(account: str, owner: str, kind: str, why: str) -> Pause:
+    return Pause(by=BUDGET, why=why, account="" if owner == account else owner, kind=kind)
 
 
 def _restart(post: Post, pool: MortalPool, why: str) -> None:

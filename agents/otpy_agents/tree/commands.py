@@ -21,10 +21,9 @@ from pydantic import JsonValue
 import otpy
 from otpy import Supervisor
 from otpy.errors import OtpyError
-from otpy_agents.errors import AgentRefused, CommandRefused
+from otpy_agents.errors import AgentRefused, CommandRefused, LedgerError
 from otpy_agents.operator import Command, Handler, Refusal
 from otpy_agents.operator.server import Log
-from otpy_agents.tree.budgets import BUDGET
 from otpy_agents.tree.status import status_of, tree_of
 from otpy_monitors import Kind
 
@@ -225,16 +224,14 @@ class TreeCommands:
 
     async def _resume(self, command: Command) -> str:
         project, name = self._find(command)
-        post = project.pool.posts[name]
-        spent = self._workplace.budgets.spent_up(post.key)
-        if spent and post.pause is not None and post.pause.by == BUDGET:
-            raise AgentRefused(name, f"{spent}; grant it more")
-        project.pool.resume(name)
-        return "goes on"
+        rests = project.pool.resume(name)
+        return "goes on" if rests is None else f"stays paused: {rests.needs(name)}"
 
     async def _reply(self, command: Command) -> str:
         project, name = self._find(command)
-        project.pool.answer(name, command.text("text"))
+        rests = project.pool.answer(name, command.text("text"))
+        if rests is not None:
+            return f"has your answer, and stays paused: {rests.needs(name)}"
         return "goes on with your answer"
 
     async def _warn(self, command: Command) -> str:
@@ -279,6 +276,10 @@ class TreeCommands:
             ledger = self._workplace.budgets.ledger
             balance = ledger.balance(project.agent_key(account) if account else project.key, kind)
             granted.append(f"{amount:g} {kind} more ({balance.remaining or 0:g} left)")
+        try:
+            await self._workplace.budgets.save()
+        except LedgerError as error:
+            return f"{', '.join(granted)}; not on disk yet: {error}"
         return ", ".join(granted)
 
     # --- finding ----------------------------------------------------------------------------------

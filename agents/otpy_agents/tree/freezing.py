@@ -2,21 +2,60 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 from collections.abc import Iterable
 from contextlib import suppress
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import anyio.to_thread
 import psutil
 
 from otpy_agents.run.marker import run_marker
 from otpy_agents.run.orphans import Orphan, find, same_start
+from otpy_agents.tree.agent import Happening
+from otpy_agents.tree.post import OPERATOR
+from otpy_monitors import activity
 
-__all__ = ["freeze", "thaw"]
+if TYPE_CHECKING:
+    from otpy_agents.tree.post import Post
+    from otpy_agents.tree.project import Project
+
+__all__ = ["freeze", "freeze_agent", "thaw", "thaw_agent"]
 
 _ROUNDS: Final = 5
+
+_DRAINED: Final = 0.05
+"""Seconds in which the last that a stopped process has written is certainly read."""
+
+
+async def freeze_agent(project: Project, post: Post, why: str) -> bool:
+    """Stop all processes of the run of an agent; return whether there was anything to be stopped.
+
+    Cancellation:
+        They may have been stopped.
+    """
+    frozen = () if post.run is None else await freeze(post.run.id)
+    if not frozen or not post.move(Happening.RESTED, why):
+        thaw(frozen)
+        return False
+    post.frozen = frozen
+    await asyncio.sleep(_DRAINED)  # what it had said before would count as progress
+    now = asyncio.get_running_loop().time()
+    project.workplace.feed.tell(activity.WaitBegan(post.key, now, why))
+    project.tell(
+        "mortal.paused", post.assignment.id, by=OPERATOR, detail=why, frozen=len(post.frozen)
+    )
+    return True
+
+
+def thaw_agent(project: Project, post: Post) -> None:
+    """Let the processes of an agent go on that were stopped."""
+    frozen, post.frozen = post.frozen, ()
+    thaw(frozen)
+    now = asyncio.get_running_loop().time()
+    project.workplace.feed.tell(activity.WaitEnded(post.key, now))
 
 
 async def freeze(run: str) -> tuple[Orphan, ...]:

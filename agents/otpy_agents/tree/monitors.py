@@ -46,7 +46,7 @@ def monitors_of(workplace: Workplace, projects: Sequence[Project]) -> Supervisor
         ChildSpec("ViolationMonitor", _violations, (workplace, projects), backoff=pause),
     ]
     if workplace.host is not None:
-        store = BudgetDocument(projects[0].ledger.agents)
+        workplace.budgets.store = store = BudgetDocument(projects[0].ledger.agents)
         saver = (workplace.budgets.accounting, store)
         children.append(ChildSpec("LedgerKeeper", keep_ledger, saver, backoff=pause))
     return SupervisorSpec("MonitorSupervisor", children, intensity=10, period=300)

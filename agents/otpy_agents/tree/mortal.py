@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from anyio.abc import TaskStatus
 
     from otpy_agents.tree.assignment import Assignment
+    from otpy_agents.tree.post import Post
     from otpy_agents.tree.project import Project
 
 
@@ -36,6 +37,8 @@ async def mortal(
     has succeeded and that is written down. However this ends, cancelled several times over too,
     nothing the worker started is alive afterwards.
 
+    One that is paused when it is to begin is ready at once, and begins when it is resumed.
+
     A restarted worker learns from its environment that it was, and why (TREE-36, TREE-37).
 
     Raises:
@@ -46,7 +49,7 @@ async def mortal(
         LedgerError: If something could not be written down.
     """
     me = otpy.current()
-    project.pool.post(assignment)
+    post = project.pool.post(assignment)
     work = project.work_directory(assignment.id)
     environment = worker_environment(
         os.environ,
@@ -73,10 +76,14 @@ async def mortal(
     if me.incarnation > 1 and not await project.is_open(assignment.id):
         task_status.started(None)
         await end_here(project, assignment.id, "it is no longer open")
-    await project.workplace.start_place()
     worker = spawn(
         assignment.argv, cwd=cwd, env=environment, grace=assignment.grace, on_line=on_line
     )
+    rested = post.pause is not None
+    if rested:  # it was paused between two lives; nobody need wait until it goes on
+        task_status.started(worker)
+        await _rest(post, worker)
+    await project.workplace.start_place()
     async with living(project, assignment.id) as life:
         try:
             with project.running(assignment.id, worker) as spent:
@@ -98,14 +105,19 @@ async def mortal(
                     )
 
                 async with worker:
+                    if post.pause is not None:  # that came while it was begun
+                        worker.pause()
                     await project.ledger.record_spawn(
                         life.attempt, worker.pid, worker.pgid, worker.create_time
                     )
                     with project.board.showing(look):
-                        task_status.started(worker)
+                        if not rested:
+                            task_status.started(worker)
                         await _succeed(worker, assignment, redacted)
             life.reason = "exit code 0"
         finally:
+            if not worker.paused:  # somebody outside may have let it go on (`kill -CONT`)
+                post.go_on()
             life.exit_code = worker.status.code if worker.status is not None else None
             life.last_line = redacted(worker.last_line)
             life.output_bytes = worker.output_bytes
@@ -114,6 +126,14 @@ async def mortal(
     # Once it is written down it is done, even if somebody ends us at this very moment.
     with contextlib.suppress(asyncio.CancelledError, LedgerError):  # else Jake writes it down
         await project.ledger.finish(assignment.id, State.DONE)
+
+
+async def _rest(post: Post, worker: WorkerProcess) -> None:
+    """Wait until nobody wants it to rest any more; there is no process yet."""
+    worker.pause()
+    while post.pause is not None:
+        await post.until_over(post.pause)
+    worker.resume()
 
 
 async def _succeed(worker: WorkerProcess, assignment: Assignment, redacted: Redaction) -> None:

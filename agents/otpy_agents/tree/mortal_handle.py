@@ -68,13 +68,13 @@ class Mortal:
         """Let it rest from the next boundary of a turn on (G-10)."""
         self._pool.pause(self._name, why)
 
-    def resume(self) -> None:
-        """Let it go on, whatever it rests for."""
-        self._pool.resume(self._name)
+    def resume(self) -> Pause | None:
+        """Let it go on, unless it needs a grant or an answer; return why it rests all the same."""
+        return self._pool.resume(self._name)
 
-    def answer(self, text: str) -> None:
-        """Answer what it has asked, and let it go on."""
-        self._pool.answer(self._name, text)
+    def answer(self, text: str) -> Pause | None:
+        """Answer what it has asked, and let it go on; return why it rests all the same."""
+        return self._pool.answer(self._name, text)
 
     def warn(self, message: str) -> None:
         """Send it a message (TREE-47)."""

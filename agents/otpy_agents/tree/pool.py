@@ -32,26 +32,21 @@ from otpy_agents.run.process import WorkerProcess
 from otpy_agents.run.protocol import Control
 from otpy_agents.store.records import State
 from otpy_agents.tree.agent import Happening
-from otpy_agents.tree.agent_life import QUESTION
 from otpy_agents.tree.assignment import Assignment
 from otpy_agents.tree.children import Children
 from otpy_agents.tree.ending import Ending, Reaped
 from otpy_agents.tree.failures import Consequence
-from otpy_agents.tree.freezing import freeze, thaw
+from otpy_agents.tree.freezing import freeze_agent, thaw_agent
 from otpy_agents.tree.keeping import word_for
 from otpy_agents.tree.mortal_handle import Mortal
 from otpy_agents.tree.mortal_spec import mortal_spec
-from otpy_agents.tree.post import OPERATOR, Pause, Post
-from otpy_monitors import activity
+from otpy_agents.tree.post import OPERATOR, QUESTION, Pause, Post
 
 if TYPE_CHECKING:
     from otpy import Process
     from otpy_agents.tree.project import Project
 
 POOL: Final = "MortalPool"
-
-_DRAINED: Final = 0.05
-"""Seconds in which the last that a stopped process has written is certainly read."""
 
 _LOOKS: Final = 50
 _NAP: Final = 0.2
@@ -212,39 +207,44 @@ class MortalPool:
             AgentRefused: It has come out, or rests for that already.
         """
         post, worker = self._at_work(name), self.worker(name)
-        if not post.pause_for(Pause(by=by, why=why)):
+        pause = Pause(by=by, why=why)
+        if not post.pause_for(pause):
             raise AgentRefused(name, "it is paused already")
         if isinstance(worker, WorkerProcess):
             worker.pause()
-            post.move(Happening.RESTED, why)
+            post.rests(pause)
             self._project.tell("mortal.paused", name, by=by, detail=why)
 
-    def resume(self, name: str, by: str | None = None) -> None:
-        """Let a mortal go on.
+    def resume(self, name: str, by: str | None = None) -> Pause | None:
+        """Let a mortal go on, unless it has spent its budget, or asked a question.
 
         Args:
             name: Which.
             by: Only if that is what it rests for; None for whatever it is.
 
+        Returns:
+            Why it rests all the same; None if it goes on.
+
         Raises:
             AgentNotFound: There is none.
-            AgentRefused: It has come out, or does not rest.
+            AgentRefused: It has come out, or does not rest, or needs more than that.
         """
         post, worker = self._at_work(name), self.worker(name)
         frozen = post.frozen if by is None else ()
         if not post.go_on(by) and not frozen:
-            raise AgentRefused(name, "it is not paused")
+            needs = "it is not paused" if post.pause is None else post.pause.needs(name)
+            raise AgentRefused(name, needs)
+        woken = bool(frozen)
         if frozen:
-            post.frozen = ()
-            thaw(frozen)
-            clock = asyncio.get_running_loop().time
-            self._project.workplace.feed.tell(activity.WaitEnded(post.key, clock()))
-        if isinstance(worker, WorkerProcess):
+            thaw_agent(self._project, post)
+        if post.pause is None and isinstance(worker, WorkerProcess):
             worker.resume()
-        if frozen or isinstance(worker, WorkerProcess):
+            woken = True
+        if woken:
             if not post.move(Happening.WOKEN):
                 post.move(Happening.ANSWERED)
             self._project.tell("mortal.resumed", name)
+        return post.pause
 
     async def freeze(self, name: str, why: str) -> bool:
         """Stop all processes of a mortal where they are; pause it if there are none to be stopped.
@@ -262,20 +262,16 @@ class MortalPool:
         post, worker = self._at_work(name), self.worker(name)
         if post.frozen:
             raise AgentRefused(name, "it is frozen already")
-        frozen = () if post.run is None else await freeze(post.run.id)
-        if not frozen or not post.move(Happening.RESTED, why):
-            thaw(frozen)
-            self.pause(name, why)
-            return isinstance(worker, WorkerProcess)
-        post.frozen = frozen
-        await asyncio.sleep(_DRAINED)  # what it had said before would count as progress
-        clock = asyncio.get_running_loop().time
-        self._project.workplace.feed.tell(activity.WaitBegan(post.key, clock(), why))
-        self._project.tell("mortal.paused", name, by=OPERATOR, detail=why, frozen=len(frozen))
-        return True
+        if await freeze_agent(self._project, post, why):
+            return True
+        self.pause(name, why)
+        return isinstance(worker, WorkerProcess)
 
-    def answer(self, name: str, text: str) -> None:
+    def answer(self, name: str, text: str) -> Pause | None:
         """Answer what an agent has asked, and let it go on.
+
+        Returns:
+            Why it rests all the same; None if it goes on.
 
         Raises:
             AgentNotFound: There is none.
@@ -285,6 +281,7 @@ class MortalPool:
         if not post.go_on(QUESTION):
             raise AgentRefused(name, "it has not asked anything")
         post.reply = text
+        return post.pause
 
     def warn(self, name: str, message: str) -> None:
         """Send a message into a mortal: into its notes, and its next prompt (TREE-47).
@@ -333,6 +330,10 @@ class MortalPool:
         post = self.posts.get(name)
         if post is not None and post.move(Happening.RESTARTED):
             post.restarts += 1
+        if post is not None and post.pause is not None and post.assignment.agent is None:
+            pause = post.pause  # of a program, from between two lives
+            if post.rests(pause):
+                self._project.tell("mortal.paused", name, by=pause.by, detail=pause.why)
         if name in self.doomed or self.closed:
             self.reap(name, self.closed)
         self.news()
@@ -340,8 +341,6 @@ class MortalPool:
     def _exited(self, report: ChildExited) -> None:
         """Take the end of one life, with where that leaves the agent."""
         name, post = report.id, self.posts.get(report.id)
-        if post is not None and post.assignment.agent is None:
-            post.go_on()  # the pause of a program ends with its process
         match report.reason:
             case Normal():
                 self.done(name)
@@ -394,6 +393,7 @@ class MortalPool:
             self._project.tell("agent.escalated", name, reason=why)
         self._project.tell("operator.notified", name, detail=why)
         self.reap(name, why)
+        self._project.acting.on_failure(name, None)
 
     def close(self, why: str) -> None:
         """Reap all mortals, and begin none any more."""

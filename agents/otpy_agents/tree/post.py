@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, final
 
 from attrs import frozen
@@ -17,10 +18,21 @@ if TYPE_CHECKING:
     from otpy_agents.tree.assignment import Assignment
     from otpy_agents.tree.runs import Run
 
-__all__ = ["OPERATOR", "Pause", "Post"]
+__all__ = ["AMOUNTS", "BUDGET", "OPERATOR", "QUESTION", "Pause", "Post"]
 
 OPERATOR: Final = "operator"
 """By whom a pause is that a person has asked for."""
+
+BUDGET: Final = "budget"
+"""By what an agent rests whose budget is spent; only more of it ends that (C-12)."""
+
+QUESTION: Final = "question"
+"""By what an agent rests that has asked a person; only an answer ends that."""
+
+AMOUNTS: Final[Mapping[str, str]] = MappingProxyType(
+    {"tokens": "--tokens N", "cost_usd": "--usd X", "seconds": "--minutes M"}
+)
+"""How each kind of budget is granted on the command line."""
 
 
 @final
@@ -31,15 +43,28 @@ class Pause:
     Attributes:
         by: Who or what wants it: `operator`, `budget`, `gang:NAME`, `rule:NAME`, `question`.
         why: In one line.
+        account: Whose budget is spent; empty for the agent's own.
+        kind: What of it: `tokens`, `cost_usd` or `seconds`.
     """
 
     by: str
     why: str
+    account: str = ""
+    kind: str = "tokens"
 
     @property
     def asks(self) -> bool:
         """Whether a person has to say or to grant something before it can go on."""
         return self.by != OPERATOR
+
+    def needs(self, name: str) -> str:
+        """Return why an agent of that name rests, and what a person has to do about it."""
+        if self.by == BUDGET:
+            grant = f"{self.account or name} {AMOUNTS[self.kind]}"
+            return f"{self.why}; grant it more: `otpy-agents budget grant {grant}`"
+        if self.by == QUESTION:
+            return f"it has asked {self.why!r}: `otpy-agents answer {name} TEXT`"
+        return f"{self.why}: `otpy-agents resume {name}`"
 
 
 @final
@@ -104,6 +129,12 @@ class Post:
         self._told(self.agent.take(happening, why))
         return True
 
+    def rests(self, pause: Pause) -> bool:
+        """Let the agent stand where one does that rests for `pause`; return whether it moved."""
+        if not pause.asks:
+            self.move(Happening.ANSWERED)  # what a person had to say before is said
+        return self.move(Happening.ASKED if pause.asks else Happening.RESTED, pause.why)
+
     # --- the pause --------------------------------------------------------------------------------
 
     @property
@@ -120,16 +151,22 @@ class Post:
         return True
 
     def go_on(self, by: str | None = None) -> bool:
-        """Take back the pause that is `by` somebody, or all; return whether there was one."""
-        found = list(self._pauses) if by is None else [one for one in self._pauses if one == by]
+        """Take back a pause; return whether there was one.
+
+        Args:
+            by: The one that is by that; None for all but those that take more than a word: a spent
+                budget and a question.
+        """
+        kept = {BUDGET, QUESTION} if by is None else set(self._pauses) - {by}
+        found = [one for one in self._pauses if one not in kept]
         for one in found:
             del self._pauses[one]
         self._change()
         return bool(found)
 
-    async def until_going_on(self) -> None:
-        """Wait until nothing wants it to rest any more."""
-        while self._pauses:
+    async def until_over(self, pause: Pause) -> None:
+        """Wait until it rests no longer for `pause`: for nothing, or for something else."""
+        while self.pause is pause:
             await self._changed.wait()
 
     async def until_paused_at_boundary(self) -> None:

@@ -101,8 +101,6 @@ class Project:
         self.pool = MortalPool(self)
         self.acting = Acting(self)
         self.keeping = Keeping(self.key, sessions, fates, self.tell, self.checkpoint)
-        whole = Limits(tokens=work.tokens, cost_usd=work.cost_usd, seconds=work.wall_seconds)
-        self.workplace.budgets.open(self.key, "", whole)
         self.finished = False
         self.has_programs = asyncio.Event()
         self.work_root = work.state.with_suffix(".work")
@@ -120,6 +118,7 @@ class Project:
         self._verifier = verifier
         for assignment in work.assignments:
             self._note(assignment)
+        self._declare_whole()
 
     # --- assignments ------------------------------------------------------------------------------
 
@@ -185,6 +184,28 @@ class Project:
         for project in self.workplace.projects:
             budgets.wake(project.pool)
 
+    def _declare(self, assignment: Assignment) -> None:
+        """Let the budget of an agent be what its assignment says, and say what is not as it was."""
+        work = assignment.agent
+        if work is not None:
+            own = Limits(
+                tokens=work.tokens, cost_usd=work.cost_usd, seconds=assignment.wall_seconds
+            )
+            key, budgets = self.agent_key(assignment.id), self.workplace.budgets
+            for line in budgets.open(key, self.key, own, work.on_exceed):
+                self.tell("budget.changed", assignment.id, detail=line)
+
+    def _declare_whole(self) -> None:
+        """Let the budget of the project be what its list says, then those of its agents."""
+        work, budgets = self.work, self.workplace.budgets
+        whole = Limits(tokens=work.tokens, cost_usd=work.cost_usd, seconds=work.wall_seconds)
+        for line in budgets.open(self.key, "", whole):
+            self.tell("budget.changed", "list", detail=line)
+        for line in budgets.carried_over(self.key):
+            self.tell("budget.carried_over", "list", detail=line)
+        for assignment in work.assignments:
+            self._declare(assignment)
+
     def concerns(self, finding: Finding) -> bool:
         """Whether a finding is about this project, or a mortal of it."""
         account: str = getattr(finding, "account", "")
@@ -203,12 +224,9 @@ class Project:
             # What came to an end and is begun all the same has another definition by now.
             stood = AgentRow(assignment=assignment.id, state=AgentState.WORKING)
         state = AgentState(stood.state)
-        if assignment.agent is not None:
-            work = assignment.agent
-            own = Limits(
-                tokens=work.tokens, cost_usd=work.cost_usd, seconds=assignment.wall_seconds
-            )
-            self.workplace.budgets.open(key, self.key, own, work.on_exceed)
+        self._declare(assignment)
+        for line in self.workplace.budgets.carried_over(key):
+            self.tell("budget.carried_over", assignment.id, detail=line)
 
         def said(line: str) -> None:
             self.tell("mortal.output", assignment.id, line=line)
@@ -298,7 +316,10 @@ class Project:
 
     def was_begun(self, assignment: str) -> bool:
         """Whether an assignment has been worked on, by this host or an earlier one."""
-        return self.last_exit(assignment, None) is not None
+        if self.last_exit(assignment, None) is not None:
+            return True
+        # One that has another definition now has no ends, but what it has spent stays.
+        return bool(self.workplace.budgets.carried_over(self.agent_key(assignment)))
 
     def life_ended(self, assignment: str, reason: str) -> None:
         """Remember why a life ended, for the note to the next one."""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from otpy_agents.run.process import WorkerProcess
 from otpy_agents.store.records import State
 from otpy_agents.tree.agent import Happening
+from otpy_agents.tree.post import OPERATOR, Pause
 from otpy_monitors import Kind, tree_health
 
 if TYPE_CHECKING:
@@ -232,21 +233,23 @@ class _Look:
 
     def _paused(self) -> Plain | None:
         post = self._post
-        if post is None or (post.pause is None and not post.frozen):
+        if post is None or self._over() or (post.pause is None and not post.frozen):
             return None
         worker = self._project.pool.worker(self._name)
-        by, why = ("operator", "") if post.pause is None else (post.pause.by, post.pause.why)
+        pause = post.pause or Pause(by=OPERATOR, why="")
         return {
-            "by": by,
-            "why": why,
-            "frozen": bool(post.frozen) or isinstance(worker, WorkerProcess),
+            "by": pause.by,
+            "why": pause.why,
+            "account": pause.account,
+            "kind": pause.kind,
+            "frozen": bool(post.frozen) or (isinstance(worker, WorkerProcess) and worker.pid > 0),
             "resting": str(post.agent.state).startswith("waiting"),
         }
 
 
 def _reconcile(post: Post, worker: WorkerProcess) -> None:
     """Take note of a frozen program that somebody outside has let go on (`kill -CONT`)."""
-    if post.pause is not None and worker.quiet >= 0 and not worker.paused:
+    if post.pause is not None and worker.pid and worker.quiet >= 0 and not worker.paused:
         post.go_on()
         if not post.move(Happening.WOKEN):
             post.move(Happening.ANSWERED)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
-from typing import Any, Final
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final, TypeAlias
 
+from otpy_agents.run.registry import BUILT_IN, adapter_names
 from otpy_agents.tree.diagnosis import Problem
 
 __all__ = ["contradictions"]
@@ -14,6 +15,10 @@ _AGENT_ONLY: Final = (
     *("prompt", "fallback", "model", "access", "context", "changeset", "tokens", "cost_usd"),
     *("stall_warn", "long_tools", "on_exceed", "verify", "verify_deadline"),
 )
+_SHARED: Final = ("tokens", "cost_usd", "wall_seconds")
+
+_Path: TypeAlias = tuple[str | int, ...]
+_Found: TypeAlias = tuple[_Path, str, str]
 
 
 def contradictions(raw: Mapping[str, Any]) -> list[Problem]:
@@ -32,7 +37,7 @@ def contradictions(raw: Mapping[str, Any]) -> list[Problem]:
 
 def _in_assignment(
     table: Mapping[str, Any], whole: Mapping[str, Any], gangs: list[str]
-) -> Iterator[tuple[tuple[str, ...], str, str]]:
+) -> Iterator[_Found]:
     agent = table.get("agent")
     if agent is None:
         for key in _AGENT_ONLY:
@@ -49,16 +54,31 @@ def _in_assignment(
             yield ("argv",), f"it beside {json.dumps(agent)}", 'it with `agent = "command"` only'
         if "verify_deadline" in table and "verify" not in table:
             yield ("verify_deadline",), "it without `verify`", "it together with `verify`"
+        yield from _adapters(agent, table.get("fallback", ()))
+        yield from _limits(table, whole)
     warn, stall = table.get("stall_warn"), table.get("stall")
     if warn is not None and agent is not None and (stall is None or warn >= stall):
         got = "nothing" if stall is None else f"{stall:g}"
         yield ("stall_warn",), f"{warn:g} with a `stall` of {got}", "less than `stall`"
     if "long_tools" in table and agent is not None and stall is None:
         yield ("long_tools",), "it without `stall`", "it together with `stall`"
-    for key in ("tokens", "cost_usd"):
-        limit = whole.get(key)
-        if agent is not None and limit is not None and table.get(key, 0) > limit:
-            yield (key,), f"{table[key]:g}", f"at most the {limit:g} of the whole list"
     gang = table.get("gang")
     if gang is not None and gang not in gangs:
         yield ("gang",), json.dumps(gang), "the name of a [[gang]]"
+
+
+def _adapters(agent: str, fallback: Sequence[str]) -> Iterator[_Found]:
+    """Yield the agents that nobody can start."""
+    named: list[tuple[_Path, str]] = [(("agent",), agent)]
+    named += [(("fallback", number), name) for number, name in enumerate(fallback)]
+    for path, name in named:
+        if name not in BUILT_IN and name not in adapter_names():
+            yield path, json.dumps(name), f"one of {', '.join(adapter_names())}"
+
+
+def _limits(table: Mapping[str, Any], whole: Mapping[str, Any]) -> Iterator[_Found]:
+    """Yield the budgets of an agent that are wider than that of the list they are a part of."""
+    for key in _SHARED:
+        limit = whole.get(key)
+        if limit is not None and table.get(key, 0) > limit:
+            yield (key,), f"{table[key]:g}", f"at most the {limit:g} of the whole list"

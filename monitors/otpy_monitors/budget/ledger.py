@@ -212,6 +212,31 @@ class Ledger:
             raise NoLimit(account, kind.value)
         self._raise(found, {kind: limit + kind.whole(more)})
 
+    def redeclare(self, account: str, limits: Limits, on_exceed: OnExceed | None = None) -> None:
+        """Let the limits of an account be those that are declared by now, also lower or none.
+
+        What was granted on top stays while the same number is declared; another takes its place.
+        What was spent stays spent.
+
+        Args:
+            account: Which.
+            limits: What is declared now.
+            on_exceed: What follows when it is spent; None for `escalate`.
+
+        Raises:
+            NoAccount: It is not open.
+            LimitTooWide: As `raise_limit`; then nothing is changed.
+        """
+        found = self._find(account)
+        wanted = {kind: limits.of(kind) for kind in Kind}
+        whole = {kind: None if it is None else kind.whole(it) for kind, it in wanted.items()}
+        new = {kind: it for kind, it in whole.items() if it != found.pots[kind].first}
+        self._check_raise(found, {kind: it for kind, it in new.items() if it is not None})
+        found.on_exceed = on_exceed or OnExceed()
+        for kind, limit in new.items():
+            apply(found, kind, partial(_redeclare, limit=limit))
+        self._changed(account)
+
     def renew(self, account: str) -> None:
         """Give an account a fresh budget, as large as its first, if it may have one more.
 
@@ -429,6 +454,11 @@ def _fresh(account: Account) -> dict[Kind, int]:
 def _limit(pot: Pot, limit: int, *, reserved: bool) -> None:
     pot.limit = pot.first = limit
     pot.reserved = reserved
+
+
+def _redeclare(pot: Pot, limit: int | None) -> None:
+    pot.limit = pot.first = limit
+    pot.warned = pot.warned and pot.is_nearly_spent
 
 
 def _widen(pot: Pot, limit: int) -> None:

@@ -51,24 +51,20 @@ def test_an_unknown_cost_is_no_zero() -> None:
     assert (row[0], row[8]) == ("w/a", "?")
 
 
+def hint(**paused: object) -> str:
+    """Return the hint about an agent that rests."""
+    tree = Tree(socket=Path("x"), list="w.toml", named=("--list", "w.toml"))
+    whole = {"why": "x", "account": "", "kind": "tokens", "frozen": False, "resting": True}
+    row = AGENT | {"paused": whole | paused}
+    return next(hints({"projects": [{}], "agents": [row]}, tree))
+
+
 def test_who_rests_comes_with_what_to_type() -> None:
     """By what it rests for; with the list, if that was named."""
-    tree = Tree(socket=Path("x"), list="w.toml", named=("--list", "w.toml"))
-    said = {
-        by: next(
-            hints(
-                {
-                    "projects": [{}],
-                    "agents": [
-                        AGENT | {"paused": {"by": by, "why": "x", "frozen": False, "resting": True}}
-                    ],
-                },
-                tree,
-            )
-        )
-        for by in ("budget", "question", "operator", "rule:r")
-    }
+    said = {by: hint(by=by) for by in ("budget", "question", "operator", "rule:r")}
     assert said["budget"].endswith("`otpy-agents budget grant a --tokens N --list w.toml`")
+    shared = hint(by="budget", account="w", kind="cost_usd")
+    assert shared.endswith("`otpy-agents budget grant w --usd X --list w.toml`")
     assert said["question"].endswith("`otpy-agents answer a TEXT --list w.toml`")
     assert said["operator"] == "a rests (operator: x): `otpy-agents resume a --list w.toml`"
     assert said["rule:r"].endswith("`otpy-agents resume a --list w.toml`")

@@ -12,6 +12,8 @@ from attrs import frozen
 
 import otpy
 from otpy.reports import Report
+from otpy_agents.operator.actor import Actor
+from otpy_agents.operator.server import Command
 from otpy_agents.run import RetryPolicy
 from otpy_agents.run.order import SandboxChoice
 from otpy_agents.store import RunStore
@@ -20,6 +22,8 @@ from otpy_agents.store.records import AssignmentRecord
 from otpy_agents.testing import ScriptedSandbox
 from otpy_agents.tree.app import app_supervisor
 from otpy_agents.tree.budgets import BudgetDocument
+from otpy_agents.tree.commands import TreeCommands
+from otpy_agents.tree.journal import Journal
 from otpy_agents.tree.pool import MortalPool
 from otpy_agents.tree.project import Project
 from otpy_agents.tree.worklist import parse
@@ -145,3 +149,10 @@ def agent(id: str, **keys: object) -> str:
         shown = f'"{value}"' if isinstance(value, str | Path) else str(value).lower()
         lines.append(f"{key} = {shown}")
     return head + "\n".join(lines) + "\n"
+
+
+async def typed(agents: AgentWorld, name: str, **arguments: str | float) -> object:
+    """Give a command as an operator does."""
+    handlers = TreeCommands(agents.workplace, Journal(), 0.0).handlers()
+    actor = Actor(user="ann", uid=1, pid=2, tty=None)
+    return await handlers[name](Command(name=name, arguments=arguments, actor=actor))

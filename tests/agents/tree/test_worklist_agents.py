@@ -86,6 +86,12 @@ def test_a_command_may_be_an_agent() -> None:
     assert (one.argv, one.agent.argv) == ((), ("/lists/bot",))
 
 
+def test_a_program_may_be_given_more_time_than_the_whole_list_has() -> None:
+    """It ends with the list then; only a budget of an agent is a part of the list's."""
+    text = '[list]\nwall_seconds = 10\n[[assignment]]\nid = "a"\nargv = ["x"]\nwall_seconds = 100'
+    assert parse(text, FILE).assignments[0].wall_seconds == 100
+
+
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
@@ -137,6 +143,35 @@ def test_a_command_may_be_an_agent() -> None:
             (
                 'w.toml:6: list.long_tools: got ["Bash"],'
                 " wanted a table of seconds above 0 under names of tools"
+            ),
+        ),
+        (
+            AGENT + "tokens = 6\n[list]\ntokens = 5",
+            "w.toml:5: assignment 'a'.tokens: got 6, wanted at most the 5 of the whole list",
+        ),
+        (
+            AGENT + "cost_usd = 2.5\n[list]\ncost_usd = 2",
+            "w.toml:5: assignment 'a'.cost_usd: got 2.5, wanted at most the 2 of the whole list",
+        ),
+        (
+            AGENT + "wall_seconds = 100\n[list]\nwall_seconds = 10",
+            (
+                "w.toml:5: assignment 'a'.wall_seconds: got 100,"
+                " wanted at most the 10 of the whole list"
+            ),
+        ),
+        (
+            AGENT.replace("claude", "claudee"),
+            (
+                "w.toml:3: assignment 'a'.agent: got \"claudee\","
+                " wanted one of claude, codex, command, copilot, gemini"
+            ),
+        ),
+        (
+            AGENT + 'fallback = ["codex", "gemeni"]',
+            (
+                "w.toml:5: assignment 'a'.fallback[1]: got \"gemeni\","
+                " wanted one of claude, codex, command, copilot, gemini"
             ),
         ),
         (

@@ -33,6 +33,7 @@ class Simple:
     parent: Simple | None
     reserved: bool
     limits: dict[Kind, float]
+    declared: dict[Kind, float]
     charged: dict[Kind, float] = field(factory=lambda: dict.fromkeys(Kind, 0.0))
     children: list[Simple] = field(factory=list["Simple"])
 
@@ -110,7 +111,7 @@ class Histories(RuleBasedStateMachine):
             assert too_wide
             return None
         assert not too_wide
-        self.simple[name] = Simple(name, above, delegated, given)
+        self.simple[name] = Simple(name, above, delegated, given, {**given})
         if above is not None:
             above.children.append(self.simple[name])
         return name
@@ -126,6 +127,16 @@ class Histories(RuleBasedStateMachine):
                 return True
             node = node.parent
         return False
+
+    def _too_wide(self, simple: Simple, kind: Kind, limit: float) -> bool:
+        """Whether an account that is open cannot have that limit."""
+        if simple.parent is None:
+            return False
+        aside = None
+        if simple.reserved:
+            needed = max(limit - simple.spent(kind), simple.delegated(kind))
+            aside = needed - simple.holds(kind)
+        return self._is_too_wide(simple.parent, kind, limit, aside)
 
     @rule(name=names, kind=KINDS, amount=AMOUNTS)
     def charge(self, name: str, kind: Kind, amount: int) -> None:
@@ -145,11 +156,7 @@ class Histories(RuleBasedStateMachine):
         if simple is None or kind not in simple.limits:
             return
         limit = simple.limits[kind] + amount
-        aside = None
-        if simple.reserved:
-            needed = max(limit - simple.spent(kind), simple.delegated(kind))
-            aside = needed - simple.holds(kind)
-        refused = simple.parent is not None and self._is_too_wide(simple.parent, kind, limit, aside)
+        refused = self._too_wide(simple, kind, limit)
         try:
             self.ledger.raise_limit(name, kind, amount)
         except LimitTooWide:
@@ -157,6 +164,30 @@ class Histories(RuleBasedStateMachine):
         else:
             assert not refused
             simple.limits[kind] = limit
+
+    @rule(name=names, kind=KINDS, amount=st.none() | AMOUNTS)
+    def redeclare(self, name: str, kind: Kind, amount: int | None) -> None:
+        simple = self.simple.get(name)
+        if simple is None or (simple.reserved and kind not in simple.limits):
+            return
+        said = {**simple.declared}
+        said.pop(kind, None)
+        if amount is not None:
+            said[kind] = amount
+        refused = (
+            amount is not None and said != simple.declared and self._too_wide(simple, kind, amount)
+        )
+        try:
+            self.ledger.redeclare(name, Limits(**{one.value: said.get(one) for one in Kind}))
+        except LimitTooWide:
+            assert refused
+            return
+        assert not refused
+        if said != simple.declared:
+            simple.declared = said
+            simple.limits.pop(kind, None)
+            if amount is not None:
+                simple.limits[kind] = amount
 
     @rule(name=consumes(names))
     def close(self, name: str) -> None:

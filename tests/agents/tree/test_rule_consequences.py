@@ -1,0 +1,88 @@
+"""What follows from rules that cannot be checked, and who is told of those that are broken."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from otpy_agents.store.records import State
+from otpy_agents.testing import Hang, Say, Script, UseTool
+from otpy_monitors import (
+    Action,
+    Activity,
+    AgentCard,
+    Custom,
+    RuleBook,
+    ToolBegan,
+    Violated,
+    ViolationRule,
+)
+from tests.agents.tree.agent_world import AgentWorld, agent
+
+
+def book(action: Action, *, broken: bool = False) -> RuleBook:
+    """Return a rule that nobody may call a tool, or one whose predicate raises then."""
+
+    def judge(activity: Activity, _card: AgentCard) -> str | None:
+        if not isinstance(activity, ToolBegan):
+            return None
+        if broken:
+            raise RuntimeError("no idea")
+        return "a tool is called"
+
+    return RuleBook([ViolationRule("own", Custom(judge), action)])
+
+
+async def test_a_rule_that_reaps_does_so_too_if_it_cannot_be_checked(agents: AgentWorld) -> None:
+    """Nobody can say whether it is kept, so it counts as broken (TREE-47)."""
+    agents.sandbox.scripts["a"] = [Script(UseTool(lasts=5.0), Say(text="x"))]
+    known = await agents.run(agent("a"), rules=book(Action.REAP, broken=True))
+    assert known["a"].state is State.REAPED
+    assert "'own' could not be checked" in known["a"].reason
+    assert "operator.notified" in agents.names("a", "operator.")
+    assert len(agents.sandbox.played) == 1
+
+
+@pytest.mark.parametrize("action", [Action.LOG, Action.NOTIFY, Action.WARN, Action.PAUSE])
+async def test_any_other_rule_pauses_if_it_cannot_be_checked(
+    agents: AgentWorld, action: Action
+) -> None:
+    """And the person who has to look is told so once, however often it is tried."""
+    agents.sandbox.scripts["a"] = [Script(*[UseTool()] * 3, Hang()), Script()]
+    async with agents.running(agent("a"), rules=book(action, broken=True)) as root:
+        await asyncio.sleep(30)
+        a = agents.pool.mortal("a")
+        assert a.state == "waiting_for_input"
+        assert a.paused is not None
+        assert a.paused.by == "rule:own"
+        assert agents.names("a", "operator.") == ["operator.notified"]
+        a.resume()
+        await root.wait()
+    assert agents.known["a"].state is State.DONE
+
+
+async def test_jake_and_the_person_are_told_of_a_broken_rule(agents: AgentWorld) -> None:
+    """`notify` tells who handed the work out, and the person (TREE-47)."""
+    agents.sandbox.scripts["a"] = [Script(UseTool())]
+    known = await agents.run(agent("a"), rules=book(Action.NOTIFY))
+    assert known["a"].state is State.DONE
+    assert agents.names("a", "operator.") == ["operator.notified"]
+    told = agents.event("jake.notified")
+    assert (told.id, told.detail["about"]) == ("Jake", "a")
+    assert "a tool is called" in str(told.detail["detail"])
+
+
+async def test_the_agent_that_has_another_made_is_told_of_what_it_does(agents: AgentWorld) -> None:
+    """In its notes and its next prompt, instead of Jake."""
+    agents.sandbox.scripts = {"a": [Script(UseTool(), Hang())], "b": [Script(Hang())]}
+    rule = book(Action.NOTIFY).rules[0]
+    async with agents.running(agent("a") + agent("b")):
+        await asyncio.sleep(5)
+        path = agents.pool.path
+        finding = Violated(f"{path}/a", 1, rule, "a tool is called", agent="w/a", parent="w/b")
+        agents.workplace.on_finding(finding)
+        assert agents.names("a", "operator.") == ["operator.notified"]
+        assert "a: violation of 'own'" in agents.project.notes("b").read_text(encoding="utf-8")
+        assert "a: violation of 'own'" in agents.pool.posts["b"].messages[0]
+        assert agents.names("Jake", "jake.") == []
