@@ -21,10 +21,11 @@ from otpy_agents.tree.pool import POOL
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
+    from otpy_agents.cli.event_log import EventLog
     from otpy_agents.cli.view import View
     from otpy_agents.store.records import AssignmentRecord
     from otpy_agents.tree.assignment import WorkList
-    from otpy_agents.tree.journal import Journal
+    from otpy_agents.tree.journal import Entry, Journal
 
 _STATES: Final = {"running": "working", "backing off": "waiting", "restarting": "waiting"}
 
@@ -38,7 +39,12 @@ class Reporter:
     """
 
     def __init__(
-        self, work: WorkList, view: View, clock: Callable[[], float], journal: Journal
+        self,
+        work: WorkList,
+        view: View,
+        clock: Callable[[], float],
+        journal: Journal,
+        log: EventLog | None = None,
     ) -> None:
         """Begin to count the seconds of the run.
 
@@ -47,11 +53,13 @@ class Reporter:
             view: Who is told.
             clock: Monotonic seconds.
             journal: Who is told too, for other terminals.
+            log: Who writes it down too; None for nobody.
         """
         self._work = work
         self._view = view
         self._clock = clock
         self._journal = journal
+        self._file = log
         self.began = clock()
         self._roles = {assignment.id: assignment.role for assignment in work.assignments}
         self._lines: dict[str, str] = {}
@@ -80,8 +88,17 @@ class Reporter:
         elif name in {"mortal.done", "mortal.reaped", "mortal.failed"}:
             self._finished.add(id)
         event = Event(name=name, id=id, seconds=self._seconds(), detail=detail)
-        self._journal.note(name, id, event.seconds, detail)
+        entry = self._journal.note(name, id, event.seconds, detail)
         self._view.tell(event)
+        if self._file is not None:
+            self._write(self._file, entry)
+
+    def _write(self, log: EventLog, entry: Entry) -> None:
+        try:
+            log.write(entry)
+        except OSError as error:  # work must not suffer because nothing can be written down
+            self._file = None
+            self.on_event("log.unwritable", self._work.name, {"reason": str(error)})
 
     def on_report(self, report: Report) -> None:
         """Take a report of the tree."""

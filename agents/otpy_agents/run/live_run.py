@@ -6,7 +6,7 @@ import asyncio
 import shutil
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Final, TypeVar, cast, final
+from typing import Any, TypeVar, cast, final
 
 import anyio.to_thread
 from attrs import frozen
@@ -27,8 +27,6 @@ from otpy_agents.store.runs import RunStore
 __all__ = ["LiveRun", "Site"]
 
 FactT = TypeVar("FactT", bound=RunFact)
-
-_FOLDERS: Final = ".files"
 
 
 @final
@@ -200,8 +198,7 @@ class LiveRun:
     @property
     def folder(self) -> Path:
         """Folder for private files of its attempts, which nobody else may write to."""
-        path = self.site.store.path
-        return path.with_name(path.name + _FOLDERS) / self.id
+        return self.site.store.files / self.id
 
     async def make_folder(self, number: int) -> Path:
         """Return the folder of attempt `number`, and make it."""

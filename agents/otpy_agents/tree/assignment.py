@@ -140,6 +140,7 @@ class WorkList:
         tokens: Budget of tokens of all agents together; None for none.
         cost_usd: Budget of US dollars of all agents together; None for none.
         rule_file: Rules on what agents do, absolute; None for none.
+        logs: Folder in which a log is kept, and all logs are kept small, absolute; None for none.
     """
 
     file: Path
@@ -155,3 +156,4 @@ class WorkList:
     tokens: int | None = None
     cost_usd: float | None = None
     rule_file: Path | None = None
+    logs: Path | None = None

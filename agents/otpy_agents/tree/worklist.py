@@ -101,6 +101,7 @@ class _ListTable(_Table):
     tokens: _Tokens | None = Field(None, description=_TOKENS)
     cost_usd: _Money | None = Field(None, description=_MONEY)
     rule_file: _Path | None = Field(None, description="the path of a file")
+    logs: _Path | None = Field(None, description="the path of a folder")
     state: _Path | None = Field(None, description="the path of a file")
 
 
@@ -277,6 +278,7 @@ def _values(document: _Document, raw: dict[str, Any], file: Path) -> WorkList:
         tokens=whole.tokens,
         cost_usd=whole.cost_usd,
         rule_file=None if whole.rule_file is None else here / whole.rule_file,
+        logs=None if whole.logs is None else here / whole.logs,
     )
 
 
