@@ -12,7 +12,7 @@ from otpy_agents.cli.run_words import money, one_line, span
 from otpy_agents.cli.tree_lookup import Tree
 from otpy_agents.cli.view import Row, printable, restart_mark
 
-__all__ = ["agents_table", "heads", "hints", "tree_lines", "troubles"]
+__all__ = ["agents_table", "heads", "hints", "tree_lines", "troubles", "what_to_type"]
 
 Plain: TypeAlias = Mapping[str, Any]
 
@@ -146,10 +146,17 @@ def hints(status: Plain, tree: Tree) -> Iterator[str]:
         when = "rests" if paused["resting"] else "will rest"
         why = one_line(paused["why"], _DOING)
         because = f" ({paused['by']}{f': {why}' if why else ''})"
-        yield f"{printable(name)} {when}{because}: `{_what(name, paused['by'], tree)}`"
+        yield f"{printable(name)} {when}{because}: `{what_to_type(name, paused['by'], tree)}`"
 
 
-def _what(name: str, by: str, tree: Tree) -> str:
+def what_to_type(name: str, by: str, tree: Tree) -> str:
+    """Return what lets an agent go on.
+
+    Args:
+        name: Of the agent.
+        by: What it rests for.
+        tree: Where it is.
+    """
     if by == "budget":
         return tree.typed("budget", "grant", name, "--tokens", "N")
     if by == "question":

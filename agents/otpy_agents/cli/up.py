@@ -7,6 +7,7 @@ import contextlib
 import os
 import shutil
 import sys
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NoReturn
 
@@ -17,8 +18,10 @@ from attrs import evolve
 import otpy
 from otpy import Backoff, ChildSpec, OtpyError, SupervisorSpec
 from otpy_agents.cli.event_log import EventLog
+from otpy_agents.cli.notices import notice
 from otpy_agents.cli.reporter import Reporter, outcomes_of
 from otpy_agents.cli.steady import SteadyView
+from otpy_agents.cli.tree_lookup import tree_of
 from otpy_agents.cli.view import Outcome, View, open_view
 from otpy_agents.errors import AgentsError, InvalidWorkList, SocketUnusable
 from otpy_agents.operator import operator_supervisor
@@ -95,7 +98,7 @@ def up(file: Path, *, fresh: bool, chaos: float, hygiene_dry_run: bool, as_json:
         work = read(file)
     except InvalidWorkList as error:
         _fail(error, 2)
-    view = SteadyView(open_view(sys.stdout, as_json=as_json))
+    view = SteadyView(open_view(sys.stdout, partial(notice, tree=tree_of(work)), as_json=as_json))
     outcomes: list[Outcome] = []
     try:
         otpy.run(
