@@ -71,7 +71,11 @@ Examples:
 
 @click.command(epilog=_EPILOG)
 @click.argument("file", type=click.Path(path_type=Path))
-@click.option("--fresh", is_flag=True, help="Start over: forget what is done, empty its folders.")
+@click.option(
+    "--fresh",
+    is_flag=True,
+    help="Start over: forget what is done, empty its folders; changesets go to branches.",
+)
 @click.option(
     "--chaos",
     type=click.FloatRange(min=0),
