@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import shutil
 from collections.abc import Callable, Mapping
+from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar, cast, final
 
@@ -21,6 +22,7 @@ from otpy_agents.run.order import RunOrder
 from otpy_agents.run.result import RunResult
 from otpy_agents.run.sandbox.behaviour import Identity, Sandbox
 from otpy_agents.run.state import RunState
+from otpy_agents.run.stored import order_to_json
 from otpy_agents.store.run_records import Lease
 from otpy_agents.store.runs import RunStore
 
@@ -194,6 +196,11 @@ class LiveRun:
         self._birth.set()
 
     # --- its folder -------------------------------------------------------------------------------
+
+    @cached_property
+    def order_json(self) -> str:
+        """The order as it is stored, without secrets; it never changes."""
+        return order_to_json(self.order, self.clean)
 
     @property
     def folder(self) -> Path:
