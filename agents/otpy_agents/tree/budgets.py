@@ -102,8 +102,9 @@ class Budgets:
 
     def wake(self, pool: MortalPool) -> None:
         """Let agents go on that rest for a budget and have something left."""
+        self.accounting.settle(limited=True)  # once for all of them
         for post in pool.posts.values():
-            if not self.spent_up(post.key):
+            if post.key not in self.ledger or not self.ledger.spent_up(post.key):
                 post.go_on(BUDGET)
 
     def on_spent(self, finding: BudgetSpent, pool: MortalPool, tell: Callable[..., None]) -> None:
