@@ -24,7 +24,7 @@ from otpy_agents.run.stored import StoredForm
 from otpy_agents.store import Lease, RunStore
 from otpy_agents.store.ledger import Ledger
 from otpy_agents.store.records import State
-from otpy_agents.tree.chores import chores_of
+from otpy_agents.tree.chores import LOG_BYTES, chores_of, chores_of_runs
 from otpy_agents.tree.project import Project
 from otpy_agents.tree.worklist import parse
 from otpy_agents.tree.workplace import Workplace
@@ -142,6 +142,39 @@ async def test_old_rows_are_deleted(project: Project) -> None:
     assert await sweep(chore) == ["1 rows"]
     assert await sweep(chore) == []
     assert [record.state for record in await project.ledger.summary()] == [State.DONE]
+
+
+async def test_logs_are_rotated_where_the_list_says(tmp_path: Path) -> None:
+    """Beyond 10 MB, and five are kept; a list that says nothing has no such chore (G-13)."""
+    work = parse(f'[list]\nlogs = "logs"\n{LIST}', tmp_path / "w.toml")
+    async with Ledger(work.state, clock=asyncio.get_running_loop().time) as ledger:
+        project = Project(work, ledger, (), lambda _name, _id, _detail: None)
+        chore = chores_of(project)["logs"]
+        assert await sweep(chore) == []
+        log = tmp_path / "logs" / "w.log"
+        log.parent.mkdir()
+        log.touch()
+        os.truncate(log, LOG_BYTES)
+        assert await sweep(chore) == []
+        os.truncate(log, LOG_BYTES + 1)
+        assert len(await sweep(chore)) == 1
+        assert [path.name for path in log.parent.iterdir()] == ["w.log.1"]
+
+
+async def test_runs_of_open_assignments_stay_and_old_ones_of_done_ones_go(
+    project: Project, tmp_path: Path
+) -> None:
+    """Whoever goes on with an assignment may still look at what was tried."""
+    async with RunStore(tmp_path / "runs" / "runs.sqlite3") as store:
+        label = project.label(project.assignments[0])
+        lease = await stored_run(store, "tried", label)
+        await save(store, lease, (await store.run("tried")).state, exit_code=1)
+        with contextlib.closing(sqlite3.connect(store.path)) as database, database:
+            database.execute("UPDATE run SET finished = 0")
+        chore = chores_of_runs(store, [project])["old runs"]
+        assert await sweep(chore) == []
+        await project.ledger.finish("a", State.DONE)
+        assert await sweep(chore) == ["tried, which ended over 30 days ago"]
 
 
 async def stored_run(store: RunStore, run: str, label: str, sandbox: str = "process") -> Lease:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import signal
 import sqlite3
+import subprocess
 from contextlib import closing
 from pathlib import Path
 
@@ -139,3 +140,44 @@ def test_a_bad_rule_file_is_one_line(site: Site) -> None:
     assert host.end() == 2
     assert "rules.yaml:1:" in host.stderr
     assert host.told("mortal.started") == []
+
+
+def git(folder: Path, *words: str) -> str:
+    """Return what git says in a repository."""
+    return subprocess.run(
+        ["git", "-c", "user.name=n", "-c", "user.email=e@x", *words],
+        cwd=folder, check=True, capture_output=True, text=True,
+    ).stdout  # fmt: skip
+
+
+@pytest.mark.parametrize("options", [("--fresh",), ()])
+def test_who_begins_anew_does_not_see_the_old_work(site: Site, options: tuple[str, ...]) -> None:
+    """After `--fresh`, and with another definition: it is on a branch, and the branch is named."""
+    repository = site.folder / "repository"
+    repository.mkdir()
+    git(repository, "init", "-q")
+    git(repository, "commit", "-q", "--allow-empty", "-m", "first")
+    code = "import json, os; print(json.dumps({'type': 'text', 'text': str(os.listdir())}))"
+    code += "; open('made', 'w'); print(json.dumps({'type': 'result', 'text': 'ok'}))"
+    made = ["{python}", "-c", code]
+    keys = {"argv": made, "changeset": "repository"}
+    site.write(command_agent("a", **keys))
+    assert up(site).end() == 0
+    if not options:
+        site.write(command_agent("a", **keys, stall=60))
+    again = up(site, *options)
+    assert again.end() == 0, again.stderr
+    assert again.output("a") == ["['.git']"]
+    (told,) = [one for one in again.events if one["event"] == "agent.work_discarded"]
+    assert git(repository, "show", "--name-only", "--format=%s", told["branch"]).split("\n") == [
+        "begun anew", "", "made", "",
+    ]  # fmt: skip
+    third = up(site)
+    assert third.end() == 0
+    assert third.told("agent.work_discarded") == []
+
+
+def command_agent(id: str, **keys: object) -> str:
+    """Return an assignment for an agent of the CLI `command`."""
+    lines = [f'[[assignment]]\nid = "{id}"\nagent = "command"\nprompt = "Do it."']
+    return "\n".join([*lines, *(f"{key} = {json.dumps(value)}" for key, value in keys.items())])

@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
+import codecs
 import fcntl
 import os
 import pty
 import struct
 import subprocess
 import termios
+from collections.abc import Callable, Generator
+from contextlib import contextmanager, suppress
 
 import pytest
 
-from tests.agents.host import ENVIRONMENT, PATIENCE, Site, command, shell, state_of
+from tests.agents.host import ENVIRONMENT, PATIENCE, Site, command, once, shell, state_of
 
 pytestmark = pytest.mark.real_time
 
 
-def test_a_terminal_shows_the_live_tree(site: Site) -> None:
-    """Drawn in place: supervisors, Jake, the mortal with its last line; then the summary."""
-    site.write(shell("busy", "echo hello there; while [ ! -e {here}/go ]; do sleep 0.01; done"))
+@contextmanager
+def on_terminal(site: Site) -> Generator[tuple[subprocess.Popen[bytes], int]]:
+    """Run `up` on a terminal of its own, and yield its process and our end of that."""
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 100, 0, 0))
     environment = {**ENVIRONMENT, **state_of(site.file), "TERM": "xterm-256color"}
@@ -27,17 +30,44 @@ def test_a_terminal_shows_the_live_tree(site: Site) -> None:
     )
     site.processes.append(host)
     os.close(theirs)
-    seen = ""
-    while not ("hello there" in seen and "working" in seen):
-        seen += os.read(ours, 65536).decode()
-    (site.folder / "go").touch()
     try:
-        while data := os.read(ours, 65536):
-            seen += data.decode()
-    except OSError:  # how Linux tells that the other end is closed
-        pass
-    os.close(ours)
-    assert host.wait(PATIENCE) == 0
+        yield host, ours
+    finally:
+        os.close(ours)
+
+
+def read_on(ours: int, until: Callable[[str], bool]) -> str:
+    """Return what is shown until that holds, or the host has ended."""
+    seen, decoder = "", codecs.getincrementaldecoder("utf-8")()
+    with suppress(OSError):  # how Linux tells that the other end is closed
+        while not until(seen):
+            seen += decoder.decode(os.read(ours, 65536))
+    return seen
+
+
+def test_a_drone_that_is_given_up_is_told_above_the_tree(site: Site) -> None:
+    """With its restarts, which nothing else shows; and so it is in a pipe (TREE-50)."""
+    given_up = shell("d", "exit 3", role="drone", restarts=1, expect="reaped")
+    site.write(given_up)
+    with on_terminal(site) as (host, ours):
+        seen = read_on(ours, lambda _: False)
+        assert host.wait(PATIENCE) == 0
+    (line,) = [line for line in seen.splitlines() if "REAPED" in line]
+    assert "d REAPED ↻1: restarts used up (1): crashed: WorkerFailed: exit code 3" in line
+    done = once(site.file, "--fresh")
+    (line,) = [line for line in done.stdout.splitlines() if " mortal.reaped d " in line]
+    assert line.endswith("restarts=1")
+    assert "mortal.restarting" not in done.stdout
+
+
+def test_a_terminal_shows_the_live_tree(site: Site) -> None:
+    """Drawn in place: supervisors, Jake, the mortal with its last line; then the summary."""
+    site.write(shell("busy", "echo hello there; while [ ! -e {here}/go ]; do sleep 0.01; done"))
+    with on_terminal(site) as (host, ours):
+        seen = read_on(ours, lambda seen: "hello there" in seen and "working" in seen)
+        (site.folder / "go").touch()
+        seen += read_on(ours, lambda _: False)
+        assert host.wait(PATIENCE) == 0
     for shown in ("AppSupervisor", "JakeSupervisor", "Jake", "MortalPool", "MonitorSupervisor"):
         assert shown in seen
     assert "cleanup-daemon" in seen

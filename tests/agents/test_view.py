@@ -36,6 +36,10 @@ OUTCOMES = [
 ]  # fmt: skip
 
 
+def silent(_: Event) -> None:
+    """Find no event worth a line above the tree."""
+
+
 def drawn(what: RenderableType, width: int) -> str:
     """Return what a terminal of this width would show, without trailing blanks."""
     stream = io.StringIO()
@@ -120,7 +124,7 @@ def test_without_a_terminal_each_event_is_one_line() -> None:
         '   1.23 mortal.exited zip incarnation=2 reason="exit \\"code\\" 1\\n" waited=0.50 line=""'
     )
     stream = io.StringIO()
-    view = open_view(stream)
+    view = open_view(stream, silent)
     view.show(HEADER, ROWS)
     view.tell(EVENT)
     view.close(OUTCOMES)
@@ -136,7 +140,7 @@ def test_json_is_one_object_a_line() -> None:
         "incarnation": 2, "reason": 'exit "code" 1\n', "waited": 0.5, "line": "",
     }  # fmt: skip
     stream = io.StringIO()
-    view = open_view(stream, as_json=True)
+    view = open_view(stream, silent, as_json=True)
     view.show(HEADER, ROWS)
     view.tell(EVENT)
     view.close(OUTCOMES)
@@ -148,7 +152,7 @@ def test_json_is_one_object_a_line() -> None:
 def test_a_terminal_is_redrawn_and_given_back() -> None:
     """The live view hides the cursor while it runs and shows it again; the last tree stays."""
     stream = io.StringIO()
-    view = LiveView(Console(file=stream, force_terminal=True, width=80, height=20))
+    view = LiveView(Console(file=stream, force_terminal=True, width=80, height=20), silent)
     view.show(HEADER, ROWS[:1])
     view.tell(EVENT)
     view.show(HEADER, ROWS)
@@ -159,11 +163,64 @@ def test_a_terminal_is_redrawn_and_given_back() -> None:
     assert "stalled for 1 s" in text
 
 
+def test_what_must_be_seen_stays_above_the_live_tree() -> None:
+    """Once, however often it is told; other events have no line (TREE-50)."""
+    stream = io.StringIO()
+
+    def notice(event: Event) -> str | None:
+        return f"{event.id} NEEDS INPUT" if event.name == "operator.asked" else None
+
+    view = LiveView(Console(file=stream, force_terminal=True, width=80, height=20), notice)
+    for seconds in (1.0, 2.0):
+        view.show(HEADER, ROWS)
+        view.tell(Event(name="operator.asked", id="zip", seconds=seconds))
+        view.tell(EVENT)
+    view.close([])
+    text = re.sub(r"\x1b\[[\d;?]*[A-Za-z]", "", stream.getvalue())
+    assert [line.strip() for line in text.splitlines() if "INPUT" in line] == [
+        "1.00 zip NEEDS INPUT"
+    ]
+    assert "exited" not in text
+
+
+@pytest.mark.parametrize(
+    ("name", "detail"),
+    [
+        ("mortal.restarting", {"reason": "crashed", "delay": 0.0, "restarts": 1}),
+        ("mortal.started", {"incarnation": 2}),
+        ("agent.state", {"source": "working", "state": "failed"}),
+        ("agent.state", {"source": "failed", "state": "working"}),
+    ],
+)
+def test_no_line_tells_of_the_restart_of_a_drone(name: str, detail: dict[str, float | str]) -> None:
+    """Of a mortal's each does; a program that reads JSON gets all of them (TREE-50)."""
+    for role, as_json, lines in (("drone", False, 0), ("mortal", False, 1), ("drone", True, 1)):
+        stream = io.StringIO()
+        view = open_view(stream, silent, as_json=as_json)
+        view.tell(Event(name=name, id="x", seconds=1.0, detail=dict(detail), role=role))
+        assert len(stream.getvalue().splitlines()) == lines
+
+
+def test_the_first_life_and_the_end_of_a_drone_have_their_lines() -> None:
+    """Only what lies between is left out."""
+    stream = io.StringIO()
+    view = open_view(stream, silent)
+    for name, detail in (
+        ("mortal.started", {"incarnation": 1}),
+        ("mortal.reaped", {"restarts": 2}),
+    ):
+        view.tell(Event(name=name, id="x", seconds=1.0, detail=dict(detail), role="drone"))
+    assert (
+        stream.getvalue()
+        == "   1.00 mortal.started x incarnation=1\n   1.00 mortal.reaped x restarts=2\n"
+    )
+
+
 def test_a_terminal_that_knows_only_ascii_does_not_end_the_run() -> None:
     """Signs it lacks are written out instead."""
     raw = io.BytesIO()
     stream = io.TextIOWrapper(raw, encoding="ascii")
-    view = open_view(stream)
+    view = open_view(stream, silent)
     view.tell(Event(name="x", id="ä", seconds=0.0))
     stream.flush()
     assert rb"\xe4" in raw.getvalue()

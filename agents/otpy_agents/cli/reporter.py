@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Final, final
 
 from otpy import ChildType, TreeSnapshot, log_reports
@@ -16,15 +17,17 @@ from otpy.reports import (
 )
 from otpy_agents.cli.view import Event, Header, Outcome, Row
 from otpy_agents.store.records import State
+from otpy_agents.tree.assignment import Role
 from otpy_agents.tree.pool import POOL
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
+    from otpy_agents.cli.event_log import EventLog
     from otpy_agents.cli.view import View
     from otpy_agents.store.records import AssignmentRecord
     from otpy_agents.tree.assignment import WorkList
-    from otpy_agents.tree.journal import Journal
+    from otpy_agents.tree.journal import Entry, Journal
 
 _STATES: Final = {"running": "working", "backing off": "waiting", "restarting": "waiting"}
 
@@ -38,7 +41,12 @@ class Reporter:
     """
 
     def __init__(
-        self, work: WorkList, view: View, clock: Callable[[], float], journal: Journal
+        self,
+        work: WorkList,
+        view: View,
+        clock: Callable[[], float],
+        journal: Journal,
+        log: EventLog | None = None,
     ) -> None:
         """Begin to count the seconds of the run.
 
@@ -47,17 +55,20 @@ class Reporter:
             view: Who is told.
             clock: Monotonic seconds.
             journal: Who is told too, for other terminals.
+            log: Who writes it down too; None for nobody.
         """
         self._work = work
         self._view = view
         self._clock = clock
         self._journal = journal
+        self._file = log
         self.began = clock()
         self._roles = {assignment.id: assignment.role for assignment in work.assignments}
         self._lines: dict[str, str] = {}
         self._since: dict[str, float] = {}
         self._finished: set[str] = set()
-        self._restarts = 0
+        self._restarts: Counter[str] = Counter()
+        self._shown_restarts = 0
         self._stands: dict[str, str] = {}
         self._log = log_reports()
 
@@ -79,9 +90,22 @@ class Reporter:
             self._stands[id] = str(detail["state"]).replace("_", " ")
         elif name in {"mortal.done", "mortal.reaped", "mortal.failed"}:
             self._finished.add(id)
-        event = Event(name=name, id=id, seconds=self._seconds(), detail=detail)
-        self._journal.note(name, id, event.seconds, detail)
+        role = str(self._roles.get(id, ""))
+        if name == "mortal.reaped" and self._restarts[id]:
+            detail = {**detail, "restarts": self._restarts[id]}
+            self._shown_restarts += self._restarts[id] if role == Role.DRONE else 0
+        event = Event(name=name, id=id, seconds=self._seconds(), detail=detail, role=role)
+        entry = self._journal.note(name, id, event.seconds, detail)
         self._view.tell(event)
+        if self._file is not None:
+            self._write(self._file, entry)
+
+    def _write(self, log: EventLog, entry: Entry) -> None:
+        try:
+            log.write(entry)
+        except OSError as error:  # work must not suffer because nothing can be written down
+            self._file = None
+            self.on_event("log.unwritable", self._work.name, {"reason": str(error)})
 
     def on_report(self, report: Report) -> None:
         """Take a report of the tree."""
@@ -91,10 +115,19 @@ class Reporter:
                 self._since[report.id] = self._clock()
                 self.on_event("mortal.started", report.id, {"incarnation": report.incarnation})
             case ChildRestarting():
-                self._restarts += 1
                 name = "mortal.restarting" if mortal else report.event
                 who = report.id if mortal else report.path
-                self.on_event(name, who, {"reason": str(report.reason), "delay": report.delay})
+                self._restarts[who] += 1
+                self._shown_restarts += self._roles.get(who) is not Role.DRONE
+                self.on_event(
+                    name,
+                    who,
+                    {
+                        "reason": str(report.reason),
+                        "delay": report.delay,
+                        "restarts": self._restarts[who],
+                    },
+                )
             case SupervisorGaveUp() | ChildAbandoned() | HookFailed():
                 self._log(report)
             case _ if not mortal and getattr(report, "context", None) in _WRONG:
@@ -109,7 +142,7 @@ class Reporter:
             seconds=self._seconds(),
             finished=len(self._finished),
             total=len(self._work.assignments),
-            restarts=self._restarts,
+            restarts=self._shown_restarts,
         )
         self._view.show(header, list(self._rows(tree, 0)))
 

@@ -13,7 +13,7 @@ from otpy_agents.cli.tree_lookup import Tree
 from otpy_agents.cli.view import Row, printable, restart_mark
 from otpy_agents.tree.post import AMOUNTS, BUDGET, QUESTION
 
-__all__ = ["agents_table", "heads", "hints", "tree_lines", "troubles"]
+__all__ = ["agents_table", "heads", "hints", "tree_lines", "troubles", "what_to_type"]
 
 Plain: TypeAlias = Mapping[str, Any]
 
@@ -146,12 +146,21 @@ def hints(status: Plain, tree: Tree) -> Iterator[str]:
         name = f"{row['project']}/{row['agent']}" if several else row["agent"]
         when = "rests" if paused["resting"] else "will rest"
         why = one_line(paused["why"], _DOING)
-        typed = _what(name, paused["by"], tree, paused["account"], paused["kind"])
+        typed = what_to_type(name, paused["by"], tree, paused["account"], paused["kind"])
         because = f" ({paused['by']}{f': {why}' if why else ''})"
         yield f"{printable(name)} {when}{because}: `{typed}`"
 
 
-def _what(name: str, by: str, tree: Tree, account: str = "", kind: str = "tokens") -> str:
+def what_to_type(name: str, by: str, tree: Tree, account: str = "", kind: str = "tokens") -> str:
+    """Return what lets an agent go on.
+
+    Args:
+        name: Of the agent.
+        by: What it rests for.
+        tree: Where it is.
+        account: Whose budget is spent; empty for that of the agent.
+        kind: Which budget that is.
+    """
     if by == BUDGET:
         return tree.typed("budget", "grant", account or name, *AMOUNTS[kind].split())
     if by == QUESTION:

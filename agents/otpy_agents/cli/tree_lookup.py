@@ -7,7 +7,7 @@ import os
 import shlex
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Final, NoReturn
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 import click
 from attrs import frozen
@@ -26,7 +26,19 @@ from otpy_agents.store import default_state
 from otpy_agents.store.tree_register import TreeRecord, TreeRegister, socket_beside
 from otpy_agents.tree.worklist import read
 
-__all__ = ["Tree", "find_tree", "gone", "list_option", "listed_here", "state_option", "told"]
+if TYPE_CHECKING:
+    from otpy_agents.tree.assignment import WorkList
+
+__all__ = [
+    "Tree",
+    "find_tree",
+    "gone",
+    "list_option",
+    "listed_here",
+    "state_option",
+    "told",
+    "tree_of",
+]
 
 _INTERRUPTED: Final = 130
 
@@ -93,6 +105,13 @@ def find_tree(file: Path | None, state: Path | None) -> Tree:
         (record,) = living or here
         return Tree(socket=record.socket, list=os.path.basename(record.list))  # noqa: PTH119
     return _ambiguous(living or here)
+
+
+def tree_of(work: WorkList) -> Tree:
+    """Return the tree of a list, named as it has to be from this folder."""
+    file = os.fspath(work.file)
+    named = () if work.here == Path.cwd() else ("--list", file)
+    return Tree(socket=socket_beside(work.state), list=file, named=named)
 
 
 def _ledger_of(file: Path) -> Path:

@@ -17,8 +17,11 @@ from attrs import evolve
 
 import otpy
 from otpy import Backoff, ChildSpec, OtpyError, SupervisorSpec
+from otpy_agents.cli.event_log import EventLog
+from otpy_agents.cli.notices import notice
 from otpy_agents.cli.reporter import Reporter, outcomes_of
 from otpy_agents.cli.steady import SteadyView
+from otpy_agents.cli.tree_lookup import tree_of
 from otpy_agents.cli.view import Outcome, View, open_view
 from otpy_agents.errors import AgentsError, InvalidWorkList, SocketUnusable
 from otpy_agents.operator import operator_supervisor
@@ -68,7 +71,11 @@ Examples:
 
 @click.command(epilog=_EPILOG)
 @click.argument("file", type=click.Path(path_type=Path))
-@click.option("--fresh", is_flag=True, help="Start over: forget what is done, empty its folders.")
+@click.option(
+    "--fresh",
+    is_flag=True,
+    help="Start over: forget what is done, empty its folders; changesets go to branches.",
+)
 @click.option(
     "--chaos",
     type=click.FloatRange(min=0),
@@ -76,8 +83,13 @@ Examples:
     default=0.0,
     help="Kill random workers and attempts with SIGKILL, RATE a second on average.",
 )
+@click.option(
+    "--hygiene-dry-run",
+    is_flag=True,
+    help="Only tell what the cleanup daemon would delete; it deletes nothing.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Write one JSON object per event.")
-def up(file: Path, *, fresh: bool, chaos: float, as_json: bool) -> None:
+def up(file: Path, *, fresh: bool, chaos: float, hygiene_dry_run: bool, as_json: bool) -> None:
     """Work off the list in FILE, a TOML file.
 
     Every assignment is run as a process of its own. One that fails is started again, within the
@@ -90,10 +102,14 @@ def up(file: Path, *, fresh: bool, chaos: float, as_json: bool) -> None:
         work = read(file)
     except InvalidWorkList as error:
         _fail(error, 2)
-    view = SteadyView(open_view(sys.stdout, as_json=as_json))
+    view = SteadyView(open_view(sys.stdout, partial(notice, tree=tree_of(work)), as_json=as_json))
     outcomes: list[Outcome] = []
     try:
-        otpy.run(lambda: _working(work, view, outcomes, fresh=fresh, chaos=chaos))
+        otpy.run(
+            lambda: _working(
+                work, view, outcomes, fresh=fresh, chaos=chaos, dry_run=hygiene_dry_run
+            )
+        )
     except InvalidRules as error:
         _fail(error, 2)
     except (AgentsError, BudgetError) as error:
@@ -106,7 +122,13 @@ def up(file: Path, *, fresh: bool, chaos: float, as_json: bool) -> None:
 
 @contextlib.asynccontextmanager
 async def _working(
-    work: WorkList, view: View, outcomes: list[Outcome], *, fresh: bool, chaos: float
+    work: WorkList,
+    view: View,
+    outcomes: list[Outcome],
+    *,
+    fresh: bool,
+    chaos: float,
+    dry_run: bool,
 ) -> AsyncGenerator[Supervisor]:
     """Yield the root of the tree at work; fill `outcomes` when it has ended."""
     clock = asyncio.get_running_loop().time
@@ -115,12 +137,14 @@ async def _working(
         contextlib.AsyncExitStack() as stack,
     ):
         journal = Journal(_redaction(work))
-        reporter = Reporter(work, view, clock, journal)
+        log = None if work.logs is None else EventLog(work.logs, work.name)
+        reporter = Reporter(work, view, clock, journal, log)
         await _clear_up(work, ledger, reporter, fresh=fresh)
         records = await ledger.summary()
         reporter.already(await ledger.finished_ids())
         agents = await ledger.agents.all()
         workplace, sessions = await _workplace(work, ledger, stack, fresh=fresh)
+        workplace.hygiene_dry_run = dry_run
         project = Project(
             work,
             ledger,

@@ -6,7 +6,7 @@ The functions that render are pure; the three views only carry their results to 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from io import TextIOWrapper
 from typing import Final, Protocol, TextIO, final
 
@@ -32,6 +32,7 @@ __all__ = [
     "printable",
     "restart_mark",
     "summary",
+    "tells_of_restart",
     "tree",
 ]
 
@@ -56,7 +57,7 @@ class Header:
         seconds: Since the run began.
         finished: Assignments that have come to an end, those of earlier runs included.
         total: Assignments in all.
-        restarts: Restarts in all.
+        restarts: Restarts in all, but those of drones that were not given up (TREE-50).
     """
 
     name: str
@@ -98,6 +99,7 @@ class Event:
         id: Whom it happened to.
         seconds: Since the run began.
         detail: More about it, in the order to be shown.
+        role: `mortal` or `drone`, if it happened to one.
     """
 
     name: str
@@ -106,6 +108,7 @@ class Event:
     detail: Mapping[str, str | float | bool | None] = field(
         factory=dict[str, str | float | bool | None]
     )
+    role: str = ""
 
 
 @frozen(kw_only=True)
@@ -168,6 +171,18 @@ def restart_mark(row: Row) -> str:
     """
     shown = {"jake": True, "drone": row.state == "reaped"}.get(row.role, row.restarts > 0)
     return f"↻{row.restarts}" if shown else ""
+
+
+def tells_of_restart(event: Event) -> bool:
+    """Whether an event tells of a restart that is not to be seen: that of a drone (TREE-50)."""
+    if event.role != "drone":
+        return False
+    states = {event.detail.get("source"), event.detail.get("state")}
+    return (
+        event.name == "mortal.restarting"
+        or (event.name == "mortal.started" and event.detail.get("incarnation") != 1)
+        or (event.name == "agent.state" and "failed" in states)
+    )
 
 
 def tree(header: Header, rows: Sequence[Row], width: int) -> Group:
@@ -271,10 +286,17 @@ def _plain_value(value: object) -> str:
 
 @final
 class LiveView:
-    """Draws the tree in place on a terminal; events need no line of their own there."""
+    """Draws the tree in place on a terminal; what must not be missed scrolls by above it.
 
-    def __init__(self, console: Console) -> None:
+    Args:
+        console: The terminal.
+        notice: Returns the words about an event that must be seen; None for any other.
+    """
+
+    def __init__(self, console: Console, notice: Callable[[Event], str | None]) -> None:
         self._console = console
+        self._notice = notice
+        self._noticed = ""
         # Drawn from the event loop by `show`, not from a thread of rich.
         # It vanishes at the end: its last frame is older than the summary, and would contradict it.
         self._live = Live(
@@ -287,7 +309,14 @@ class LiveView:
         self._live.update(tree(header, rows, self._console.width), refresh=True)
 
     def tell(self, event: Event) -> None:
-        """Do nothing: the next `show` has it."""
+        """Print a line above the tree if there are words about it; the next `show` has the rest.
+
+        Monitors tell again what still holds: nothing is printed twice in a row.
+        """
+        words = self._notice(event)
+        if words is not None and words != self._noticed:
+            self._noticed = words
+            self._console.print(Text(f"{event.seconds:7.2f} {words}", style="bold yellow"))
 
     def close(self, outcomes: Sequence[Outcome]) -> None:
         """Print the summary in place of the tree."""
@@ -307,8 +336,9 @@ class PlainView:
         """Do nothing: the events tell the story."""
 
     def tell(self, event: Event) -> None:
-        """Write the line."""
-        print(plain_line(event), file=self._console.file)
+        """Write the line, unless it would tell of the restart of a drone."""
+        if not tells_of_restart(event):
+            print(plain_line(event), file=self._console.file)
 
     def close(self, outcomes: Sequence[Outcome]) -> None:
         """Print the summary."""
@@ -336,12 +366,20 @@ class JsonView:
             print(json_outcome(outcome), file=self._stream, flush=True)
 
 
-def open_view(stream: TextIO, *, as_json: bool = False) -> View:
-    """Return the view that suits the stream: JSON if asked for, live on a terminal, else plain."""
+def open_view(
+    stream: TextIO, notice: Callable[[Event], str | None], *, as_json: bool = False
+) -> View:
+    """Return the view that suits the stream: JSON if asked for, live on a terminal, else plain.
+
+    Args:
+        stream: Where to.
+        notice: Returns the words about an event that must be seen although a tree is drawn.
+        as_json: Whether JSON is asked for.
+    """
     if as_json:
         return JsonView(stream)
     console = Console(file=stream)
     if isinstance(stream, TextIOWrapper):
         # A terminal that knows only ASCII must not end the run because of one strange letter.
         stream.reconfigure(errors="backslashreplace")
-    return LiveView(console) if console.is_terminal else PlainView(console)
+    return LiveView(console, notice) if console.is_terminal else PlainView(console)

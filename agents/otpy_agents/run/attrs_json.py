@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from enum import Enum
 from functools import cache
 from pathlib import Path
-from typing import Any, TypeVar, Union, cast, get_args, get_origin, get_type_hints
+from typing import Any, Final, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
 import attrs
 
@@ -21,6 +21,8 @@ __all__ = ["from_plain", "to_plain"]
 
 T = TypeVar("T")
 
+_PLAIN: Final = frozenset({str, int, float, bool, type(None)})
+
 
 def to_plain(value: object) -> Any:
     """Return `value` as objects, lists, text and numbers, as `json.dumps` takes them.
@@ -28,7 +30,9 @@ def to_plain(value: object) -> Any:
     A path becomes text.
     """
     kind: Any = type(value)
-    if attrs.has(kind):
+    if kind in _PLAIN:
+        return value
+    if _is_attrs(kind):
         return {name: to_plain(getattr(value, name)) for name in _hints(kind)}
     if isinstance(value, Enum):
         return value.value
@@ -58,6 +62,11 @@ def from_plain(kind: type[T], plain: object, place: str) -> T:
 
 
 @cache
+def _is_attrs(kind: Any) -> bool:
+    return attrs.has(kind)
+
+
+@cache
 def _hints(kind: Any) -> dict[str, Any]:
     hints = get_type_hints(kind)
     return {attribute.name: hints[attribute.name] for attribute in attrs.fields(kind)}
@@ -78,7 +87,7 @@ def _read(kind: Any, plain: object, place: str) -> object:
         entries = cast("dict[str, object]", _of(dict, plain, place))
         item_kind = get_args(kind)[1]
         return {key: _read(item_kind, item, f"{place}.{key}") for key, item in entries.items()}
-    if attrs.has(kind):
+    if _is_attrs(kind):
         return _read_attrs(kind, plain, place)
     if issubclass(kind, Enum):
         try:

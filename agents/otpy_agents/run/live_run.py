@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import shutil
 from collections.abc import Callable, Mapping
+from functools import cached_property
 from pathlib import Path
-from typing import Any, Final, TypeVar, cast, final
+from typing import Any, TypeVar, cast, final
 
 import anyio.to_thread
 from attrs import frozen
@@ -21,14 +22,13 @@ from otpy_agents.run.order import RunOrder
 from otpy_agents.run.result import RunResult
 from otpy_agents.run.sandbox.behaviour import Identity, Sandbox
 from otpy_agents.run.state import RunState
+from otpy_agents.run.stored import order_to_json
 from otpy_agents.store.run_records import Lease
 from otpy_agents.store.runs import RunStore
 
 __all__ = ["LiveRun", "Site"]
 
 FactT = TypeVar("FactT", bound=RunFact)
-
-_FOLDERS: Final = ".files"
 
 
 @final
@@ -197,11 +197,15 @@ class LiveRun:
 
     # --- its folder -------------------------------------------------------------------------------
 
+    @cached_property
+    def order_json(self) -> str:
+        """The order as it is stored, without secrets; it never changes."""
+        return order_to_json(self.order, self.clean)
+
     @property
     def folder(self) -> Path:
         """Folder for private files of its attempts, which nobody else may write to."""
-        path = self.site.store.path
-        return path.with_name(path.name + _FOLDERS) / self.id
+        return self.site.store.files / self.id
 
     async def make_folder(self, number: int) -> Path:
         """Return the folder of attempt `number`, and make it."""

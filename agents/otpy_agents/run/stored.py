@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Final, TypeAlias, cast
 
 from attrs import evolve, frozen
@@ -11,7 +11,7 @@ from attrs import evolve, frozen
 from otpy_agents.errors import RunStateCorrupt, RunStateTooNew
 from otpy_agents.run.attrs_json import from_plain, to_plain
 from otpy_agents.run.flight import Flight
-from otpy_agents.run.order import RunOrder
+from otpy_agents.run.order import RunOrder, SandboxChoice
 from otpy_agents.run.orphans import Recorded
 from otpy_agents.run.result import AttemptRecord
 from otpy_agents.run.sandbox.behaviour import ContainerIdentity, Identity
@@ -26,6 +26,7 @@ __all__ = [
     "cleaned_order",
     "identity_from_json",
     "identity_to_json",
+    "order_to_json",
     "rows_between",
     "same_but_for_signs",
 ]
@@ -54,15 +55,16 @@ class StoredForm:
     order: RunOrder
     state: RunState
 
-    def to_json(self, clean: Cleaner) -> str:
+    def to_json(self, clean: Cleaner, order: str = "") -> str:
         """Return it as one line of JSON.
 
         Args:
             clean: Applied to what people and agents wrote (G-04).
+            order: What `order_to_json` made of the order, which never changes; empty to do it here.
         """
-        state = {"version": STATE_VERSION, **to_plain(self.state)}
-        form = {"version": VERSION, "order": to_plain(self.order), "state": state}
-        return json.dumps(_cleaned(form, clean), separators=(",", ":"))
+        state = _dumps({"version": STATE_VERSION, **to_plain(self.state)}, clean)
+        order = order or order_to_json(self.order, clean)
+        return f'{{"version":{VERSION},"order":{order},"state":{state}}}'
 
     @classmethod
     def from_json(cls, text: str) -> StoredForm:
@@ -72,16 +74,22 @@ class StoredForm:
             RunStateTooNew: A newer version wrote it.
             RunStateCorrupt: It is none.
         """
-        fields = _object(text)
-        version = fields.get("version")
-        if type(version) is not int or version < 1:
-            raise RunStateCorrupt("version", repr(version), "a whole number of at least 1")
-        if version > VERSION:
-            raise RunStateTooNew(version, VERSION)
-        if fields.keys() != {"version", "order", "state"}:
-            raise RunStateCorrupt("text", f"{sorted(fields)}", "version, order and state")
+        fields = _form(text)
         state = RunState.from_json(json.dumps(fields["state"]))
         return cls(order=from_plain(RunOrder, fields["order"], "order"), state=state)
+
+    @staticmethod
+    def sandbox_in(text: str) -> SandboxChoice:
+        """Return the sandbox of what `to_json` made into `text`, without reading the rest.
+
+        Raises:
+            RunStateTooNew: A newer version wrote it.
+            RunStateCorrupt: It is none.
+        """
+        order = _form(text)["order"]
+        if not isinstance(order, dict) or "sandbox" not in order:
+            raise RunStateCorrupt("order", f"{order!r:.100}", "an order with a sandbox")
+        return from_plain(SandboxChoice, cast("dict[str, object]", order)["sandbox"], "sandbox")
 
     @property
     def version(self) -> int:
@@ -117,6 +125,11 @@ class AttemptOutcome:
             RunStateCorrupt: It is none.
         """
         return from_plain(cls, _object(text), "outcome")
+
+
+def order_to_json(order: RunOrder, clean: Cleaner) -> str:
+    """Return an order as one line of JSON; for `clean` see `StoredForm.to_json`."""
+    return _dumps(to_plain(order), clean)
 
 
 def cleaned_order(order: RunOrder, clean: Cleaner) -> RunOrder:
@@ -184,16 +197,33 @@ def _without_signs(state: RunState) -> RunState:
     return evolve(state, attempt=evolve(state.attempt, progress=0.0, output=0.0, shown_quiet=False))
 
 
+def _dumps(plain: object, clean: Cleaner) -> str:
+    return json.dumps(_cleaned(plain, clean), separators=(",", ":"))
+
+
 def _cleaned(plain: object, clean: Cleaner, *, text: bool = False) -> object:
     """Return `plain` with its texts cleaned."""
     if isinstance(plain, str):
         return clean(plain) if text else plain
     if isinstance(plain, list):
         return [_cleaned(item, clean, text=text) for item in cast("list[object]", plain)]
-    if isinstance(plain, Mapping):
-        items = cast("Mapping[str, object]", plain).items()
+    if isinstance(plain, dict):
+        items = cast("dict[str, object]", plain).items()
         return {key: _cleaned(item, clean, text=text or key in _TEXTS) for key, item in items}
     return plain
+
+
+def _form(text: str) -> dict[str, object]:
+    """Return the parts of a `StoredForm`, if it is of this version."""
+    fields = _object(text)
+    version = fields.get("version")
+    if type(version) is not int or version < 1:
+        raise RunStateCorrupt("version", repr(version), "a whole number of at least 1")
+    if version > VERSION:
+        raise RunStateTooNew(version, VERSION)
+    if fields.keys() != {"version", "order", "state"}:
+        raise RunStateCorrupt("text", f"{sorted(fields)}", "version, order and state")
+    return fields
 
 
 def _object(text: str) -> dict[str, object]:

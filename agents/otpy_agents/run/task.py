@@ -305,7 +305,7 @@ async def _step(life: Life, *events: Event) -> list[Effect]:
         form = StoredForm(order=run.order, state=after)
         await run.site.store.save(
             run.lease,
-            form.to_json(run.clean),
+            form.to_json(run.clean, run.order_json),
             version=form.version,
             status=after.status,
             agent=after.agent.agent_id,

@@ -288,6 +288,13 @@ class Ledger:
         )
         return frozenset(str(row["id"]) for row in rows)
 
+    async def was_begun(self, assignment: str) -> bool:
+        """Whether an attempt at an assignment, as it is declared now, was ever begun."""
+        rows = await self._file.rows(
+            "SELECT 1 FROM assignment WHERE id = ? AND attempts > 0", (assignment,)
+        )
+        return bool(rows)
+
     async def summary(self) -> tuple[AssignmentRecord, ...]:
         """Return what is known of each listed assignment, in the order of the list."""
         rows = await self._file.rows(

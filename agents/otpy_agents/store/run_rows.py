@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Collection, Sequence
 from typing import Any, Final
 
 import aiosqlite
@@ -18,13 +19,37 @@ from otpy_agents.store.run_records import (
     StoredRun,
 )
 
-__all__ = ["RECORD", "check_begun", "check_lease", "first", "holder_of", "stored", "write_attempt"]
+__all__ = [
+    "OLD",
+    "RECORD",
+    "check_begun",
+    "check_lease",
+    "chosen_runs",
+    "first",
+    "holder_of",
+    "stored",
+    "write_attempt",
+]
 
 RECORD: Final = (
     "run.id, run.host, run.fence, run.version, run.status, run.agent, run.prompt, run.cwd,"
     " run.label, run.created, run.changed, run.finished, run.exit_code"
 )
 """The columns of a `RunRecord`."""
+
+OLD: Final = (
+    ("command", "at < ? AND run NOT IN (SELECT id FROM run)"),
+    ("cooldown", "until < ?"),
+    ("host", "ended < ? AND id NOT IN (SELECT host FROM run)"),
+)
+"""Tables in the order in which they are purged behind the runs, with what makes a row old."""
+
+
+def chosen_runs(only: Collection[str] | None) -> tuple[str, tuple[str, ...]]:
+    """Return what is to be added to a condition, and its values, so that only these runs count."""
+    if only is None:
+        return "", ()
+    return " AND id IN (SELECT value FROM json_each(?))", (json.dumps(list(only)),)
 
 
 async def write_attempt(

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import final
@@ -28,9 +28,11 @@ from otpy_agents.store.file import StoreFile
 from otpy_agents.store.hosts import HostRecord, Hosts, socket_of
 from otpy_agents.store.run_records import AttemptBegun, AttemptEnded, Lease, RunRecord, StoredRun
 from otpy_agents.store.run_rows import (
+    OLD,
     RECORD,
     check_begun,
     check_lease,
+    chosen_runs,
     first,
     holder_of,
     stored,
@@ -100,6 +102,11 @@ class RunStore:
         traceback: TracebackType | None,
     ) -> None:
         await to_completion(self._close())
+
+    @property
+    def files(self) -> Path:
+        """Folder beside the file: private files of attempts, in one folder for each run."""
+        return self.path.with_name(f"{self.path.name}.files")
 
     @property
     def socket(self) -> Path:
@@ -268,12 +275,16 @@ class RunStore:
 
         return await self._file.change(work)
 
-    async def purge(self, older_than: float) -> int:
+    async def purge(self, older_than: float, *, only: Collection[str] | None = None) -> int:
         """Delete what is of no use any more; safe to be cut and run again (TREE-46).
 
         These are runs that finished, with all that belongs to them, commands about runs that are
         not there, cooldowns that are over and dead hosts without runs, each if that was more than
         `older_than` seconds ago.
+
+        Args:
+            older_than: Seconds.
+            only: Of the runs, delete none but these; None for all.
 
         Returns:
             How many runs were deleted.
@@ -281,34 +292,48 @@ class RunStore:
         limit = self._clock() - older_than
 
         async def work(database: aiosqlite.Connection) -> int:
-            deleted = await database.execute("DELETE FROM run WHERE finished < ?", (limit,))
-            await database.execute(
-                "DELETE FROM command WHERE at < ? AND run NOT IN (SELECT id FROM run)", (limit,)
+            chosen, values = chosen_runs(only)
+            deleted = await database.execute(
+                f"DELETE FROM run WHERE finished < ?{chosen}",  # noqa: S608 - our own words
+                (limit, *values),
             )
-            await database.execute("DELETE FROM cooldown WHERE until < ?", (limit,))
-            await database.execute(
-                "DELETE FROM host WHERE ended < ? AND id NOT IN (SELECT host FROM run)", (limit,)
-            )
+            for table, old in OLD:
+                await database.execute(f"DELETE FROM {table} WHERE {old}", (limit,))  # noqa: S608
             return deleted.rowcount
 
         await to_completion(self._hosts.sign_off_the_dead())
         return await self._file.change(work)
 
+    async def count_old(self, older_than: float) -> int:
+        """Return how many rows beside those of runs `purge` would delete now, or a few less."""
+        limit = self._clock() - older_than
+        counts = [
+            await self._file.rows(f"SELECT COUNT(*) AS n FROM {table} WHERE {old}", (limit,))  # noqa: S608
+            for table, old in OLD
+        ]
+        return sum(row["n"] for rows in counts for row in rows)
+
     # --- reading ----------------------------------------------------------------------------------
 
     async def runs(
-        self, *, unfinished: bool = False, label: str | None = None
+        self,
+        *,
+        unfinished: bool = False,
+        label: str | None = None,
+        finished_before: float | None = None,
     ) -> tuple[RunRecord, ...]:
         """Return all runs, newest first.
 
         Args:
             unfinished: Only those that have not finished.
             label: Only those with this label; None for any.
+            finished_before: Only those that finished before, in Unix seconds; None for any.
         """
         rows = await self._file.rows(
             f"SELECT {RECORD} FROM run WHERE (finished IS NULL OR NOT ?)"  # noqa: S608 - our columns
-            " AND (? IS NULL OR label = ?) ORDER BY created DESC, id",
-            (unfinished, label, label),
+            " AND (? IS NULL OR label = ?) AND (? IS NULL OR finished < ?)"
+            " ORDER BY created DESC, id",
+            (unfinished, label, label, finished_before, finished_before),
         )
         return tuple(RunRecord(**row) for row in rows)
 

@@ -84,9 +84,7 @@ async def agent_life(
         await end_here(project, assignment.id, "it is no longer open")
     await project.workplace.start_place()
     reason = project.last_exit(assignment.id, me.last_exit)
-    if work.changeset is not None:
-        restarted = None if reason is None else post.fell or HOST
-        cwd = await project.keeping.work_tree(work.changeset, assignment.id, restarted)
+    cwd = await _beginning(project, post, work, reason) or cwd
     async with living(project, assignment.id) as life, _shown(project, post, cwd):
         await _AgentLife(project, post, work, runs, cwd, life).live(reason)
         life.reason = "done"
@@ -113,6 +111,26 @@ async def _preflight(
             found.append(str(error))
     if found:
         raise PreflightFailed(assignment.id, found)
+
+
+async def _beginning(
+    project: Project, post: Post, work: AgentWork, reason: str | None
+) -> Path | None:
+    """Return the work tree of an agent, if it shall have one.
+
+    The first life of a definition finds neither work nor a session of others. That nothing is known
+    of another attempt says so, however often a host was killed on the way here.
+    """
+    name, keeping = post.assignment.id, project.keeping
+    new = await project.is_new(name)
+    if new:
+        await keeping.begin_anew(post.key)
+    if work.changeset is None:
+        return None
+    if new:
+        return await keeping.new_work_tree(work.changeset, name)
+    restarted = None if reason is None else post.fell or HOST
+    return await keeping.work_tree(work.changeset, name, restarted)
 
 
 def _needs(project: Project, assignment: Assignment) -> Needs:
@@ -337,7 +355,10 @@ class _AgentLife:
                 with contextlib.suppress(LedgerError):
                     await self._project.workplace.budgets.save()
             post.rests(pause)
-            self._project.tell("mortal.paused", post.assignment.id, by=pause.by, detail=pause.why)
+            spent = {"account": pause.account, "kind": pause.kind} if pause.by == BUDGET else {}
+            self._project.tell(
+                "mortal.paused", post.assignment.id, by=pause.by, detail=pause.why, **spent
+            )
             await self._write_down()
             await post.until_over(pause)
             # Who lets it go on need not know that others have spent its budget meanwhile.

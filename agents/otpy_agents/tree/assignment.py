@@ -159,6 +159,7 @@ class WorkList:
         cost_usd: Budget of US dollars of all agents together; None for none.
         rule_file: Rules on what agents do, absolute; None for none.
         jake_restarts: How often its Jake is restarted within an hour; None without a limit (C-13).
+        logs: Folder in which a log is kept, and all logs are kept small, absolute; None for none.
     """
 
     file: Path
@@ -175,3 +176,4 @@ class WorkList:
     cost_usd: float | None = None
     rule_file: Path | None = None
     jake_restarts: int | None = 10
+    logs: Path | None = None

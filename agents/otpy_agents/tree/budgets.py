@@ -142,8 +142,9 @@ class Budgets:
 
     def wake(self, pool: MortalPool) -> None:
         """Let agents go on that rest for a budget and have something left, and new ones begin."""
+        self.accounting.settle(limited=True)  # once for all of them
         for post in pool.posts.values():
-            if not self.spent_up(post.key):
+            if post.key not in self.ledger or not self.ledger.spent_up(post.key):
                 post.go_on(BUDGET)
         pool.news()  # Jake may have held back what was not begun
 

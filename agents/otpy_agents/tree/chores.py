@@ -1,4 +1,4 @@
-"""What the hygiene daemon cleans up after the mortals of one project (TREE-45)."""
+"""What the hygiene daemon cleans up after mortals, and after runs of agents (TREE-45)."""
 
 from __future__ import annotations
 
@@ -15,12 +15,14 @@ from otpy_agents.tree.leftovers import (
     orphaned_sessions,
     stale_worktrees,
 )
+from otpy_agents.tree.old_runs import old_runs
 from otpy_agents.tree.run_leftovers import attempts_of_runs
-from otpy_monitors import Deletion
+from otpy_monitors import Deletion, rotate_logs
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Sequence
 
+    from otpy_agents.store.runs import RunStore
     from otpy_agents.tree.project import Project
     from otpy_monitors import Chore
 
@@ -30,11 +32,17 @@ STALE_AFTER: Final = 7 * 86400.0
 OLD_AFTER: Final = 30 * 86400.0
 """Seconds for which finished attempts are kept in the ledger."""
 
+LOG_BYTES: Final = 10_000_000
+"""Size beyond which a log file is rotated (G-13)."""
+
+LOGS_KEPT: Final = 5
+"""Rotated files that are kept of each log."""
+
 _GRACE: Final = 1.0
 
 
 def chores_of(project: Project) -> dict[str, Chore]:
-    """Return the chores by name, in the order in which they are done."""
+    """Return the chores of one project by name, in the order in which they are done."""
 
     async def left_over_processes() -> AsyncIterator[Deletion]:
         """Find processes of the list whose attempt has ended.
@@ -73,11 +81,37 @@ def chores_of(project: Project) -> dict[str, Chore]:
         more["left-over attempts"] = attempts_of_runs(
             project.workplace.store, f"{project.ledger.list_id}/", project.workplace.sandboxes
         )
+    if project.work.logs is not None:
+        more["logs"] = rotate_logs(project.work.logs, LOG_BYTES, LOGS_KEPT)
     return {
         **more,
         "left-over processes": left_over_processes,
         "stale work directories": orphaned_folders(project.work_root, listed, STALE_AFTER),
         "old rows": old_rows,
+    }
+
+
+def chores_of_runs(store: RunStore, projects: Sequence[Project]) -> dict[str, Chore]:
+    """Return the chores of the store of runs by name, which all projects of a host share.
+
+    Args:
+        store: The store.
+        projects: Whose runs stay as long as their assignments are worked on.
+    """
+
+    async def wanted() -> set[str]:
+        found: set[str] = set()
+        for project in projects:
+            over = await project.ledger.finished_ids()
+            found |= {project.label(one) for one in project.assignments if one.id not in over}
+        return found
+
+    async def unfinished() -> set[str]:
+        return {record.id for record in await store.runs(unfinished=True)}
+
+    return {
+        "orphaned artifacts": orphaned_folders(store.files, unfinished),
+        "old runs": old_runs(store, wanted),
     }
 
 

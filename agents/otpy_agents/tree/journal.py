@@ -85,8 +85,8 @@ class Journal:
         self._characters = 0
         self._changed = asyncio.Event()
 
-    def note(self, name: str, id: str, seconds: float, detail: Detail) -> None:
-        """Take an event; forget the oldest if there are too many."""
+    def note(self, name: str, id: str, seconds: float, detail: Detail) -> Entry:
+        """Take an event, and return it without secrets; forget the oldest if there are too many."""
         self.last += 1
         cleaned = {
             key: self._clean(value) if isinstance(value, str) else value
@@ -100,6 +100,7 @@ class Journal:
             self._characters -= self._entries.popleft().size
         self._changed.set()
         self._changed = asyncio.Event()
+        return entry
 
     def _learn(self, entry: Entry) -> None:
         line = entry.detail.get("line")

@@ -176,6 +176,26 @@ class Keeping:
             self._tell("agent.checkpoint_refused", post.assignment.id, reason=str(error))
             return last
 
+    async def begin_anew(self, agent: str) -> None:
+        """Keep no session of an agent that nobody knows of any more: it had another definition."""
+        await self.sessions.forget(agent)
+
+    async def new_work_tree(self, repository: Path, assignment: str) -> Path:
+        """Return the work tree of an assignment of which no attempt is known.
+
+        Work that lies there is that of a life that was forgotten, or had another definition: it is
+        put on a branch, and a person is told which.
+
+        Raises:
+            ChangesetError: There is none to be had.
+        """
+        changesets = self.changesets(repository)
+        changeset = await changesets.open(assignment)
+        branch = await changesets.put_away(changeset, "begun anew")
+        if branch:
+            self._tell("agent.work_discarded", assignment, branch=branch)
+        return changeset.path
+
     async def work_tree(self, repository: Path, assignment: str, restarted: str | None) -> Path:
         """Return the work tree of an assignment.
 

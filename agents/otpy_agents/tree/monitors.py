@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Iterable, Sequence
+from collections.abc import Coroutine, Sequence
 from typing import TYPE_CHECKING, Any
 
 from otpy import Backoff, ChildSpec, SupervisorSpec, observe
 from otpy_agents.tree.budgets import BudgetDocument
-from otpy_agents.tree.chores import chores_of
+from otpy_agents.tree.chores import chores_of, chores_of_runs
 from otpy_monitors import (
     LoopBlocked,
     budget_monitor,
@@ -42,7 +42,7 @@ def monitors_of(workplace: Workplace, projects: Sequence[Project]) -> Supervisor
     children: list[ChildSpec | SupervisorSpec] = [
         ChildSpec("HealthMonitor", _health, (workplace, projects), backoff=pause),
         ChildSpec("BudgetMonitor", _budget, (workplace, projects), backoff=pause),
-        hygiene_supervisor([cleanup_spec(_chores(projects), workplace.on_finding)]),
+        hygiene_supervisor([_hygiene(workplace, projects)]),
         ChildSpec("ViolationMonitor", _violations, (workplace, projects), backoff=pause),
     ]
     if workplace.host is not None:
@@ -115,9 +115,12 @@ async def _together(*daemons: Coroutine[Any, Any, None]) -> None:
             group.create_task(daemon)
 
 
-def _chores(projects: Iterable[Project]) -> dict[str, Chore]:
+def _hygiene(workplace: Workplace, projects: Sequence[Project]) -> ChildSpec:
+    """Return the spec of the cleanup daemon."""
     found: dict[str, Chore] = {}
     for project in projects:
         several = f"{project.key}: " if found else ""
         found |= {f"{several}{name}": chore for name, chore in chores_of(project).items()}
-    return found
+    if workplace.store is not None:
+        found |= chores_of_runs(workplace.store, projects)
+    return cleanup_spec(found, workplace.on_finding, dry_run=workplace.hygiene_dry_run)

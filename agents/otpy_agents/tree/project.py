@@ -148,6 +148,10 @@ class Project:
             row.id == assignment and row.state == State.DONE for row in await self.ledger.summary()
         )
 
+    async def is_new(self, assignment: str) -> bool:
+        """Whether no attempt at an assignment, as it is defined now, is known."""
+        return not await self.ledger.was_begun(assignment)
+
     async def verify(self, assignment: Assignment, cwd: Path, answer: str) -> Complaint | None:
         """Return what is wrong with what an agent did; None if nothing is."""
         return None if self._verifier is None else await self._verifier(assignment, cwd, answer)

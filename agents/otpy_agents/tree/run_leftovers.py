@@ -48,6 +48,7 @@ def attempts_of_runs(
         sandboxes: By name, before those that are built in.
         clock: Unix seconds.
     """
+    choices: dict[str, SandboxChoice] = {}
 
     async def over() -> dict[SandboxChoice, dict[str, dict[str, str]]]:
         limit = clock() - LOOK_BACK
@@ -57,13 +58,17 @@ def attempts_of_runs(
             for one in await store.runs()
             if one.label.startswith(prefix) and one.finished is not None and one.finished > limit
         ]
+        for run in choices.keys() - {record.id for record in (*dead, *done)}:
+            del choices[run]
         found: dict[SandboxChoice, dict[str, dict[str, str]]] = {}
         for record in (*dead, *done):
             try:
                 stored = await store.run(record.id)
-                choice = StoredForm.from_json(stored.state).order.sandbox
+                if record.id not in choices:  # an order never changes
+                    choices[record.id] = StoredForm.sandbox_in(stored.state)
             except (RunStateError, UnknownRun):
                 continue
+            choice = choices[record.id]
             if stored.record.finished is None and choice.name not in _DIE_WITH_THEIR_HOST:
                 continue
             markers = found.setdefault(choice, {})

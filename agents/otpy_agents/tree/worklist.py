@@ -116,6 +116,7 @@ class _ListTable(_Table):
     rule_file: _Path | None = Field(None, description="the path of a file")
     long_tools: dict[str, _Seconds] = Field(default_factory=dict[str, float], description=_LIMITS)
     jake_restarts: _Limit = Field(10, description='a whole number from 0, or "unlimited"')
+    logs: _Path | None = Field(None, description="the path of a folder")
     state: _Path | None = Field(None, description="the path of a file")
 
 
@@ -298,6 +299,7 @@ def _values(document: _Document, raw: dict[str, Any], file: Path) -> WorkList:
         cost_usd=whole.cost_usd,
         rule_file=None if whole.rule_file is None else here / whole.rule_file,
         jake_restarts=whole.jake_restarts,
+        logs=None if whole.logs is None else here / whole.logs,
     )
 
 

@@ -57,6 +57,7 @@ class Workplace:
         failures: As given.
         rules: As given.
         watch_loop: As given.
+        hygiene_dry_run: Whether hygiene only tells what it would delete; set it before the start.
         budgets: Accounts of projects and agents.
         projects: Those that work here.
     """
@@ -90,6 +91,7 @@ class Workplace:
         self.failures = failures or FailureTable()
         self.rules = rules or RuleBook(())
         self.watch_loop = watch_loop
+        self.hygiene_dry_run = False
         self.budgets = Budgets(self.feed, budget)
         self.projects: list[Project] = []
         self._slots = StartSlots(rate or StartRate())

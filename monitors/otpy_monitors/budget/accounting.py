@@ -76,10 +76,17 @@ class Accounting:
         """How many agents use up time just now."""
         return len(self._since)
 
-    def settle(self) -> None:
-        """Charge the time that has passed until now. Do so before you read a balance of seconds."""
+    def settle(self, *, limited: bool = False) -> None:
+        """Charge the time that has passed until now. Do so before you read a balance of seconds.
+
+        Args:
+            limited: Charge only those whose time has a limit, theirs or one above them: all that
+                is needed to know what is spent.
+        """
         now = self._clock()
         for agent, since in self._since.items():
+            if limited and not self._has_limit(agent):
+                continue
             charged = self._charge_time(agent, now - since)
             self._since[agent] = since + charged  # what was rounded off is charged the next time
 
@@ -148,6 +155,10 @@ class Accounting:
         if since is not None:
             self.revision += 1
             self._charge_time(agent, at - since)
+
+    def _has_limit(self, agent: str) -> bool:
+        account = self.ledger.accounts.get(agent)
+        return account is not None and next(_drawn_by(account), None) is not None
 
     def _charge_time(self, agent: str, seconds: float) -> float:
         if agent not in self.ledger:  # its account was closed first, and with it the matter

@@ -48,7 +48,7 @@ async def watch_budgets(accounting: Accounting, report: FindingHook) -> None:
     with ledger.watched(hear):
         while True:
             if seen != (ledger.revision, accounting.revision) or _passed(due, loop.time()):
-                accounting.settle()
+                accounting.settle(limited=True)
                 seen = ledger.revision, accounting.revision
                 delay = accounting.next_end()
                 due = None if delay is None else loop.time() + delay
@@ -88,8 +88,9 @@ class _Reporter:
         for name in changed:
             if name in accounts:
                 for account in accounts[name].upward():
-                    for kind in Kind:
-                        self._check(account, kind, name)
+                    for kind, pot in account.pots.items():
+                        if pot.limit is not None or (account.name, kind) in self.told:
+                            self._check(account, kind, name)
         for key in [key for key in self.told if key[0] not in accounts]:
             del self.told[key]
         for model, is_told in list(self._ledger.unpriced_models.items()):

@@ -71,11 +71,13 @@ async def test_what_a_program_has_stored_is_not_overwritten(
     agents: AgentWorld, sessions: SqliteSessions
 ) -> None:
     """Without a file of the agent's own its checkpoint stays as it is."""
-    await sessions.save(
-        StoredSession(agent="w/a", cli="command", session_id="s", saved_at=1, checkpoint=[7])
-    )
     agents.sandbox.scripts["a"] = [Script(Fail()), Script()]
-    await agents.run(agent("a", backoff=[1]))
+    async with agents.running(agent("a", backoff=[9])):
+        await asyncio.sleep(5)
+        await sessions.save(
+            StoredSession(agent="w/a", cli="command", session_id="s", saved_at=1, checkpoint=[7])
+        )
+        await agents.until(lambda: len(agents.sandbox.played) == 2)
     assert "Your last checkpoint: [7]" in agents.sandbox.played[1].prompt
 
 

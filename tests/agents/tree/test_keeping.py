@@ -76,6 +76,13 @@ class FakeChangesets:
         self.asked.append((assignment, "open"))
         return Changeset(assignment, path, f"otpy/{assignment}")
 
+    async def put_away(self, changeset: Changeset, reason: str) -> str:
+        """Put work away that any life before has left."""
+        if len(self.asked) == 1:
+            return ""
+        self.asked[-1] = (changeset.assignment, f"put away: {reason}")
+        return "old-work"
+
     async def settle(self, assignment: str, reason: str) -> Changeset:
         changeset = await self.open(assignment)
         discarded = self._fates.of(reason) is Fate.DISCARD
@@ -126,6 +133,23 @@ async def test_a_changeset_outlives_its_host(
         await asyncio.sleep(5)
     await agents.run(text)
     assert changesets == [("a", "open"), ("a", "host: keep")]
+
+
+async def test_another_definition_finds_neither_work_nor_session(
+    agents: AgentWorld, changesets: list[tuple[str, str]]
+) -> None:
+    """It is another agent: what the first one did is on a branch, and that is told."""
+    agents.sandbox.scripts["a"] = [Script(Say(text="half way"), Hang()), Script(Crash()), Script()]
+    repository = agents.folder / "repository"
+    async with SqliteSessions(agents.folder / "sessions.sqlite") as sessions:
+        agents.project_settings["sessions"] = sessions
+        async with agents.running(agent("a", changeset=repository)):
+            await asyncio.sleep(5)
+        agents.told.clear()
+        await agents.run(agent("a", changeset=repository, prompt="Do else.", backoff=[1]))
+    assert changesets == [("a", "open"), ("a", "put away: begun anew"), ("a", "crash: keep")]
+    assert agents.event("agent.work_discarded").detail == {"branch": "old-work"}
+    assert [one.session for one in agents.sandbox.played][1] is None
 
 
 async def test_a_wrong_changeset_is_discarded_and_the_agent_told_why(

@@ -113,6 +113,23 @@ async def test_agents_that_were_there_before_are_charged_from_now_on(
     assert seconds == [7, 6, 1]
 
 
+async def test_time_without_a_limit_may_be_charged_later(office: Office, clock: MockClock) -> None:
+    """Who only asks what is spent settles those who have a limit, or one above them."""
+    office.ledger.open("site", limits=Limits(seconds=60))
+    for agent, parent in (("limited", "site"), ("free", "")):
+        office.appear(agent, parent)
+    await clock.advance(5)
+
+    def charged() -> list[float | None]:
+        balances = (office.ledger.balance(one, Kind.SECONDS) for one in ("site", "limited", "free"))
+        return [balance.spent for balance in balances]
+
+    office.accounting.settle(limited=True)
+    assert charged() == [5, 5, 0]
+    office.accounting.settle()
+    assert charged() == [5, 5, 5]
+
+
 async def test_closed_it_charges_what_has_passed_and_no_more(
     office: Office, clock: MockClock
 ) -> None:

@@ -165,14 +165,24 @@ class Changesets:
         Raises:
             ChangesetDirty: Somebody changes files at this moment; nothing is lost, try again.
         """
+        await self.put_away(changeset, reason)
+        return changeset
+
+    async def put_away(self, changeset: Changeset, reason: str) -> str:
+        """Discard a changeset, and return the branch its work is on now; empty if there was none.
+
+        Raises:
+            ChangesetDirty: As `discard`.
+        """
         async with self._turn:
             changeset = await self._open(changeset.assignment)
             target = await self._head()
             tree = await self._tree(changeset.path)
-            await self._put_away(tree, changeset, reason, target)
+            branch = await self._put_away(tree, changeset, reason, target)
             if await tree.unsaved():  # what only the agent's own rules have ignored
-                await self._put_away(tree, changeset, reason, target)
-            return changeset
+                more = await self._put_away(tree, changeset, reason, target)
+                branch = ", ".join(name for name in (branch, more) if name)
+            return branch
 
     async def settle(self, assignment: str, reason: str) -> Changeset:
         """Open a changeset for the next life of its agent: kept or discarded, by the table."""
@@ -341,8 +351,11 @@ class Changesets:
         else:
             await tree.switch(changeset.branch, target)
 
-    async def _put_away(self, tree: WorkTree, changeset: Changeset, reason: str, to: str) -> None:
+    async def _put_away(self, tree: WorkTree, changeset: Changeset, reason: str, to: str) -> str:
         """Put everything on a new branch of discarded work, then switch to the changeset's own.
+
+        Returns:
+            The new branch; empty if there is none.
 
         Args:
             tree: Its work tree.
@@ -351,9 +364,11 @@ class Changesets:
             to: The commit to switch to. If it has everything already, there is no new branch.
         """
         made = await tree.commit_all(reason, changeset.branch, to, self._clock())
+        branch = await self._new_branch(changeset.assignment) if made else ""
         if made:
-            await tree.move_to(await self._new_branch(changeset.assignment), made)
+            await tree.move_to(branch, made)
         await tree.switch(changeset.branch, to)
+        return branch.removeprefix("refs/heads/")
 
     async def _new_branch(self, assignment: str) -> str:
         """Return the full name of a branch that is not there, for discarded work."""

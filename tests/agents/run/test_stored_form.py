@@ -1,0 +1,55 @@
+"""A run as it is stored, and what is read of it without the rest."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from otpy_agents.errors import RunStateCorrupt, RunStateTooNew
+from otpy_agents.run.chain import AgentInstance, build_chain
+from otpy_agents.run.order import RunOrder, SandboxChoice
+from otpy_agents.run.stored import StoredForm, order_to_json
+
+SECRET = "hunter2-hunter2"
+
+
+def form(sandbox: str = "docker") -> StoredForm:
+    order = RunOrder(
+        prompt=f"the key is {SECRET}",
+        cwd=Path("/"),
+        use="command",
+        argv=("agent",),
+        sandbox=SandboxChoice(name=sandbox),
+    )
+    chain, _ = build_chain(order.selection, AgentInstance(agent_id="a", agent_cli="command"), 0)
+    return StoredForm(order=order, state=order.first_state(chain))
+
+
+def clean(text: str) -> str:
+    return text.replace(SECRET, "[KEY]")
+
+
+def test_an_order_that_is_written_once_is_the_same_each_time() -> None:
+    """Whoever stores one state after the other need not write it anew, and no secret is in it."""
+    one = form()
+    text = one.to_json(clean, order_to_json(one.order, clean))
+    assert text == one.to_json(clean)
+    assert SECRET not in text
+    assert StoredForm.from_json(text).state == one.state
+
+
+def test_the_sandbox_is_read_without_the_rest() -> None:
+    """A state that cannot be read keeps nobody from finding what the run has left."""
+    fields = json.loads(form().to_json(clean))
+    assert StoredForm.sandbox_in(json.dumps({**fields, "state": {}})) == form().order.sandbox
+
+
+@pytest.mark.parametrize("broken", ["{}", "no json", '{"version": 1, "order": 7, "state": {}}'])
+def test_what_is_no_order_has_no_sandbox(broken: str) -> None:
+    """It is refused, and so is what a newer version wrote."""
+    with pytest.raises(RunStateCorrupt):
+        StoredForm.sandbox_in(broken)
+    with pytest.raises(RunStateTooNew):
+        StoredForm.sandbox_in('{"version": 2, "order": {}, "state": {}}')
