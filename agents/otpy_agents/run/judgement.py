@@ -11,7 +11,15 @@ from otpy_agents.run.adapter import Adapter
 from otpy_agents.run.events import Fault
 from otpy_agents.run.failures import Classification, Detail
 from otpy_agents.run.fields import JsonObject, integer, obj, objects, text
-from otpy_agents.run.vendor_codes import by_code, by_status, by_vague_code, codes_in, status_in
+from otpy_agents.run.prose import prose, without_denials
+from otpy_agents.run.vendor_codes import (
+    by_code,
+    by_status,
+    by_vague_code,
+    codes_in,
+    fields_in,
+    status_in,
+)
 from otpy_agents.run.waiting import seconds_to_wait
 from otpy_agents.run.wording import WORDINGS, by_words, is_long_limit, is_short_limit
 
@@ -41,9 +49,10 @@ def judge(adapter: Adapter, fault: Fault, now: datetime | None) -> Classificatio
     detail = (
         by_code(facts.codes)
         or by_words(facts.words, adapter.wordings)
+        or by_code(facts.names)
         or by_words(facts.words, WORDINGS)
         or by_status(facts.status)
-        or by_vague_code(facts.codes)
+        or by_vague_code((*facts.codes, *facts.names))
     )
     if detail is None:
         return None
@@ -75,7 +84,8 @@ class _Facts:
     """The fields and words of a fault, those of JSON inside its message included.
 
     Attributes:
-        codes: Names, the most specific first.
+        codes: Names in fields of their own, the most specific first.
+        names: Names of errors in the words.
         status: HTTP status.
         words: Text in sentences.
         everything: All of it, for how long to wait.
@@ -86,22 +96,27 @@ class _Facts:
         codes = list(fault.codes)
         status = fault.status
         words = [message]
-        for error in _errors_in(message):
+        for start, error in _errors_in(message):
             codes.extend(_codes(error))
             status = status or _status(error)
-            if text(error, "message"):
-                words.append(text(error, "message"))
-        if len(words) > 1:
-            # The JSON itself is no sentence; what stands before it may be one.
-            words[0] = message[: message.index("{")]
-        self.words = "\n".join(word for word in words if word.strip())
-        self.codes = (*codes, *codes_in(self.words))
+            said = text(error, "message", "Message")
+            if said:
+                # The JSON itself is no sentence; what stands before it may be one. Its brace stays:
+                # a number in front of it is a status.
+                words[0] = words[0] if len(words) > 1 else message[: start + 1]
+                words.append(said)
+        self.words = "\n".join(said for word in words if (said := prose(word)).strip())
+        self.codes = (*codes, *fields_in(message))
+        self.names = codes_in(self.words)
         self.status = status or status_in(self.words)
-        self.everything = f"{message}\n{fault.hints[:_LIMIT]}"
+        self.everything = without_denials(f"{message}\n{fault.hints[:_LIMIT]}")
 
 
-def _errors_in(message: str, depth: int = _DEPTH) -> Iterator[JsonObject]:
-    """Yield the error objects that `message` holds as JSON, also as JSON inside of JSON."""
+def _errors_in(message: str, depth: int = _DEPTH) -> Iterator[tuple[int, JsonObject]]:
+    """Yield the error objects that `message` holds as JSON, also as JSON inside of JSON.
+
+    Each comes with where the outermost begins.
+    """
     start = -1
     for _ in range(_STARTS):
         start = message.find("{", start + 1)
@@ -112,22 +127,26 @@ def _errors_in(message: str, depth: int = _DEPTH) -> Iterator[JsonObject]:
         except (ValueError, RecursionError):
             continue
         found = obj(value)
-        error = obj(found, "error") or found
-        yield error
+        error = obj(found, "error") or obj(found, "detail") or found
+        yield start, error
         if depth:
-            yield from _errors_in(text(error, "message"), depth - 1)
+            # Gateways hand on what their own vendor said.
+            for said in (text(error, "message"), text(obj(error, "metadata"), "raw")):
+                for _start, inner in _errors_in(said, depth - 1):
+                    yield start, inner
         return
 
 
 def _codes(error: JsonObject) -> list[str]:
-    reasons = [text(detail, "reason") for detail in objects(error, "details")]
-    names = [*reasons, text(error, "code"), text(error, "type"), text(error, "status")]
-    return [name for name in names if name]
+    details = (*objects(error, "details"), *objects(error, "errors"), obj(error, "innererror"))
+    reasons = [text(detail, "reason", "code") for detail in details]
+    own = (text(error, name) for name in ("code", "type", "__type", "status"))
+    return [name for name in (*reasons, *own) if name]
 
 
 def _status(error: JsonObject) -> int | None:
     status = integer(error, "code", "status", "statusCode")
-    written = text(error, "code")
+    written = text(error, "code") if text(error, "code").isdigit() else text(error, "status")
     if not status and written.isascii() and written.isdigit():
         # Some gateways write the number as a string.
         status = int(written[:4])

@@ -16,6 +16,9 @@ def _wording(detail: Detail, *alternatives: str) -> Wording:
     return Wording(detail, re.compile("|".join(alternatives), re.IGNORECASE))
 
 
+_RATE_LIMIT: Final = r"(?<![\w/.\\-])rate[ -]limit"
+_WORD_END: Final = r"(?![\w/\\@-]|\.\w)"
+
 # In the order they are tried: what is said of one thing only first, then RUN-39.
 WORDINGS: Final[Sequence[Wording]] = (
     _wording(
@@ -104,7 +107,15 @@ WORDINGS: Final[Sequence[Wording]] = (
     ),
     _wording(
         Detail.RATE_LIMIT,
-        r"(?<![\w/.\\-])rate[ -]?limit(?:s|ed|ing)?(?![\w/\\-]|\.\w)",
+        # As a thing of its own it may be a branch, a test or a setting; something has to happen.
+        rf"{_RATE_LIMIT}ed{_WORD_END}",
+        rf"\b(?:by|due to|because of|subject to|is|are) {_RATE_LIMIT}ing{_WORD_END}",
+        rf"{_RATE_LIMIT}s?(?: [\w.-]+){{0,5}} (?:exceeded|reached|hit|exhausted|error)\b",
+        r"\b(?:exceed|hit|reach|trigger|violat)\w*(?: [^\s:]+){1,6}? "
+        rf"{_RATE_LIMIT}s?{_WORD_END}",
+        r"\b(?:over|because of|due to|under|subject to)(?: [^\s:]+){0,3}? "
+        rf"{_RATE_LIMIT}s?{_WORD_END}",
+        rf"^(?:\w+: )?{_RATE_LIMIT}s?(?:\W{{1,3}}$|[:;(]|$)",
         r"\btoo many requests\b",
         r"\bresource (?:has been )?exhausted\b",
         r"\bthrottl(?:ed|ing)\b",
@@ -136,7 +147,7 @@ WORDINGS: Final[Sequence[Wording]] = (
         Detail.AUTH,
         r"\bnot logged in\b",
         r"\bplease (?:run /?|use /?)?log ?in\b",
-        r"/login\b",
+        r"\b(?:run|use|please|try|then)(?: the)? ['\"`]?/login\b",
         r"\b(?:invalid|incorrect|missing) (?:x-)?api[ -]key\b",
         r"\bapi[ -]key\b.{0,40}\b(?:not valid|not found|expired|invalid|missing|revoked)\b",
         r"\bfailed to authenticate\b",
