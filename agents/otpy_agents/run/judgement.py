@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from datetime import datetime
 from typing import Final, cast, final
@@ -37,23 +38,30 @@ _LIMITS: Final = frozenset({Detail.RATE_LIMIT, Detail.QUOTA})
 _WAITS: Final = frozenset({Detail.OVERLOADED, Detail.SERVER_ERROR, Detail.NETWORK})
 
 
-def judge(adapter: Adapter, fault: Fault, now: datetime | None) -> Classification | None:
+def judge(
+    adapter: Adapter, fault: Fault, now: datetime | None, *, cut: bool = False
+) -> Classification | None:
     """Return what `fault` means; None if nothing in it says so.
 
     Args:
         adapter: Whose error it is.
         fault: The error.
         now: See `classify`.
+        cut: Whether a time limit ended the attempt.
     """
     facts = _Facts(fault)
     detail = (
         by_code(facts.codes)
-        or by_words(facts.words, adapter.wordings)
+        or by_words(facts.words, adapter.wordings, cut=cut)
         or by_code(facts.names)
         or by_words(facts.words, WORDINGS)
         or by_status(facts.status)
         or by_vague_code((*facts.codes, *facts.names))
     )
+    if detail is Detail.MODEL_UNAVAILABLE and not adapter.executable and not facts.speak_of_models:
+        # Agents ask for little but their model; what else a command asks for and does not find
+        # may be anything.
+        return None
     if detail is None:
         return None
     wait = None
@@ -88,6 +96,7 @@ class _Facts:
         names: Names of errors in the words.
         status: HTTP status.
         words: Text in sentences.
+        speak_of_models: Whether a model is mentioned.
         everything: All of it, for how long to wait.
     """
 
@@ -109,6 +118,7 @@ class _Facts:
         self.codes = (*codes, *fields_in(message))
         self.names = codes_in(self.words)
         self.status = status or status_in(self.words)
+        self.speak_of_models = re.search(r"(?i)\bmodel|\bdeployment", message) is not None
         self.everything = without_denials(f"{message}\n{fault.hints[:_LIMIT]}")
 
 

@@ -231,10 +231,16 @@ _SHORT: Final = re.compile(
 )
 
 
-def by_words(message: str, wordings: Sequence[Wording]) -> Detail | None:
-    """Return what the first of `wordings` that is found in `message` stands for."""
+def by_words(message: str, wordings: Sequence[Wording], *, cut: bool = False) -> Detail | None:
+    """Return what the first of `wordings` that is found in `message` stands for.
+
+    Args:
+        message: The words.
+        wordings: In the order they are tried.
+        cut: Whether a time limit ended the attempt.
+    """
     for wording in wordings:
-        if wording.pattern.search(message):
+        if (cut or not wording.cut) and wording.pattern.search(message):
             return wording.detail
     return None
 

@@ -84,7 +84,7 @@ class ClaudeParser:
         if text(found, "subtype") == "api_retry":
             error = text(found, "error")
             status = integer(found, "error_status") or None
-            return [Retrying(Fault(error, status, (error,)))]
+            return [Retrying(Fault(_reason(found, error), status, (error,)))]
         return []
 
     def _assistant(self, found: JsonObject) -> list[Event]:
@@ -127,6 +127,14 @@ class ClaudeParser:
         if "usage" in found:
             events.append(Spent(_usage(found)))
         return [*events, FinalEvent(None if fault else answer, fault, denied)]
+
+
+def _reason(found: JsonObject, error: str) -> str:
+    """Return why a request is repeated; some answers never came, and then it does not say."""
+    if error != "unknown":
+        return error
+    again, most = integer(found, "attempt"), integer(found, "max_retries")
+    return f"no reason given for retry {again} of {most}"
 
 
 def _usage(found: JsonObject) -> Usage:
