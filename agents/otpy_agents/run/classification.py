@@ -139,7 +139,8 @@ def _claimed(
     structured = transcript.seen or is_json(stdout, adapter.plain_text)
     answer = transcript.answer if structured else plain(stdout)
     fault = transcript.fault
-    if fault is None:
+    # What the model said itself is no notice of the CLI, be it the same words.
+    if fault is None and not transcript.spoken:
         notice = notice_in(answer, adapter.plain_text)
         fault = Fault(notice) if notice else None
     if fault is not None:
