@@ -21,8 +21,9 @@ from otpy_agents.run.vendor_codes import (
     fields_in,
     status_in,
 )
+from otpy_agents.run.vendor_words import WORDINGS
 from otpy_agents.run.waiting import seconds_to_wait
-from otpy_agents.run.wording import WORDINGS, by_words, is_long_limit, is_short_limit
+from otpy_agents.run.wording import by_words, is_long_limit, is_short_limit, is_unpaid
 
 __all__ = ["LONG_WAIT", "judge"]
 
@@ -68,6 +69,7 @@ def judge(
     if detail in _LIMITS:
         wait = seconds_to_wait(facts.everything, now)
         detail = _which_limit(detail, facts, wait)
+        wait = None if detail is Detail.BILLING else wait
     elif detail in _WAITS:
         wait = seconds_to_wait(facts.everything, now)
     return Classification(detail=detail, message=fault.message, retry_after=wait)
@@ -75,12 +77,14 @@ def judge(
 
 def _which_limit(detail: Detail, facts: _Facts, wait: float | None) -> Detail:
     """Tell an allowance that is used up from requests that came too fast (both are 429)."""
+    if is_unpaid(facts.words):
+        return Detail.BILLING
     if is_long_limit(facts.everything):
-        return Detail.QUOTA
-    if wait is not None and wait > LONG_WAIT:
         return Detail.QUOTA
     if is_short_limit(facts.everything):
         return Detail.RATE_LIMIT
+    if wait is not None and wait > LONG_WAIT:
+        return Detail.QUOTA
     # Google speaks of a quota in both cases, and gives a short delay with the harmless one.
     short = seconds_to_wait(facts.everything, None)
     names_quota = by_code(facts.codes) is Detail.QUOTA

@@ -22,16 +22,18 @@ _DENIED: Final = re.compile(
 # are variables of the environment, which the user has to set.
 _QUOTED: Final = re.compile(
     r"(?<!['\"]: )(?<!['\"]:)([‘'\"`])(?=[\w-]{0,80}[a-z])[\w-]{1,80}([’'\"`])"
+    # Nobody sets sentences between backticks.
+    r"|(`)(?=[^`\n]{0,80}[a-z])[^`\n]{1,80}(`)"
 )
 # Exceptions that are always about a program's own names and values.
 _EXCEPTION: Final = (
     r"^\W{0,4}(?:E\s{1,8})?(?:\w{1,20}:? ){0,2}(?:[\w.]{1,80}\.)?"
     r"(?:Key|Name|Attribute|ModuleNotFound|Import|Assertion|UnboundLocal|Index|Reference"
-    r"|Indentation|NotImplemented)Error\b"
+    r"|Indentation|NotImplemented|NoSuch\w{1,20}|ClassNotFound|NoClassDefFound)(?:Error|Exception)\b"
 )
 _TEST: Final = (
     r"^(?:E\s{3,8}\S|--- FAIL: |not ok \d|FAIL(?:ED)?\s+\S{1,200}(?:::|\.\w)"
-    r"|\s*(?:left|right|Expected|Received): )"
+    r"|\s*(?:left|right|Expected|Received): |\s*(?:\d{1,4}\)|●) )"
     r"|\b[Aa]ssertion (?:`[^`\n]{0,80}` )?failed\b"
     r"|\bassert [^\n]{1,80}(?:[=!]=| is | in )"
     r"|\b[Ee]xpected\b.{0,60}\b(?:got|received|found|was)\b.{0,20}\b\d{3}\b"
@@ -52,6 +54,7 @@ _MISSING: Final = (
     rf" (?:{_THINGS})\b"
     r"|\bundefined: |\bsymbol\(s\)|\bproperties of (?:undefined|null)\b"
     rf"|\b(?:{_THINGS}) \S{{1,80}} does not exist\b"
+    r"|\bcannot (?:access|open|remove|stat) "
     r"|\bd(?:id|oes) not match any(?: file\b|$)|\bunknown revision\b"
 )
 _ABOUT_NAMES: Final = re.compile(f"{_EXCEPTION}|{_TEST}|{_TOOL}|(?i:{_MISSING})")
@@ -63,7 +66,7 @@ def prose(message: str) -> str:
     The words of what is left are the vendor's or the CLI's own.
     """
     kept = "\n".join(line for line in message.split("\n") if not _ABOUT_NAMES.search(line))
-    return _QUOTED.sub(r"\1…\2", without_denials(_ADDRESS.sub("…", kept)))
+    return _QUOTED.sub(r"\1\3…\2\4", without_denials(_ADDRESS.sub("…", kept)))
 
 
 def without_denials(message: str) -> str:

@@ -41,7 +41,7 @@ _NAMES: Final = {
         rate_limit rate_limit_error rate_limit_exceeded rate_limited too_many_requests
         resource_exhausted user_global_rate_limited user_model_rate_limited
         integration_rate_limited ratelimitexceeded userratelimitexceeded ratelimitreached
-        throttlingexception toomanyrequestsexception
+        throttlingexception toomanyrequestsexception resourceexhausted
     """,
     Detail.OVERLOADED: """
         overloaded overloaded_error server_is_overloaded slow_down engine_overloaded
@@ -154,6 +154,7 @@ _NAME_IN_TEXT: Final = re.compile(
     r"(?:(?m:^)(?:\w{1,40}\.){1,8}|(?<![\w./\\-]))([A-Z][A-Za-z]+(?:Error|Exception))(?=:|\))"
 )
 _BARE_IN_TEXT: Final = re.compile(r"(?<![\w./\\-])(?:UNAVAILABLE|UNAUTHENTICATED)(?![\w/\\-])")
+_GRPC_IN_TEXT: Final = re.compile(r"\b(?:rpc error: code = |StatusCode\.)([A-Za-z_]{1,40})\b")
 # A field of JSON that was cut, of a Python dictionary or of an object as Node.js prints it.
 _FIELD_IN_TEXT: Final = re.compile(
     r"(?<![\w-])(?:code|type|status|reason|__type|errorCode|errorType)['\"]?\s?[:=]\s?"
@@ -198,6 +199,7 @@ def codes_in(message: str) -> tuple[str, ...]:
         *_CODE_IN_TEXT.findall(message),
         *_NAME_IN_TEXT.findall(message),
         *_BARE_IN_TEXT.findall(message),
+        *_GRPC_IN_TEXT.findall(message),
     )
     return _known(words)
 

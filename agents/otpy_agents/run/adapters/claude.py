@@ -189,7 +189,8 @@ class Claude:
         notices=re.compile(
             rf"{_LIMIT}(?:\|\d{{10}}|[^\n]{{0,120}}resets?{_MOMENT})?\.?"
             r"|API Error: \d{3} \{[^\n]*\}"
-            r"|Credit balance is too low|Invalid API key · (?:Fix external API key|Please run /login)"
+            r"|Credit balance is too low"
+            r"|Invalid API key · (?:Fix external API key|Please run /login)"
             r"|Not logged in · (?:Please r|R)un (?:/login|claude[\w /-]{0,30})|Prompt is too long"
         ),
     )
