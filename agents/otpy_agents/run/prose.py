@@ -32,9 +32,9 @@ _EXCEPTION: Final = (
     r"|Indentation|NotImplemented|NoSuch\w{1,20}|ClassNotFound|NoClassDefFound)(?:Error|Exception)\b"
 )
 _TEST: Final = (
-    r"^(?:E\s{3,8}\S|--- FAIL: |not ok \d|FAIL(?:ED)?\s+\S{1,200}(?:::|\.\w)"
+    r"^(?:E\s{3,8}\S|--- FAIL: |Failures: |not ok \d|FAIL(?:ED)?\s+\S{1,200}(?:::|\.\w)"
     r"|\s*(?:left|right|Expected|Received): |\s*(?:\d{1,4}\)|●) )"
-    r"|\b[Aa]ssertion (?:`[^`\n]{0,80}` )?failed\b"
+    r"|\bexpect\(|\b[Aa]ssertion (?:`[^`\n]{0,80}` )?failed\b"
     r"|\bassert [^\n]{1,80}(?:[=!]=| is | in )"
     r"|\b[Ee]xpected\b.{0,60}\b(?:got|received|found|was)\b.{0,20}\b\d{3}\b"
 )

@@ -138,7 +138,8 @@ _STATUS_IN_TEXT: Final = re.compile(
       | ^ \s* "? code "? : [ ]
       | \A \W{{0,4}} (?:(?:Execution|Model[ ]call)[ ]failed:[ ]|Error:[ ])?
         (?=\d{{3}}[ ](?-i:[A-Z{{]))  # what is counted is written small
-      | (?<![\w./:-]) (?=\d{{3}}[ ](?:{_PHRASES}))
+      | (?<![\w./:-]) (?=\d{{3}}[ ](?:{_PHRASES}|status[ ]code\b))
+      | \bError[ ] (?=\d{{3}}:[ ])
     )
     (?P<status>[45]\d\d) (?![\w-]|[.,:]\d)
     """,
@@ -147,8 +148,17 @@ _STATUS_IN_TEXT: Final = re.compile(
 # A code in running text stands alone, as a heading or behind one. As part of a sentence, a path or
 # a longer name it is the name of something.
 _CODE_IN_TEXT: Final = re.compile(
-    r"(?m:(?:^|(?<=[(]))\W{0,3}|(?<=[:=-] )|(?<=\b(?:code|type) )|(?<=\bstatus )|(?<=\d\d\d ))"
-    r"(?<![\w./\\\[-])([A-Za-z]+(?:_[A-Za-z0-9]+)+)(?=\W?(?:\s|$)|[):,;])(?!\s?[=(\[])"
+    r"""
+    (?m: (?:^|\() \W{0,3}
+       | (?i: \b\w*(?:error|exception) | \b(?:authenticate|code|fail(?:ed|ure)|reason|request|status
+          |type|forbidden|requests|unauthorized|\d\d\d) ) \W? (?: [:=] \ ? | \ (?:-\ )? )
+    )
+    (?<![\w./\\\[-])
+    (?P<code>[A-Za-z]+(?:_[A-Za-z0-9]+)+)
+    (?= [.!]?(?:\s|$) | [):,;] )
+    (?! \s?[=(\[] | :\ (?:command\ )?not\ found )
+    """,
+    re.VERBOSE,
 )
 _NAME_IN_TEXT: Final = re.compile(
     r"(?:(?m:^)(?:\w{1,40}\.){1,8}|(?<![\w./\\-]))([A-Z][A-Za-z]+(?:Error|Exception))(?=:|\))"

@@ -59,7 +59,7 @@ WORDINGS: Final[Sequence[Wording]] = (
         r"\bspawn \S{1,200} (?:ENOENT|EACCES)\b",
         r"\bEACCES\b",
         r"\[Errno 13\]|\(os error 13\)",
-        r"/[^\s:]*: permission denied\s*$",
+        r"/[^\s:]{0,200}: permission denied\s{0,4}$",
         r"\bexec format error\b",
         r"\bcannot execute binary\b",
         r"\berror while loading shared libraries\b",
@@ -114,7 +114,7 @@ WORDINGS: Final[Sequence[Wording]] = (
         Detail.QUOTA,
         r"\busage limits?\b",
         r"\b(?:hit|reached|exceeded) (?:your|the|my)(?! (?:\S+ ){0,3}rate)(?: [\w-]+){0,3} limit\b",
-        r"\b(?:\d+-hour|hourly|daily|weekly|monthly|opus|sonnet|session|spend(?:ing)?|plan|free"
+        r"\b(?:\d+-hour|hourly|daily|weekly|monthly|opus|sonnet|session|spend(?:ing)?|plan|key|free"
         r"(?: tier)?) (?:usage )?(?:limit|quota|allowance)\b.{0,20}"
         r"\b(?:reached|exceeded|exhausted|hit)\b",
         r"\bexhausted (?:your|the)\b.{0,40}\b(?:quota|capacity)\b",
@@ -122,7 +122,7 @@ WORDINGS: Final[Sequence[Wording]] = (
         r" (?:quota|allowance|credits)\b",
         r"\bquota\b.{0,40}\b(?:exceeded|exhausted|used up|reached)\b",
         r"\b(?:insufficient|have no|out of)(?: \w+){0,3} quota\b",
-        r"\b(?:exceeded|reached|hit)\b.{0,40}\bspend(?:ing)? (?:cap|limit)\b",
+        r"\b(?:exceeded|reach(?:ed|ing)|hit)\b.{0,40}\bspend(?:ing)? (?:cap|limit)\b",
         r"\bspend(?:ing)? (?:cap|limit)\b.{0,20}\b(?:reached|exceeded|hit)\b",
         r"\baccount's rate limit\b",
         r"\bout of (?:extra )?usage\b",
@@ -152,6 +152,7 @@ WORDINGS: Final[Sequence[Wording]] = (
         r"\b(?:enable|set up) billing\b",
         r"\binsufficient (?:account )?(?:balance|funds)\b",
         r"\badd credits\b",
+        r"\btrial (?:has )?(?:ended|expired)\b",
         r"\bpayment (?:required|failed|declined|overdue)\b",
         r"\b(?:have|has) no (?:\w+ ){1,3}?(?:subscription|license|plan)\b",
         r"\b(?:location|territory) (?:is )?not supported\b",
@@ -186,6 +187,7 @@ WORDINGS: Final[Sequence[Wording]] = (
     # Who cannot get to the vendor cannot get credentials either.
     _wording(
         Detail.NETWORK,
+        r"\bproxy authentication required\b",
         r"\bfetch failed\b",
         r"\b(?:ECONN(?:RESET|REFUSED|ABORTED)|ENOTFOUND|EAI_AGAIN|ETIMEDOUT|E(?:HOST|NET)UNREACH)\b",
         r"\bgetaddrinfo\b",
@@ -201,7 +203,7 @@ WORDINGS: Final[Sequence[Wording]] = (
         r"\b(?:run|use|please|try|then)(?: the)? ['\"`]?/login\b",
         r"\b(?:invalid|incorrect|missing) (?:x-)?api[ -]key\b",
         r"\bapi[ _-]?key\b.{0,40}\b(?:not valid|not found|expired|invalid|missing|revoked|leaked"
-        r"|required|not set|to be set|must be set)\b",
+        r"|disabled|required|not set|to be set|must be set)\b",
         r"\b(?:provide|passing|supply|specify)\b.{0,20}\bapi[ _-]?key\b",
         r"\b(?:bad|expired|incorrect|invalid|missing|no|wrong)(?: \w+){0,2} credentials\b",
         r"\bcredentials? .{0,20}\b(?:not found|expired|invalid|missing|rejected|revoked"
@@ -210,6 +212,7 @@ WORDINGS: Final[Sequence[Wording]] = (
         r".{0,20}\b(?:credentials|authentication)\b",
         r"\b(?:export|missing|requires?|set|setting)\b.{0,40}"
         r"(?-i:\b[A-Z][A-Z0-9_]{1,60}_(?:CREDENTIALS|KEY|PROJECT|TOKEN)\b)",
+        r"\bno api[ -]key\b",
         r"\bfailed to authenticate\b",
         r"\bauthentication (?:failed|required|error|is required)\b",
         r"\bnot authenticated\b",

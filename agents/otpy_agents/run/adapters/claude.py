@@ -134,7 +134,9 @@ def _reason(found: JsonObject, error: str) -> str:
     if error != "unknown":
         return error
     again, most = integer(found, "attempt"), integer(found, "max_retries")
-    return f"no reason given for retry {again} of {most}"
+    return (
+        f"no reason given for retry {again} of {most}" if again else "no reason given for a retry"
+    )
 
 
 def _usage(found: JsonObject) -> Usage:
