@@ -37,7 +37,7 @@ def test_errors_of_vendors_are_told_apart(item: Failure) -> None:
     verdict = verdict_on(item)
     assert verdict.detail in item.details
     assert verdict.message
-    assert set(verdict.message.split("\n")) <= set(item.message.split("\n"))
+    assert set(verdict.message.split("\n")) <= set(item.message.strip().split("\n"))
 
 
 def test_every_class_that_words_can_tell_is_among_them() -> None:

@@ -23,7 +23,10 @@ _DENIED: Final = re.compile(
 _QUOTED: Final = re.compile(
     r"(?<!['\"]: )(?<!['\"]:)([‘'\"`])(?=[\w-]{0,80}[a-z])[\w-]{1,80}([’'\"`])"
     # Nobody sets sentences between backticks.
-    r"|(`)(?=[^`\n]{0,80}[a-z])[^`\n]{1,80}(`)"
+    r"|(?<!run )(`)(?=[^`\n]{0,80}[a-z])[^`\n]{1,80}(`)"
+)
+_TITLE: Final = re.compile(
+    r"\b(case|job|scenario|snapshot|spec|step|suite|task|test) ([\"'])[^\"'\n]{1,80}[\"']"
 )
 # Exceptions that are always about a program's own names and values.
 _EXCEPTION: Final = (
@@ -66,7 +69,8 @@ def prose(message: str) -> str:
     The words of what is left are the vendor's or the CLI's own.
     """
     kept = "\n".join(line for line in message.split("\n") if not _ABOUT_NAMES.search(line))
-    return _QUOTED.sub(r"\1\3…\2\4", without_denials(_ADDRESS.sub("…", kept)))
+    kept = _TITLE.sub(r"\1 \2…\2", _ADDRESS.sub("…", kept))
+    return _QUOTED.sub(r"\1\3…\2\4", without_denials(kept))
 
 
 def without_denials(message: str) -> str:

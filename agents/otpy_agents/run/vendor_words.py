@@ -103,6 +103,7 @@ WORDINGS: Final[Sequence[Wording]] = (
         r"\bout of room in the model's context\b",
         r"\bmaximum (?:context|input|prompt) (?:window|length|size)\b",
         r"\b\d+ tokens? > \d+",
+        r"\bexceeds?\b.{0,40}\bmaximum of \d+ tokens\b",
         r"\btoo many (?:input|prompt) tokens\b",
         r"\breduce the length of (?:your|the)\b",
         r"\bpayload size exceeds\b",
@@ -139,7 +140,7 @@ WORDINGS: Final[Sequence[Wording]] = (
         r"\b(?:over|because of|due to|under|subject to)(?: [^\s:]+){0,3}? "
         rf"{_RATE_LIMIT}s?{_WORD_END}",
         rf"^(?:\w+: )?{_RATE_LIMIT}s?(?:\W{{1,3}}$|[:;(]|$)",
-        r"\btoo many requests\b",
+        r"\btoo many (?:concurrent )?requests\b",
         r"\bresource (?:has been )?exhausted\b",
         r"\bthrottl(?:ed|ing)\b",
     ),
@@ -151,6 +152,7 @@ WORDINGS: Final[Sequence[Wording]] = (
         r"\bbilling to be enabled\b",
         r"\b(?:enable|set up) billing\b",
         r"\binsufficient (?:account )?(?:balance|funds)\b",
+        r"\bbalance\b.{0,20}\b(?:insufficient|too low)\b",
         r"\badd credits\b",
         r"\btrial (?:has )?(?:ended|expired)\b",
         r"\bpayment (?:required|failed|declined|overdue)\b",
@@ -189,7 +191,7 @@ WORDINGS: Final[Sequence[Wording]] = (
         Detail.NETWORK,
         r"\bproxy authentication required\b",
         r"\bfetch failed\b",
-        r"\b(?:ECONN(?:RESET|REFUSED|ABORTED)|ENOTFOUND|EAI_AGAIN|ETIMEDOUT|E(?:HOST|NET)UNREACH)\b",
+        r"\b(?:ECONN(?:RESET|REFUSED|ABORTED)|ENOTFOUND|EAI_AGAIN|ETIMEDOUT|EPIPE|E(?:HOST|NET)UNREACH)\b",
         r"\bgetaddrinfo\b",
         r"\berror sending request\b",
         r"\bconnection (?:refused|reset|timed out)\b",
@@ -199,7 +201,8 @@ WORDINGS: Final[Sequence[Wording]] = (
         r"\bnot logged in\b",
         r"\bplease (?:run /?|use /?)?(?:log|sign) ?in\b",
         r"\b(?:log|sign)(?:ing)? in again\b",
-        r"\b(?:sso|auth|codex|claude|copilot) login\b",
+        r"\brun ['\"`]?[\w-]{1,40}(?: auth| sso)? login\b",
+        r"\blog ?in (?:is )?required\b",
         r"\b(?:run|use|please|try|then)(?: the)? ['\"`]?/login\b",
         r"\b(?:invalid|incorrect|missing) (?:x-)?api[ -]key\b",
         r"\bapi[ _-]?key\b.{0,40}\b(?:not valid|not found|expired|invalid|missing|revoked|leaked"
@@ -212,6 +215,8 @@ WORDINGS: Final[Sequence[Wording]] = (
         r".{0,20}\b(?:credentials|authentication)\b",
         r"\b(?:export|missing|requires?|set|setting)\b.{0,40}"
         r"(?-i:\b[A-Z][A-Z0-9_]{1,60}_(?:CREDENTIALS|KEY|PROJECT|TOKEN)\b)",
+        r"(?-i:\b[A-Z][A-Z0-9_]{1,60}_(?:CREDENTIALS|KEY|PROJECT|TOKEN)\b)\W{1,3}"
+        r"(?:environment variable )?(?:is |must be )?(?:empty|missing|not set|required|set)\b",
         r"\bno api[ -]key\b",
         r"\bfailed to authenticate\b",
         r"\bauthentication (?:failed|required|error|is required)\b",
@@ -236,7 +241,7 @@ WORDINGS: Final[Sequence[Wording]] = (
         r"\bpermission denied\b",
         r"\bnot authorized\b",
         r"\binsufficient (?:authentication )?(?:permissions?|scopes?)\b",
-        r"\b(?:account|organization) (?:has been |is |was )"
+        r"\b(?:access|account|organization) (?:has been |is |was )"
         r"(?:deactivated|disabled|suspended|terminated|locked)\b",
         r"\baccess (?:denied|blocked)\b",
     ),
@@ -294,6 +299,8 @@ WORDINGS: Final[Sequence[Wording]] = (
         r"\berror while reading the server response\b",
         r"\bstream ended (?:prematurely|unexpectedly|without receiving)\b",
         r"\bupstream connect error\b",
+        r"\bempty reply from server\b",
+        r"\bHTTP/?2 framing\b",
         r"\bdeadline exceeded\b",
     ),
     _wording(
