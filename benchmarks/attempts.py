@@ -35,6 +35,9 @@ ARGV = ("sh", "-c", "echo done")
 WARM_UP = 20
 MARKER = {"BENCHMARK_OF_ATTEMPTS": "yes"}
 
+# What there may be more of afterwards; memory for the allocator, whatever the number of attempts.
+MOST = {"processes": 0, "descriptors": 0, "tasks": 0, "threads": 0, "resident MB": 8}
+
 Attempt = Callable[[], Awaitable[None]]
 
 
@@ -109,7 +112,8 @@ def _state() -> dict[str, float]:
     }
 
 
-async def _measure(subject: str, attempts: int) -> None:
+async def _measure(subject: str, attempts: int) -> list[str]:
+    """Print the measurement, and return what there is more of than before."""
     bare: list[float] = []
     ours: list[float] = []
     with TemporaryDirectory() as folder:
@@ -129,15 +133,18 @@ async def _measure(subject: str, attempts: int) -> None:
         print(f"  {name:12} median {cuts[49]:7.2f} ms   99 % {cuts[98]:7.2f} ms")
     for name, value in after.items():
         print(f"  {name:12} {before[name]:g} before, {value:g} after")
+    return [name for name, most in MOST.items() if after[name] - before[name] > most]
 
 
 @click.command()
 @click.option("--attempts", default=1000, show_default=True, help="Attempts of each subject.")
 @click.option("--subject", "names", multiple=True, type=click.Choice(list(SUBJECTS)))
 def main(attempts: int, names: tuple[str, ...]) -> None:
-    """Measure the subjects named, or a whole run."""
+    """Measure the subjects named, or a whole run; fails if anything stays behind."""
     for name in names or ("run",):
-        asyncio.run(_measure(name, attempts))
+        left = asyncio.run(_measure(name, attempts))
+        if left:
+            raise click.ClickException(f"{name} left more behind than it found: {', '.join(left)}")
 
 
 if __name__ == "__main__":

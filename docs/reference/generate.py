@@ -13,10 +13,15 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+LONGEST = 200
+"""Most characters of a default that is shown; tables have a page of their own."""
 TARGET = Path(__file__).with_name("api.md")
 PACKAGES = (
     *("otpy", "otpy.observe", "otpy.testing"),
-    *("otpy_monitors", "otpy_agents", "otpy_agents.testing"),
+    *("otpy_monitors", "otpy_agents", "otpy_agents.tree", "otpy_agents.tree.sessions"),
+    *("otpy_agents.tree.changesets", "otpy_agents.run", "otpy_agents.run.host"),
+    *("otpy_agents.run.order", "otpy_agents.run.sandbox", "otpy_agents.store"),
+    *("otpy_agents.operator", "otpy_agents.testing"),
 )
 HEAD = """\
 # Public names
@@ -67,18 +72,45 @@ VALUES = {
     "Activity": "What an agent did: `AgentAppeared`, `Progressed`, `ToolBegan` and the like.",
     "Check": "What a rule checks: `FilesOutside`, `CommandBlocked`, `SameCall` and the like.",
     "Predicate": "Takes an activity and the agent's card; returns what is wrong, or None.",
+    "MOVES": "The moves of an agent: from where, by what, to where; complete.",
+    "CHECKPOINT_LIMIT": "Most characters that a checkpoint may have as JSON.",
+    "JSON": "What a checkpoint may be.",
+    "FATES": "The rules that `Fates()` begins with.",
+    "ERROR_TYPES": "The class of each `Detail`.",
+    "Event": "What an agent says: `SessionSeen`, `Text`, `ToolStarted` and the like.",
+    "Identity": "By what a sandbox finds an attempt again: that of a process, or of a container.",
+    "Listener": "Called with each line, without its line feed and without secrets.",
+    "STATE_VARIABLE": "Environment variable that names another file than `default_state` does.",
+    "Argument": "What a command may be given: text, a number, a truth value or nothing.",
+    "Handler": "Carries a command out and returns the answer; refuses by `CommandRefused`.",
+    "Step": "One thing that a scripted agent does: `Say`, `UseTool`, `Finish` and the like.",
     "LoopWatch": "Takes a hook for `LoopBlocked`; watches the event loop while its context lasts.",
 }
 
 
 def page() -> str:
     """Return the text of the whole page."""
-    return HEAD + "".join(_package(importlib.import_module(name)) for name in PACKAGES)
+    said: dict[int, str] = {}
+    return HEAD + "".join(_package(importlib.import_module(name), said) for name in PACKAGES)
 
 
-def _package(module: ModuleType) -> str:
+def _package(module: ModuleType, said: dict[int, str]) -> str:
+    """Return the text of a package; what an earlier one had is only named.
+
+    Args:
+        module: The package.
+        said: Where a value was described, by its identity; is added to.
+    """
     parts = [f"\n## {module.__name__}\n\n{_summary(module)}\n"]
-    parts += [_entry(name, getattr(module, name)) for name in sorted(module.__all__, key=str.lower)]
+    before: dict[str, list[str]] = {}
+    for name in sorted(module.__all__, key=str.lower):
+        value = getattr(module, name)
+        above = said.setdefault(id(value), module.__name__)
+        if above != module.__name__ and name not in VALUES:
+            before.setdefault(above, []).append(f"`{name}`")
+        else:
+            parts.append(_entry(name, value))
+    parts[1:1] = [f"\nOf `{above}`: {', '.join(names)}.\n" for above, names in before.items()]
     return "".join(parts)
 
 
@@ -160,7 +192,12 @@ def _default(value: object) -> str:
     if isinstance(value, Enum):
         named = repr(value)
         return named if not named.startswith("<") else str(value)
-    return "{}" if repr(value) == "mappingproxy({})" else repr(value)
+    if inspect.isroutine(value):
+        return value.__name__
+    shown = "{}" if repr(value) == "mappingproxy({})" else repr(value)
+    if len(shown) > LONGEST:
+        return "…"
+    return shown if value != "" else '""'
 
 
 def _summary(value: object) -> str:

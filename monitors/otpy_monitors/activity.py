@@ -25,6 +25,10 @@ def _fixed_limits(values: Mapping[str, float]) -> Mapping[str, float]:
     return MappingProxyType(dict(values))
 
 
+ANY_TOOL: Final = "*"
+"""In `AgentCard.long_tools`, the name of every tool that is not named there."""
+
+
 @final
 @frozen(kw_only=True)
 class AgentCard:
@@ -38,8 +42,9 @@ class AgentCard:
             for none.
         stall: Seconds without progress after which it counts as stalled; None for never (C-01).
         warn_stall_at: Seconds without progress after which that is warned of; None for no warning.
-        long_tools: Seconds that a call of a tool may take, by the tool's name. While such a call
-            is open, and within its limit, silence is no stall.
+        long_tools: Seconds that a call of a tool may take, by the tool's name; `"*"` stands for
+            every tool that is not named. While such a call is open, and within its limit, silence
+            is no stall.
         directories: Where it may write, itself and below; absolute.
         cwd: What relative paths of it start from; None if it has no folder of its own.
         pid: Its operating system process; None if it has none.

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, final
 
 from attrs import define, frozen
 
+from otpy_monitors.activity import ANY_TOOL
 from otpy_monitors.errors import UnknownAgent
 from otpy_monitors.findings import Stalled, StallWarned
 
@@ -52,8 +53,9 @@ def silence(card: AgentCard, heard: float, tools: Iterable[ToolBegan]) -> Silenc
     stalls_at, tool = heard + card.stall, ""
     for call in tools:
         tool = call.tool
-        if call.tool in card.long_tools:
-            stalls_at = max(stalls_at, call.at + card.long_tools[call.tool])
+        limit = card.long_tools.get(call.tool, card.long_tools.get(ANY_TOOL))
+        if limit is not None:
+            stalls_at = max(stalls_at, call.at + limit)
     ahead = None if card.warn_stall_at is None else card.stall - card.warn_stall_at
     return Silence(heard, stalls_at, None if ahead is None else stalls_at - ahead, tool)
 

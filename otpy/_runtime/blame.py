@@ -36,7 +36,7 @@ class RestartRecord:
     def __str__(self) -> str:
         """Return one line."""
         life = f"incarnation {self.incarnation}"
-        return f"{self.path} {life} ended after {self.after:.3f} s: {self.reason}"
+        return f"{self.path} {life} ended at {self.after:.3f} s: {self.reason}"
 
 
 @final

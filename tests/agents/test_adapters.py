@@ -141,6 +141,18 @@ class TestLaunch:
         assert path.parent == FOLDER
         assert json.loads(text) == {"general": {"maxAttempts": 1}}
 
+    @pytest.mark.parametrize(
+        ("provider", "address"),
+        [("openai", ""), ("http://near/v1", ',base_url="http://near/v1"')],
+    )
+    def test_codex_is_given_a_twin_of_its_own_provider(self, provider: str, address: str) -> None:
+        """The built-in one takes no settings; one with its name, login and address does."""
+        argv = find_adapter("codex").launch(Request(prompt="p", folder=FOLDER, provider=provider))
+        fields = 'name="OpenAI",wire_api="responses",requires_openai_auth=true'
+        none = "request_max_retries=0,stream_max_retries=0"
+        assert f"model_providers.otpy={{{fields},{none}{address}}}" in argv.argv
+        assert 'model_provider="otpy"' in argv.argv
+
     def test_codex_is_told_nothing_about_its_own_provider(self) -> None:
         """It refuses settings for a provider that is built in."""
         argv = find_adapter("codex").launch(Request(prompt="p", folder=FOLDER)).argv

@@ -58,10 +58,15 @@ def test_fresh_starts_over(site: Site) -> None:
     """Everything is done again, in empty folders, and nobody is told of earlier lives."""
     made = "ls $OTPY_WORK; echo ${OTPY_LAST_EXIT-none}; touch $OTPY_WORK/made; " + ADDS
     site.write(shell("a", made), NEVER)
+    waiting = site.file.with_suffix(".messages") / "a.json"
+    waiting.parent.mkdir()
+    waiting.touch()
     for options in ((), ("--fresh",)):
+        assert waiting.exists()
         status, host = site.run(*options)
         assert status == 0
         assert host.output("a") == ["none"]
+    assert not waiting.exists()  # nor is an agent told what others had to say to an earlier one
     assert site.did_what() == ["a", "a"]
 
 

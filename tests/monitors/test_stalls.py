@@ -40,6 +40,8 @@ CARDS: tuple[dict[str, Any], ...] = (
         ({"stall": 10.0, "long_tools": {"Bash": 60.0}}, [("Bash", 100.0)], None, 160.0),
         ({"stall": 10.0, "long_tools": {"Bash": 60.0}}, [("Bash", 95.0)], None, 155.0),
         ({"stall": 10.0, "long_tools": {"Bash": 5.0}}, [("Bash", 100.0)], None, 110.0),
+        ({"stall": 10.0, "long_tools": {"*": 60.0}}, [("Bash", 100.0)], None, 160.0),
+        ({"stall": 10.0, "long_tools": {"*": 60.0, "Bash": 30.0}}, [("Bash", 100.0)], None, 130.0),
         (
             {"stall": 10.0, "warn_stall_at": 8.0, "long_tools": {"Bash": 60.0, "Task": 90.0}},
             [("Task", 90.0), ("Bash", 100.0), ("Read", 100.0)],

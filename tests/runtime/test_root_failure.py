@@ -62,7 +62,7 @@ async def test_the_body_is_cancelled_and_the_failure_raised(
     assert error.__cause__ is error.reasons[-1].error
     assert "crash_after" in "".join(traceback.format_exception(error))
     assert [str(record) for record in error.history] == [
-        f"app/bad incarnation {n} ended after {n}.000 s: crashed: Boom: life {n}" for n in (1, 2, 3)
+        f"app/bad incarnation {n} ended at {n}.000 s: crashed: Boom: life {n}" for n in (1, 2, 3)
     ]
     assert error.abandoned == ()
     assert str(error).startswith("app/bad: app gave up: more than 2 restarts in 5 s\n")

@@ -11,13 +11,11 @@ from pathlib import Path
 from typing import Any, Final
 
 import click
-from attrs import evolve
 
 from otpy_agents.cli.policy_options import policy_from, policy_options
 from otpy_agents.cli.streams import is_text
 from otpy_agents.errors import InvalidRunSetting
 from otpy_agents.run.adapter import Access
-from otpy_agents.run.adapters.codex import configured_provider
 from otpy_agents.run.chain import AgentInstance, AgentSelection, SelectionMode
 from otpy_agents.run.liveness import Liveness
 from otpy_agents.run.order import RunOrder, SandboxChoice
@@ -28,7 +26,6 @@ from otpy_agents.store.redaction import is_secret_name
 __all__ = ["order_from", "order_options"]
 
 _COMMAND: Final = "command"
-_CODEX_FOLDER: Final = ".codex"
 _SANDBOXES: Final = "process, bubblewrap or docker:IMAGE"
 
 _OPTIONS: Final = (
@@ -123,7 +120,7 @@ def order_from(prompt: str | None, argv: Sequence[str], options: dict[str, Any])
     environment, passed = _variables(options.pop("variables"))
     secrets = _existing("--secret", options.pop("secrets"))
     artifacts = options.pop("artifacts")
-    order = RunOrder(
+    return RunOrder(
         prompt=prompt,
         cwd=_absolute("--cwd", options.pop("cwd")),
         selection=selection,
@@ -138,26 +135,6 @@ def order_from(prompt: str | None, argv: Sequence[str], options: dict[str, Any])
         secrets=secrets,
         artifacts=None if artifacts is None else _absolute("--artifacts", artifacts),
     )
-    return _with_provider(order)
-
-
-def _with_provider(order: RunOrder) -> RunOrder:
-    """Return the order with the provider that Codex is set up with.
-
-    Only of one that is named it can be told not to retry. Otherwise it would wait by itself, for
-    hours if the vendor says so, and nobody would see it.
-    """
-    stated = order.environment.get("CODEX_HOME") or os.environ.get("CODEX_HOME")
-    home = Path(stated) if stated else Path.home() / _CODEX_FOLDER
-    project = order.cwd / _CODEX_FOLDER
-    # A container and a project have a choice of their own, which must not be overruled.
-    if order.sandbox.name == "docker" or (project.exists() and project != home):
-        return order
-    agents = tuple(
-        evolve(agent, provider=configured_provider(home)) if agent.agent_cli == "codex" else agent
-        for agent in order.selection.agents
-    )
-    return evolve(order, selection=evolve(order.selection, agents=agents))
 
 
 def _absolute(option: str, path: Path) -> Path:

@@ -7,6 +7,7 @@ import contextlib
 import os
 import shutil
 import sys
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NoReturn
 
@@ -234,8 +235,8 @@ async def _clear_up(work: WorkList, ledger: Ledger, reporter: Reporter, *, fresh
     await ledger.close_interrupted()
     if fresh:
         await ledger.forget_all()
-        folder = work.state.with_suffix(".work")
-        await anyio.to_thread.run_sync(lambda: shutil.rmtree(folder, ignore_errors=True))
+        for folder in map(work.state.with_suffix, (".work", ".messages")):
+            await anyio.to_thread.run_sync(partial(shutil.rmtree, folder, ignore_errors=True))
     await ledger.declare({assignment.id: assignment.digest for assignment in work.assignments})
 
 

@@ -47,7 +47,8 @@ class Request:
         folder: A folder that belongs to this attempt alone and exists, for files of `Launch`.
         session: Session to go on with; None begins a new one.
         model: Model by the CLI's own name; None leaves it to the CLI's configuration.
-        provider: A provider of models that the CLI's own configuration defines; only Codex has it.
+        provider: Who serves the model; only Codex has it. A name that its configuration defines,
+            `openai` for the built-in one with an API key, or the address of that.
         access: What the agent may do.
         budget_usd: US dollars after which the CLI shall stop by itself, where it can.
         flags: More arguments, put before the prompt.

@@ -29,6 +29,7 @@ from otpy_agents.run.failures import Classification, Detail
 from otpy_agents.run.flight import Flight
 from otpy_agents.run.job import job_of
 from otpy_agents.run.live_run import LiveRun
+from otpy_agents.run.pricing import priced
 from otpy_agents.run.protocol import AttemptEnded
 from otpy_agents.run.registry import find_adapter
 from otpy_agents.run.sandbox.behaviour import Ended, Job, Running
@@ -166,7 +167,7 @@ async def _outcome(
         exit_code=_SIGNAL_BASE + number if number and exit_code and exit_code < 0 else exit_code,
         signal=number,
         session=said.session,
-        usage=said.usage,
+        usage=priced(said.usage, said.model or flight.order.agent.model or ""),
         cumulative=adapter.cumulative_usage,
         artifacts=ended.artifacts,
     )
@@ -203,6 +204,8 @@ class _Ears:
         self._run.tell(OutputLine, number=self._flight.number, text=line, stderr=True)
         if self._err is not None:
             self.hear(line, stderr=True)
+        else:
+            self._flight.wrote()
 
     def hear(self, line: str, *, stderr: bool = False) -> None:
         """Take what a line says."""
@@ -210,5 +213,7 @@ class _Ears:
         events = list(parser.feed(line))
         if events:
             self._flight.said(events)
+        else:
+            self._flight.wrote()
         for event in events:
             self._run.tell(AgentEvent, number=self._flight.number, said=event)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from otpy_agents.run.chain import SelectionMode, build_chain
+from otpy_agents.run.job import inherited
 from otpy_agents.run.live_run import LiveRun, Site
+from otpy_agents.run.logins import with_accounts
 from otpy_agents.run.order import RunOrder
 from otpy_agents.run.sandbox.behaviour import Sandbox
 from otpy_agents.run.stored import StoredForm, identity_from_json
@@ -21,7 +23,8 @@ async def create(site: Site, order: RunOrder, sandbox: Sandbox) -> LiveRun:
     """
     run_id = new_run_id()
     chain, _ = build_chain(order.selection, order.default, await _turn(site.store, order))
-    state = order.first_state(chain)
+    environment = inherited(order, site.around, inherits=sandbox.inherits)
+    state = order.first_state(with_accounts(chain, environment))
     form = StoredForm(order=order, state=state)
     clean = site.around.redaction(order, site.around.environment)
     lease = await site.store.create(

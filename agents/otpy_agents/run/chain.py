@@ -40,7 +40,8 @@ class AgentInstance:
         config_dir: Folder of the CLI's configuration and login; empty for the CLI's own choice.
         cli_flags: More arguments, written as for a shell.
         model: Model by the CLI's own name; None leaves it to the configuration.
-        provider: A provider that the CLI's configuration defines; only Codex has it.
+        provider: Who serves the model; only Codex has it. A name that its configuration defines,
+            `openai` for the built-in one with an API key, or the address of that.
         credential: Name of the account whose limits it shares with others, never the secret itself;
             empty means that each `config_dir` is an account of its own.
 

@@ -11,7 +11,7 @@ from otpy_agents.run.policy import Action, Rule
 from otpy_agents.run.result import AttemptRecord, Cause, retries_in
 from otpy_agents.run.state import RunState
 
-__all__ = ["action_after", "choose", "cooldown_after"]
+__all__ = ["action_after", "choose", "cooldown_after", "delay_after"]
 
 
 def action_after(state: RunState, record: AttemptRecord) -> Action:
@@ -54,13 +54,26 @@ def cooldown_after(
 
     It lasts as long as the vendor said. If he did not, or said 0, it lasts the longer the more
     often this run has been limited with this agent (RUN-48): a count of all runs together would
-    punish the first limit that ten of them meet at once as if it were the tenth.
+    punish the first limit that ten of them meet at once as if it were the tenth. Whoever was
+    limited again has the delay of a retry at least: a vendor that says "in 0.5 s" each time would
+    else use up all retries in two seconds.
     """
     if record.error_type is not ErrorType.RATE_LIMIT:
         return None
     times = sum(own.error_type is ErrorType.RATE_LIMIT for own in state.own)
     seconds = retry_after or state.policy.rate_limit_backoff.delay(times - 1, lambda: 0.0)
+    if times > 1:
+        seconds = max(seconds, state.policy.backoff.delay(times - 2, lambda: 0.0))
     return Cooldown(state.agent.account, record.ended + seconds)
+
+
+def delay_after(state: RunState, retry_after: float | None) -> float:
+    """Return the seconds until the agent in use tries again (RUN-47).
+
+    A vendor that is overloaded may ask for more, and gets it, up to the first cooldown.
+    """
+    asked = min(retry_after or 0.0, state.policy.rate_limit_backoff_base)
+    return max(state.policy.backoff.delay(state.retries, lambda: 0.0), asked)
 
 
 def choose(

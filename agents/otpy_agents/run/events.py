@@ -99,9 +99,16 @@ class Spent:
 
 @frozen
 class Retrying:
-    """The CLI met an error and tries again by itself."""
+    """The CLI met an error and tries again by itself.
+
+    Attributes:
+        fault: The error.
+        endless: Whether it does so until it succeeds, whatever it was told. Then the attempt is
+            ended for that error: how long is waited is for the policy of the run to say.
+    """
 
     fault: Fault
+    endless: bool = False
 
 
 @frozen

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable
 from typing import Final, final
 
 from otpy import ExitReason, Killed, Process, Shutdown
-from otpy_agents.run.events import Event
+from otpy_agents.run.events import Event, Retrying
 from otpy_agents.run.failures import Classification, Detail
 from otpy_agents.run.protocol import AttemptEnded, Launch
 from otpy_agents.run.sandbox.behaviour import Identity, Running
@@ -121,6 +121,22 @@ class Flight:
     def said(self, events: list[Event]) -> None:
         """The agent has said something."""
         self.transcript.add(events)
+        # Who asks a dead vendor again and again says something, and gets nowhere.
+        if not all(isinstance(event, Retrying) for event in events):
+            self._progressed()
+        if any(isinstance(event, Retrying) and event.endless for event in events):
+            self._stop.set()
+
+    def wrote(self) -> None:
+        """It has written a line that is no event.
+
+        Until there was an event each line is a sign of progress: what only writes plain text, as
+        most commands do, has no other. Afterwards it is noise (G-05).
+        """
+        if not self.transcript.seen:
+            self._progressed()
+
+    def _progressed(self) -> None:
         self.progress = self._clock()
         now = self._loop.time()
         if now >= self._next_news:

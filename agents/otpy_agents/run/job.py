@@ -9,6 +9,7 @@ from attrs import evolve, frozen
 
 from otpy_agents.run.adapter import Adapter, Request
 from otpy_agents.run.chain import AgentInstance
+from otpy_agents.run.logins import provider_of
 from otpy_agents.run.marker import RESERVED, run_marker
 from otpy_agents.run.order import RunOrder
 from otpy_agents.run.protocol import Launch
@@ -83,6 +84,7 @@ def job_of(
     request = agent.request(base, session=launch.session, budget_usd=launch.budget_usd)
     environment = inherited(order, around, inherits=inherits)
     environment.update(_configuration(agent, adapter))
+    request = evolve(request, provider=provider_of(agent, order, environment, launch.session))
     job = Job(
         run_id=run,
         attempt=launch.number,

@@ -13,7 +13,7 @@ from attrs import evolve
 
 from otpy_agents.run.attempt_end import NO_EXIT_CODE, recorded, verdict_on
 from otpy_agents.run.cooldown import CooldownTable
-from otpy_agents.run.decision import action_after, choose, cooldown_after
+from otpy_agents.run.decision import action_after, choose, cooldown_after, delay_after
 from otpy_agents.run.failures import Classification, Detail, ErrorType
 from otpy_agents.run.policy import Action
 from otpy_agents.run.protocol import (
@@ -221,6 +221,9 @@ class RunMachine:
         verdict = verdict_on(event, stopped)
         if verdict.detail is Detail.UNKNOWN and event.exit_code is None and event.signal is None:
             self._do(Log(f"[supervisor] attempt {attempt.number}: {NO_EXIT_CODE}"))
+        if self._state.budget_usd is not None and event.usage is not None and event.usage.unpriced:
+            agent, why = self._state.agent.agent_id, "nobody knows the price of its model"
+            self._do(Log(f"[supervisor] {agent} is not held by the budget: {why}"))
         self._state = recorded(self._state, attempt, event, stopped=stopped, now=self._now)
         record = self._state.attempts[-1]
         if record.cause is Cause.CRASH_RESTART and attempt.started is None and record.detail:
@@ -235,9 +238,9 @@ class RunMachine:
             self._complete(ending_of(stopped))
         else:
             self._enter(Phase.CLASSIFY_ERROR)
-            self._follow(record)
+            self._follow(record, verdict.retry_after)
 
-    def _follow(self, record: AttemptRecord) -> None:
+    def _follow(self, record: AttemptRecord, retry_after: float | None) -> None:
         position = self._state.position
         if record.stopped is StopCause.FALLBACK:
             self._go_on(position + 1, Cause.FALLBACK, forced=True)
@@ -247,8 +250,7 @@ class RunMachine:
             return
         match action_after(self._state, record):
             case Action.RETRY:
-                retries = self._state.retries
-                delay = self._state.policy.backoff.delay(retries, lambda: 0.0)
+                delay = delay_after(self._state, retry_after)
                 self._go_on(position, Cause.RETRY, not_before=self._now + delay)
             case Action.COOL_DOWN:
                 self._go_on(position, Cause.RETRY)

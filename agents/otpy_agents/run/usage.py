@@ -19,13 +19,18 @@ class Usage:
         input: Tokens sent to the model, those from its cache included.
         cached: Those of `input` that came from the cache.
         output: Tokens the model wrote, its reasoning included.
-        cost_usd: US dollars; 0 for a CLI that does not say.
+        cost_usd: US dollars; 0 if neither the CLI says nor the price table knows.
     """
 
     input: int = 0
     cached: int = 0
     output: int = 0
     cost_usd: float = 0.0
+
+    @property
+    def unpriced(self) -> bool:
+        """Whether there are tokens and nobody knows what they cost."""
+        return not self.cost_usd and bool(self.input or self.output)
 
     def __add__(self, other: Usage) -> Usage:
         """Return both together."""

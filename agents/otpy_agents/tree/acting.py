@@ -144,8 +144,6 @@ class Acting:
         except OSError as error:  # what a worker does to its notes is no monitor's crash
             project.tell("mortal.warning_failed", name, reason=str(error))
         else:
-            if name in project.pool.posts:
-                project.pool.posts[name].messages.append(message)
             project.tell("mortal.warned", name, detail=message)
 
     # --- groups -----------------------------------------------------------------------------------

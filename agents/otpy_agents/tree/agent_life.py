@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NoReturn, final
 
@@ -115,9 +116,10 @@ async def _shown(project: Project, post: Post, cwd: Path) -> AsyncGenerator[None
         agent=post.key,
         path=me.path,
         incarnation=me.incarnation,
-        parent=project.key,
+        parent=project.pool.children.parent(assignment.id),
         stall=assignment.stall,
         warn_stall_at=None if work is None else work.stall_warn,
+        long_tools={} if work is None else work.long_tools,
         directories=(cwd, project.work_directory(assignment.id)),
         cwd=cwd,
     )
@@ -157,9 +159,7 @@ class _AgentLife:
         if run is not None:
             project.tell("agent.taken_up", post.assignment.id, run=run.id)
         await self._rest()
-        prompt = first_prompt(
-            self._work, reason=reason, stored=stored, messages=post.take_messages()
-        )
+        prompt: Callable[..., str] = partial(first_prompt, self._work, reason=reason, stored=stored)
         while True:
             if run is None:
                 run = await self._submit(prompt)
@@ -180,24 +180,25 @@ class _AgentLife:
                 # Somebody else stopped it, as a host of runs that restarts does: begin again.
                 await project.workplace.start_place()
             await self._rest()
-            prompt = self._next()
+            prompt = partial(next_prompt, self._work)
 
     # --- runs -------------------------------------------------------------------------------------
 
-    def _next(self) -> str:
-        post = self._post
-        return next_prompt(self._work, post.take_reply(), post.take_messages())
-
-    async def _submit(self, prompt: str) -> Run:
+    async def _submit(self, prompt: Callable[..., str]) -> Run:
+        """Begin a run; only then has the agent been told what others have to say to it."""
+        post, said, messages = self._post, self._post.reply, tuple(self._post.messages)
         order = order_of(
             self._project,
-            self._post.assignment,
+            post.assignment,
             self._work,
-            prompt=prompt,
+            prompt=prompt(said=said, messages=messages),
             cwd=self._cwd,
-            session=self._post.session,
+            session=post.session,
         )
-        return await self._runs.submit(order)
+        run = await self._runs.submit(order)
+        post.told(said, len(messages))
+        self._project.keep_messages(post)
+        return run
 
     async def _result(self, run: Run) -> RunResult:
         """Wait for the end of a run; bring it about when the agent shall rest."""
@@ -246,10 +247,13 @@ class _AgentLife:
         failure = await self._complaint(answer)
         if failure is None:
             await self._project.keeping.forget(post)
+            post.messages.clear()
+            self._project.keep_messages(post)
             post.move(Happening.ACCEPTED)
             return
         post.run = None
         post.messages.append(failure.feedback)
+        self._project.keep_messages(post)
         await self._fail(VerificationFailed(failure.name, failure.message))
 
     async def _complaint(self, answer: str) -> Complaint | None:

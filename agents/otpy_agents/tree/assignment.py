@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from enum import StrEnum
 from pathlib import Path
 from types import MappingProxyType
+from typing import Final
 
 from attrs import field, frozen
 
@@ -13,8 +14,16 @@ from otpy_agents.run.adapter import Access
 from otpy_agents.tree.gang import Gang
 from otpy_agents.tree.sessions.recovery import Context
 from otpy_monitors import OnExceed, Rule
+from otpy_monitors.activity import ANY_TOOL
 
-__all__ = ["AgentWork", "Assignment", "Context", "Expectation", "Role", "WorkList"]
+__all__ = ["LONG_TOOLS", "AgentWork", "Assignment", "Context", "Expectation", "Role", "WorkList"]
+
+LONG_TOOLS: Final = MappingProxyType({ANY_TOOL: 600.0})
+"""Seconds that a call of a tool may take before the silence of its agent counts.
+
+Builds and tests take minutes, and no CLI says anything meanwhile. Ten are as many as the most
+patient of them gives a command unless it is configured otherwise; beyond that the call hangs.
+"""
 
 
 class Role(StrEnum):
@@ -35,6 +44,14 @@ class Expectation(StrEnum):
     """It is given up, with a reason, because its limit is used up or a monitor reported it."""
 
 
+def _sealed(mapping: Mapping[str, str]) -> Mapping[str, str]:
+    return MappingProxyType(dict(mapping))
+
+
+def _limits(mapping: Mapping[str, float]) -> Mapping[str, float]:
+    return MappingProxyType(dict(mapping))
+
+
 @frozen(kw_only=True)
 class AgentWork:
     """What an agent, as opposed to a plain program, is asked to do.
@@ -51,6 +68,8 @@ class AgentWork:
         tokens: Budget of tokens over all its lives; None for no limit of its own.
         cost_usd: Budget of US dollars over all its lives; None for no limit of its own.
         stall_warn: Seconds without progress after which that is warned of; None for no warning.
+        long_tools: Seconds that a call of a tool may take, by the tool's name, `"*"` for those that
+            are not named; meanwhile silence is no stall.
         on_exceed: What follows when its budget is spent (C-12).
         argv: The command, for the CLI `command` only.
         verify: Program and arguments that say, when it says that it is done, whether it is; empty
@@ -68,14 +87,11 @@ class AgentWork:
     tokens: int | None = None
     cost_usd: float | None = None
     stall_warn: float | None = None
+    long_tools: Mapping[str, float] = field(default=LONG_TOOLS, converter=_limits)
     on_exceed: OnExceed = field(factory=OnExceed)
     argv: tuple[str, ...] = ()
     verify: tuple[str, ...] = ()
     verify_deadline: float = 300.0
-
-
-def _sealed(mapping: Mapping[str, str]) -> Mapping[str, str]:
-    return MappingProxyType(dict(mapping))
 
 
 @frozen(kw_only=True)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, final
+
+from attrs import evolve
 
 from otpy_agents.errors import (
     BudgetRenewed,
@@ -19,7 +22,8 @@ from otpy_agents.errors import (
 )
 from otpy_agents.run.result import VendorSession
 from otpy_agents.tree.changesets import Changesets, Fates
-from otpy_agents.tree.sessions import Context, SessionStore, StoredSession
+from otpy_agents.tree.checkpoint import Unusable, read_checkpoint
+from otpy_agents.tree.sessions import JSON, Context, SessionStore, StoredSession
 from otpy_agents.tree.verification import TESTS_FAILED
 
 if TYPE_CHECKING:
@@ -80,6 +84,7 @@ class Keeping:
         sessions: Where sessions are kept; None to keep them only as long as this host lives.
         fates: What becomes of a changeset, by the reason of a restart (TREE-38).
         tell: Called as `tell(name, id, **detail)` with what a person should know.
+        checkpoint: Returns where the checkpoint of an assignment lies, if its agent leaves one.
         clock: Unix seconds.
 
     Attributes:
@@ -92,12 +97,14 @@ class Keeping:
         sessions: SessionStore | None,
         fates: Fates | None,
         tell: Callable[..., None],
+        checkpoint: Callable[[str], Path],
         clock: Callable[[], float] = time.time,  # noqa: TID251 - what is stored outlives the loop
     ) -> None:
         self._project = _NO_NAME.sub("-", project) or "list"
         self.sessions: SessionStore = sessions or _Remembered()
         self._fates = fates
         self._tell = tell
+        self._file = checkpoint
         self._clock = clock
         self._repositories: dict[Path, Changesets] = {}
 
@@ -117,13 +124,9 @@ class Keeping:
         if context is Context.FRESH:
             post.session = None
             return None
-        stored: StoredSession | None = None
-        try:
-            stored = await self.sessions.load(post.key)
-        except SessionCorrupt as error:
-            self._tell("agent.session_corrupt", post.assignment.id, reason=str(error))
-            post.session, post.summary = None, ""
+        stored = await self._last(post)
         if stored is not None:
+            stored = evolve(stored, checkpoint=self._checkpoint(post, stored.checkpoint))
             post.summary = stored.summary
             if post.session is None or post.session.id != stored.session_id:
                 post.session = VendorSession(id=stored.session_id, agent_cli=stored.cli)
@@ -131,6 +134,7 @@ class Keeping:
 
     async def remember(self, post: Post, result: RunResult, answer: str) -> None:
         """Keep what a later run, or life, goes on with."""
+        before = await self._last(post)
         post.session = result.resumable or post.session
         post.summary = answer.strip() or post.summary
         if post.session is not None:
@@ -141,12 +145,36 @@ class Keeping:
                     session_id=post.session.id,
                     summary=post.summary,
                     saved_at=self._clock(),
+                    checkpoint=self._checkpoint(
+                        post, None if before is None else before.checkpoint
+                    ),
                 )
             )
 
     async def forget(self, post: Post) -> None:
         """Keep the session of an agent no longer: it is done."""
         await self.sessions.forget(post.key)
+        with contextlib.suppress(OSError):
+            self._file(post.assignment.id).unlink(missing_ok=True)
+
+    async def _last(self, post: Post) -> StoredSession | None:
+        """Return what is stored; what is corrupt is set aside, and a person told."""
+        try:
+            return await self.sessions.load(post.key)
+        except SessionCorrupt as error:
+            self._tell("agent.session_corrupt", post.assignment.id, reason=str(error))
+            post.session, post.summary = None, ""
+            return None
+
+    def _checkpoint(self, post: Post, last: JSON) -> JSON:
+        """Return the checkpoint that an agent has left; the last one without a sound one."""
+        try:
+            return read_checkpoint(self._file(post.assignment.id))
+        except FileNotFoundError:
+            return last
+        except Unusable as error:
+            self._tell("agent.checkpoint_refused", post.assignment.id, reason=str(error))
+            return last
 
     async def work_tree(self, repository: Path, assignment: str, restarted: str | None) -> Path:
         """Return the work tree of an assignment.

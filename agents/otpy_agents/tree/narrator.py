@@ -5,11 +5,14 @@ from __future__ import annotations
 import asyncio
 from typing import Final, assert_never, final
 
+from attrs import evolve
+
 from otpy_agents.run import events, facts
 from otpy_agents.run.registry import find_adapter
+from otpy_agents.run.usage import Usage
 from otpy_agents.tree.agent import Happening
 from otpy_agents.tree.post import Post
-from otpy_agents.tree.tools import touched_by
+from otpy_agents.tree.tools import is_helper, touched_by
 from otpy_monitors import activity
 from otpy_monitors.feed import Feed
 
@@ -25,7 +28,8 @@ class _Listened:
     def __init__(self, run: str, post: Post) -> None:
         self.run = run
         self.post = post
-        self.tools: set[str] = set()
+        self.tools: dict[str, activity.ToolBegan] = {}
+        self.waits: activity.WaitBegan | None = None
         self.cumulative = False
         self.session: str | None = None
         self.attempt = 0
@@ -34,9 +38,14 @@ class _Listened:
     @property
     def counter(self) -> str:
         """Name of the counter its readings belong to, so that each token is counted once (G-07)."""
-        if self.cumulative and self.session is not None:
+        if self.counts_session:
             return f"session {self.session}"
         return f"run {self.run}, attempt {self.attempt}"
+
+    @property
+    def counts_session(self) -> bool:
+        """Whether its readings are of the whole session, and not of one attempt."""
+        return self.cumulative and self.session is not None
 
 
 @final
@@ -53,8 +62,19 @@ class Narrator:
         self._runs: dict[str, _Listened] = {}
 
     def follow(self, label: str, post: Post) -> None:
-        """Tell of runs with this label as of the agent at `post`."""
+        """Tell of runs with this label as of the agent at `post`.
+
+        A life that takes up the run of the one before is told again what that waits for, a tool or
+        the account: else its silence would count.
+        """
         self._posts[label] = post
+        now = asyncio.get_running_loop().time()
+        for heard in self._runs.values():
+            if heard.post is post:
+                for call in heard.tools.values():
+                    self._began(evolve(call, at=now), heard)
+                if heard.waits is not None:
+                    self._feed.tell(evolve(heard.waits, at=now))
 
     def hear(self, fact: facts.Fact) -> None:
         """Take a fact."""
@@ -83,8 +103,10 @@ class Narrator:
                 post.at_boundary(True)
                 why = f"{fact.reason} of {fact.agent_id}, {fact.delay:.0f} s"
                 post.move(Happening.RESTED, why)
-                self._feed.tell(activity.WaitBegan(post.key, now, why))
+                heard.waits = activity.WaitBegan(post.key, now, why)
+                self._feed.tell(heard.waits)
             case facts.WaitOver():
+                heard.waits = None
                 post.move(Happening.WOKEN)
                 self._feed.tell(activity.WaitEnded(post.key, now))
             case facts.AttemptOver():
@@ -92,6 +114,10 @@ class Narrator:
                     post.frozen = ()
                     post.move(Happening.WOKEN)
                 post.at_boundary(True)
+                for call in list(
+                    heard.tools
+                ):  # nobody will say so, and an open call excuses silence
+                    self._ended(call, heard, now, failed=True)
                 self._feed.tell(activity.TurnEnded(post.key, now))
             case facts.RunEnded() | facts.RunLeft():
                 del self._runs[fact.run]
@@ -102,21 +128,20 @@ class Narrator:
         post, key, tell = heard.post, heard.post.key, self._feed.tell
         match said:
             case events.SessionSeen():
-                heard.session, heard.model = said.session, said.model
+                self._session(said, heard, now)
                 tell(activity.Progressed(key, now, "session"))
             case events.Text(text=text):
                 post.say(text)
                 tell(activity.Progressed(key, now, "message"))
             case events.ToolStarted():
-                heard.tools.add(said.call)
                 post.say(f"[{said.name}]")
                 post.at_boundary(False)
-                tell(activity.ToolBegan(key, now, said.call, said.name, said.input))
+                began = activity.ToolBegan(key, now, said.call, said.name, said.input)
+                self._began(began, heard)
                 for touch in touched_by(said.name, said.input, key, now):
                     tell(touch)
             case events.ToolEnded():
-                heard.tools.discard(said.call)
-                tell(activity.ToolEnded(key, now, said.call, not said.ok))
+                self._ended(said.call, heard, now, failed=not said.ok)
                 if not heard.tools:
                     post.at_boundary(True)
                     tell(activity.TurnEnded(key, now))
@@ -129,6 +154,26 @@ class Narrator:
             case _:
                 assert_never(said)
 
+    def _began(self, call: activity.ToolBegan, heard: _Listened) -> None:
+        heard.tools[call.call] = call
+        self._feed.tell(call)
+        if is_helper(call.tool):
+            child = f"{call.agent}/{call.call}"
+            self._feed.tell(activity.ChildSpawned(call.agent, call.at, child))
+
+    def _ended(self, call: str, heard: _Listened, now: float, *, failed: bool) -> None:
+        key, began = heard.post.key, heard.tools.pop(call, None)
+        self._feed.tell(activity.ToolEnded(key, now, call, failed))
+        if began is not None and is_helper(began.tool):
+            self._feed.tell(activity.AgentGone(f"{key}/{call}", now, "its call is over"))
+
+    def _session(self, said: events.SessionSeen, heard: _Listened, now: float) -> None:
+        is_new = heard.session is None
+        heard.session, heard.model = said.session, said.model
+        if is_new and heard.cumulative:
+            # Whoever hears of a counter for the first time takes that for what it began with.
+            self._feed.tell(_usage(events.Spent(Usage()), heard, now))
+
 
 def _usage(said: events.Spent, heard: _Listened, now: float) -> activity.UsageSeen:
     usage = said.usage
@@ -140,7 +185,6 @@ def _usage(said: events.Spent, heard: _Listened, now: float) -> activity.UsageSe
         input_tokens=usage.input - usage.cached,
         output_tokens=usage.output,
         cached_tokens=usage.cached,
-        # Within an attempt each reading replaces the one before.
-        cumulative=True,
+        cumulative=heard.counts_session,
         cost_usd=usage.cost_usd or None,
     )

@@ -10,6 +10,7 @@ from attrs import evolve
 
 from otpy_agents.run.chain import AgentInstance, AgentSelection, SelectionMode
 from otpy_agents.run.order import RunOrder
+from otpy_agents.run.sandbox import Mount
 from otpy_agents.tree.sessions import Context
 
 if TYPE_CHECKING:
@@ -55,12 +56,15 @@ def order_of(
         session: What it goes on with; None for a new session.
     """
     workplace, name = project.workplace, assignment.id
+    sandbox, folder = workplace.sandbox, project.work_directory(name)
+    # Who works elsewhere has to see its notes all the same.
+    seen = () if cwd == folder else (Mount(folder, writable=True),)
     own = {
         "OTPY_ASSIGNMENT": name,
+        "OTPY_CHECKPOINT": str(project.checkpoint(name)),
         "OTPY_NOTES": str(project.notes(name)),
-        "OTPY_WORK": str(project.work_directory(name)),
+        "OTPY_WORK": str(folder),
     }
-    sandbox = workplace.sandbox
     return RunOrder(
         prompt=prompt,
         cwd=cwd,
@@ -68,7 +72,11 @@ def order_of(
         policy=evolve(workplace.policy, resume=work.context is not Context.FRESH),
         access=work.access,
         argv=work.argv,
-        sandbox=evolve(sandbox, limits=evolve(sandbox.limits, grace=assignment.grace)),
+        sandbox=evolve(
+            sandbox,
+            limits=evolve(sandbox.limits, grace=assignment.grace),
+            mounts=(*sandbox.mounts, *seen),
+        ),
         environment={**assignment.env, **own},
         session=None if work.context is Context.FRESH else session,
         label=project.label(assignment),

@@ -11,16 +11,11 @@ import contextlib
 from typing import TYPE_CHECKING, Final, final
 
 from otpy import (
-    GIVE_UP,
-    Backoff,
-    ChildSpec,
     Crashed,
     DynamicSpec,
     DynamicSupervisor,
-    Intensity,
     Normal,
     OtpyError,
-    Restart,
     Shutdown,
 )
 from otpy.errors import NotFound, NotRunning, StartFailed
@@ -33,19 +28,19 @@ from otpy_agents.errors import (
     NameAlreadyExists,
     PreflightFailed,
 )
-from otpy_agents.run.attempt import MARGIN
 from otpy_agents.run.process import WorkerProcess
 from otpy_agents.run.protocol import Control
 from otpy_agents.store.records import State
 from otpy_agents.tree.agent import Happening
-from otpy_agents.tree.agent_life import QUESTION, agent_life
-from otpy_agents.tree.assignment import Assignment, Role
+from otpy_agents.tree.agent_life import QUESTION
+from otpy_agents.tree.assignment import Assignment
+from otpy_agents.tree.children import Children
 from otpy_agents.tree.ending import Ending, Reaped
 from otpy_agents.tree.failures import Consequence
 from otpy_agents.tree.freezing import freeze, thaw
 from otpy_agents.tree.keeping import word_for
-from otpy_agents.tree.mortal import mortal
 from otpy_agents.tree.mortal_handle import Mortal
+from otpy_agents.tree.mortal_spec import mortal_spec
 from otpy_agents.tree.post import OPERATOR, Pause, Post
 from otpy_monitors import activity
 
@@ -54,9 +49,6 @@ if TYPE_CHECKING:
     from otpy_agents.tree.project import Project
 
 POOL: Final = "MortalPool"
-
-_MARGIN: Final = 5.0
-"""Seconds beyond its grace in which a worker's process group is certainly gone."""
 
 _DRAINED: Final = 0.05
 """Seconds in which the last that a stopped process has written is certainly read."""
@@ -71,31 +63,6 @@ def pool_spec(parallel: int) -> DynamicSpec:
     return DynamicSupervisor.spec(POOL, max_children=parallel)
 
 
-def mortal_spec(project: Project, assignment: Assignment) -> ChildSpec:
-    """Return the spec of the mortal, or drone, that takes `assignment` (TREE-17, TREE-18).
-
-    Transient, with a restart window of its own: when that is used up, this one is reaped and its
-    siblings work on.
-    """
-    if assignment.backoff is not None:
-        backoff = Backoff.sequence(*assignment.backoff) if assignment.backoff else Backoff.none()
-    elif assignment.role is Role.DRONE:
-        backoff = Backoff.none()
-    else:
-        backoff = Backoff.exponential(2.0, max=60.0)
-    # An agent waits for the end of its attempt, which has the margin of attempts.
-    more = _MARGIN if assignment.agent is None else MARGIN + _MARGIN
-    return ChildSpec(
-        assignment.id,
-        mortal if assignment.agent is None else agent_life,
-        (project, assignment),
-        restart=Restart.TRANSIENT,
-        shutdown=assignment.grace + more,
-        backoff=backoff,
-        intensity=Intensity(assignment.restarts, assignment.within, then=GIVE_UP),
-    )
-
-
 @final
 class MortalPool:
     """Spawns mortals and keeps what became of them. It outlives Jake and the monitors.
@@ -107,6 +74,7 @@ class MortalPool:
 
     Attributes:
         posts: What outlives the lives of each mortal, by its name.
+        children: Who asked for whom.
         endings: How assignments came out that the ledger may not know of yet, by name.
         doomed: How mortals will have come out that are being given up, by name.
         closed: Why no assignment is begun any more; empty while they are.
@@ -119,6 +87,7 @@ class MortalPool:
         self.doomed: dict[str, Ending] = {}
         self.closed = ""
         self.version = 0
+        self.children = Children(project)
         self._project = project
         self._supervisor: DynamicSupervisor | None = None
         self._starting: set[str] = set()
@@ -148,14 +117,19 @@ class MortalPool:
 
     # --- spawning --------------------------------------------------------------------------------
 
-    async def spawn(self, assignment: Assignment) -> Mortal:
+    async def spawn(self, assignment: Assignment, by: str = "") -> Mortal:
         """Start a mortal, or drone, for an assignment; one that is not listed is added to the list.
+
+        Args:
+            assignment: What it is for.
+            by: Name of the mortal whose child it is, for rules on children; empty for none.
 
         Returns:
             Its handle, when it is ready: nothing speaks against it, and it begins to work as soon
             as its turn has come.
 
         Raises:
+            AgentNotFound: Nobody is called `by`; nothing was started.
             NameAlreadyExists: There is, or was, one of that name; nothing was started.
             PreflightFailed: It cannot be started as things stand, with the whole list; nothing was
                 started, and nothing is counted (TREE-40, TREE-41).
@@ -168,6 +142,8 @@ class MortalPool:
             It is started or not; if it is, it is found by its name.
         """
         name, supervisor = assignment.id, self._supervisor
+        if by:
+            self._known(by)
         if supervisor is None:
             raise NotRunning(POOL)
         taken = {child.id for child in supervisor.snapshot().children} | self._starting
@@ -176,7 +152,8 @@ class MortalPool:
         self._starting.add(name)
         try:
             await self._project.list_too(assignment)
-            await supervisor.start_child(mortal_spec(self._project, assignment))
+            with self.children.asked(name, by):
+                await supervisor.start_child(mortal_spec(self._project, assignment))
         except StartFailed as error:
             if isinstance(error.__cause__, PreflightFailed):
                 raise error.__cause__ from None
@@ -315,11 +292,10 @@ class MortalPool:
         Raises:
             AgentNotFound: There is none.
             AgentRefused: It has come out.
-            OSError: Its notes cannot be written.
+            OSError: Its notes cannot be written; if it is an agent, its next prompt says it.
         """
-        post = self._at_work(name)
+        self._at_work(name)
         self._project.warn(name, message)
-        post.messages.append(message)
         self._project.tell("mortal.warned", name, detail=message)
 
     def _at_work(self, name: str) -> Post:
@@ -406,6 +382,7 @@ class MortalPool:
             post.run = None
             if ending.state is not State.DONE and post.assignment.agent is not None:
                 self._strays.append(post)  # nobody will take its run up, if it has left one
+        self.children.gone(assignment, str(ending.state))
         self._project.tell(f"mortal.{ending.state}", assignment, reason=ending.reason)
         self.news()
 

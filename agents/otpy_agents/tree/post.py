@@ -166,13 +166,8 @@ class Post:
 
     # --- what it is told --------------------------------------------------------------------------
 
-    def take_messages(self) -> tuple[str, ...]:
-        """Return what others have to say to it, and keep it no longer."""
-        taken = tuple(self.messages)
-        self.messages.clear()
-        return taken
-
-    def take_reply(self) -> str:
-        """Return what a person answered, and keep it no longer."""
-        taken, self.reply = self.reply, ""
-        return taken
+    def told(self, reply: str, messages: int) -> None:
+        """Keep no longer what it has been told: a reply, and so many of the messages."""
+        if self.reply == reply:
+            self.reply = ""
+        del self.messages[:messages]

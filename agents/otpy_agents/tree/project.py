@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final, final
 
 from otpy_agents.errors import LedgerError
 from otpy_agents.store.agent_rows import AgentRow, MoveRow
 from otpy_agents.store.records import AssignmentRecord, State
+from otpy_agents.tree import messages
 from otpy_agents.tree.acting import Acting
 from otpy_agents.tree.agent import AgentState, Happening, Move
+from otpy_agents.tree.checkpoint import CHECKPOINT
 from otpy_agents.tree.keeping import Keeping
 from otpy_agents.tree.pool import MortalPool
 from otpy_agents.tree.post import Post
@@ -96,7 +99,7 @@ class Project:
         self.board = Board()
         self.pool = MortalPool(self)
         self.acting = Acting(self)
-        self.keeping = Keeping(self.key, sessions, fates, self.tell)
+        self.keeping = Keeping(self.key, sessions, fates, self.tell, self.checkpoint)
         whole = Limits(tokens=work.tokens, cost_usd=work.cost_usd, seconds=work.wall_seconds)
         self.workplace.budgets.open(self.key, "", whole)
         self.finished = False
@@ -207,6 +210,7 @@ class Project:
             self.tell("mortal.output", assignment.id, line=line)
 
         post = Post(key, assignment, state, self._moved, said)
+        post.messages += messages.kept(self._messages(assignment))
         if state is not AgentState.WORKING:
             # What it waited for, and who looked into its work, went with its host.
             for happening in (Happening.ANSWERED, Happening.WOKEN, Happening.FAILED):
@@ -245,10 +249,31 @@ class Project:
         """Return the file by which messages reach the worker; its name is `OTPY_NOTES` there."""
         return self.work_directory(assignment) / "NOTES"
 
+    def checkpoint(self, assignment: str) -> Path:
+        """Return the file in which an agent may say where it stands, `OTPY_CHECKPOINT` there."""
+        return self.work_directory(assignment) / CHECKPOINT
+
     def warn(self, assignment: str, message: str) -> None:
-        """Send a message into a worker: append a line to its notes (TREE-47)."""
-        with self.notes(assignment).open("a", encoding="utf-8") as file:
-            file.write(f"{message}\n")
+        """Send a message into a worker: into its notes, and an agent's next prompt (TREE-47).
+
+        Raises:
+            OSError: Its notes cannot be written; an agent's next prompt says it all the same.
+        """
+        post = self.pool.posts.get(assignment)
+        if post is not None and post.assignment.agent is not None:
+            post.messages.append(message)
+            self.keep_messages(post)
+        messages.add_note(self.notes(assignment), message)
+
+    def keep_messages(self, post: Post) -> None:
+        """Keep what others have to say to an agent, until its next prompt under any host."""
+        with contextlib.suppress(OSError):  # then it is told if this host lives as long
+            messages.keep(self._messages(post.assignment), post.messages)
+
+    def _messages(self, assignment: Assignment) -> Path:
+        # By its definition: with another one it is another agent.
+        folder = self.work.state.with_suffix(".messages")
+        return folder / f"{assignment.id}.{assignment.digest}.json"
 
     # --- memory ----------------------------------------------------------------------------------
 

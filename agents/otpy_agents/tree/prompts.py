@@ -13,10 +13,24 @@ from typing import Final
 from otpy_agents.tree.assignment import AgentWork
 from otpy_agents.tree.sessions import Context, StoredSession, recovery_note
 
-__all__ = ["ASKING", "first_prompt", "next_prompt", "question_in"]
+__all__ = ["ASKING", "CHECKPOINTS", "GUIDE", "first_prompt", "next_prompt", "question_in"]
 
 ASKING: Final = "NEEDS INPUT:"
 """How the last line of an answer begins that is no answer but a question to a person."""
+
+GUIDE: Final = f"""\
+You work unattended.
+- If you cannot go on without a person, end your turn, and let "{ASKING}" followed by your \
+question be the last line of your answer. You will be given what the person says.
+- Messages to you, such as warnings, are appended to the file that the environment variable \
+OTPY_NOTES names; as long as there are none it does not exist. Look into it after each larger \
+step, and before you say that you are done, and act on what it says."""
+"""How an agent asks, and where it is warned; part of every prompt."""
+
+CHECKPOINTS: Final = """
+- After a larger step you may write where you stand, as JSON or in a few lines of text, into the \
+file that the environment variable OTPY_CHECKPOINT names. If you are restarted, you are told it."""
+"""How an agent leaves itself a checkpoint; part of the prompts of those that would be told it."""
 
 _QUESTION: Final = re.compile(rf"^\s*{re.escape(ASKING)}[ \t]*(\S.*)$", re.MULTILINE)
 
@@ -26,6 +40,7 @@ def first_prompt(
     *,
     reason: str | None,
     stored: StoredSession | None,
+    said: str = "",
     messages: Sequence[str] = (),
 ) -> str:
     """Return the prompt with which a life begins.
@@ -34,6 +49,7 @@ def first_prompt(
         work: What it shall do.
         reason: Why the life before it ended; None if there was none.
         stored: What was kept of that life; None if nothing was.
+        said: What a person has answered to that life.
         messages: What others have to say to it.
     """
     parts = [work.prompt]
@@ -41,7 +57,9 @@ def first_prompt(
         parts = [recovery_note(reason, stored), f"Your assignment:\n{work.prompt}"]
     elif reason is not None and work.context is Context.RESUME and stored is not None:
         parts = [f"Continue your assignment:\n{work.prompt}"]
-    return _joined(parts, messages)
+    return _joined(
+        work, [*parts, f"The answer to your question:\n{said}" if said else ""], messages
+    )
 
 
 def next_prompt(work: AgentWork, said: str, messages: Sequence[str] = ()) -> str:
@@ -52,12 +70,14 @@ def next_prompt(work: AgentWork, said: str, messages: Sequence[str] = ()) -> str
         said: Why it goes on, or what it was answered.
         messages: What others have to say to it.
     """
-    return _joined([said, f"Continue your assignment:\n{work.prompt}"], messages)
+    return _joined(work, [said, f"Continue your assignment:\n{work.prompt}"], messages)
 
 
-def _joined(parts: Sequence[str], messages: Sequence[str]) -> str:
+def _joined(work: AgentWork, parts: Sequence[str], messages: Sequence[str]) -> str:
+    # Who gets no note when it is restarted would never see its checkpoint again.
+    guide = GUIDE + (CHECKPOINTS if work.context is Context.RESUME_WITH_NOTE else "")
     notes = ["Messages for you:\n" + "\n".join(f"- {one}" for one in messages)] if messages else []
-    return "\n\n".join([*(part for part in parts if part), *notes])
+    return "\n\n".join([*(part for part in parts if part), guide, *notes])
 
 
 def question_in(answer: str) -> str | None:

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 from otpy_monitors import activity
 
-__all__ = ["touched_by"]
+__all__ = ["is_helper", "touched_by"]
 
 _WRITERS: Final = frozenset(
     {
@@ -20,8 +20,22 @@ _WRITERS: Final = frozenset(
 _SHELLS: Final = frozenset(
     {"bash", "shell", "sh", "run_shell_command", "command_execution", "exec_command", "powershell"}
 )
+_HELPERS: Final = frozenset({"task", "agent"})
+_FETCHERS: Final = frozenset({"web_fetch"})
+_PATCHED: Final = re.compile(
+    r"^\*\*\* (?:(?:Add|Update|Delete) File|Move to): (.+?)\s*$", re.MULTILINE
+)
 _PATHS: Final = ("file_path", "path", "notebook_path", "absolute_path", "filename")
 _ADDRESS: Final = re.compile(r"https?://[^\s'\"<>]+")
+
+
+def is_helper(tool: str) -> bool:
+    """Return whether a tool is a helper, an agent of its own, at work as long as the call is open.
+
+    Args:
+        tool: Its name, as any of the CLIs calls it.
+    """
+    return tool.lower() in _HELPERS
 
 
 def touched_by(
@@ -48,7 +62,7 @@ def touched_by(
             line = " ".join(map(str, cast("list[object]", line)))
         if isinstance(line, str) and line:
             yield activity.CommandRun(agent, now, line)
-    for host in dict.fromkeys(_hosts(given)):
+    for host in dict.fromkeys(_hosts(name, given)):
         yield activity.NetworkUsed(agent, now, host)
 
 
@@ -57,6 +71,9 @@ def _paths(given: Mapping[str, object]) -> Iterator[str]:
         path = given.get(key)
         if isinstance(path, str) and path:
             yield path
+    patch = given.get("input")
+    if isinstance(patch, str):
+        yield from _PATCHED.findall(patch)
     changes = given.get("changes")
     if isinstance(changes, list):
         for change in cast("list[object]", changes):
@@ -66,8 +83,10 @@ def _paths(given: Mapping[str, object]) -> Iterator[str]:
                     yield path
 
 
-def _hosts(given: Mapping[str, object]) -> Iterator[str]:
-    for key in ("url", "command", "cmd"):
+def _hosts(tool: str, given: Mapping[str, object]) -> Iterator[str]:
+    # Gemini has no field for addresses, and takes them from the prompt.
+    words = ("prompt",) if tool in _FETCHERS and "url" not in given else ()
+    for key in ("url", "command", "cmd", *words):
         text = given.get(key)
         if isinstance(text, str):
             for address in _ADDRESS.finditer(text):

@@ -16,6 +16,7 @@ from otpy_agents.errors import InvalidWorkList
 from otpy_agents.run.adapter import Access
 from otpy_agents.run.marker import RESERVED
 from otpy_agents.tree.assignment import (
+    LONG_TOOLS,
     AgentWork,
     Assignment,
     Expectation,
@@ -33,6 +34,8 @@ __all__ = ["parse", "read"]
 _ID: Final = re.compile(r"(?!\.+\Z)[A-Za-z0-9._-]+")
 _RESTARTS: Final = {Role.MORTAL: 3, Role.DRONE: 1}
 _VERIFY: Final = 300.0
+_WARN: Final = 0.8
+"""Part of the time to a stall after which it is warned of."""
 _WITHIN: Final = {Role.MORTAL: 300.0, Role.DRONE: 60.0}
 
 
@@ -73,6 +76,7 @@ _DELAY: Final = "seconds as a number from 0"
 _BYTES: Final = "bytes as a whole number above 0"
 _TOKENS: Final = "a whole number of tokens above 0"
 _MONEY: Final = "US dollars as a number above 0"
+_LIMITS: Final = "a table of seconds above 0 under names of tools"
 _NAME: Final = "letters, digits, '.', '_' or '-', and not dots alone"
 
 _Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
@@ -101,6 +105,7 @@ class _ListTable(_Table):
     tokens: _Tokens | None = Field(None, description=_TOKENS)
     cost_usd: _Money | None = Field(None, description=_MONEY)
     rule_file: _Path | None = Field(None, description="the path of a file")
+    long_tools: dict[str, _Seconds] = Field(default_factory=dict[str, float], description=_LIMITS)
     state: _Path | None = Field(None, description="the path of a file")
 
 
@@ -121,6 +126,7 @@ class _AssignmentTable(_Table):
     tokens: _Tokens | None = Field(None, description=_TOKENS)
     cost_usd: _Money | None = Field(None, description=_MONEY)
     stall_warn: _Seconds | None = Field(None, description=_SECONDS)
+    long_tools: dict[str, _Seconds] = Field(default_factory=dict[str, float], description=_LIMITS)
     on_exceed: _OnExceed | None = Field(
         None, description='"escalate", "restart(fresh=N)" or "warn"'
     )
@@ -258,7 +264,7 @@ def _values(document: _Document, raw: dict[str, Any], file: Path) -> WorkList:
         output_bytes=whole.output_bytes,
         state=here / (whole.state or f"{file.stem}.sqlite"),
         assignments=tuple(
-            _assignment(table, written, here)
+            _assignment(table, whole, written, here)
             for table, written in zip(document.assignment, raw["assignment"], strict=True)
         ),
         rules=tuple(
@@ -280,7 +286,9 @@ def _values(document: _Document, raw: dict[str, Any], file: Path) -> WorkList:
     )
 
 
-def _assignment(table: _AssignmentTable, written: dict[str, Any], here: Path) -> Assignment:
+def _assignment(
+    table: _AssignmentTable, whole: _ListTable, written: dict[str, Any], here: Path
+) -> Assignment:
     drone_backoff = () if table.role is Role.DRONE else None
     argv = _argv(table.argv, here)
     return Assignment(
@@ -299,7 +307,7 @@ def _assignment(table: _AssignmentTable, written: dict[str, Any], here: Path) ->
         restarts=_RESTARTS[table.role] if table.restarts is None else table.restarts,
         within=_WITHIN[table.role] if table.within is None else table.within,
         backoff=drone_backoff if table.backoff is None else tuple(table.backoff),
-        agent=None if table.agent is None else _agent(table, table.agent, argv, here),
+        agent=None if table.agent is None else _agent(table, whole, table.agent, argv, here),
         gang=table.gang or "",
     )
 
@@ -311,7 +319,10 @@ def _argv(written: list[str] | None, here: Path) -> tuple[str, ...]:
     )
 
 
-def _agent(table: _AssignmentTable, cli: str, argv: tuple[str, ...], here: Path) -> AgentWork:
+def _agent(
+    table: _AssignmentTable, whole: _ListTable, cli: str, argv: tuple[str, ...], here: Path
+) -> AgentWork:
+    warn = None if table.stall is None else _WARN * table.stall
     return AgentWork(
         cli=cli,
         prompt=table.prompt or "",
@@ -322,7 +333,8 @@ def _agent(table: _AssignmentTable, cli: str, argv: tuple[str, ...], here: Path)
         changeset=here / table.changeset if table.changeset is not None else None,
         tokens=table.tokens,
         cost_usd=table.cost_usd,
-        stall_warn=table.stall_warn,
+        stall_warn=warn if table.stall_warn is None else table.stall_warn,
+        long_tools={**LONG_TOOLS, **whole.long_tools, **table.long_tools},
         on_exceed=OnExceed() if table.on_exceed is None else OnExceed.parse(table.on_exceed),
         argv=argv,
         verify=_argv(table.verify, here),

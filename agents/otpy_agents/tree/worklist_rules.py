@@ -12,7 +12,7 @@ __all__ = ["contradictions"]
 
 _AGENT_ONLY: Final = (
     *("prompt", "fallback", "model", "access", "context", "changeset", "tokens", "cost_usd"),
-    *("stall_warn", "on_exceed", "verify", "verify_deadline"),
+    *("stall_warn", "long_tools", "on_exceed", "verify", "verify_deadline"),
 )
 
 
@@ -53,6 +53,8 @@ def _in_assignment(
     if warn is not None and agent is not None and (stall is None or warn >= stall):
         got = "nothing" if stall is None else f"{stall:g}"
         yield ("stall_warn",), f"{warn:g} with a `stall` of {got}", "less than `stall`"
+    if "long_tools" in table and agent is not None and stall is None:
+        yield ("long_tools",), "it without `stall`", "it together with `stall`"
     for key in ("tokens", "cost_usd"):
         limit = whole.get(key)
         if agent is not None and limit is not None and table.get(key, 0) > limit:

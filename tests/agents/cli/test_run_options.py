@@ -118,48 +118,6 @@ def test_the_prompt_may_come_from_standard_input(orders: list[RunOrder]) -> None
     assert ordered(orders, "-", stdin="one\ntwo\n").prompt == "one\ntwo\n"
 
 
-CODEX = """
-model_provider = "proxy"
-profile = "{profile}"
-[model_providers.proxy]
-base_url = "http://proxy/v1"
-[profiles.work]
-model_provider = "openai"
-"""
-
-
-@pytest.mark.parametrize(
-    ("config", "project", "provider"),
-    [
-        (CODEX, False, "proxy"),
-        (CODEX, True, None),
-        (CODEX.replace("{profile}", "work"), False, None),  # built in
-        (CODEX.replace("proxy", '"a.b"'), False, None),
-        ("model_provider = 3", False, None),
-        ("[", False, None),
-        (None, False, None),
-    ],
-)
-def test_codex_is_called_with_the_provider_it_is_set_up_with(
-    config: str | None,
-    project: bool,
-    provider: str | None,
-    orders: list[RunOrder],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """Only of a provider that is named it can be told to leave the waiting to us."""
-    home, work = tmp_path / "home", tmp_path / "work"
-    home.mkdir()
-    (work / ".codex" if project else work).mkdir(parents=True)
-    monkeypatch.setenv("CODEX_HOME", str(home))
-    if config is not None:
-        (home / "config.toml").write_text(config, encoding="utf-8")
-    words = ("x", "--agent", "claude", "--fallback", "codex", "--cwd", str(work))
-    claude, codex = ordered(orders, *words).selection.agents
-    assert (claude.provider, codex.provider) == (None, provider)
-
-
 def test_any_command_is_an_agent(orders: list[RunOrder]) -> None:
     """What stands behind `--` is left alone, whatever it looks like."""
     order = ordered(orders, "Build", "--agent", "command", "--", "make", "--quiet", "--", "all")

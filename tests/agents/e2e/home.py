@@ -76,6 +76,15 @@ class Home:
             flags=flags,
         )
 
+    def log_codex_in(self) -> Path:
+        """Let Codex use its built-in provider with an API key; return its folder."""
+        folder = self._home / ".codex"
+        lines = (f'model = "{_MODEL}"', f'openai_base_url = "{self._url}/v1"')
+        (folder / "config.toml").write_text("\n".join(lines), encoding="utf-8")
+        login = json.dumps({"OPENAI_API_KEY": "fake-key"})
+        (folder / "auth.json").write_text(login, encoding="utf-8")
+        return folder
+
     def processes(self) -> list[str]:
         """Return the command lines that run in the work directory now, whoever started them."""
         found: list[str] = []

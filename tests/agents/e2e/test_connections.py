@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Final
 
 import pytest
-from attrs import frozen
+from attrs import evolve, frozen
 
 from otpy_agents.run import Detail, ErrorType, Usage
+from otpy_agents.run.adapters.codex import configured_provider
 from tests.agents.e2e.attempt import attempt
 from tests.agents.e2e.conftest import MakeHome
 from tests.agents.fake_api import (
@@ -16,9 +17,11 @@ from tests.agents.fake_api import (
     OUTPUT_TOKENS,
     Answer,
     Cut,
+    Error,
     FakeApi,
     Garbage,
     Hang,
+    Refuse,
     Reply,
 )
 
@@ -147,3 +150,54 @@ async def test_without_a_connection_the_network_is_to_blame(cli: str, home_of: M
     )
     assert outcome.verdict.detail is Detail.NETWORK, outcome
     assert outcome.verdict.error_type is ErrorType.RETRYABLE
+
+
+@pytest.mark.parametrize(
+    ("reply", "detail"),
+    [
+        (Refuse(Error.SERVER_ERROR), Detail.SERVER_ERROR),
+        (Refuse(Error.RATE_LIMIT_LONG), Detail.RATE_LIMIT),
+        (Cut(), Detail.NETWORK),
+    ],
+    ids=["server", "limit", "cut"],
+)
+async def test_codex_with_its_own_provider_leaves_the_waiting_to_us(
+    reply: Reply, detail: Detail, home_of: MakeHome
+) -> None:
+    """Who has logged in with an API key and configured nothing gets one request, and its end."""
+    async with FakeApi(reply) as api:
+        home = home_of("codex", api.url)
+        provider = configured_provider(home.log_codex_in())
+        outcome = await attempt(
+            home.adapter,
+            evolve(home.request(), provider=provider),
+            environment=home.environment,
+            cwd=home.work,
+        )
+    assert outcome.by_itself, outcome
+    assert outcome.verdict.detail is detail, outcome
+    assert len(api.exchanges) == 1
+    assert api.exchanges[0].headers["authorization"] == "Bearer fake-key"
+
+
+@pytest.mark.parametrize("began", ["ours", "its own"])
+async def test_codex_goes_on_in_a_session_with_the_provider_it_began_with(
+    began: str, home_of: MakeHome
+) -> None:
+    """Codex refuses a change; also what it began by itself, without us, is gone on with."""
+    async with FakeApi(Answer("one"), Answer("two")) as api:
+        home = home_of("codex", api.url)
+        folder = home.log_codex_in()
+        session = None
+        for turn in ("one", "two"):
+            provider = configured_provider(folder, session=session)
+            if session is None and began == "its own":
+                provider = None
+            request = evolve(home.request(f"prompt {turn}", session=session), provider=provider)
+            outcome = await attempt(
+                home.adapter, request, environment=home.environment, cwd=home.work
+            )
+            assert outcome.transcript.answer == turn, outcome
+            assert session in {None, outcome.transcript.session}
+            session = outcome.transcript.session
+    assert "prompt one" in str(api.exchanges[-1].body)

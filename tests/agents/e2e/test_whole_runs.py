@@ -123,6 +123,16 @@ async def test_another_cli_takes_over(first: str, second: str, home_of: MakeHome
     assert [record.agent_cli for record in later.attempts] == [second]
 
 
+async def test_codex_without_a_connection_is_tried_again_by_us(home_of: MakeHome) -> None:
+    """It would wait for the network for ever, without a word about how long."""
+    home = home_of("codex", "http://127.0.0.1:1")
+    policy = evolve(POLICY, max_retries=1)
+    async with hosted(home) as host:
+        result = await (await host.submit(order(home, "codex", policy=policy))).wait()
+    assert [record.detail for record in result.attempts] == [Detail.NETWORK] * 2, result
+    assert result.ending is Ending.EXHAUSTED
+
+
 @frozen
 class Case:
     """What the vendor answers, and what the run makes of it when it may not try again."""

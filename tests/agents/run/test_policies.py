@@ -11,6 +11,7 @@ from otpy.testing import MockClock
 from otpy_agents.errors import SpawnFailed
 from otpy_agents.run import Cause, Control, Detail, Ending, FatalScope, RetryPolicy, Usage
 from otpy_agents.run.callbacks import RunCallbacks
+from otpy_agents.run.chain import AgentInstance, AgentSelection
 from otpy_agents.run.facts import AgentSwitched
 from otpy_agents.run.result import VendorSession
 from tests.agents.run.scripted import Play, limited, network, ok, silent
@@ -107,6 +108,25 @@ async def test_a_run_ends_when_its_money_is_spent(stage: Stage) -> None:
     assert (result.total_attempts, result.ending) == (2, Ending.BUDGET)
     assert result.usage == Usage(input=20, output=2, cost_usd=1.2)
     assert "budget" in str(result.error)
+
+
+@pytest.mark.parametrize(
+    ("model", "attempts", "held"), [("gpt-5-mini", 2, True), ("of-our-own", 4, False)]
+)
+async def test_tokens_are_priced_where_an_agent_does_not_say(
+    stage: Stage, model: str, attempts: int, *, held: bool
+) -> None:
+    """A price nobody knows is told and not taken for nothing: the budget does not hold then."""
+    session, usage = ('{"type": "session", "id": "s1"}', '{"type": "usage", "output": 300000}')
+    agent = AgentInstance(agent_id="a", agent_cli="command", model=model)
+    selection = AgentSelection(agents=(agent,))
+    async with stage.host(says(session, usage, "!connection reset by peer", code=1)) as host:
+        order = stage.order(selection=selection, budget_usd=1.0)
+        result = await (await host.submit(order)).wait()
+    assert result.total_attempts == attempts
+    assert result.usage.cost_usd == (pytest.approx(1.2) if held else 0)
+    line = "[supervisor] a is not held by the budget: nobody knows the price of its model"
+    assert (line in stage.log) is not held
 
 
 async def test_a_person_may_begin_the_retry_at_once_or_give_it_up(

@@ -51,6 +51,23 @@ def test_the_vendor_knows_best() -> None:
     assert it.wait() == 120
 
 
+def test_a_wait_that_was_not_enough_is_followed_by_one_of_ours() -> None:
+    """A vendor that says "in a moment" each time must not use up all retries in one."""
+    it = run("a")
+    for delay in (0.5, 5, 15):
+        it.fail(Detail.RATE_LIMIT, retry_after=0.5)
+        assert it.wait() == delay
+
+
+@pytest.mark.parametrize(("asked", "waited"), [(None, 5), (2, 5), (20, 20), (3600, 60)])
+def test_an_overloaded_vendor_may_ask_for_more_time(asked: float | None, waited: float) -> None:
+    """RUN-47: at most the first cooldown, and without one for the siblings."""
+    it = run("a")
+    it.fail(Detail.OVERLOADED, retry_after=asked)
+    assert it.wait() == waited
+    assert it.of(SetCooldown) == []
+
+
 def test_a_short_limit_is_no_reason_to_change_agents() -> None:
     """A wait up to the first backoff is cheaper than an agent that knows nothing yet."""
     it = run("a", "b")

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
 from attrs import evolve
 
 from otpy.testing import MockClock
@@ -14,6 +15,7 @@ from otpy_agents.run import (
     RetryPolicy,
     StopCause,
 )
+from otpy_agents.run.chain import AgentInstance, AgentSelection
 from otpy_agents.run.facts import AttemptBegan, AttemptOver, Quiet, RunEnded, WaitBegan
 from tests.agents.run.scripted import Play, limited, network, ok, silent
 from tests.agents.run.stage import Stage
@@ -124,15 +126,61 @@ async def test_a_stall_is_ended_and_tried_again(stage: Stage) -> None:
 
 
 async def test_an_agent_that_talks_does_not_stall(stage: Stage) -> None:
-    """Progress moves the limit on; bytes that are no event do not (G-05)."""
+    """Progress moves the limit on; lines that are no event do not (G-05)."""
     word = '{"type": "text", "text": "."}'
     talks = Play(lines=tuple((50.0, word) for _ in range(10)), lasts=10.0)
-    async with stage.host(talks, Play(lines=tuple((5.0, "noise") for _ in range(99)))) as host:
+    noise = Play(lines=((0.0, word), *((5.0, "noise") for _ in range(99))))
+    async with stage.host(talks, noise) as host:
         order = stage.order(liveness=Liveness.parse("stall:60"), policy=RetryPolicy(max_retries=0))
         talking = await (await host.submit(order)).wait()
         noisy = await (await host.submit(order)).wait()
     assert talking.attempts[0].stopped is None
     assert noisy.attempts[0].stopped is StopCause.STALL
+
+
+async def test_an_agent_that_only_tries_again_stalls(stage: Stage) -> None:
+    """To ask a vendor again and again that does not answer is no progress."""
+    begins = '{"type": "system", "subtype": "init", "session_id": "s1"}'
+    again = '{"type": "system", "subtype": "api_retry", "error_status": 503, "error": "x"}'
+    lines = ((0.0, begins), *((10.0, again) for _ in range(99)))
+    agents = (AgentInstance(agent_id="a", agent_cli="claude"),)
+    async with stage.host(Play(lines=lines)) as host:
+        order = stage.order(
+            selection=AgentSelection(agents=agents),
+            liveness=Liveness.parse("stall:60"),
+            policy=RetryPolicy(max_retries=0),
+        )
+        result = await (await host.submit(order)).wait()
+    (record,) = result.attempts
+    assert record.stopped is StopCause.STALL
+    assert 60.0 <= record.ended - record.began < 62.0
+
+
+async def test_an_agent_that_would_wait_for_ever_is_ended_for_why_it_waits(stage: Stage) -> None:
+    """Codex waits for the network whatever it is told; how long is waited is for us to say."""
+    begins = '{"type": "thread.started", "thread_id": "s1"}'
+    why = "Reconnecting... waiting for network (Connection failed: error sending request)"
+    waits = Play(
+        lines=((0.0, begins), (1.0, f'{{"type": "error", "message": "{why}"}}')), lasts=1e9
+    )
+    selection = AgentSelection(agents=(AgentInstance(agent_id="a", agent_cli="codex"),))
+    async with stage.host(waits) as host:
+        result = await (await host.submit(stage.order(selection=selection))).wait()
+    assert (result.total_attempts, result.ending) == (4, Ending.EXHAUSTED)
+    assert {(one.detail, one.stopped) for one in result.attempts} == {(Detail.NETWORK, None)}
+    assert stage.delays == [5.0, 15.0, 45.0]
+
+
+@pytest.mark.parametrize("stream", ["", "!"])
+async def test_a_program_that_only_writes_lines_does_not_stall(stage: Stage, stream: str) -> None:
+    """Without any event each line is progress, on either stream; and then its silence counts."""
+    writes = Play(lines=tuple((50.0, f"{stream}line") for _ in range(10)), lasts=1e9)
+    async with stage.host(writes) as host:
+        order = stage.order(liveness=Liveness.parse("stall:60"), policy=RetryPolicy(max_retries=0))
+        result = await (await host.submit(order)).wait()
+    (record,) = result.attempts
+    assert record.stopped is StopCause.STALL
+    assert 560.0 <= record.ended - record.began < 562.0
 
 
 async def test_noise_is_a_heartbeat(stage: Stage) -> None:

@@ -10,6 +10,7 @@ from collections import Counter
 
 from otpy_agents.run.chain import AgentInstance
 from otpy_agents.run.cooldown import Account
+from otpy_agents.run.failures import Classification
 from otpy_agents.run.machine import RunMachine
 from otpy_agents.run.policy import FatalScope
 from otpy_agents.run.protocol import (
@@ -65,6 +66,7 @@ class Witness:
         self.cost = 0.0
         self.cold: dict[Account, float] = {}
         self.allowed = {"first"}
+        self.asked = 0.0
         self.completed: Completed | None = None
 
     # --- events -----------------------------------------------------------------------------------
@@ -130,9 +132,10 @@ class Witness:
     def _cool(self, account: Account, until: float) -> None:
         self.cold[account] = max(self.cold.get(account, 0.0), until)
 
-    def _ended(self, word: str, verdict: object) -> None:
+    def _ended(self, word: str, verdict: Classification | None) -> None:
         assert self.flight is not None
         agent = self.agents[self.at]
+        self.asked = 0.0
         if self.wish in _USER:
             self.allowed = {_USER[self.wish]}
         elif self.wish is Control.FORCE_FALLBACK and self.stop_sent:
@@ -144,6 +147,9 @@ class Witness:
         else:
             self.ends[agent, word] += 1
             self.allowed = self._after(word)
+            if verdict is not None and word not in {"rate_limit", "quota"}:
+                most = self.setting.policy.rate_limit_backoff_base
+                self.asked = min(verdict.retry_after or 0.0, most)
         self.flight, self.started, self.silenced = None, False, False
         self.stop_sent = self.kill_sent = False
 
@@ -247,11 +253,14 @@ class Witness:
             return
         delay = 0.0
         if wait.reason is WaitReason.BACKOFF:
-            base = self.setting.policy.backoff_base
-            delay = (1, 3, 9)[min(2, self.used[self.agents[self.at]])] * base
+            delay = self._delay()
             assert wait.delay == delay
             assert wait.agent_id == self.agents[self.at]
         self._fair(wait, delay)
+
+    def _delay(self) -> float:
+        base = self.setting.policy.backoff_base
+        return max((1, 3, 9)[min(2, self.used[self.agents[self.at]])] * base, self.asked)
 
     def _fair(self, wait: Waiting, delay: float) -> None:
         """Nobody is waited for while somebody who may is free."""
@@ -263,8 +272,7 @@ class Witness:
             may += self.setting.chain.agents[self.at + 1 :]
         if wait.reason is WaitReason.COOLDOWN and wait.agent_id == self.agents[self.at]:
             # As long as the retry would have been put off anyway, a cooldown delays nothing.
-            base = policy.backoff_base
-            delay = (1, 3, 9)[min(2, self.used[self.agents[self.at]])] * base
+            delay = self._delay()
         soon = [
             one
             for one in may

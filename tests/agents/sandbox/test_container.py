@@ -32,6 +32,7 @@ class FakeEngine:
     def __init__(self) -> None:
         self.now: Mapping[str, object] | None = RUNNING
         self.log: list[Frame] = []
+        self.unsent: list[Frame] = []
         self.asked: list[str] = []
         self.looks: list[float] = []
         self.silent = False
@@ -66,14 +67,17 @@ class FakeEngine:
             raise EngineError("state", None, "no answer")
         return self.now
 
-    async def logs(self, id: str) -> AsyncGenerator[Frame]:
-        self.asked.append("logs")
-        for number, frame in enumerate(self.log):
+    async def logs(self, id: str, *, follow: bool) -> AsyncGenerator[Frame]:
+        self.asked.append("logs" if follow else "whole log")
+        if not follow and self.now is None:
+            raise EngineError("logs", 404, "no such container")
+        for number, frame in enumerate(self.log if follow else [*self.log, *self.unsent]):
             if number == self.log_breaks_after:
                 self.log_breaks_after = -1
                 raise EngineError("logs", None, "connection lost")
             yield frame
-        await self.over.wait()
+        if follow:
+            await self.over.wait()
 
     async def stop(self, id: str, grace: float) -> None:
         self.asked.append("stop")
@@ -176,7 +180,7 @@ async def test_it_is_removed_however_it_ended(engine: FakeEngine) -> None:
     async with container(engine) as running:
         engine.end(exited(1))
         await running.wait()
-    assert engine.asked == ["create", "start", "logs", "remove id-of-it"]
+    assert engine.asked == ["create", "start", "logs", "whole log", "remove id-of-it"]
     assert running.survivors == ()
 
 
@@ -190,6 +194,14 @@ async def test_a_lost_log_goes_on_where_it_was_lost(engine: FakeEngine) -> None:
         ended = await running.wait()
     assert (ended.stdout, ended.stderr) == ("one\ntwo\nthree\n", "bad\n")
     assert engine.asked.count("logs") == 2
+
+
+async def test_last_words_that_were_not_sent_to_a_follower_are_heard(engine: FakeEngine) -> None:
+    """Docker ends what follows a log with the container, even in the middle of a flood."""
+    engine.log, engine.unsent = [Frame(STDOUT, b"one\ntw")], [Frame(STDOUT, b"o\ndone\n")]
+    async with container(engine) as running:
+        engine.end(exited(0))
+        assert (await running.wait()).stdout == "one\ntwo\ndone\n"
 
 
 async def test_a_log_is_cut_and_cleaned_as_everywhere(engine: FakeEngine) -> None:
@@ -237,7 +249,7 @@ async def test_a_stop_asks_and_waits(engine: FakeEngine) -> None:
         await asyncio.sleep(1)
         await running.stop()
         assert (await running.wait()).exit_code == 143
-    assert engine.asked[2:] == ["logs", "stop", "stopped", "remove id-of-it"]
+    assert engine.asked[2:] == ["logs", "stop", "stopped", "whole log", "remove id-of-it"]
 
 
 async def test_a_kill_cuts_the_grace_of_a_stop(engine: FakeEngine) -> None:
@@ -297,7 +309,7 @@ async def test_an_adopted_container_is_heard_from_its_beginning(engine: FakeEngi
         await asyncio.sleep(1)
         engine.end(exited(0))
         assert (await running.wait()).stdout == "written before the crash\n"
-    assert engine.asked == ["logs", "remove id-of-it"]
+    assert engine.asked == ["logs", "whole log", "remove id-of-it"]
 
 
 async def test_silence_is_counted_from_the_last_output(engine: FakeEngine) -> None:

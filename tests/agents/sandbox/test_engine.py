@@ -161,7 +161,7 @@ async def test_a_log_that_breaks_off_is_no_end(fake: Fake) -> None:
     heard: list[Frame] = []
     async with connect(fake.socket) as engine:
         with pytest.raises(EngineError, match="got no answer"):
-            async for one in engine.logs("c"):
+            async for one in engine.logs("c", follow=True):
                 heard.append(one)  # noqa: PERF401 - what came before the error counts
     assert heard == [Frame(1, b"hello")]
 
@@ -171,7 +171,7 @@ async def test_a_log_that_is_refused_is_an_error(fake: Fake) -> None:
     fake.answers["GET /v1.41/containers/c/logs"] = answer(404, {"message": "No such container"})
     async with connect(fake.socket) as engine:
         with pytest.raises(EngineError, match="No such container"):
-            await anext(engine.logs("c"))
+            await anext(engine.logs("c", follow=True))
 
 
 async def test_containers_are_found_by_all_their_labels_oldest_first(fake: Fake) -> None:

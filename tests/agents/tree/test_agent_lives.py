@@ -10,6 +10,7 @@ import pytest
 from otpy_agents.run import Detail
 from otpy_agents.store.records import State
 from otpy_agents.testing import Ask, Crash, Fail, Finish, Hang, Say, Script, Spend, UseTool
+from otpy_agents.tree.prompts import CHECKPOINTS, GUIDE
 from tests.agents.tree.agent_world import AgentWorld, agent
 
 
@@ -20,7 +21,7 @@ async def test_an_agent_does_its_work(agents: AgentWorld) -> None:
     assert (known["a"].state, known["a"].restarts, known["a"].attempts) == (State.DONE, 0, 1)
     assert known["a"].last_line == "there you are"
     (played,) = agents.sandbox.played
-    assert (played.prompt, played.session) == ("Do your work.", None)
+    assert (played.prompt, played.session) == (f"Do your work.\n\n{GUIDE}{CHECKPOINTS}", None)
     assert agents.states("a") == ["verifying", "done"]
     async with agents.running(agent("a")) as root:
         moves = await agents.ledger.agents.moves("a")
@@ -45,6 +46,7 @@ async def test_a_transient_failure_is_restarted_with_a_note_in_the_same_session(
     assert second.prompt == (
         "You were restarted because crashed: RunFailed: network: connection reset by peer\n"
         "Previous state: half\nContinue your assignment.\n\nYour assignment:\nDo your work."
+        f"\n\n{GUIDE}{CHECKPOINTS}"
     )
     assert agents.states("a") == ["failed", "working", "verifying", "done"]
 
@@ -116,7 +118,9 @@ async def test_an_agent_may_ask_and_goes_on_with_the_answer(agents: AgentWorld) 
         await root.wait()
     first, second = agents.sandbox.played
     assert second.session == first.own_session
-    assert second.prompt == "Blue.\n\nContinue your assignment:\nDo your work."
+    assert second.prompt == (
+        f"Blue.\n\nContinue your assignment:\nDo your work.\n\n{GUIDE}{CHECKPOINTS}"
+    )
     assert (agents.known["a"].state, agents.known["a"].restarts) == (State.DONE, 0)
     assert agents.states("a") == ["waiting_for_input", "working", "verifying", "done"]
 
@@ -195,9 +199,10 @@ async def test_contexts_say_what_a_restarted_agent_knows(agents: AgentWorld) -> 
     names = ("fresh", "resume", "resume_with_note")
     await agents.run("".join(agent(name, context=name, backoff=[1]) for name in names))
     seconds = {name: agents.sandbox.of(name)[1] for name in names}
-    assert (seconds["fresh"].session, seconds["fresh"].prompt) == (None, "Do your work.")
+    fresh = seconds["fresh"]
+    assert (fresh.session, fresh.prompt) == (None, f"Do your work.\n\n{GUIDE}")
     assert seconds["resume"].session is not None
-    assert seconds["resume"].prompt == "Continue your assignment:\nDo your work."
+    assert seconds["resume"].prompt == f"Continue your assignment:\nDo your work.\n\n{GUIDE}"
     assert seconds["resume_with_note"].session is not None
     assert seconds["resume_with_note"].prompt.startswith("You were restarted because")
 

@@ -31,6 +31,7 @@ def test_everything_can_be_said_of_an_agent() -> None:
     cost_usd = 2.5
     stall = 300
     stall_warn = 200
+    long_tools = { Bash = 1800 }
     verify = ["{here}/check", "-q"]
     verify_deadline = 60
     gang = "team"
@@ -42,6 +43,7 @@ def test_everything_can_be_said_of_an_agent() -> None:
     [list]
     tokens = 1_000_000
     cost_usd = 10
+    long_tools = { Bash = 900, "*" = 300 }
     """
     )
     work = parse(text, FILE)
@@ -51,6 +53,7 @@ def test_everything_can_be_said_of_an_agent() -> None:
     assert (agent.cli, agent.prompt, agent.fallback) == ("claude", "Mend it.", ("codex", "gemini"))
     assert (agent.model, agent.access, agent.context) == ("haiku", Access.READ, Context.FRESH)
     assert (agent.changeset, agent.stall_warn) == (Path("/lists/site"), 200.0)
+    assert agent.long_tools == {"Bash": 1800.0, "*": 300.0}
     assert (agent.tokens, agent.cost_usd) == (100_000, 2.5)
     assert (agent.verify, agent.verify_deadline) == (("/lists/check", "-q"), 60.0)
     assert (one.argv, one.stall, one.gang) == ((), 300.0, "team")
@@ -65,7 +68,15 @@ def test_an_agent_has_defaults() -> None:
     assert (one.agent.access, one.agent.context) == (Access.EDIT, Context.RESUME_WITH_NOTE)
     assert (one.agent.tokens, one.agent.cost_usd, one.agent.changeset) == (None, None, None)
     assert (one.agent.verify, one.agent.verify_deadline) == ((), 300.0)
+    assert (one.agent.stall_warn, one.agent.long_tools) == (None, {"*": 600.0})
     assert (one.restarts, one.within, one.backoff) == (3, 300.0, None)
+
+
+def test_a_stall_is_warned_of_when_four_fifths_of_it_have_passed() -> None:
+    """Whoever sets a stall gets a warning first, without a word about it (TREE-30)."""
+    (one,) = parse(AGENT + "stall = 300", FILE).assignments
+    assert one.agent is not None
+    assert one.agent.stall_warn == 240.0
 
 
 def test_a_command_may_be_an_agent() -> None:
@@ -105,6 +116,27 @@ def test_a_command_may_be_an_agent() -> None:
             (
                 "w.toml:5: assignment 'a'.stall_warn: got 3 with a `stall` of 3,"
                 " wanted less than `stall`"
+            ),
+        ),
+        (
+            AGENT + "long_tools = { Bash = 60 }",
+            (
+                "w.toml:5: assignment 'a'.long_tools: got it without `stall`,"
+                " wanted it together with `stall`"
+            ),
+        ),
+        (
+            AGENT + "stall = 3\nlong_tools = { Bash = 0 }",
+            (
+                "w.toml:6: assignment 'a'.long_tools.Bash: got 0,"
+                " wanted a table of seconds above 0 under names of tools"
+            ),
+        ),
+        (
+            AGENT + '[list]\nlong_tools = ["Bash"]',
+            (
+                'w.toml:6: list.long_tools: got ["Bash"],'
+                " wanted a table of seconds above 0 under names of tools"
             ),
         ),
         (

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import glob
+import json
 import re
 import tomllib
 from collections.abc import Mapping, Sequence
@@ -26,14 +28,15 @@ from otpy_agents.run.fields import JsonObject, integer, obj, text
 from otpy_agents.run.stream import JsonLines
 from otpy_agents.run.usage import Usage
 
-__all__ = ["ADAPTER", "Codex", "configured_provider"]
+__all__ = ["ADAPTER", "BUILT_IN", "Codex", "configured_provider"]
 
 _SANDBOXES: Final = {
     Access.READ: "read-only",
     Access.EDIT: "workspace-write",
     Access.FULL: "danger-full-access",
 }
-_RETRYING: Final = re.compile(r"Reconnecting\.\.\. (?:\d+/\d+|waiting for network)(?: \((.*)\))?")
+_ENDLESS: Final = "waiting for network"
+_RETRYING: Final = re.compile(rf"Reconnecting\.\.\. (\d+/\d+|{_ENDLESS})(?: \((.*)\))?")
 _TOOLS: Final = frozenset(
     {"command_execution", "mcp_tool_call", "file_change", "web_search", "collab_tool_call"}
 )
@@ -41,25 +44,89 @@ _OF_ITEMS: Final = frozenset({"id", "type", "status", "aggregated_output", "exit
 
 
 _NAME: Final = re.compile(r"[\w-]+")
+_TWIN: Final = "otpy"
+BUILT_IN: Final = "openai"
+"""Name of the provider that Codex has without any configuration."""
 
 
-def configured_provider(home: Path) -> str | None:
-    """Return the provider that a configuration chooses and defines itself, as `Request` takes it.
+def configured_provider(
+    home: Path, *, key: str | None = None, session: str | None = None
+) -> str | None:
+    """Return the provider that a configuration chooses, as `Request.provider` takes it.
 
     Args:
         home: The folder of the configuration, such as `~/.codex`.
+        key: Value of `CODEX_API_KEY`; None if it is not set.
+        session: A session to go on with, which Codex does with the provider it began with alone;
+            None for a new one.
 
     Returns:
-        Its name; None for a built-in one, which cannot be told not to retry by itself.
+        Its name if the configuration defines it itself. Of the built-in one its base URL, or
+        `BUILT_IN`, if the login is an API key; None for a login with ChatGPT, whose requests are
+        made by the built-in one alone.
     """
+    begun = None if session is None else _begun_with(home, session)
+    if begun == BUILT_IN:
+        return None
+    if begun is not None and begun != _TWIN:
+        return begun if _NAME.fullmatch(begun) else None
     try:
-        loaded = tomllib.loads((home / "config.toml").read_text(encoding="utf-8"))
+        config = cast(
+            "JsonObject", tomllib.loads((home / "config.toml").read_text(encoding="utf-8"))
+        )
+    except FileNotFoundError:
+        config = {}
     except (OSError, ValueError):
         return None
-    config = cast("JsonObject", loaded)
     profile = obj(config, "profiles", text(config, "profile"))
     name = text(profile, "model_provider") or text(config, "model_provider")
+    if name in {"", BUILT_IN} and not isinstance(config.get("model_provider", ""), str):
+        return None
+    if name in {"", BUILT_IN}:
+        return (text(config, "openai_base_url") or BUILT_IN) if key or _has_key(home) else None
     return name if _NAME.fullmatch(name) and obj(config, "model_providers", name) else None
+
+
+def _begun_with(home: Path, session: str) -> str | None:
+    """Return the name of the provider that a session began with; None if nobody knows."""
+    for path in (home / "sessions").glob(f"*/*/*/rollout-*-{glob.escape(session)}.jsonl"):
+        try:
+            with path.open(encoding="utf-8") as file:
+                meta: object = json.loads(file.readline())
+        except (OSError, ValueError):
+            return None
+        if isinstance(meta, dict):
+            return text(obj(cast("JsonObject", meta), "payload"), "model_provider") or None
+    return None
+
+
+def _has_key(home: Path) -> bool:
+    try:
+        login: object = json.loads((home / "auth.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return False
+    return isinstance(login, dict) and bool(text(cast("JsonObject", login), "OPENAI_API_KEY"))
+
+
+def _without_retries(provider: str) -> list[str]:
+    """Return the settings of a provider that leaves the waiting to us."""
+    if provider != BUILT_IN and _NAME.fullmatch(provider):
+        return [
+            *("-c", f'model_provider="{provider}"'),
+            *("-c", f"model_providers.{provider}.request_max_retries=0"),
+            *("-c", f"model_providers.{provider}.stream_max_retries=0"),
+        ]
+    # The built-in one cannot be told, but one like it can: same name, same login, same address.
+    fields = [
+        'name="OpenAI",wire_api="responses",requires_openai_auth=true',
+        "request_max_retries=0,stream_max_retries=0",
+    ]
+    if provider != BUILT_IN:
+        fields.append(f"base_url={json.dumps(provider)}")
+    return [
+        *("-c", f"model_providers.{_TWIN}={{{','.join(fields)}}}"),
+        *("-c", f'model_provider="{_TWIN}"'),
+    ]
 
 
 @final
@@ -112,7 +179,9 @@ def _input(item: JsonObject) -> JsonObject:
 
 def _error(message: str) -> Event:
     again = _RETRYING.match(message)
-    return Retrying(Fault(again[1] or message)) if again else Problem(Fault(message))
+    if again is None:
+        return Problem(Fault(message))
+    return Retrying(Fault(again[2] or message), endless=again[1] == _ENDLESS)
 
 
 def _usage(counts: JsonObject) -> Usage:
@@ -144,6 +213,7 @@ class Codex:
         Wording(Detail.QUOTA, re.compile(r"\A(?:ERROR: )?Reconnecting\.\.\. 1/\d+\s*\Z"), cut=True),
         # Behind it stands what a tool wrote.
         Wording(Detail.UNKNOWN, re.compile(r"\Asandbox denied exec error\b")),
+        Wording(Detail.SESSION_INVALID, re.compile(r"Cannot change thread's model provider")),
         Wording(Detail.AUTH, re.compile(r"Access blocked by Cloudflare")),
     )
     plain_text = PlainText(
@@ -161,11 +231,7 @@ class Codex:
         if request.model is not None:
             argv += ["--model", request.model]
         if request.provider is not None:
-            # Only providers of the user's own configuration can be told; the built-in one cannot.
-            name = request.provider
-            argv += ["-c", f'model_provider="{name}"']
-            argv += ["-c", f"model_providers.{name}.request_max_retries=0"]
-            argv += ["-c", f"model_providers.{name}.stream_max_retries=0"]
+            argv += _without_retries(request.provider)
         argv += request.flags
         if request.session is not None:
             argv += ["resume", request.session]

@@ -61,9 +61,7 @@ class CopilotParser:
                 return self._message(data)
             case "tool.execution_start":
                 return [
-                    ToolStarted(
-                        text(data, "toolCallId"), text(data, "toolName"), obj(data, "arguments")
-                    )
+                    ToolStarted(text(data, "toolCallId"), text(data, "toolName"), _arguments(data))
                 ]
             case "tool.execution_complete":
                 code = text(obj(data, "error"), "code")
@@ -105,6 +103,12 @@ class CopilotParser:
         if text(found, "sessionId"):
             events.append(SessionSeen(text(found, "sessionId")))
         return [*events, FinalEvent(None if fault else self._answer, fault)]
+
+
+def _arguments(data: JsonObject) -> JsonObject:
+    # A patch comes as it is, and not as an object that holds it.
+    patch = text(data, "arguments")
+    return {"input": patch} if patch else obj(data, "arguments")
 
 
 def _usage(models: JsonObject) -> Usage:

@@ -72,6 +72,7 @@ class RunningContainer:
         self._output = Output(
             limit=job.output_limit, secrets=job.secrets, on_stdout=on_stdout, on_stderr=on_stderr
         )
+        self._taken = {STDOUT: 0, STDERR: 0}
         self._takers = {STDOUT: self._output.take_stdout, STDERR: self._output.take_stderr}
         self._watch: asyncio.Task[Ended] | None = None
         self._hurry: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -140,12 +141,13 @@ class RunningContainer:
         log = asyncio.create_task(self._follow_log(), name=f"log {self._name}")
         try:
             state = await self._last_state(log)
-            # Also when somebody else has removed it: what it wrote is on its way. And a read that
-            # is cancelled in the turn in which its end arrives makes anyio complain to the loop.
-            await self._rest_of_log(log)
         finally:
             log.cancel()
             await asyncio.wait({log})
+        if state is not None:
+            # Docker stops following when the container ends, not when it has sent all of its log.
+            with contextlib.suppress(EngineError):
+                await self._take_log(follow=False)
         self._output.finish()
         return Ended(
             exit_code=_exit_code(state),
@@ -169,6 +171,10 @@ class RunningContainer:
             else:
                 heard = loop.time()
                 if state is None or state.get("Status") in _OVER:
+                    # Also when somebody else has removed it: what it wrote is on its way. And a
+                    # read that is cancelled in the turn in which its end arrives makes anyio
+                    # complain to the loop.
+                    await self._rest_of_log(log)
                     return state
             # The log ends with the container, so its end is seen at once.
             if log.done():
@@ -178,22 +184,23 @@ class RunningContainer:
 
     async def _follow_log(self) -> None:
         """Take what it writes; after a lost connection go on where that was lost."""
-        taken = {STDOUT: 0, STDERR: 0}
         while True:
-            known, passed = dict(taken), {STDOUT: 0, STDERR: 0}
             try:
-                async with contextlib.aclosing(self._engine.logs(self._id)) as frames:
-                    async for frame in frames:
-                        old = min(
-                            len(frame.data), max(0, known[frame.stream] - passed[frame.stream])
-                        )
-                        passed[frame.stream] += len(frame.data)
-                        if old < len(frame.data):
-                            taken[frame.stream] += len(frame.data) - old
-                            self._takers[frame.stream](frame.data[old:])
-                return
+                return await self._take_log(follow=True)
             except EngineError:
                 await asyncio.sleep(POLL)
+
+    async def _take_log(self, *, follow: bool) -> None:
+        """Read the log from its beginning, and take what has not been taken yet."""
+        known, passed = dict(self._taken), {STDOUT: 0, STDERR: 0}
+        async with contextlib.aclosing(self._engine.logs(self._id, follow=follow)) as frames:
+            async for frame in frames:
+                size, stream = len(frame.data), frame.stream
+                old = min(size, max(0, known[stream] - passed[stream]))
+                passed[stream] += size
+                if old < size:
+                    self._taken[stream] += size - old
+                    self._takers[stream](frame.data[old:])
 
     async def _rest_of_log(self, log: asyncio.Task[None]) -> None:
         """Wait for the end of the log, which may be far behind, as long as something comes."""
@@ -232,13 +239,13 @@ class RunningContainer:
             if watch is not None and not watch.done():
                 with contextlib.suppress(EngineError):
                     await self._end_politely()
+                    await asyncio.wait({watch}, timeout=_LOG_TIME)  # it sees the end by itself
             # With force, so that it is killed if it runs all the same.
             await (self._engine.remove if self._remove else self._engine.kill)(self._id)
         except EngineError:
             self.survivors = (LeftOver(self._name, ContainerIdentity(self._id)),)
         finally:
             if watch is not None:
-                await asyncio.wait({watch}, timeout=_LOG_TIME)  # it sees the end by itself
                 watch.cancel()
                 await asyncio.wait({watch})
             self._output.finish()

@@ -108,13 +108,13 @@ class Engine:
         state = _mapping(answer.text).get("State")
         return cast("Mapping[str, object]", state) if isinstance(state, dict) else {}
 
-    async def logs(self, id: str) -> AsyncGenerator[Frame]:
-        """Yield what a container writes, from its beginning, until it has ended."""
+    async def logs(self, id: str, *, follow: bool) -> AsyncGenerator[Frame]:
+        """Yield what a container has written, and to `follow` what it writes until it has ended."""
         query = self._client.build_request(
             "GET",
             f"{self._version}/containers/{id}/logs",
-            params={"follow": "1", "stdout": "1", "stderr": "1"},
-            timeout=httpx.Timeout(ANSWER_TIME, read=None),
+            params={"follow": str(int(follow)), "stdout": "1", "stderr": "1"},
+            timeout=httpx.Timeout(ANSWER_TIME, read=None if follow else ANSWER_TIME),
         )
         frames = LogFrames()
         async with self._streaming(query, f"logs {id}") as answer:

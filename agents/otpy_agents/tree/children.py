@@ -1,0 +1,61 @@
+"""Who of a pool asked for whom, told to the monitors (TREE-47)."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, final
+
+from otpy_monitors import activity
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+
+    from otpy_agents.tree.project import Project
+
+__all__ = ["Children"]
+
+
+@final
+class Children:
+    """The children that mortals of one pool have asked for.
+
+    Args:
+        project: Whose pool it is.
+    """
+
+    def __init__(self, project: Project) -> None:
+        self._project = project
+        self._parents: dict[str, str] = {}
+
+    def parent(self, name: str) -> str:
+        """Return the key of the agent that asked for a mortal; that of the project if none did."""
+        return self._parents.get(name, self._project.key)
+
+    @contextmanager
+    def asked(self, name: str, by: str) -> Generator[None]:
+        """Let a mortal be spawned, within the block, for another; told if that succeeds.
+
+        Args:
+            name: The new one.
+            by: Name of the mortal that asked; empty if none did.
+        """
+        if not by:
+            yield
+            return
+        self._parents[name] = self._project.agent_key(by)
+        try:
+            yield
+        except BaseException:
+            del self._parents[name]
+            raise
+        now = asyncio.get_running_loop().time()
+        child = self._project.agent_key(name)
+        self._project.workplace.feed.tell(activity.ChildSpawned(self._parents[name], now, child))
+
+    def gone(self, name: str, why: str) -> None:
+        """Tell that a mortal has come out; a program has no card, so nobody else would."""
+        if name in self._parents:
+            now = asyncio.get_running_loop().time()
+            key = self._project.agent_key(name)
+            self._project.workplace.feed.tell(activity.AgentGone(key, now, why))

@@ -1,0 +1,293 @@
+"""Every kind of rule is judged by what agents of a tree really do."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from attrs import evolve
+
+from otpy.errors import StartFailed
+from otpy_agents.errors import AgentNotFound
+from otpy_agents.run import events, facts
+from otpy_agents.run.order import RunOrder
+from otpy_agents.run.registry import find_adapter
+from otpy_agents.run.result import Cause
+from otpy_agents.run.usage import Usage
+from otpy_agents.store.records import State
+from otpy_agents.testing import Crash, Fail, Say, Script, Spend, UseTool, Write
+from otpy_agents.testing.script import line_of
+from otpy_agents.tree.agent import AgentState
+from otpy_agents.tree.assignment import Assignment
+from otpy_agents.tree.narrator import Narrator
+from otpy_agents.tree.post import Post
+from otpy_agents.tree.tools import touched_by
+from otpy_agents.tree.worklist import parse
+from otpy_monitors import (
+    AgentAppeared,
+    AgentCard,
+    CommandRun,
+    Feed,
+    FilesTouched,
+    NetworkUsed,
+    RuleBook,
+    RuleState,
+    parse_rules,
+)
+from tests.agents.tree.agent_world import QUICK, AgentWorld, agent
+
+BUSY = Script(Say(text="x", after=500.0))
+
+
+def book(rule: str) -> RuleBook:
+    return parse_rules(f"rules:\n  - {{name: r, action: reap, {rule}}}\n", Path("/rules/r.yaml"))
+
+
+def named(world: AgentWorld, name: str) -> Assignment:
+    return evolve(world.project.assignments[0], id=name)
+
+
+ASSIGNMENT = parse(agent("a"), Path("/lists/w.toml")).assignments[0]
+
+
+def codex_run(run: str, session: str | None, spent: Usage) -> list[facts.Fact]:
+    """Return what is told of an attempt that Codex makes, in a session or a new one."""
+    order = RunOrder(prompt="x", cwd=Path("/"), label="label")
+    common: dict[str, Any] = {"run": run, "at": 0.0}
+    says = (events.SessionSeen(session or "new"), events.Spent(spent))
+    return [
+        facts.RunBegan(**common, order=order, agents=("codex",), resumed=False, waiting=False),
+        facts.AttemptBegan(
+            **common,
+            number=1,
+            agent_id="codex",
+            agent_cli="codex",
+            cause=Cause.FIRST,
+            session=session,
+        ),
+        *(facts.AgentEvent(**common, number=1, said=said) for said in says),
+    ]
+
+
+def violations(world: AgentWorld) -> list[str]:
+    return [one.id for one in world.told if one.name == "monitor.violated"]
+
+
+def call(number: int, tool: str) -> Write:
+    return Write(text=line_of(type="tool", id=f"c{number}", name=tool), after=1.0)
+
+
+@pytest.mark.parametrize(
+    ("rule", "allowed", "broken"),
+    [
+        (
+            "kind: files-outside",
+            UseTool(name="Write", input={"file_path": "x.txt"}),
+            UseTool(name="Write", input={"file_path": "/etc/x"}),
+        ),
+        (
+            "kind: command, block: ['rm -rf']",
+            UseTool(name="Bash", input={"command": "rm x"}),
+            UseTool(name="Bash", input={"command": "cd / && rm -rf x"}),
+        ),
+        (
+            "kind: network, allow: [pypi.org]",
+            UseTool(name="WebFetch", input={"url": "https://pypi.org/x"}),
+            UseTool(name="WebFetch", input={"url": "https://example.org"}),
+        ),
+        ("kind: token-speed, tokens: 1000, seconds: 60", Spend(input=900), Spend(output=1100)),
+        (
+            "kind: same-call, times: 2",
+            UseTool(input={"file_path": "a"}),
+            UseTool(input={"file_path": "a"}),
+        ),
+    ],
+    ids=["files", "command", "network", "tokens", "call"],
+)
+async def test_a_rule_finds_the_agent_that_breaks_it(
+    agents: AgentWorld, rule: str, allowed: UseTool | Spend, broken: UseTool | Spend
+) -> None:
+    """And nobody else; the agent is reaped in the moment it does that (acceptance 17)."""
+    agents.sandbox.scripts = {
+        "good": [Script(allowed)],
+        "bad": [Script(allowed, broken, Say(text="x", after=60.0))],
+    }
+    known = await agents.run(agent("good") + agent("bad"), rules=book(rule))
+    assert (known["good"].state, known["bad"].state) == (State.DONE, State.REAPED)
+    assert known["bad"].reason.startswith("violation of 'r': ")
+    assert violations(agents) == ["bad"]
+
+
+async def test_tokens_of_one_attempt_are_no_tokens_of_the_next(agents: AgentWorld) -> None:
+    """Each attempt counts from nothing, and what it repeats is not used twice."""
+    twice = Script(Spend(input=600), Spend(input=900, after=1.0), Fail(after=99.0))
+    agents.sandbox.scripts["a"] = [twice, Script(Spend(input=900))]
+    rules = book("kind: token-speed, tokens: 1000, seconds: 60")
+    known = await agents.run(agent("a", backoff=[1]), rules=rules)
+    assert (known["a"].state, known["a"].restarts) == (State.DONE, 1)
+    assert violations(agents) == []
+
+
+async def test_tokens_count_by_session_from_where_it_was_taken_up() -> None:
+    """A new one begins with nothing; what an older one had used was not used just now (G-07)."""
+    told: list[object] = []
+    feed = Feed()
+    narrator = Narrator(feed)
+    post = Post("p/a", ASSIGNMENT, AgentState.WORKING, told.append)
+    narrator.follow("label", post)
+    state = RuleState(book("kind: token-speed, tokens: 1000, seconds: 60"))
+    with feed.subscribe(lambda one: told.extend(state.step(one))):
+        feed.tell(AgentAppeared(0.0, AgentCard(agent="p/a", path="pool/a")))
+        for run, session, broken in (("1", None, True), ("2", "old", False)):
+            for fact in codex_run(run, session, Usage(input=1100)):
+                narrator.hear(fact)
+            assert bool(told) is broken
+            told.clear()
+
+
+# --- children -------------------------------------------------------------------------------------
+
+
+async def test_who_spawns_more_children_than_it_may_breaks_the_rule(agents: AgentWorld) -> None:
+    """Those that it asked the pool for, agents and programs, as long as they are there."""
+    agents.sandbox.scripts["a"] = [BUSY]
+    rules = book("kind: children, at_most: 2")
+    async with agents.running(agent("a"), rules=rules) as root:
+        await asyncio.sleep(5)
+        program = evolve(named(agents, "p"), agent=None, argv=("true",))
+        for child in (program, named(agents, "b"), named(agents, "c"), named(agents, "d")):
+            await (await agents.pool.spawn(child, by="a")).wait()
+        assert violations(agents) == []
+        agents.sandbox.scripts |= {name: [BUSY] for name in "xyz"}
+        for name in "xyz":
+            await agents.pool.spawn(named(agents, name), by="a")
+        await root.wait()
+    assert violations(agents) == ["a"]
+    assert agents.known["a"].reason == "violation of 'r': w/z is its child number 3, of 2 at most"
+    assert {agents.known[name].state for name in "xyz"} == {State.DONE}
+
+
+async def test_a_restart_of_a_child_is_no_further_child(agents: AgentWorld) -> None:
+    """It is the same one in another life."""
+    agents.sandbox.scripts = {"a": [BUSY], "b": [Script(Fail()), Script(Fail()), BUSY]}
+    rules = book("kind: children, at_most: 1")
+    async with agents.running(agent("a", backoff=[1]), rules=rules):
+        await asyncio.sleep(5)
+        mortal = await agents.pool.spawn(named(agents, "b"), by="a")
+        await asyncio.sleep(60)
+        assert mortal.restarts == 2
+    assert violations(agents) == []
+
+
+async def test_what_is_not_started_is_no_child(agents: AgentWorld) -> None:
+    """And only a mortal of the pool can have asked for one."""
+    agents.sandbox.scripts["a"] = [BUSY]
+    async with agents.running(agent("a"), rules=book("kind: children, at_most: 0")):
+        await asyncio.sleep(5)
+        with pytest.raises(AgentNotFound, match="nobody"):
+            await agents.pool.spawn(named(agents, "b"), by="nobody")
+        bad = evolve(named(agents, "c"), cwd=agents.folder / "nowhere")
+        with pytest.raises(Exception, match="wanted a folder that exists") as caught:
+            await agents.pool.spawn(bad, by="a")
+        assert not isinstance(caught.value, StartFailed)
+        await asyncio.sleep(5)
+    assert violations(agents) == []
+    assert agents.sandbox.of("b") == []
+
+
+@pytest.mark.parametrize("tool", ["Task", "Agent", "task"])
+async def test_helpers_that_an_agent_starts_by_a_tool_are_its_children(
+    agents: AgentWorld, tool: str
+) -> None:
+    """As long as the call is open: one after the other is fine, three at once are not."""
+    agents.sandbox.scripts = {
+        "good": [Script(*[UseTool(name=tool)] * 4)],
+        "bad": [Script(*(call(number, tool) for number in range(3)), Say(text="x", after=60.0))],
+    }
+    rules = book("kind: children, at_most: 2")
+    known = await agents.run(agent("good") + agent("bad"), rules=rules)
+    assert (known["good"].state, known["bad"].state) == (State.DONE, State.REAPED)
+    assert violations(agents) == ["bad"]
+
+
+async def test_helpers_end_with_the_attempt_that_started_them(agents: AgentWorld) -> None:
+    """An attempt that crashes leaves no children behind."""
+    crash = Script(call(1, "Task"), call(2, "Task"), Crash())
+    agents.sandbox.scripts["a"] = [crash, crash, Script()]
+    policy = evolve(QUICK, max_retries=2, backoff_base=1.0)
+    rules = book("kind: children, at_most: 2")
+    known = await agents.run(agent("a"), rules=rules, policy=policy)
+    assert (known["a"].state, violations(agents)) == (State.DONE, [])
+
+
+# --- what the CLIs write --------------------------------------------------------------------------
+
+PATCH = "*** Begin Patch\n*** Update File: a.py\n*** Move to: b.py\n@@\n*** End Patch"
+
+
+def claude(name: str, given: object) -> dict[str, object]:
+    part = {"type": "tool_use", "id": "1", "name": name, "input": given}
+    return {"type": "assistant", "message": {"content": [part]}}
+
+
+def copilot(name: str, given: object) -> dict[str, object]:
+    data = {"toolCallId": "1", "toolName": name, "arguments": given}
+    return {"type": "tool.execution_start", "data": data}
+
+
+def gemini(name: str, given: object) -> dict[str, object]:
+    return {"type": "tool_use", "tool_id": "1", "tool_name": name, "parameters": given}
+
+
+def codex(kind: str, given: dict[str, object]) -> dict[str, object]:
+    return {"type": "item.started", "item": {"id": "1", "type": kind, **given}}
+
+
+@pytest.mark.parametrize(
+    ("cli", "line", "touched"),
+    [
+        ("claude", claude("Edit", {"file_path": "/x/a"}), [FilesTouched("p/a", 1.0, ("/x/a",))]),
+        ("claude", claude("Bash", {"command": "make"}), [CommandRun("p/a", 1.0, "make")]),
+        (
+            "claude",
+            claude("WebFetch", {"url": "https://a.org", "prompt": "see https://b.org"}),
+            [NetworkUsed("p/a", 1.0, "a.org")],
+        ),
+        ("codex", codex("command_execution", {"command": "ls"}), [CommandRun("p/a", 1.0, "ls")]),
+        (
+            "codex",
+            codex("file_change", {"changes": [{"path": "/x/a", "kind": "update"}]}),
+            [FilesTouched("p/a", 1.0, ("/x/a",))],
+        ),
+        ("gemini", gemini("write_file", {"file_path": "a"}), [FilesTouched("p/a", 1.0, ("a",))]),
+        ("gemini", gemini("run_shell_command", {"command": "ls"}), [CommandRun("p/a", 1.0, "ls")]),
+        (
+            "gemini",
+            gemini("web_fetch", {"prompt": "Sum up https://a.org/x and https://b.org"}),
+            [NetworkUsed("p/a", 1.0, "a.org"), NetworkUsed("p/a", 1.0, "b.org")],
+        ),
+        ("copilot", copilot("create", {"path": "/x/a"}), [FilesTouched("p/a", 1.0, ("/x/a",))]),
+        ("copilot", copilot("bash", {"command": "ls"}), [CommandRun("p/a", 1.0, "ls")]),
+        (
+            "copilot",
+            copilot("web_fetch", {"url": "https://a.org"}),
+            [NetworkUsed("p/a", 1.0, "a.org")],
+        ),
+        # Its patches come as a plain text.
+        (
+            "copilot",
+            copilot("apply_patch", PATCH),
+            [FilesTouched("p/a", 1.0, ("a.py", "b.py"))],
+        ),
+    ],
+)
+def test_what_a_cli_writes_of_a_tool_says_what_it_touches(
+    cli: str, line: dict[str, object], touched: list[object]
+) -> None:
+    """From a line of its output to what the rules are about (TREE-47)."""
+    (began,) = find_adapter(cli).parser().feed(json.dumps(line))
+    assert isinstance(began, events.ToolStarted)
+    assert list(touched_by(began.name, began.input, "p/a", 1.0)) == touched
