@@ -70,6 +70,7 @@ def configured_provider(
         return None
     if begun is not None and begun != _TWIN:
         return begun if _NAME.fullmatch(begun) else None
+    config: JsonObject
     try:
         config = cast(
             "JsonObject", tomllib.loads((home / "config.toml").read_text(encoding="utf-8"))
