@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 from attrs import frozen
 
@@ -50,3 +51,48 @@ def sample(cli: str, name: str) -> Sample:
     """Return one sample of the manifest."""
     (found,) = (item for item in real() if (item.cli, item.name) == (cli, name))
     return found
+
+
+@frozen
+class Failure:
+    """An error message in a vendor's wording, and what it may mean.
+
+    Attributes:
+        cli: Who ends with it.
+        message: Its words, as the CLI gives them in its last event, or on its error stream.
+        details: Any of them is right: some messages hold two reasons.
+        stream: "stderr" for a CLI that never got as far as an event.
+        status: HTTP status, where the CLI gives it in a field of its own.
+    """
+
+    cli: str
+    message: str
+    details: frozenset[str]
+    stream: str
+    status: int | None
+
+    def __str__(self) -> str:
+        return f"{self.cli}-{self.message[:60]}"
+
+
+def failures() -> list[Failure]:
+    """Return every failure of `messages.json`."""
+    return [
+        Failure(
+            entry["cli"],
+            entry["message"],
+            frozenset(entry["detail"]),
+            entry.get("stream", "stdout"),
+            entry.get("status"),
+        )
+        for entry in _messages()["failures"]
+    ]
+
+
+def programs() -> list[str]:
+    """Return every message of `messages.json` in which a program speaks of its own names."""
+    return list(_messages()["programs"])
+
+
+def _messages() -> dict[str, Any]:
+    return dict(json.loads((FOLDER / "messages.json").read_text(encoding="utf-8")))

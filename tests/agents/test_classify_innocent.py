@@ -56,7 +56,7 @@ def answer(cli: str, text: str) -> str:
 
 @pytest.mark.parametrize("cli", CLIS)
 @given(words=st.lists(st.one_of(WORDS, IDENTIFIER), min_size=1, max_size=8))
-def test_an_answer_about_errors_is_an_answer(cli: str, words: list[str]) -> None:
+def test_an_lineabout_errors_is_an_answer(cli: str, words: list[str]) -> None:
     """The model may speak of rate limits as much as it likes."""
     text = f"The API said: {' '.join(words)}."
     assert classify(cli, exit_code=0, stdout=answer(cli, text), stderr="").succeeded
@@ -107,10 +107,41 @@ def test_a_line_that_begins_with_a_number_names_no_status(cli: str, line: str) -
     assert verdict.detail is Detail.UNKNOWN
 
 
-def test_an_answer_that_quotes_a_limit_is_an_answer() -> None:
+def test_an_linethat_quotes_a_limit_is_an_answer() -> None:
     """Only a whole answer in Claude Code's own words for a limit is an error."""
     text = "You've hit your limit · resets 3am is now shown in red, as the design asks for"
     assert classify("claude", exit_code=0, stdout=world.claude_answer(text), stderr="").succeeded
+
+
+NOTICES = [
+    ("Prompt is too long", "context_overflow"),
+    ("Not logged in · Please run /login", "auth"),
+    ("Credit balance is too low", "billing"),
+    ("You've hit your limit · resets 3am", "quota"),
+]
+
+
+@pytest.mark.parametrize(("words", "detail"), NOTICES)
+def test_the_model_may_linein_the_words_of_its_cli(words: str, detail: str) -> None:
+    """Words of Claude Code are its own where it says so, or where nobody tells whose they are."""
+    assert classify("claude", exit_code=0, stdout=world.claude_answer(words), stderr="").succeeded
+    document = world.claude_answer(words).splitlines()[-1]
+    itself = world.claude(words, is_error=False)
+    for stdout in (f"{words}\n", document, itself):
+        assert classify("claude", exit_code=0, stdout=stdout, stderr="").detail == detail
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "Not logged in · Please run /login is printed by the CLI; documented.",
+        "Invalid API key · now shown in red",
+        "Not logged in · the page says so",
+    ],
+)
+def test_plain_text_that_goes_on_is_an_answer(line: str) -> None:
+    """A notice is a whole line and nothing more."""
+    assert classify("claude", exit_code=0, stdout=f"{line}\n", stderr="").succeeded
 
 
 TOOL_OUTPUT = [

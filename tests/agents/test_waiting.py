@@ -45,6 +45,20 @@ SPANS = [
     ("x-ratelimit-reset-requests: 6m0s", 360),
     ('"resets_in_seconds": 4711', 4711),
     ('"quotaResetDelay":"1h2m"', 3720),
+    ('"retryDelay":{"seconds":34}', 34),
+    ('"retryDelay": {"seconds": "34", "nanos": 5}', 34),
+    ('{"retryAfterSeconds": 12}', 12),
+    ("ratelimit-reset: 30", 30),
+    ("Try again in an hour.", 3600),
+    ("Please retry in one minute", 60),
+    ("resets in about a day", 86400),
+    ("Wait a minute before you try again", None),
+    ("try again in a few minutes", None),
+    ("Resets in: 3h 20m", 12000),
+    ("please wait at least 12 seconds", 12),
+    ("Please retry your request after 30 seconds", 30),
+    ("Quota will be replenished in 02:13:45.", 8025),
+    ("Quota will be replenished in 2.12:00:00.", 216000),
     ("retried 5 times (total retry wait time: 5.29 seconds)", None),
     ("took 30s, gave up after 3 attempts", None),
     ("try again later", None),
@@ -78,6 +92,28 @@ MOMENTS = [
     ("try again at Feb 31st, 2026 3:45 PM.", None),
     ("resets 99pm", None),
     ("resets 3pm (Not/AZone)", 3600),
+    ("Retry-After: Tue, 06 Oct 2026 12:05:00 GMT", 300),
+    ("Retry-After: Tue, 06 Oct 2026 11:00:00 GMT", 0),
+    ("Retry-After: Tue, 32 Oct 2026 12:05:00 GMT", None),
+    ("resets at 15:00", 3600),
+    ("try again at 15:00 UTC", 3 * 3600),
+    ("resets at 13:59", 24 * 3600 - 60),
+    ("resets 3pm UTC", 3 * 3600),
+    ("resets at 9:00 AM PT", 4 * 3600),
+    ("resets at midnight", 10 * 3600),
+    ("resets at midnight Pacific time", 19 * 3600),
+    ("resets at noon", 22 * 3600),
+    ("resets tomorrow at 9am", 19 * 3600),
+    ("resets Monday at 9am", 5 * 86400 + 19 * 3600),
+    ("resets Tuesday at 3pm", 3600),
+    ("resets Tue, 1pm", 7 * 86400 - 3600),
+    ("resets Wednesday", 10 * 3600),
+    ("resets Oct 8", 34 * 3600),
+    ("You will regain access on 2026-10-07 at 00:00 UTC.", 12 * 3600),
+    ("It resets 2026-10-07.", 10 * 3600),
+    ("reset at 2026-13-45 18:45:35", None),
+    ("resets at 25:00", None),
+    ("resets 15:00:30", 3600 + 30),
 ]
 
 
@@ -127,6 +163,16 @@ def test_google_and_claude_give_the_wait_in_fields() -> None:
     stdout = world.lines(event) + world.claude("You've hit your limit", error="rate_limit")
     claude = classify("claude", exit_code=1, stdout=stdout, stderr="", now=NOW)
     assert (claude.detail, claude.retry_after) == ("quota", 3600)
+
+
+def test_a_limit_by_the_minute_is_short_however_long_the_wait() -> None:
+    """Who may ask three times a minute waits six, and has used up nothing."""
+    message = "Rate limit reached on requests per min (RPM): Limit 3. Please try again in 6m0s."
+    verdict = classify("codex", exit_code=1, stdout=world.codex(message), stderr="")
+    assert (verdict.detail, verdict.retry_after) == ("rate_limit", 360)
+    message = "Rate limit reached on requests per day (RPD): Limit 200. Please try again in 7m12s."
+    verdict = classify("codex", exit_code=1, stdout=world.codex(message), stderr="")
+    assert (verdict.detail, verdict.retry_after) == ("quota", 432)
 
 
 def test_a_long_wait_is_a_quota_and_a_short_one_is_not() -> None:

@@ -99,10 +99,13 @@ class Wording:
     Attributes:
         detail: The class.
         pattern: Looked for in the final error message only.
+        cut: Whether it holds only for an attempt that a time limit ended (exit code 124, or one
+            that nobody knows), where the last words are not those of an end.
     """
 
     detail: Detail
     pattern: re.Pattern[str]
+    cut: bool = False
 
 
 @frozen(kw_only=True)

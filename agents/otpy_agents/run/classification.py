@@ -36,7 +36,8 @@ _CRASHES: Final = frozenset(
 _SIGNAL_BASE: Final = 128
 _NOT_STARTED: Final = (126, 127)
 # What `timeout(1)` and all who copy it exit with after they ended a command.
-_CUT: Final = 124
+_TIME_LIMIT: Final = 124
+_CUT: Final = frozenset({_TIME_LIMIT, None})
 _MESSAGE_LIMIT: Final = 2000
 # An attempt whose answer did not come, for reasons that say nothing more than that.
 _NO_ANSWER: Final = frozenset({Detail.PROTOCOL, Detail.NETWORK, Detail.UNKNOWN})
@@ -79,7 +80,7 @@ def classify(
         verdict = _claimed(adapter, transcript, stdout, now)
         lost = verdict.detail is Detail.NO_RESULT and state.get("OOMKilled") is True
         return _out_of_memory() if lost else verdict
-    crash = _crash(adapter, code, state)
+    crash = _crash(adapter, code, state, stderr)
     if crash is not None:
         return crash
     return _failed(adapter, code, transcript, stdout, stderr, now)
@@ -115,13 +116,16 @@ def _out_of_memory() -> Classification:
 
 
 def _crash(
-    adapter: Adapter, code: int | None, state: Mapping[str, object]
+    adapter: Adapter, code: int | None, state: Mapping[str, object], stderr: str
 ) -> Classification | None:
     if state.get("OOMKilled") is True:
         return _out_of_memory()
     ended_by = _signal(adapter, code)
     if ended_by is not None and ended_by in _CRASHES:
         return Classification(detail=Detail.CRASH, message=f"ended by {ended_by.name}")
+    if code is not None and adapter.exit_codes.get(code) is Detail.CRASH:
+        words = error_in(stderr, adapter.plain_text) or f"exit code {code}"
+        return _short(Classification(detail=Detail.CRASH, message=words))
     return None
 
 
@@ -135,7 +139,8 @@ def _claimed(
     structured = transcript.seen or is_json(stdout, adapter.plain_text)
     answer = transcript.answer if structured else plain(stdout)
     fault = transcript.fault
-    if fault is None:
+    # What the model said itself is no notice of the CLI, be it the same words.
+    if fault is None and not transcript.spoken:
         notice = notice_in(answer, adapter.plain_text)
         fault = Fault(notice) if notice else None
     if fault is not None:
@@ -186,7 +191,7 @@ def _failed(
     ]
     faults = [fault for fault in said if fault is not None]
     for fault in faults:
-        verdict = judge(adapter, fault, now)
+        verdict = judge(adapter, fault, now, cut=code in _CUT)
         if verdict is not None:
             return _short(verdict)
     message = next((fault.message for fault in faults if fault.message.strip()), "")
@@ -199,12 +204,12 @@ def _by_exit_code(adapter: Adapter, code: int | None, message: str) -> Classific
     if code in adapter.exit_codes:
         detail = adapter.exit_codes[code]
         return Classification(detail=detail, message=message or f"exit code {code}")
-    if code == _CUT:
+    if code == _TIME_LIMIT:
         return Classification(
             detail=Detail.NETWORK if adapter.executable else Detail.UNKNOWN,
             message=message or f"exit code {code}: it was ended after a time limit",
         )
     ended_by = _signal(adapter, code)
     if ended_by is not None:
-        return _unknown(f"ended by {ended_by.name}")
+        return _unknown(": ".join(filter(None, (f"ended by {ended_by.name}", message))))
     return _unknown(message or f"exit code {code}")

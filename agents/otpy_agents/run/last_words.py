@@ -24,6 +24,8 @@ _NOISE: Final = re.compile(
     r"|\(Use `node --trace"
     r"|\s*[\]})]+[,;]?\s*$"
     r"|npm (?:notice|warn)\b"
+    r"|npm (?:error|ERR!)\s*(?:A complete log of this run\b|$)"
+    r"|note: run with `RUST_BACKTRACE"
     r"|warning\b"
     r"|Node\.js v\d"
     r"|\d{4}-\d\d-\d\dT[\d:.]+Z?\s+(?:ERROR|WARN|INFO|DEBUG|TRACE)\b"
@@ -32,7 +34,8 @@ _NOISE: Final = re.compile(
 )
 _MARK: Final = re.compile(
     r"\W{0,4}(?:[\w.]*(?:error|exception)\b[^:]{0,80}:|fatal(?: error)?:|[✗✘×]\s|"
-    r"(?:[\w ]{1,30} )?failed:|\[API Error|unknown (?:argument|option|command)s?\b)",
+    r"(?:[\w ]{1,30} )?failed:|\[API Error|npm (?:error|ERR!) code\s|"
+    r"thread '[^']{0,80}'(?: \(\d+\))? panicked at |unknown (?:argument|option|command)s?\b)",
     re.IGNORECASE,
 )
 

@@ -59,6 +59,11 @@ class Transcript:
             self._take(event)
 
     @property
+    def spoken(self) -> bool:
+        """Whether the model itself said anything, as far as the CLI tells whose words they are."""
+        return bool(self._texts)
+
+    @property
     def answer(self) -> str:
         """The answer of the final event, or the text so far."""
         return self._answer if self._answer is not None else "".join(self._texts)

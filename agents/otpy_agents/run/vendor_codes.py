@@ -13,7 +13,7 @@ from typing import Final
 
 from otpy_agents.run.failures import Detail
 
-__all__ = ["by_code", "by_status", "by_vague_code", "codes_in", "status_in"]
+__all__ = ["by_code", "by_status", "by_vague_code", "codes_in", "fields_in", "status_in"]
 
 _NAMES: Final = {
     Detail.AUTH: """
@@ -21,6 +21,9 @@ _NAMES: Final = {
         permission_error permission_denied unauthenticated unauthorized forbidden access_denied
         invalid_api_key api_key_invalid api_key_expired invalid_authentication invalid_token
         token_expired oauth_org_not_allowed account_deactivated consumer_suspended
+        token_invalidated token_revoked invalid_grant invalid_client invalid_rapt
+        unauthorized_client unrecognizedclientexception expiredtokenexception expiredtoken
+        nocredentialserror defaultcredentialserror missingauthenticationtokenexception
         refresh_token_expired refresh_token_reused refresh_token_invalidated access_terminated
         fatalauthenticationerror validation_required authorization
     """,
@@ -32,26 +35,27 @@ _NAMES: Final = {
     Detail.QUOTA: """
         insufficient_quota quota quota_exceeded quota_exhausted usage_limit_reached
         usage_limit_exceeded terminalquotaerror quotaexceeded dailylimitexceeded
-        user_weekly_rate_limited
+        user_weekly_rate_limited servicequotaexceededexception
     """,
     Detail.RATE_LIMIT: """
         rate_limit rate_limit_error rate_limit_exceeded rate_limited too_many_requests
         resource_exhausted user_global_rate_limited user_model_rate_limited
-        integration_rate_limited ratelimitexceeded userratelimitexceeded ratelimiterror
+        integration_rate_limited ratelimitexceeded userratelimitexceeded ratelimitreached
+        throttlingexception toomanyrequestsexception resourceexhausted
     """,
     Detail.OVERLOADED: """
         overloaded overloaded_error server_is_overloaded slow_down engine_overloaded
         engine_overloaded_error service_unavailable service_unavailable_error unavailable
-        model_overloaded
+        model_overloaded serviceunavailableexception modelnotreadyexception
     """,
     Detail.SERVER_ERROR: """
-        internal internal_error internal_server_error internalservererror bad_gateway
-        deadline_exceeded timeout_error data_loss
+        internal internal_error internal_server_error internalserverexception bad_gateway
+        deadline_exceeded timeout_error data_loss modelerrorexception modelstreamerrorexception
     """,
     Detail.NETWORK: """
         econnreset econnrefused econnaborted enotfound eai_again etimedout ehostunreach
         enetunreach connection_error network_error und_err_socket und_err_connect_timeout
-        und_err_headers_timeout und_err_body_timeout apiconnectionerror
+        und_err_headers_timeout und_err_body_timeout apiconnectionerror modeltimeoutexception
     """,
     Detail.PROTOCOL: """
         invalid_stream no_finish_reason malformed_response parse_error no_response_text
@@ -60,15 +64,16 @@ _NAMES: Final = {
     Detail.CONTEXT_OVERFLOW: """
         context_length_exceeded context_window_exceeded prompt_too_long request_too_large
         model_max_prompt_tokens_exceeded model_context_window_exceeded string_above_max_length
-        context_limit
+        context_limit exceed_context_size_error contextwindowexceedederror
     """,
     Detail.MODEL_UNAVAILABLE: """
         model_not_found model_not_supported model_not_available unsupported_model
-        modelnotfounderror invalid_model unsupported_api_for_model
+        modelnotfounderror invalid_model unsupported_api_for_model deploymentnotfound
+        key_model_access_denied
     """,
     Detail.BUDGET: """
         error_max_budget_usd error_max_turns budget_exhausted budget_exceeded fatalturnlimitederror
-        session_budget_exceeded
+        session_budget_exceeded budgetexceedederror
     """,
     Detail.SESSION_INVALID: """
         session_not_found conversation_not_found thread_not_found previous_response_not_found
@@ -77,16 +82,23 @@ _NAMES: Final = {
         fatalinputerror fatalconfigerror fatalsandboxerror fataluntrustedworkspaceerror
     """,
 }
-_CODES: Final = {name: detail for detail, names in _NAMES.items() for name in names.split()}
-
-# Said of many things; only where neither words nor number say more.
-_VAGUE: Final = {
-    "server_error": Detail.SERVER_ERROR,
-    "api_error": Detail.SERVER_ERROR,
-    "not_found_error": Detail.MODEL_UNAVAILABLE,
-    "not_found": Detail.MODEL_UNAVAILABLE,
-    "transport": Detail.NETWORK,
+_VAGUE_NAMES: Final = {
+    Detail.AUTH: "accessdeniedexception authenticationerror permissiondeniederror",
+    Detail.RATE_LIMIT: "ratelimiterror",
+    Detail.OVERLOADED: "serviceunavailableerror",
+    Detail.SERVER_ERROR: "server_error api_error internalservererror",
+    Detail.MODEL_UNAVAILABLE: "not_found_error not_found notfounderror resourcenotfoundexception",
+    Detail.NETWORK: "transport",
 }
+
+
+def _by_name(table: Mapping[Detail, str]) -> dict[str, Detail]:
+    return {name: detail for detail, names in table.items() for name in names.split()}
+
+
+_CODES: Final = _by_name(_NAMES)
+# Said of many things; only where neither words nor number say more.
+_VAGUE: Final = _by_name(_VAGUE_NAMES)
 
 _STATUS: Final[Mapping[int, Detail]] = MappingProxyType(
     {
@@ -122,19 +134,42 @@ _STATUS_IN_TEXT: Final = re.compile(
       | \blast[ ]error: [ ]
       | \brequest[ ]rejected[ ]\(
       | \breturned[ ]error:[ ]
+      | \bserver[ ]response:[ ]
       | ^ \s* "? code "? : [ ]
       | \A \W{{0,4}} (?:(?:Execution|Model[ ]call)[ ]failed:[ ]|Error:[ ])?
         (?=\d{{3}}[ ](?-i:[A-Z{{]))  # what is counted is written small
-      | (?<![\w./:-]) (?=\d{{3}}[ ](?:{_PHRASES}))
+      | (?<![\w./:-]) (?=\d{{3}}[ ](?:{_PHRASES}|status[ ]code\b))
+      | \bError[ ] (?=\d{{3}}:[ ])
     )
     (?P<status>[45]\d\d) (?![\w-]|[.,:]\d)
     """,
     re.IGNORECASE | re.VERBOSE | re.MULTILINE,
 )
-# A code in running text is a word of its own; part of a path or a longer name it is not.
-_CODE_IN_TEXT: Final = re.compile(r"(?<![\w./\\-])[A-Za-z]+(?:_[A-Za-z0-9]+)+(?![\w/\\-]|\.\w)")
-_NAME_IN_TEXT: Final = re.compile(r"(?<![\w./\\-])[A-Z][A-Za-z]+Error(?=:)")
+# A code in running text stands alone, as a heading or behind one. As part of a sentence, a path or
+# a longer name it is the name of something.
+_CODE_IN_TEXT: Final = re.compile(
+    r"""
+    (?m: (?:^|\() \W{0,3}
+       | (?i: \b\w*(?:error|exception) | \b(?:authenticate|code|fail(?:ed|ure)|reason|request|status
+          |type|forbidden|requests|unauthorized|\d\d\d) ) \W? (?: [:=] \ ? | \ (?:-\ )? )
+    )
+    (?<![\w./\\\[-])
+    (?P<code>[A-Za-z]+(?:_[A-Za-z0-9]+)+)
+    (?= [.!]?(?:\s|$) | [):,;] )
+    (?! \s?[=(\[] | :\ (?:command\ )?not\ found )
+    """,
+    re.VERBOSE,
+)
+_NAME_IN_TEXT: Final = re.compile(
+    r"(?:(?m:^)(?:\w{1,40}\.){1,8}|(?<![\w./\\-]))([A-Z][A-Za-z]+(?:Error|Exception))(?=:|\))"
+)
 _BARE_IN_TEXT: Final = re.compile(r"(?<![\w./\\-])(?:UNAVAILABLE|UNAUTHENTICATED)(?![\w/\\-])")
+_GRPC_IN_TEXT: Final = re.compile(r"\b(?:rpc error: code = |StatusCode\.)([A-Za-z_]{1,40})\b")
+# A field of JSON that was cut, of a Python dictionary or of an object as Node.js prints it.
+_FIELD_IN_TEXT: Final = re.compile(
+    r"(?<![\w-])(?:code|type|status|reason|__type|errorCode|errorType)['\"]?\s?[:=]\s?"
+    r"['\"](?:[\w.]{1,80}#)?([A-Za-z]\w{1,80})['\"]"
+)
 
 
 def by_code(codes: Iterable[str]) -> Detail | None:
@@ -169,10 +204,20 @@ def status_in(message: str) -> int | None:
 
 
 def codes_in(message: str) -> tuple[str, ...]:
-    """Return the codes that stand in `message` as words of their own."""
+    """Return the codes that stand in the text `message` as words of their own."""
     words = (
         *_CODE_IN_TEXT.findall(message),
         *_NAME_IN_TEXT.findall(message),
         *_BARE_IN_TEXT.findall(message),
+        *_GRPC_IN_TEXT.findall(message),
     )
-    return tuple(word for word in words if word.lower() in _CODES)
+    return _known(words)
+
+
+def fields_in(message: str) -> tuple[str, ...]:
+    """Return the codes that `message` holds as values of fields, JSON or not."""
+    return _known(_FIELD_IN_TEXT.findall(message))
+
+
+def _known(words: Iterable[str]) -> tuple[str, ...]:
+    return tuple(word for word in words if word.lower() in _CODES or word.lower() in _VAGUE)

@@ -84,7 +84,7 @@ class ClaudeParser:
         if text(found, "subtype") == "api_retry":
             error = text(found, "error")
             status = integer(found, "error_status") or None
-            return [Retrying(Fault(error, status, (error,)))]
+            return [Retrying(Fault(_reason(found, error), status, (error,)))]
         return []
 
     def _assistant(self, found: JsonObject) -> list[Event]:
@@ -127,6 +127,16 @@ class ClaudeParser:
         if "usage" in found:
             events.append(Spent(_usage(found)))
         return [*events, FinalEvent(None if fault else answer, fault, denied)]
+
+
+def _reason(found: JsonObject, error: str) -> str:
+    """Return why a request is repeated; some answers never came, and then it does not say."""
+    if error != "unknown":
+        return error
+    again, most = integer(found, "attempt"), integer(found, "max_retries")
+    return (
+        f"no reason given for retry {again} of {most}" if again else "no reason given for a retry"
+    )
 
 
 def _usage(found: JsonObject) -> Usage:
@@ -181,8 +191,9 @@ class Claude:
         notices=re.compile(
             rf"{_LIMIT}(?:\|\d{{10}}|[^\n]{{0,120}}resets?{_MOMENT})?\.?"
             r"|API Error: \d{3} \{[^\n]*\}"
-            r"|Credit balance is too low|Invalid API key · [^\n]{1,80}"
-            r"|Not logged in · [^\n]{1,80}|Prompt is too long"
+            r"|Credit balance is too low"
+            r"|Invalid API key · (?:Fix external API key|Please run /login)"
+            r"|Not logged in · (?:Please r|R)un (?:/login|claude[\w /-]{0,30})|Prompt is too long"
         ),
     )
 

@@ -70,6 +70,7 @@ def configured_provider(
         return None
     if begun is not None and begun != _TWIN:
         return begun if _NAME.fullmatch(begun) else None
+    config: JsonObject
     try:
         config = cast(
             "JsonObject", tomllib.loads((home / "config.toml").read_text(encoding="utf-8"))
@@ -203,13 +204,16 @@ class Codex:
     # The count goes on over all turns of a thread, resumed ones too.
     cumulative_usage = True
     errors_on_stderr = False
-    exit_codes: Mapping[int, Detail] = {2: Detail.USAGE}
+    # 101 is how a program in Rust ends that panicked.
+    exit_codes: Mapping[int, Detail] = {2: Detail.USAGE, 101: Detail.CRASH}
     wordings: Sequence[Wording] = (
         # What it makes of HTTP 500; a lack of capacity it calls so.
         Wording(Detail.SERVER_ERROR, re.compile(r"currently experiencing high demand, which may")),
         # Its first pause is a fifth of a second. One that was cut in it, with no reason given, was
         # most likely told by the server to wait, and for longer than we were ready to.
-        Wording(Detail.QUOTA, re.compile(r"\A(?:ERROR: )?Reconnecting\.\.\. 1/\d+\s*\Z")),
+        Wording(Detail.QUOTA, re.compile(r"\A(?:ERROR: )?Reconnecting\.\.\. 1/\d+\s*\Z"), cut=True),
+        # Behind it stands what a tool wrote.
+        Wording(Detail.UNKNOWN, re.compile(r"\Asandbox denied exec error\b")),
         Wording(Detail.SESSION_INVALID, re.compile(r"Cannot change thread's model provider")),
         Wording(Detail.AUTH, re.compile(r"Access blocked by Cloudflare")),
     )

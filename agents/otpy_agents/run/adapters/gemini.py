@@ -44,11 +44,10 @@ _OWN_CODES: Final = {
 
 
 def _exit_codes() -> Mapping[int, Detail]:
-    # In JSON mode it exits with the HTTP status, of which the system keeps the low eight bits.
+    # In JSON mode it exits with the HTTP status, of which the system keeps the low eight bits. A
+    # status that says too little, as 400, is listed too: its code is no signal.
     codes = {
-        status % 256: detail
-        for status in (*range(400, 430), *range(500, 505), 529)
-        if (detail := by_status(status)) is not None
+        status % 256: by_status(status) or Detail.UNKNOWN for status in (*range(400, 505), 529)
     }
     return codes | _OWN_CODES
 
@@ -85,7 +84,7 @@ class GeminiParser:
                 return [Problem(_fault(found))]
             case "result":
                 return _result(found, None)
-            case None if "response" in found or isinstance(found.get("error"), dict):
+            case None if "response" in found or isinstance(found.get("error"), dict | str):
                 return _result(found, text(found, "response"))
             case _:
                 return []
@@ -114,8 +113,9 @@ def _result(found: JsonObject, answer: str | None) -> list[Event]:
     stats = obj(found, "stats")
     if stats:
         events.append(Spent(_usage(stats)))
-    failed = "error" in found or text(found, "status") == "error"
-    fault = _fault(obj(found, "error")) if failed else None
+    error = found.get("error")
+    failed = bool(error) or text(found, "status") == "error"
+    fault = _fault(obj(error) or {"message": error}) if failed else None
     refused = integer(obj(stats, "tools", "totalDecisions"), "reject")
     denied = ("a tool",) if refused else ()
     return [*events, FinalEvent(answer, fault, denied)]
