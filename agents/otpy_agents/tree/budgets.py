@@ -116,7 +116,7 @@ class Budgets:
 
     def spent_up(self, account: str) -> Pause | None:
         """Return why an account has to rest that has nothing left; None if it may go on."""
-        self.accounting.settle()
+        self.accounting.settle(limited=True)
         ended = self.ledger.spent_up(account) if account in self.ledger else {}
         if not ended:
             return None
