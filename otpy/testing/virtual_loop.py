@@ -18,8 +18,6 @@ each to its meaning on every Python version):
 - `asyncio.BaseEventLoop._clock_resolution`: how close, in seconds, a timer must be to be due.
 - `asyncio.TimerHandle._scheduled`: whether a timer is in the heap.
 - `concurrent.futures.ThreadPoolExecutor._threads`: the threads of a pool.
-- `anyio.lowlevel._run_vars`: anyio's variables, per loop.
-- `anyio._backends._asyncio._threadpool_workers` and `._threadpool_idle_workers`: anyio's threads.
 """
 
 from __future__ import annotations
@@ -39,15 +37,10 @@ from contextlib import contextmanager, suppress
 from contextvars import Context
 from typing import Any, TypeVar, TypeVarTuple, Unpack
 
-from anyio._backends._asyncio import (
-    _threadpool_idle_workers,  # pyright: ignore[reportPrivateUsage] - no public way to count
-    _threadpool_workers,  # pyright: ignore[reportPrivateUsage] - no public way to count
-)
-from anyio.lowlevel import _run_vars  # pyright: ignore[reportPrivateUsage] - RunVar needs a task
-
 from otpy._runtime.stack import stack_of
 from otpy._runtime.watch_thread import WatchThread
 from otpy.errors import OtpyError
+from otpy.testing.anyio_threads import any_at_work, workers_of
 from otpy.testing.replies import Replies
 
 GRACE = 0.002
@@ -57,7 +50,7 @@ DEADLOCK_AFTER = 0.05
 DOUBT = 10.0
 """The same, while a descriptor is open or an unknown thread is alive."""
 _SHOWN = 10  # tasks that a deadlock names
-_LONGEST_BLOCK = 86_400.0  # epoll cannot count the milliseconds of a month
+_LOOK_AGAIN = 0.05  # real seconds
 
 _T = TypeVar("_T")
 _Ts = TypeVarTuple("_Ts")
@@ -255,10 +248,12 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         # missed: the goal itself is one.
         stands = self.paused and not self._goals
         next_timer = self._scheduled[0].when() if self._scheduled and not stands else math.inf
+        # Not for long at a time: the call of a thread that is just beginning may be cancelled
+        # already, and then nothing tells that it is not in flight (`anyio_threads`).
         if known and stands:
-            return self._asking.block(_LONGEST_BLOCK)
+            return self._asking.block(_LOOK_AGAIN)
         if known:
-            return self._flow(next_timer)
+            return self._flow(next_timer, _LOOK_AGAIN)
         if next_timer < math.inf:
             patience = self._replies.patience_left(self._descriptors()) if suspects else 0.0
             if patience > 0:
@@ -270,7 +265,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
             raise Deadlock(self, suspects)
         return ready
 
-    def _flow(self, next_timer: float, patience: float = _LONGEST_BLOCK) -> _Events:
+    def _flow(self, next_timer: float, patience: float) -> _Events:
         began = time.monotonic()
         patience = min(next_timer - self._now, patience)
         ready = self._asking.block(patience)
@@ -282,22 +277,17 @@ class VirtualLoop(asyncio.SelectorEventLoop):
     def _in_flight(self) -> bool:
         if self._holds or self._calls_in_executors:
             return True
-        workers, idle = self._anyio_threads()
-        if len(workers) > len(idle):
+        if any_at_work(self):
             return True
         self._children = [child for child in self._children if child.get_returncode() is None]
         return bool(self._children)
-
-    def _anyio_threads(self) -> tuple[Collection[threading.Thread], Collection[threading.Thread]]:
-        variables = _run_vars.get(self, {})
-        return variables.get(_threadpool_workers, ()), variables.get(_threadpool_idle_workers, ())
 
     def _descriptors(self) -> set[int]:
         return {key.fd for key in self._asking.get_map().values()} - self._own_descriptors
 
     def _suspects(self) -> list[str]:
         """Name the open descriptors and the threads that may wake the loop, for all it knows."""
-        known = {threading.current_thread(), *self._bystanders, *self._anyio_threads()[0]}
+        known = {threading.current_thread(), *self._bystanders, *workers_of(self)}
         for executor in self._executors:
             known.update(getattr(executor, "_threads", ()))
         return [

@@ -11,6 +11,7 @@ from typing import Any
 
 import anyio
 import anyio.to_thread
+import psutil
 import pytest
 
 from otpy_agents.errors import SpawnFailed
@@ -105,9 +106,15 @@ async def test_a_worker_leads_its_own_session_and_has_no_input(worker: Worker) -
     """Its group, session and pid are one number, and reading from it ends at once."""
     code = "import os,sys;print(os.getpgid(0),os.getsid(0),os.getpid(),repr(sys.stdin.read()))"
     async with worker.python(code) as process:
-        assert process.create_time > 0
         assert (await process.wait()).succeeded
     assert worker.lines == [f"{process.pid} {process.pgid} {process.pid} ''"]
+
+
+@pytest.mark.real_time
+async def test_the_start_of_a_worker_is_known(worker: Worker) -> None:
+    """With its pid it names the process for good; one that has ended by then needs no name."""
+    async with worker.python(f"import time;{SLEEP}", grace=0.0) as process:
+        assert process.create_time == psutil.Process(process.pid).create_time()
 
 
 @pytest.mark.real_time

@@ -98,6 +98,21 @@ async def test_an_abandoned_thread_still_holds_the_clock(busy: threading.Event) 
     assert time.perf_counter() - began > BRIEF / 2
 
 
+@pytest.mark.parametrize("steps", range(6))
+async def test_a_call_that_was_cancelled_before_it_began_does_not_hold_the_clock(
+    steps: int,
+) -> None:
+    """Before 4.16 anyio never counts its thread as idle again; it waits for work all the same."""
+    call = anyio.to_thread.run_sync(time.sleep, 0.0, abandon_on_cancel=True)
+    calling = asyncio.create_task(call)
+    for _ in range(steps):  # one of them is the moment after the call was handed to the thread
+        await asyncio.sleep(0)
+    calling.cancel()
+    await asyncio.wait({calling})
+    await asyncio.sleep(YEAR)
+    assert await anyio.to_thread.run_sync(int, "7") == 7
+
+
 async def test_an_idle_thread_does_not_hold_the_clock(clock: MockClock) -> None:
     """Threads that wait in their pools for the next call are not in flight."""
     await asyncio.to_thread(slow, seconds=0)

@@ -53,7 +53,7 @@ def test_names_with_and_without_a_day_have_the_price_of_their_model(
 
 
 @pytest.mark.parametrize(
-    "model", ["", "gpt-5-pro", "gpt-6", "claude-opus-5", "claude-opus-4-7", "x"]
+    "model", ["", "gpt-5-pro", "gpt-6", "claude-opus-5", "claude-opus-4-99", "x"]
 )
 def test_what_is_not_listed_has_no_price(model: str) -> None:
     """A wider pattern would be a guess."""
