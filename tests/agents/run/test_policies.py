@@ -147,17 +147,16 @@ async def test_a_person_may_begin_the_retry_at_once_or_give_it_up(
     assert "connection reset" in str(result.error)
 
 
-async def test_a_forced_fallback_cuts_the_delay(stage: Stage, clock: MockClock) -> None:
+async def test_a_forced_fallback_cuts_the_delay(stage: Stage) -> None:
     """RUN-66: the next agent begins now; the last of a chain has none."""
     async with stage.host(network(), silent()) as host:
         handle = await host.submit(stage.order("a", "b"))
         await asyncio.sleep(3.0)
         assert (await handle.ask(Control.FORCE_FALLBACK)).accepted
-        await asyncio.sleep(1.0)
+        await asyncio.sleep(1.0)  # the delay would have lasted two more
+        assert [(fact.source, fact.target) for fact in stage.told(AgentSwitched)] == [("a", "b")]
         refusal = await handle.ask(Control.FORCE_FALLBACK)
         assert (refusal.accepted, refusal.text) == (False, "no agent comes after 'b'")
-    assert clock.now < 10.0
-    assert [(fact.source, fact.target) for fact in stage.told(AgentSwitched)] == [("a", "b")]
 
 
 async def test_a_sibling_that_waits_sees_a_limit_at_once(stage: Stage) -> None:
