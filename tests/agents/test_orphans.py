@@ -102,6 +102,23 @@ def test_a_process_is_found_by_its_marker(strays: Strays) -> None:
     assert str(mine) == f"{mine.name} (pid {one.pid})"
 
 
+def test_a_process_whose_program_is_just_being_loaded_is_waited_for(
+    strays: Strays, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It has neither words nor an environment yet; a thread of the kernel never has."""
+    one = strays.start()
+    real, looks = orphans._read, 0
+
+    def read(pid: int, name: str) -> bytes:
+        nonlocal looks
+        looks += pid == one.pid
+        return b"" if pid == one.pid and looks < 9 else real(pid, name)
+
+    monkeypatch.setattr(orphans, "_read", read)
+    assert [orphan.pid for orphan in find(strays.marker)] == [one.pid]
+    assert looks >= 9
+
+
 def test_a_marker_must_match_as_a_whole(strays: Strays) -> None:
     """Another list, another attempt and an empty marker find nothing."""
     strays.start(OTPY_ASSIGNMENT="a", OTPY_INCARNATION="1")

@@ -16,8 +16,10 @@ import contextlib
 import errno
 import os
 import signal
+import time
 from collections.abc import Collection, Iterable, Mapping
 from collections.abc import Set as AbstractSet
+from pathlib import Path
 from typing import Final, final
 
 import anyio.to_thread
@@ -32,6 +34,8 @@ KILL_WAIT: Final = 1.0
 _ROUNDS: Final = 5
 _POLL: Final = 0.02
 _START_TOLERANCE: Final = 1.5
+_LOOKS: Final = 1000
+_NAP: Final = 0.001
 
 
 @frozen
@@ -126,8 +130,28 @@ def _possible(pid: int, wanted: AbstractSet[bytes], sessions: Collection[int]) -
     """Tell cheaply whether a process is worth a closer look, which takes six times as long."""
     if not psutil.LINUX or pid in sessions or os.getsid(pid) in sessions:
         return True
-    with open(f"/proc/{pid}/environ", "rb", buffering=0) as file:  # noqa: PTH123 - called often
-        return bool(wanted) and wanted <= set(file.read().split(b"\0"))
+    return bool(wanted) and wanted <= set(_environment(pid).split(b"\0"))
+
+
+def _environment(pid: int) -> bytes:
+    """Return the environment of a process; if its program is just being loaded, wait for it.
+
+    In that moment a process has neither words nor an environment. On a busy machine it can last,
+    and who is overlooked then stays alive.
+    """
+    environment = _read(pid, "environ")
+    for _ in range(_LOOKS):
+        if environment or _read(pid, "cmdline"):
+            break
+        Path(f"/proc/{pid}/exe").readlink()  # raises for a zombie and for a thread of the kernel
+        time.sleep(_NAP)
+        environment = _read(pid, "environ")
+    return environment
+
+
+def _read(pid: int, name: str) -> bytes:
+    with open(f"/proc/{pid}/{name}", "rb", buffering=0) as file:  # noqa: PTH123 - called often
+        return file.read()
 
 
 def _inspect(
