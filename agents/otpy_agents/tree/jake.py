@@ -128,6 +128,8 @@ async def _run(project: Project) -> None:
     me = otpy.current()
     if me.last_exit is not None:
         project.tell("jake.restarted", "Jake", reason=str(me.last_exit), restarts=me.restarts)
+    else:
+        await project.pool.take_strays()
     above, seen = _above(me), 0
     while True:
         process = await above.wait_for_restart(POOL, after=seen)

@@ -86,7 +86,7 @@ class MortalPool:
         self._project = project
         self._supervisor: DynamicSupervisor | None = None
         self._starting: set[str] = set()
-        self._strays: list[Post] = []
+        self._strays: list[Assignment] = []
         self._changed = asyncio.Event()
 
     @property
@@ -380,7 +380,9 @@ class MortalPool:
                 post.move(Happening.FAILED, ending.reason)
             post.run = None
             if ending.state is not State.DONE and post.assignment.agent is not None:
-                self._strays.append(post)  # nobody will take its run up, if it has left one
+                self._strays.append(
+                    post.assignment
+                )  # nobody will take its run up, if it has left one
         self.children.gone(assignment, str(ending.state))
         self._project.tell(f"mortal.{ending.state}", assignment, reason=ending.reason)
         self.news()
@@ -425,30 +427,46 @@ class MortalPool:
                 with contextlib.suppress(NotFound):  # it was never begun, or has just ended
                     await self._supervisor.terminate_child(assignment)
                 self.ended(assignment, ending)
-        for post in list(self._strays):
-            if await self._end_run(post):
-                self._strays.remove(post)
+        for stray in list(self._strays):
+            if await self._end_run(stray):
+                self._strays.remove(stray)
 
-    async def _end_run(self, post: Post) -> bool:
+    async def take_strays(self) -> None:
+        """Let no run go on that an earlier host has left of what is over by now.
+
+        That host was killed before it had ended it.
+
+        Raises:
+            LedgerError: What is over cannot be read.
+        """
+        over = await self._project.ledger.finished_ids()
+        self._strays += [
+            one for one in self._project.assignments if one.id in over and one.agent is not None
+        ]
+
+    async def _end_run(self, assignment: Assignment) -> bool:
         """End the run that a killed life, or a killed host of runs, has left unfinished.
 
         Returns:
-            Whether none is left; if one is, this is tried again, and at last by the next `up`.
+            Whether none is left; if one is, this is tried again, and at last by the next host.
         """
         runs = self._project.workplace.runs
         if runs is None:
             return True
         for _ in range(_LOOKS):
             try:
-                run = await runs.find(self._project.label(post.assignment))
+                run = await runs.find(self._project.label(assignment))
             except NotRunning:  # it restarts
                 await asyncio.sleep(_NAP)
             except AgentsError:  # it cannot be gone on with now, not even in order to end it
                 return False
             else:
-                if run is not None:
+                if run is None:
+                    return True
+                # Its task may be killed before it has ended: then it is unfinished as before.
+                with contextlib.suppress(AgentsError):
                     await run.ask(Control.STOP)
-                return True
+                    await run.wait()
         return False
 
     def worker(self, name: str) -> object:

@@ -104,6 +104,21 @@ async def test_who_is_given_up_leaves_no_run_unfinished(agents: AgentWorld, rest
     assert not agents.sandbox.alive
 
 
+async def test_a_run_of_who_was_given_up_is_ended_by_the_next_host(agents: AgentWorld) -> None:
+    """Its host was killed before it had ended the run, and nobody takes that up any more."""
+    agents.sandbox.scripts["a"] = [Script(Say(text="x"), Hang())]
+    async with agents.running(agent("a", restarts=0)) as root:
+        await asyncio.sleep(5)
+        for child in ("JakeSupervisor", "MortalPool", "RunHost"):
+            root.child(child).kill()
+        await agents.ledger.finish("a", State.REAPED, "given up")
+    assert agents.known["a"].state is State.REAPED
+    async with RunStore(agents.folder / "state" / "runs.sqlite3", as_host=False) as store:
+        assert len(await store.runs(unfinished=True)) == 1
+        await agents.run(agent("a", restarts=0))
+        assert await store.runs(unfinished=True) == ()
+
+
 @pytest.mark.parametrize("child", ["MortalPool/a", "MortalPool", "JakeSupervisor/Jake"])
 async def test_work_that_ends_while_nobody_waits_for_it_is_not_done_again(
     agents: AgentWorld, child: str
