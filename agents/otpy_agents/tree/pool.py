@@ -437,11 +437,17 @@ class MortalPool:
         That host was killed before it had ended it.
 
         Raises:
-            LedgerError: What is over cannot be read.
+            LedgerError: What is over, or which runs are not, cannot be read.
         """
+        store = self._project.workplace.store
+        if store is None:
+            return
+        left = {run.label for run in await store.runs(unfinished=True)}
         over = await self._project.ledger.finished_ids()
         self._strays += [
-            one for one in self._project.assignments if one.id in over and one.agent is not None
+            one
+            for one in self._project.assignments
+            if one.id in over and self._project.label(one) in left
         ]
 
     async def _end_run(self, assignment: Assignment) -> bool:
