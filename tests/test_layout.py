@@ -12,7 +12,6 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGES = ("otpy", "agents/otpy_agents", "monitors/otpy_monitors")
 SOURCE_FOLDERS = ("otpy", "agents", "monitors", "tests", "examples", "benchmarks", "docs")
-MAX_LINES = 500
 
 # Names that say nothing about what a module holds.
 EMPTY_NAMES = {"base", "common", "core", "helper", "helpers", "misc", "util", "utils"}
@@ -82,15 +81,6 @@ def test_holding_folders_are_never_imported() -> None:
 def test_every_package_says_that_it_is_typed(package: str) -> None:
     """A user's type checker reads our annotations."""
     assert (ROOT / package / "py.typed").is_file()
-
-
-def test_no_python_file_is_too_long_to_read() -> None:
-    """Each Python file can be read in one sitting."""
-    lengths = {
-        _relative(path): len(path.read_text(encoding="utf-8").splitlines())
-        for path in _python_files()
-    }
-    assert {name: length for name, length in lengths.items() if length > MAX_LINES} == {}
 
 
 def test_module_names_say_what_is_inside() -> None:
