@@ -209,7 +209,7 @@ class HookFailed(Report):
     event: ClassVar[str] = "hook.failed"
 
     hook: str
-    error: Exception
+    error: BaseException
 
 
 ReportHook: TypeAlias = Callable[[Report], object]

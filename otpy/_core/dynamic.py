@@ -204,27 +204,6 @@ class DynamicMachine:
 
     # --- starting and restarting -----------------------------------------------------------------
 
-    def adds(self, spec: AnySpec, now: float) -> Child | None:
-        """Take one more child, if all that follows is that it is started and is ready at once.
-
-        The start that comes most often: one call, no event, no effect; see `handle`.
-
-        Returns:
-            The child, to be started; None, and nothing has changed, if `handle` must be told.
-        """
-        if (
-            self.phase is not Phase.RUNNING
-            or not spec.ready_at_once
-            or self._out.audience
-            or self._is_full()
-        ):
-            return None
-        self._out.now = now
-        child = self._named(spec)
-        child.incarnation = 1
-        self._started(child)
-        return child
-
     def _add(self, event: AddChild) -> None:
         if self._is_full():
             self._out.refuse(event.ref, Refusal.MAX_CHILDREN)

@@ -49,6 +49,10 @@ class Behaviour(Protocol):
         """
         ...
 
+    def expect_stop(self, *, kill: bool) -> None:
+        """Take no more requests: a stop is on its way; run no more code if it is a kill."""
+        ...
+
     def ended(self, reason: ExitReason) -> None:
         """The process has ended, or was given up: whoever waits for an answer gets none."""
         ...

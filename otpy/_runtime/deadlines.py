@@ -114,8 +114,8 @@ class Deadlines:
 
     def _watch(self, line: Line, when: float) -> None:
         self._number += 1
-        line.watched = True
         heappush(self._heap, (when, self._number, line))
+        line.watched = True
 
     def clear(self) -> None:
         """The tree has ended, and whoever waited has been told: leave no timer behind."""
@@ -126,10 +126,11 @@ class Deadlines:
             self._timer, self._due = None, math.inf
 
     def _set_timer(self, when: float) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-        self._due = when
+        timer = self._timer
         self._timer = self._loop.call_at(when, self._time_has_come, context=self._context)
+        self._due = when
+        if timer is not None:
+            timer.cancel()
 
     def _time_has_come(self) -> None:
         self._timer, self._due = None, math.inf

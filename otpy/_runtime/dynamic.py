@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, final
 
 from otpy._core.protocol import AddChild, TerminateChild
@@ -95,19 +96,34 @@ class DynamicSupervisor(SupervisorHandle):
             NotRunning: If the supervisor is ending.
         """
         check_child(self.path, spec, AutoShutdown.NEVER)
-        started = self._started_at_once(spec)
-        if started is not None:
-            return started
         _, process = await self._request(lambda ref: AddChild(ref, spec), spec.id)
         return process
 
-    def _started_at_once(self, spec: AnySpec) -> Process | None:
-        """Start a child without a request, if nothing stands before it and nobody waits for it."""
-        tree = self.tree
-        if self._waiters or not tree.quiet:
-            return None
-        child = self._machine.adds(spec, tree.loop.time())
-        return None if child is None else self._start(child)
+    async def start_claimed(self, spec: AnySpec) -> Process | None:
+        """Start a child that only its caller wants; for behaviours.
+
+        As `start_child`, but a caller that is cancelled before it gets the child ends it, and
+        waits for that.
+        """
+        try:
+            return await self.start_child(spec)
+        except asyncio.CancelledError:
+            unclaimed: asyncio.Future[Process | None] = self.tree.loop.create_future()
+            self.tree.order(self._end_unclaimed, spec, unclaimed)  # behind the start
+            process = await unclaimed
+            if process is not None:
+                await process.wait()
+            raise
+
+    def _end_unclaimed(self, spec: AnySpec, unclaimed: asyncio.Future[Process | None]) -> None:
+        found: Process | None = None
+        for child in self._machine.children.values():
+            if child.spec is spec:
+                found = child.process
+        if found is not None:
+            found.stop()
+        if not unclaimed.done():
+            unclaimed.set_result(found)
 
     async def terminate_child(self, child: str | Process) -> None:
         """Stop a child and return when it is gone; nothing is kept of it (DYN-13).

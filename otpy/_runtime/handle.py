@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from otpy._core.phase import Phase
 from otpy._core.protocol import RetryNow
 from otpy._core.reason import Normal
+from otpy._runtime.hooks import checked_hook
 from otpy._runtime.shell import Shell
 from otpy._runtime.snapshot import ChildInfo, Counts, TreeSnapshot, counts_of, info_of, snapshot_of
 from otpy._runtime.waiters import wait_among
@@ -138,9 +139,12 @@ class SupervisorHandle(Shell):
 
         Returns:
             A function that takes the hook off the stream; calling it twice does no harm.
+
+        Raises:
+            InvalidSpec: If `hook` cannot be called, or is a coroutine function.
         """
         hooks = self.tree.hooks
-        hooks.append(hook)
+        hooks.append(checked_hook(f"subscribe {self.path!r}", hook))
 
         def unsubscribe() -> None:
             if hook in hooks:

@@ -24,7 +24,6 @@ from otpy._runtime.stack import threads_exist
 from otpy._runtime.stop import Ending
 from otpy._runtime.waiters import release, wait_among
 from otpy.errors import CallFailed, ChildNotReady, StartTimeout
-from otpy.reports import HookFailed
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -42,13 +41,14 @@ if TYPE_CHECKING:
 class _Rare:
     """What few processes have, in an object of its own, made on first use."""
 
-    __slots__ = ("asked", "on_exit", "signals", "start_timer", "value", "waiters")
+    __slots__ = ("asked", "on_exit", "signals", "start_timer", "told", "value", "waiters")
 
     def __init__(self) -> None:
         self.value: object = None
         self.signals: Signals | None = None
         self.asked: asyncio.Future[None] | None = None
         self.start_timer: asyncio.TimerHandle | None = None
+        self.told: ExitReason | None = None
         self.waiters: list[asyncio.Future[ExitReason]] = []
         self.on_exit: dict[object, Callable[[Process, ExitReason], object]] = {}
 
@@ -199,21 +199,11 @@ class Process:
             A function that takes the callback back; calling it twice does no harm.
         """
         if self._exit is not None:
-            self._notify(callback, self._exit)
+            self.parent.tree.guarded(self.path, callback, self, self._exit)
             return lambda: None
         callbacks, token = self._made_rare().on_exit, object()
         callbacks[token] = callback
         return partial(callbacks.pop, token, None)
-
-    def _notify(
-        self, callback: Callable[[Process, ExitReason], object], reason: ExitReason
-    ) -> None:
-        try:
-            callback(self, reason)
-        except Exception as error:  # noqa: BLE001 - its supervisor must hear of the end all the same
-            tree = self.parent.tree
-            now = tree.loop.time()
-            tree.report(HookFailed(path=self.path, time=now, hook=repr(callback), error=error))
 
     async def stop_requested(self) -> None:
         """Wait until this child is asked to stop, so that it can end in its own time.
@@ -243,14 +233,14 @@ class Process:
             OTP `exit/2`, SIG-02. Differs: `Normal()` ends a process that does not trap too.
         """
         if not signals.trapped(self, CURRENT.get(None), reason or Shutdown()):
-            self.stop(kill=False, reason=reason)
+            self.order_stop(reason=reason or SHUTDOWN)
 
     def kill(self) -> None:
         """End it without asking; its supervisor sees `Killed`. Does not wait for it.
 
         Cannot be trapped (SIG-02).
         """
-        self.stop(kill=True)
+        self.order_stop(kill=True)
 
     async def suspend(self, timeout: float | None = 5.0) -> None:
         """Let it serve no message until `resume()`, if it is a `GenServer`; for debugging.
@@ -328,12 +318,42 @@ class Process:
 
     # --- for the runtime -------------------------------------------------------------------------
 
-    def stop(self, *, kill: bool, reason: ExitReason | None = None) -> None:
-        """Begin to end it: ask, cancel, cancel again, give up; see `Ending`.
+    def order_stop(self, *, kill: bool = False, reason: ExitReason = KILLED) -> None:
+        """Let the loop begin to end it, soon; from any code, in any thread.
 
-        A kill overtakes a stop that was begun before.
+        Should it return before that, by its own code or not, then because of this.
         """
         if self._exit is not None:
+            return
+        self.parent.tree.order(self.stop, kill, reason)
+        if self._ending is None and self.runs:
+            rare = self._made_rare()
+            if rare.told is None or kill:
+                rare.told = reason
+            if self.behaviour is not None:
+                self.behaviour.expect_stop(kill=kill)
+
+    def fail(self, error: BaseException) -> None:
+        """Let its supervisor fail: what was to be done about this process broke off."""
+        self.parent.fail(error)
+
+    def never_lived(self, error: BaseException) -> None:
+        """It crashed: what was to start it broke off."""
+        task, self.task = self.task, None
+        self.end(Crashed(error))
+        if task is not None:
+            task.cancel()
+
+    def stop(self, kill: bool = False, reason: ExitReason | None = None) -> None:  # noqa: FBT001, FBT002 - the arguments of an order have no names
+        """Begin to end it: ask, cancel, cancel again, give up; see `Ending`.
+
+        For the loop's callbacks; all others `order_stop`. A kill overtakes a stop that was begun
+        before.
+        """
+        if self._exit is not None:
+            return
+        if self.task is None and self.supervisor is None:  # its start broke off
+            self.end(KILLED)
             return
         before: Any = self._ending  # an `Ending` or None, for it is alive
         if before is not None:
@@ -347,6 +367,8 @@ class Process:
             ending.reason = self.ending
         else:
             ending.reason = KILLED if kill else reason or SHUTDOWN
+            if self._rare is not None:
+                self._rare.told = None  # from now on it is up to the process how it ends
         self._ending = ending  # before its first step, which may end this process at once
         ending.begin(self, kill=kill, done=done)
         if before is not None and before.lingers:
@@ -358,24 +380,27 @@ class Process:
             self.stop(kill=False)  # with its own deadline, as a supervisor that is ready
         elif seconds is not None and not self._ready:
             self._cancel_start_timer()
-            self._made_rare().start_timer = self.parent.tree.call_later(seconds, self.kill)
+            tree = self.parent.tree
+            self._made_rare().start_timer = tree.call_later(seconds, tree.post, self.stop, True)
 
     def limit_start(self, seconds: float) -> None:
         """End it, with `StartTimeout`, if it is not ready within `seconds`."""
+        tree = self.parent.tree
+        self._made_rare().start_timer = tree.call_later(seconds, tree.post, self._late, seconds)
 
-        def expired() -> None:
-            if self._ending is not None:
-                return  # it is being ended already, by its own deadlines
-            ending = self._ending = Ending()
-            ending.reason = Crashed(StartTimeout(self.path, f"start_timeout={seconds:g} s"))
-            ending.begin(self, kill=True, done=self.task is not None and self.task.done())
-
-        self._made_rare().start_timer = self.parent.tree.call_later(seconds, expired)
+    def _late(self, seconds: float) -> None:
+        if self._ending is not None:
+            return  # it is being ended already, by its own deadlines
+        ending = self._ending = Ending()
+        ending.reason = Crashed(StartTimeout(self.path, f"start_timeout={seconds:g} s"))
+        ending.begin(self, kill=True, done=self.task is not None and self.task.done())
 
     @property
     def ending(self) -> ExitReason | None:
         """The reason it is being ended with, or was; None if nobody told it to end."""
         ending = self._ending
+        if ending is None:
+            return None if self._rare is None else self._rare.told
         return ending.reason if isinstance(ending, Ending) else ending
 
     @property
@@ -414,7 +439,7 @@ class Process:
             self._rare.start_timer.cancel()
             self._rare.start_timer = None
 
-    def lived(self, error: BaseException | None, *, cancelled: bool = False) -> None:
+    def lived(self, error: BaseException | None, cancelled: bool = False) -> None:  # noqa: FBT001, FBT002 - it is news
         """Its life is over; wait for threads it has left behind if it was told to end."""
         if self._exit is not None:  # it was abandoned, and has ended at last
             self.parent.tree.abandoned.pop(self, None)
@@ -424,14 +449,26 @@ class Process:
             reason = reason_for(error)
         elif cancelled:  # AIO-08: a stranger's cancellation has no reason
             reason = KILLED if ending is None else ending.reason or KILLED
+        elif self._rare is not None and self._rare.told is not None:
+            reason = self._rare.told
         else:
             complied = self.asked is not None and self.asked.done()
             reason = (self.ending if complied else None) or NORMAL
         if ending is None or not threads_exist() or not ending.waits_for_threads(reason):
             self.end(reason)
 
+    def outlived(self, ending: Ending, reason: ExitReason) -> None:
+        """Threads outlived its task: end with `reason` when they are gone."""
+        if self._exit is None and not ending.waits_for_threads(reason):
+            self.end(reason)
+
     def end(self, reason: ExitReason) -> None:
-        """It has ended, or was given up: tell its supervisor and whoever waits."""
+        """It has ended, or was given up: tell its supervisor and whoever waits.
+
+        Its supervisor hears of it last, from the queue, and also if telling the others broke off.
+        """
+        if self._exit is not None:
+            return
         rare, ending, parent = self._rare, self._ending, self.parent
         if isinstance(ending, Ending):
             self._ending = ending.reason  # not itself: it leads back here
@@ -448,16 +485,18 @@ class Process:
             let_go(self.last_exit.error)
         if not self._ready and self._child.process is self:
             self._child.process = None  # else it is listed until its supervisor has dealt with it
-        if rare is not None:
-            release(rare.waiters, reason)
-        if self.behaviour is not None:
-            self.behaviour.ended(reason)
-        if self._rare is not None:  # a behaviour may have made it just now
-            self._tell_rare(self._rare, reason)
-        if news is None:
-            parent.tree.post(parent.child_exited, self._child, self.incarnation, reason)
-        else:
-            parent.post(news)
+        try:
+            if rare is not None:
+                release(rare.waiters, reason)
+            if self.behaviour is not None:
+                self.behaviour.ended(reason)
+            if self._rare is not None:  # a behaviour may have made it just now
+                self._tell_rare(self._rare, reason)
+        finally:
+            if news is None:
+                parent.tree.post(parent.child_exited, self._child, self.incarnation, reason)
+            else:
+                parent.post(news)
 
     def _failed_start(self, reason: ExitReason) -> ChildIgnored | ChildStartFailed:
         """Return what its supervisor hears, if it ended with `reason` before it was ready."""
@@ -472,7 +511,11 @@ class Process:
         for token in tuple(rare.on_exit):
             callback = rare.on_exit.pop(token, None)  # one before it may have taken it back
             if callback is not None:
-                self._notify(callback, reason)
+                self.parent.tree.guarded(self.path, callback, self, reason)
+
+    def hear_of(self, partner: Process, reason: ExitReason) -> None:
+        """Hear that `partner` had ended before it was linked."""
+        signals.send(self, partner, reason)
 
     def abandon(self, what: str, stack: tuple[str, ...]) -> None:
         """Give it up: it refused to end."""
@@ -486,4 +529,7 @@ class SupervisorProcess(Process):
 
     __slots__ = ("supervisor",)
 
-    supervisor: AnySupervisor | None
+    def __init__(self, parent: Shell, child: Child) -> None:
+        """Make the process of a supervisor, which is yet to be made."""
+        super().__init__(parent, child)
+        self.supervisor: AnySupervisor | None = None

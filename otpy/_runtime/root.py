@@ -15,6 +15,7 @@ from otpy._core.protocol import Begin
 from otpy._core.reason import Normal
 from otpy._core.spec import DynamicSpec, SupervisorSpec
 from otpy._runtime.dynamic import DynamicSupervisor
+from otpy._runtime.hooks import checked_hooks
 from otpy._runtime.log import log_reports
 from otpy._runtime.supervisor import Supervisor
 from otpy._runtime.tree import Tree
@@ -70,8 +71,11 @@ def start(
             nobody. `Supervisor.subscribe` adds more.
 
     Raises:
-        InvalidSpec: If `spec` is no supervisor's.
+        InvalidSpec: If `spec` is no supervisor's, or a hook is none that can be called and returns
+            at once.
         SupervisorFailed: On leaving, if the root gave up.
+        SystemExit, KeyboardInterrupt: On leaving, if one came out of a hook or an `on_exit`
+            callback: the tree was shut down in order first.
         TreeStartFailed: On entering, if a child did not start; what had been started was stopped
             in reverse (SUP-306). It is a `SupervisorFailed` too.
     """
@@ -95,7 +99,8 @@ class RunningTree:
             raise InvalidSpec(msg)
         self.root: AnySupervisor | None = None
         self._spec = spec
-        self._hooks = [log_reports()] if hooks is None else list(hooks)
+        who = f"start {spec.id!r}"
+        self._hooks = [log_reports()] if hooks is None else checked_hooks(who, hooks)
 
     async def __aenter__(self) -> AnySupervisor:
         """Start the tree and return its root when every child is ready."""
@@ -109,7 +114,7 @@ class RunningTree:
         loop = asyncio.get_running_loop()
         tree = Tree(loop, self._hooks, make_supervisor)
         self.root = tree.root = root = make_supervisor(self._spec, tree)
-        root.post(Begin())
+        root.order(Begin())
         try:
             await root.wait_ready()
         except asyncio.CancelledError:
@@ -117,15 +122,21 @@ class RunningTree:
             raise
         if not root.running:
             await _undisturbed(root)
-        failure = root.failure()
+        failure = self._failure(root)
         if failure is not None:
             raise failure
         root.on_end = self._ended
         return root
 
+    @staticmethod
+    def _failure(root: AnySupervisor) -> BaseException | None:
+        """Return what is raised out of the block: what interrupted the tree, or why it gave up."""
+        return root.tree.interruption or root.failure()
+
     def _ended(self) -> None:
         """The tree has ended while the body of the block runs."""
-        if self.root is not None and self.root.failed:
+        root = self.root
+        if root is not None and (root.failed or root.tree.interruption is not None):
             self._cancelled_host = True
             self._host.cancel()
 
@@ -140,7 +151,7 @@ class RunningTree:
         assert root is not None  # noqa: S101 - the block was entered
         root.on_end = None
         await self._stop(root)
-        failure = root.failure()
+        failure = self._failure(root)
         if failure is None:
             return
         by_others = isinstance(error, asyncio.CancelledError)
@@ -148,7 +159,7 @@ class RunningTree:
             by_others = self._host.uncancel() > self._cancelling and by_others
             if not isinstance(error, asyncio.CancelledError):
                 await self._take_back()
-        if not by_others:
+        if not by_others or not isinstance(failure, Exception):
             raise failure
 
     async def _take_back(self) -> None:

@@ -185,13 +185,15 @@ class _Program:
         while True:
             try:
                 return self.loop.run_until_complete(main)
-            except KeyboardInterrupt:  # raised inside a child: it is meant for us
+            except KeyboardInterrupt:  # raised inside a child, or a hook: it is meant for us
                 self._caught.append(signal.SIGINT)
+                if main.done():  # and has shut the tree down
+                    return 128 + signal.SIGINT
                 self._act()
-            except (
-                SystemExit
-            ):  # raised in a task that a child made: it is that task's end, not ours
-                continue
+            except SystemExit as error:
+                if main.done():  # it came out of a hook, and has shut the tree down
+                    return _status_of(error)
+                # Else it came out of a task that a child made: it is that task's end, not ours.
             except asyncio.CancelledError:
                 return 128 + self._caught[0] if self._caught else 1
 
@@ -208,6 +210,14 @@ class _Program:
             if self._running is not None:
                 _say(f"{root.path} ended: {reason}")
         return 128 + self._caught[0] if self._caught else 0
+
+
+def _status_of(error: SystemExit) -> int:
+    """Return the exit status that Python would leave with."""
+    if error.code is None or isinstance(error.code, int):
+        return error.code or 0
+    _write(f"{error.code}\n")
+    return 1
 
 
 async def _cancel_the_rest(patience: float = 0.0) -> bool:

@@ -34,6 +34,7 @@ from otpy._runtime.narrate import report_of
 from otpy._runtime.process import Process, SupervisorProcess
 from otpy._runtime.snapshot import row_of
 from otpy._runtime.waiters import release
+from otpy._runtime.wreck import Wreck
 from otpy.errors import (
     AlreadyPresent,
     AlreadyStarted,
@@ -45,6 +46,7 @@ from otpy.errors import (
     StartFailed,
     StartTimeout,
 )
+from otpy.reports import SupervisorGaveUp
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -78,7 +80,7 @@ class Shell:
         process: Process | None = None,
     ) -> None:
         """Make a supervisor that has started nothing; for `Tree.make`."""
-        self._machine = machine
+        self._machine: SupervisorMachine | DynamicMachine | Wreck = machine
         self.tree = tree
         self.process = process
         self.path = machine.spec.id if process is None else process.path
@@ -89,6 +91,7 @@ class Shell:
         self._blames: dict[str, Blame] = {}  # why supervisors below failed, by key
         self._waiters: list[asyncio.Future[None]] = []  # for the next change of any child
         self._end_waiters: list[asyncio.Future[ExitReason]] = []
+        self._asked: dict[asyncio.Future[Any], None] = {}  # requests without an answer yet
         self.spare_ending: Ending | None = None
         self.on_end: Callable[[], None] | None = None
         self.behaviour: object = None
@@ -101,8 +104,29 @@ class Shell:
     # --- events in, effects out ------------------------------------------------------------------
 
     def post(self, event: Event) -> None:
-        """Hand `event` to the machine, after what is queued already."""
+        """Hand `event` to the machine, after what is queued already; for the loop's callbacks."""
         self.tree.post(self.take, event)
+
+    def order(self, event: Event) -> None:
+        """Let the loop hand `event` to the machine, soon; from any code, in any thread."""
+        self.tree.order(self.take, event)
+
+    def fail(self, error: BaseException) -> None:
+        """End with `error`: a decision broke off, and nobody knows how far it got.
+
+        It kills what it has and ends as a crash; the supervisor above hears of that and restarts
+        it, or gives up. Safe to be called again, should it be disturbed itself.
+        """
+        if self._exit is not None:
+            self._tell_end()
+            return
+        if not isinstance(self._machine, Wreck):
+            self._machine = Wreck(self._machine, error)
+            now, reason = self.tree.loop.time(), Crashed(error)
+            self.tree.report(
+                SupervisorGaveUp(path=self.path, time=now, child=self.path, reason=reason)
+            )
+        self.take(KillAsked())
 
     def take(self, event: Event) -> None:
         """Let the machine decide, and perform what it decided."""
@@ -117,7 +141,8 @@ class Shell:
 
     def child_exited(self, child: Child, incarnation: int, reason: ExitReason) -> None:
         """Take the end of a child that had been ready."""
-        if self._waiters or not self._at_once(child, incarnation, reason):
+        wrecked = isinstance(self._machine, Wreck)
+        if wrecked or self._waiters or not self._at_once(child, incarnation, reason):
             self.take(ChildExited(child.key, incarnation, reason))
 
     @abstractmethod
@@ -159,13 +184,16 @@ class Shell:
             leader.supervisor.post(Begin())
             return leader
         process = child.process = Process(self, child)
-        life = life_of(process, spec)
-        if life is not None:
-            tree.run(life, tree.context.copy())
-        elif process.behaviour is not None:
-            process.behaviour.begin(spec.args, spec.kwargs)
-        if spec.start_timeout is not None and not spec.ready_at_once:
-            process.limit_start(spec.start_timeout)
+        try:
+            life = life_of(process, spec)
+            if life is not None:
+                tree.run(life, tree.context.copy())
+            elif process.behaviour is not None:
+                process.behaviour.begin(spec.args, spec.kwargs)
+            if spec.start_timeout is not None and not spec.ready_at_once:
+                process.limit_start(spec.start_timeout)
+        except Exception as error:  # noqa: BLE001 - a `start` that cannot even be looked at, or no memory
+            process.never_lived(error)
         return process
 
     @staticmethod
@@ -211,12 +239,22 @@ class Shell:
             self._timers.clear()
         if self.spare_ending is not None:
             self.spare_ending.cancel()
-        if self._end_waiters:
-            release(self._end_waiters, finish.reason)
+        self._tell_end()
+
+    def _tell_end(self) -> None:
+        """Tell everybody that it has ended; again, if that was disturbed."""
+        assert self._exit is not None  # noqa: S101 - it has
+        for future in self._asked:
+            if not future.done():
+                future.set_result((Reply(None, refusal=Refusal.NOT_RUNNING), None))
+        self._asked.clear()
+        release(self._end_waiters, self._exit)
+        release(self._waiters, None)
         process = self.process
         if process is not None:
-            process.parent.note(process.id, self._blame)
-            process.end(finish.reason)
+            if process.alive:
+                process.parent.note(process.id, self._blame)
+            process.end(self._exit)
         else:
             self.tree.deadlines.clear()
             if self.tree.preemptor is not None:
@@ -232,12 +270,12 @@ class Shell:
             self._blames[key] = blame
 
     def shut_down(self, reason: ExitReason) -> None:
-        """Begin to stop, to end with `reason`; do not wait."""
-        self.post(ShutdownAsked(reason))
+        """Begin to stop, soon, to end with `reason`; do not wait."""
+        self.order(ShutdownAsked(reason))
 
     def kill(self) -> None:
-        """Begin to kill everything below, without asking; do not wait."""
-        self.post(KillAsked())
+        """Begin to kill everything below, soon, without asking; do not wait."""
+        self.order(KillAsked())
 
     # --- requests --------------------------------------------------------------------------------
 
@@ -254,9 +292,7 @@ class Shell:
 
     async def _table(self) -> list[Row]:
         """Return the child table, as it is when everything asked before has been dealt with."""
-        query: asyncio.Future[Any] = self.tree.loop.create_future()
-        self.post(Query(query))
-        answer: list[Row] | tuple[Reply, None] = await query
+        answer: list[Row] | tuple[Reply, None] = await self._answered(Query)
         if isinstance(answer, tuple):
             raise self._error(*answer, "")
         return answer
@@ -268,12 +304,23 @@ class Shell:
 
         Cancelling the caller does not take the request back (AIO-22).
         """
-        future: asyncio.Future[tuple[Reply, Process | None]] = self.tree.loop.create_future()
-        self.post(make(future))
-        reply, process = await future
+        answer: tuple[Reply, Process | None] = await self._answered(make)
+        reply, process = answer
         if reply.refusal is not None:
             raise self._error(reply, process, key)
         return reply, process
+
+    async def _answered(self, make: Callable[[object], Request]) -> Any:
+        """Send a request and wait for what is answered, or for the end of the supervisor."""
+        if self._exit is not None:
+            return Reply(None, refusal=Refusal.NOT_RUNNING), None
+        future: asyncio.Future[Any] = self.tree.loop.create_future()
+        self._asked[future] = None
+        try:
+            self.order(make(future))
+            return await future
+        finally:
+            self._asked.pop(future, None)
 
     def _error(self, reply: Reply, process: Process | None, key: str) -> ChildError:
         path = f"{self.path}/{key}"

@@ -270,9 +270,9 @@ def link(one: Process, other: Process) -> None:
         signals_of(one).links[other] = None
         signals_of(other).links[one] = None
     elif ends[0] is not None:
-        _send(other, one, ends[0])
+        other.parent.tree.order(other.hear_of, one, ends[0])
     elif ends[1] is not None:
-        _send(one, other, ends[1])
+        one.parent.tree.order(one.hear_of, other, ends[1])
 
 
 def unlink(one: Process, other: Process) -> None:
@@ -325,10 +325,10 @@ def ended(process: Process, reason: ExitReason) -> None:
     for partner in links:
         if partner.signals is not None:
             partner.signals.links.pop(process, None)
-        _send(partner, process, reason)
+        send(partner, process, reason)
 
 
-def _send(to: Process, partner: Process, reason: ExitReason) -> None:
+def send(to: Process, partner: Process, reason: ExitReason) -> None:
     """Send the link signal of a partner that ended (SIG-01, SIG-03).
 
     A supervisor takes no notice, as in OTP, where it traps exits and ignores those of strangers
@@ -336,4 +336,4 @@ def _send(to: Process, partner: Process, reason: ExitReason) -> None:
     """
     signal = signal_of(reason)
     if not trapped(to, partner, reason) and to.supervisor is None and signal is not None:
-        to.stop(kill=False, reason=signal)
+        to.stop(reason=signal)

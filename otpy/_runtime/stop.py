@@ -22,6 +22,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar, Final, final
 
+from otpy._core.protocol import KillAsked, ShutdownAsked
 from otpy._core.reason import KILLED, Crashed
 from otpy._core.spec import BRUTAL_KILL, INFINITY
 from otpy._runtime.current import CURRENT
@@ -61,6 +62,7 @@ class Ending:
         """Have nothing to end yet; see `begin`."""
         self._process: Process
         self.reason: ExitReason | None = None
+        self.kills = False
         self._timer: asyncio.TimerHandle | None = None
         self._timer_due = 0.0  # not asked of the timer: that of uvloop rounds, and may not know
         self._due: float | None = None  # of the present step; the timer may go off earlier
@@ -81,17 +83,17 @@ class Ending:
             # what it was never told.
             steps, grace = self._CANCEL_SOON, KILL_GRACE / 2
         self._process = process
-        self.kills = kill
+        self.kills = False
         self._steps = steps
         self._grace = grace
         self._taken = 1
         self._expired = done  # its deadline found the task done, its callback on the way
         self.lingers = False
-        if done:
-            return
-        if limit is not None:
-            self._set_deadline(limit)
-        steps[0](self)
+        if not done:
+            if limit is not None:
+                self._set_deadline(limit)
+            self._take(steps[0])
+        self.kills = kill  # last: a kill that broke off does not stand in the way of the next
 
     def advance(self) -> None:
         """Take the next step; after the last, give up."""
@@ -107,7 +109,17 @@ class Ending:
         self._taken = taken + 1
         if process.supervisor is None:  # else it ends by the deadlines of those below it
             self._set_deadline(self._grace)
-        self._steps[taken](self)
+        self._take(self._steps[taken])
+
+    def _take(self, step: Callable[[Ending], None]) -> None:
+        """Take `step`; a user's future that raises when it is cancelled is no obstacle."""
+        try:
+            step(self)
+        except Exception as error:  # noqa: BLE001 - the next step comes by its deadline all the same
+            process = self._process
+            message = f"{process.path}: it could not be told to end"
+            context = {"message": message, "exception": error}
+            process.parent.tree.loop.call_exception_handler(context)
 
     def _set_deadline(self, seconds: float) -> None:
         tree = self._process.parent.tree
@@ -117,7 +129,17 @@ class Ending:
             if self._timer_due <= due:
                 return
             timer.cancel()
-        self._timer, self._timer_due = tree.call_at(due, self._woken), due
+        self._timer, self._timer_due = tree.call_at(due, self._goes_off), due
+
+    def _goes_off(self) -> None:
+        if self._due is None:
+            self._timer = None  # nobody is being ended by it
+        else:
+            self._process.parent.tree.post(self._woken)
+
+    def fail(self, error: BaseException) -> None:
+        """Let the supervisor fail: a step broke off."""
+        self._process.fail(error)
 
     def _woken(self) -> None:
         timer, self._timer = self._timer, None
@@ -126,7 +148,7 @@ class Ending:
             return
         if self._timer_due < due:  # it was set for another child, which is gone
             tree = self._process.parent.tree
-            self._timer, self._timer_due = tree.call_at(due, self._woken), due
+            self._timer, self._timer_due = tree.call_at(due, self._goes_off), due
         else:
             self.advance()
 
@@ -164,13 +186,8 @@ class Ending:
             self.linger()  # the deadline came in the very turn in which the task ended
         self.lingers = True
 
-        process = self._process
-
-        def look_again() -> None:
-            if process.alive and not self.waits_for_threads(reason):
-                process.end(reason)
-
-        process.parent.tree.call_later(_THREAD_POLL, look_again)
+        tree = self._process.parent.tree
+        tree.call_later(_THREAD_POLL, tree.post, self._process.outlived, self, reason)
         return True
 
     def _threads(self) -> list[tuple[str, ...]]:
@@ -179,7 +196,7 @@ class Ending:
     def _ask(self) -> None:
         process = self._process
         if process.supervisor is not None:
-            process.supervisor.shut_down(process.requested)
+            process.supervisor.post(ShutdownAsked(process.requested))
         elif process.behaviour is not None:
             process.behaviour.stop(process.requested)
         elif process.asked is not None and not process.asked.done():
@@ -199,7 +216,7 @@ class Ending:
 
     def _kill(self) -> None:
         if self._process.supervisor is not None:
-            self._process.supervisor.kill()
+            self._process.supervisor.post(KillAsked())
 
     def _abandon(self) -> None:
         process, task = self._process, self._process.task

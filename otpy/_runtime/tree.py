@@ -6,8 +6,11 @@ import asyncio
 import random
 from collections import deque
 from contextvars import copy_context
-from typing import TYPE_CHECKING, Any, TypeAlias, final
+from threading import get_ident
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, final
 
+from otpy._core.reason import Shutdown
+from otpy._core.text import shown
 from otpy._runtime.deadlines import Deadlines
 from otpy._runtime.interpose import INTERPOSER
 from otpy._runtime.waiters import release, wait_among
@@ -23,6 +26,7 @@ if TYPE_CHECKING:
     from otpy._runtime.life import Life
     from otpy._runtime.preemption import Preemptor
     from otpy._runtime.process import Process
+    from otpy._runtime.shell import Shell
     from otpy._runtime.supervisor import Supervisor
     from otpy.reports import ReportHook
 
@@ -31,10 +35,18 @@ if TYPE_CHECKING:
         [SupervisorSpec | DynamicSpec, "Tree", Process | None], AnySupervisor
     ]
 
+_PATIENCE: Final = 1.0
+"""Seconds after which a supervisor that could not even fail tries again."""
+
 
 @final
 class Tree:
     """The event queue and the report stream of one tree.
+
+    No supervisor ever runs on the stack of a user's code, which may end anywhere: at the recursion
+    limit, or where memory does. What such code asks for is an `order`, which is either not given
+    or carried out by the loop. The loop's own callbacks `post`. A decision that breaks off even
+    there ends its supervisor; see `Shell.fail`.
 
     Attributes:
         loop: The event loop; its clock is the tree's only one.
@@ -49,18 +61,22 @@ class Tree:
         abandoned: Children that refused to end, with what was left of each: "task" or "thread".
         preemptor: What interrupts steps that take too long; None as long as no child wants it.
         interposer: What a test kit put between its supervisors and their children; None normally.
+        interruption: The `SystemExit` or `KeyboardInterrupt` that came out of a hook or callback,
+            and is raised out of the block when the tree has been shut down; None normally.
     """
 
     __slots__ = (
         "_draining",
         "_hear",
         "_queue",
+        "_thread",
         "_waiters",
         "abandoned",
         "context",
         "deadlines",
         "hooks",
         "interposer",
+        "interruption",
         "loop",
         "make",
         "preemptor",
@@ -85,35 +101,72 @@ class Tree:
         self.random: Callable[[], float] = random.random  # jitter, not cryptography
         self._queue: deque[tuple[Callable[..., None], tuple[Any, ...]]] = deque()
         self._draining = False
+        self._thread = get_ident()
+        self.interruption: BaseException | None = None
         self._hear = self._task_done  # one callback for all tasks, found once
         self._waiters: list[asyncio.Future[None]] = []
         interpose = INTERPOSER.get(None)
         self.interposer: Interposer | None = None if interpose is None else interpose(self)
 
-    def post(self, hear: Callable[..., None], *news: Any) -> None:
-        """Let a supervisor hear `news`, and go on until nobody has any left.
+    def order(self, do: Callable[..., None], *args: Any) -> None:
+        """Let the loop carry out `do(*args)`, soon; from any code, in any thread, on any stack.
 
-        One queue for the whole tree and one loop over it: a failure that climbs a hundred levels
-        takes a hundred turns of this loop and no recursion.
+        Orders of one thread are carried out as they were given. An order that raises here was not
+        given: to append it to what the loop has to do is the last step.
+        """
+        here = get_ident() == self._thread
+        call = self.loop.call_soon if here else self.loop.call_soon_threadsafe
+        call(self.post, do, *args, context=self.context)
+
+    def post(self, hear: Callable[..., None], *news: Any) -> None:
+        """Let a supervisor or process hear `news`, and go on until nobody has any left.
+
+        For the loop's own callbacks only. One queue for the whole tree and one loop over it: a
+        failure that climbs a hundred levels takes a hundred turns of this loop and no recursion.
         """
         if self._draining:
             self._queue.append((hear, news))
             return
         self._draining = True
         try:
-            hear(*news)
-            while self._queue:
+            while True:
+                try:
+                    hear(*news)
+                except BaseException as error:  # noqa: BLE001 - whose it is must end, and only that
+                    self._broken(hear, error)
+                if not self._queue:
+                    break
                 hear, news = self._queue.popleft()
-                hear(*news)
         finally:
             self._draining = False
+            if self._queue:  # disturbed; what is left is not lost
+                self.loop.call_soon(self._drain, context=self.context)
         if self._waiters:
             release(self._waiters, None)
 
-    @property
-    def quiet(self) -> bool:
-        """Whether no event is being dealt with, and nobody waits for one."""
-        return not (self._draining or self._waiters)
+    def _drain(self) -> None:
+        if self._queue and not self._draining:
+            hear, news = self._queue.popleft()
+            self.post(hear, *news)
+
+    def _broken(self, hear: Callable[..., None], error: BaseException) -> None:
+        """Let the supervisor fail that could not finish its part of a decision."""
+        if isinstance(error, KeyboardInterrupt | SystemExit):  # Ctrl-C strikes anywhere
+            self.interrupt(error)
+        owner: Process | Shell = hear.__self__  # type: ignore[attr-defined] # a bound method
+        try:
+            owner.fail(error)
+        except BaseException:
+            # Out of memory, say, and still so: once more when there may be some.
+            self.call_later(_PATIENCE, self.post, owner.fail, error)
+            raise
+
+    def interrupt(self, error: BaseException) -> None:
+        """Shut the tree down in order; `error` is raised out of the block then."""
+        if self.interruption is None:
+            self.interruption = error
+        if self.root is not None:
+            self.root.shut_down(Shutdown(type(error).__name__))
 
     async def next_change(self) -> None:
         """Wait until something has happened in the tree and all that follows at once is done."""
@@ -141,17 +194,16 @@ class Tree:
         )
         task.add_done_callback(self._hear, context=self.context)
 
-    @staticmethod
-    def _task_done(task: asyncio.Task[Any]) -> None:
+    def _task_done(self, task: asyncio.Task[Any]) -> None:
         life: Any = task.get_coro()
         process: Process = life.process
         if task.cancelled():
-            process.lived(None, cancelled=True)
+            self.post(process.lived, None, True)
             return
         error = task.exception()
         if error is not None and error.__traceback__ is not None:
             error.__traceback__ = error.__traceback__.tb_next  # without the step of `Life` itself
-        process.lived(error)
+        self.post(process.lived, error)
 
     def gave_up_on(self, process: Process, what: str, stack: tuple[str, ...]) -> None:
         """Note that `process` refused to end."""
@@ -168,16 +220,47 @@ class Tree:
         )
 
     def report(self, report: Report) -> None:
-        """Give `report` to every hook; one that raises is taken off the stream."""
-        failed: list[Report] = []
-        for hook in tuple(self.hooks):
-            try:
-                hook(report)
-            except Exception as error:  # noqa: BLE001 - a hook must not disturb the tree
-                if hook in self.hooks:
-                    self.hooks.remove(hook)
-                failed.append(
-                    HookFailed(path=report.path, time=report.time, hook=repr(hook), error=error)
-                )
-        for failure in failed:  # after the report itself, so that all hooks get one order
-            self.report(failure)
+        """Give `report` to every hook; one that raises is taken off the stream.
+
+        That is reported to the other hooks, and to the loop's exception handler if none of them
+        takes it. `SystemExit` and `KeyboardInterrupt` are no failures of a hook: see `interrupt`.
+        """
+        unheard = [report]
+        for told in unheard:  # failures after the report itself, so that all hooks get one order
+            heard = told is report
+            for hook in tuple(self.hooks):
+                try:
+                    hook(told)
+                except (KeyboardInterrupt, SystemExit) as error:
+                    self.interrupt(error)
+                    heard = True
+                except BaseException as error:  # noqa: BLE001 - a hook must not disturb the tree
+                    if hook in self.hooks:
+                        self.hooks.remove(hook)
+                    unheard.append(self._failed(hook, told.path, error))
+                else:
+                    heard = True
+            if not heard and isinstance(told, HookFailed):
+                self._complain(told)
+
+    def guarded(self, path: str, callback: Callable[..., object], *args: object) -> bool:
+        """Call a user's `callback`; report what comes out of it; return whether nothing did."""
+        try:
+            callback(*args)
+        except (KeyboardInterrupt, SystemExit) as error:
+            self.interrupt(error)
+        except BaseException as error:  # noqa: BLE001 - a callback must not disturb the tree
+            self.report(self._failed(callback, path, error))
+            return False
+        return True
+
+    def _failed(self, hook: object, path: str, error: BaseException) -> HookFailed:
+        return HookFailed(path=path, time=self.loop.time(), hook=shown(hook), error=error)
+
+    def _complain(self, failure: HookFailed) -> None:
+        self.loop.call_exception_handler(
+            {
+                "message": f"otpy took the report hook {failure.hook} off the tree: it raised",
+                "exception": failure.error,
+            }
+        )

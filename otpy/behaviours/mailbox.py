@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import deque
 from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeAlias, TypeVar, final
 
 from otpy._runtime.current import CURRENT
 
 if TYPE_CHECKING:
-    import asyncio
     from collections.abc import Callable
 
     from otpy._core.reason import ExitReason
@@ -62,11 +62,12 @@ class Caller(Question, Generic[ReplyT]):
         request: What was asked.
     """
 
-    __slots__ = ("process", "request")
+    __slots__ = ("_replied", "process", "request")
 
     def __init__(self, loop: asyncio.AbstractEventLoop, request: object) -> None:
         """Wait in `loop` for the reply to `request`; for `ServerRef.call`."""
         self.future = loop.create_future()  # not by `super`, for speed
+        self._replied = False
         self.process: Process | None = CURRENT.get(None)
         self.request = request
 
@@ -76,11 +77,27 @@ class Caller(Question, Generic[ReplyT]):
         return f"<Caller {who}{' answered' if self.future.done() else ''}>"
 
     def reply(self, value: ReplyT) -> None:
-        """Give the caller its reply, from any task, before or after `handle_call` has returned.
+        """Give the caller its reply, before or after `handle_call` has returned.
 
-        The first reply counts; one to a caller that timed out or was cancelled is dropped.
+        From any task and any thread. The first reply counts; one to a caller that timed out or was
+        cancelled is dropped.
         """
-        self.answer(value)
+        if self._replied:
+            return
+        loop = self.future.get_loop()
+        here = asyncio._get_running_loop() is loop  # without an error in a thread
+        # By the loop: a future that is resolved on a stack that ends in the middle of that would be
+        # done and its caller asleep for ever.
+        (loop.call_soon if here else loop.call_soon_threadsafe)(self._deliver, value)
+        self._replied = True
+
+    def _deliver(self, value: ReplyT) -> None:
+        super().answer(value)
+
+    def answer(self, value: object) -> None:
+        """Answer, unless a reply is on its way."""
+        if not self._replied:
+            super().answer(value)
 
 
 @final
@@ -140,7 +157,7 @@ class Reader(Protocol):
     """Serves what lies in a mailbox."""
 
     def wake(self) -> None:
-        """There is a message, and the reader was asleep."""
+        """Let the loop serve what is about to come, and be asleep no longer, as the last step."""
         ...
 
 
@@ -172,14 +189,16 @@ class Mailbox:
         return self.held is not None
 
     def put(self, message: Message) -> None:
-        """Add `message`, and wake the reader."""
+        """Wake the reader, and add `message` last: what raises here has sent nothing.
+
+        A reader that is woken for nothing goes to sleep again.
+        """
         queue = self.queue
         if queue is None:
             queue = self.queue = deque()
-        queue.append(message)
         if self.asleep:
-            self.asleep = False
             self.reader.wake()
+        queue.append(message)
 
     def next(self) -> Message | None:
         """Return the next message, None if there is none; while suspended, others are kept."""

@@ -15,7 +15,6 @@ from otpy._runtime.current import current
 from otpy._runtime.signals import trapped
 from otpy.behaviours.registry_entry import Entry, Keys, Registered, Unregistered, strict_form
 from otpy.errors import AlreadyRegistered, KeysNotUnique, NotRegistered, NotRunning
-from otpy.reports import HookFailed
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Hashable, Iterable
@@ -338,14 +337,9 @@ class Registry:
         self._entries.clear()
         for owner in owners:
             if not trapped(owner, self._process, reason):
-                owner.stop(kill=False, reason=signal_of(reason) or Shutdown())
+                owner.stop(reason=signal_of(reason) or Shutdown())
 
     def _tell(self, news: Registered | Unregistered) -> None:
         for listener in tuple(self._listeners):
-            try:
-                listener(news)
-            except Exception as error:  # noqa: BLE001 - a listener must not disturb who registers
+            if not self._process.parent.tree.guarded(self.path, listener, news):
                 self._listeners.remove(listener)
-                tree = self._process.parent.tree
-                now, hook = tree.loop.time(), repr(listener)
-                tree.report(HookFailed(path=self.path, time=now, hook=hook, error=error))

@@ -100,10 +100,10 @@ class Server:
 
     def stop(self, reason: ExitReason) -> None:
         """Be asked to end, when everything that came before has been served (GEN-20)."""
+        self.mailbox.put(StopAsked(reason))
         self.open = False
         if self.ending is None:
             self.ending = reason
-        self.mailbox.put(StopAsked(reason))
 
     def ended(self, reason: ExitReason) -> None:
         """The process has ended: tell whoever still waits for an answer (GEN-11, GEN-15)."""
@@ -206,22 +206,29 @@ class Server:
 
     def cancel(self) -> None:
         """End it without `terminate`, as the cancellation of a task would."""
-        if not self._halted:
-            self.open, self._halted = False, True
-            self._loop.call_soon(self._give_way, context=self.process.parent.tree.context)
+        self._loop.call_soon(self._give_way, context=self.process.parent.tree.context)
+        self.expect_stop(kill=True)
+
+    def expect_stop(self, *, kill: bool) -> None:
+        """Take no more requests; serve none either if it is killed, or about to be."""
+        self.open = False
+        if kill:
+            self._halted = True
 
     def get_coro(self) -> None:
         """Return None: nothing is ever suspended."""
 
     def wake(self) -> None:
-        """Serve what has come; for the mailbox."""
-        if self._timer is not None:
-            self.awake()
+        """Serve what is about to come; for the mailbox."""
         tree, context = self.process.parent.tree, self._context
         if context is None:
-            context = self._context = tree.context.copy()
+            context = tree.context.copy()
             context.run(CURRENT.set, self.process)
+            self._context = context
         tree.loop.call_soon(self._serve, context=context)
+        if self._timer is not None:
+            self.awake()
+        self.mailbox.asleep = False
 
     def _soon(self, do: Callable[..., None], *args: Any) -> None:
         loop = self.process.parent.tree.loop
@@ -281,9 +288,7 @@ class Server:
                     result = callbacks.handle_call(message.request, message, self.state)
                     if type(result) is _REPLY and result.next_ is result.timeout_ is None:
                         self.state, self._timeout = result.state_, None
-                        future = message.future
-                        if not future.done():
-                            future.set_result(result.value_)
+                        message.answer(result.value_)
                         continue
                 elif message is None:
                     self.doze()

@@ -47,8 +47,16 @@ class ServerTask:
         self._waiter: asyncio.Future[None] | None = None
 
     def wake(self) -> None:
-        """Serve what has come; for the mailbox."""
+        """Serve what is about to come; for the mailbox.
+
+        The future is resolved by the loop: on a stack that ends in the middle of that, it would be
+        done and its task asleep for ever.
+        """
+        tree = self._server.process.parent.tree
+        tree.loop.call_soon(self._woken, context=tree.context)
         self._server.awake()
+
+    def _woken(self) -> None:
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)
 

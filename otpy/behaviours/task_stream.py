@@ -176,7 +176,7 @@ class _Crew(Generic[_T]):
             if signal is not None:
                 self._fail(TaskFailed(process.path, result.reason))
                 if self._owner is not None:
-                    self._owner.stop(kill=False, reason=signal)
+                    self._owner.order_stop(reason=signal)
         self._results[number] = result
         self._wake()
 
@@ -220,7 +220,7 @@ class _Crew(Generic[_T]):
         """Begin to end all tasks, and link them to nobody any more."""
         self._linked = False
         for process in self._running.values():
-            process.stop(kill=False, reason=signal_of(reason) or Shutdown())
+            process.order_stop(reason=signal_of(reason) or Shutdown())
 
     async def dismiss(self) -> None:
         """End all tasks and return when they are gone; cancelled, they end all the same."""

@@ -150,8 +150,8 @@ class TaskSupervisor:
         name = str(getattr(fn, "__name__", "task"))
         job = (chain(), fn, args, done)
         spec = ChildSpec(name, work, job, restart=restart, shutdown=shutdown)
-        # Answered without a turn of the loop: no cancellation can come between start and claim.
-        process = await self.supervisor.start_child(spec)
+        start = self.supervisor.start_child if done is None else self.supervisor.start_claimed
+        process = await start(spec)
         assert process is not None  # noqa: S101 - a coroutine function cannot decline to start
         return process
 

@@ -232,8 +232,7 @@ class TestIntoATask:
 
         async with running() as (_, process, ref, _log):
             ref.cast(kill_oneself if early else slow)
-            await turns(1)
-            process.kill()
+            process.kill()  # carried out behind the callback, before the first step of the task
             assert await process.wait() == Killed()
             assert begun == []
 
@@ -246,6 +245,9 @@ class TestEnds:
         spec = ChildSpec("s", Plain, (log,), restart=Restart.TEMPORARY)
         async with otpy.start(SupervisorSpec("app"), hooks=()) as app:
             starting = asyncio.ensure_future(app.start_child(spec))
+            await turns(1)
+            if turn == 0:  # in the turn in which it is started
+                app.tree.order(lambda: app.child("s").stop(kill=True))
             await turns(1)
             process = app.child("s")
             await turns(turn)

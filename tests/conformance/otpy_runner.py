@@ -65,6 +65,7 @@ class _Run:
         self._cast = Cast(self._events.append)
         self._ended: list[str] = []
         self._results: list[asyncio.Task[str]] = []
+        self._hinted: set[asyncio.Future[str]] = set()  # cues of those who are about to end
         self._failures: dict[str, str] = {}  # why starts by hand failed, by path
         self._root: Supervisor | None = None
 
@@ -108,9 +109,9 @@ class _Run:
     async def _step(self, step: Step) -> None:
         """Do it. Nothing of it has reached a supervisor when this returns.
 
-        What happens together reaches the supervisor two turns of the loop later, all in one turn
-        and in order: a child hears its cue in the first and is known to have ended in the second;
-        calls are held back for a turn.
+        What happens together reaches the supervisor three turns of the loop later, all in one turn
+        and in order: a child hears its cue, or is told to end, in the first, takes its last step in
+        the second and is known to have ended in the third; calls are held back for as long.
         """
         root = self._root
         items = step.items if isinstance(step, Together) else (step,)
@@ -133,20 +134,26 @@ class _Run:
     def _die(self, step: Die) -> None:
         process = self._process(step.path)
         cue = self._cast.cues.get(step.path)
-        if process is None or not process.runs or (cue is not None and cue.done()):
+        if process is None or not process.runs or cue in self._hinted:
             return
+        if cue is not None:
+            self._hinted.add(cue)
         loop = asyncio.get_running_loop()
+
+        def note(event: str) -> None:  # in the turn in which a child takes its last step
+            loop.call_soon(loop.call_soon, self._events.append, event)
+
         if process.supervisor is not None:
-            loop.call_soon(self._events.append, f"kill {step.path}")
+            note(f"kill {step.path}")
             self._kill_supervisor(process)
         elif step.reason == "killed":
-            loop.call_soon(self._events.append, f"kill {step.path}")
+            note(f"kill {step.path}")
             self._cast.kill(process)
         elif step.by == "others":
-            loop.call_soon(self._events.append, f"exit {step.path} {step.reason}")
+            note(f"exit {step.path} {step.reason}")
             process.exit(reason(step.reason))
         elif cue is not None:
-            cue.set_result(step.reason)
+            loop.call_soon(_hint, cue, step.reason)
 
     def _kill_supervisor(self, process: otpy.Process) -> None:
         """Kill it so that it has ended two turns later, as a child: at once if nobody is below."""
@@ -247,6 +254,11 @@ class _Run:
             below: Any = getattr(info.process, "supervisor", None)
             if below is not None:
                 await self._tables(below, tables)
+
+
+def _hint(cue: asyncio.Future[str], reason: str) -> None:
+    if not cue.done():
+        cue.set_result(reason)
 
 
 async def _both(call: asyncio.Future[asyncio.Task[str]]) -> str:

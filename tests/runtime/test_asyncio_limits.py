@@ -54,7 +54,8 @@ async def test_a_start_that_is_cancelled_before_its_first_step_has_failed(
         task.cancel()
 
     async with otpy.start(SupervisorSpec("app"), hooks=[reports]) as app:
-        asyncio.get_running_loop().call_soon(cancel_it)
+        loop = asyncio.get_running_loop()
+        loop.call_soon(loop.call_soon, cancel_it)  # behind the start, before the first step
         with pytest.raises(StartFailed):
             await app.start_child(ChildSpec("c", child))
         assert await app.which_children() == []

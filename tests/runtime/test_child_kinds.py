@@ -135,10 +135,14 @@ async def test_a_coroutine_function_is_ready_as_soon_as_its_task_exists(clock: M
 
     async def child() -> None:
         seen.append("ran")
+        await forever()
 
-    root = otpy.start(SupervisorSpec("app", [ChildSpec("c", child)]))
+    root = otpy.start(
+        SupervisorSpec("app", [ChildSpec("c", child)]), hooks=[lambda r: seen.append(r.event)]
+    )
     async with root as app:
-        assert seen == []
+        await clock.advance(0)
+        assert seen == ["child.started", "ran"]
         assert app.child("c").ready
         assert app.child("c").value is None
 

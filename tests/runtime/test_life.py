@@ -11,18 +11,32 @@ import pytest
 import otpy
 from otpy import ChildSpec, Crashed, Restart, SupervisorSpec
 from otpy.errors import TreeStartFailed
+from otpy.reports import Report
 from tests.runtime.children import forever
 
 
 async def test_others_see_the_coroutine_of_the_child() -> None:
     """asyncio, inspect and debuggers look at the child's own code, also before its first step."""
-    spec = SupervisorSpec("app", [ChildSpec("c", forever)])
-    async with otpy.start(spec, hooks=()) as root:
-        task = cast("asyncio.Task[Any]", root.child("c").task)
-        life = task.get_coro()
-        assert asyncio.iscoroutine(life)
+    early: list[asyncio.Task[Any]] = []
+
+    def look(report: Report) -> None:
+        if report.event != "child.started":
+            return
+        (task,) = (task for task in asyncio.all_tasks() if task.get_name() == "app/c")
+        early.append(task)
+        assert asyncio.iscoroutine(task.get_coro())
         assert "app/c" in repr(task)
         assert task.get_stack() == []
+
+    spec = SupervisorSpec("app", [ChildSpec("c", forever)])
+    async with otpy.start(spec, hooks=()) as root:
+        unsubscribe = root.subscribe(look)
+        await root.terminate_child("c")
+        await root.restart_child("c")
+        unsubscribe()
+        task = cast("asyncio.Task[Any]", root.child("c").task)
+        assert early == [task]
+        life: Any = task.get_coro()
         await asyncio.sleep(0)
         assert "forever" in repr(task)
         assert task.get_stack()[0].f_code is forever.__code__
@@ -82,9 +96,17 @@ async def test_a_child_that_never_began_leaves_no_warning() -> None:
     async def child() -> None:
         ran.append(1)
 
-    async with otpy.start(SupervisorSpec("app", [ChildSpec("c", child)]), hooks=()) as root:
-        process = root.child("c")
-    assert process.exit_reason == otpy.Shutdown()
+    def cancel(_: object) -> None:
+        (task,) = (task for task in asyncio.all_tasks() if task.get_name() == "app/c")
+        task.cancel()
+
+    spec = ChildSpec("c", child, restart=Restart.TEMPORARY)
+    async with otpy.start(SupervisorSpec("app"), hooks=()) as root:
+        unsubscribe = root.subscribe(cancel)
+        process = await root.start_child(spec)
+        unsubscribe()
+        assert process is not None
+        assert await process.wait() == otpy.Killed()
     assert ran == []
 
 

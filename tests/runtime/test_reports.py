@@ -123,8 +123,10 @@ async def test_a_hook_that_raises_is_dropped_and_the_others_are_told(
     assert list(before) == list(after)
 
 
-async def test_when_every_hook_raises_nothing_is_disturbed(clock: MockClock) -> None:
-    """The tree runs on with nobody listening."""
+async def test_when_every_hook_raises_the_loop_hears_of_it(clock: MockClock) -> None:
+    """The tree runs on; the loop's exception handler names each hook that was taken off."""
+    told: list[dict[str, Any]] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: told.append(context))
 
     def bad(report: Report) -> None:
         raise Boom
@@ -135,6 +137,8 @@ async def test_when_every_hook_raises_nothing_is_disturbed(clock: MockClock) -> 
     spec = SupervisorSpec("app", [ChildSpec("c", crash_once)])
     async with otpy.start(spec, hooks=[bad, worse]) as app:
         await app.wait_for_restart("c", after=1)
+    assert [type(context["exception"]) for context in told] == [Boom, Boom]
+    assert ["bad" in told[0]["message"], "worse" in told[1]["message"]] == [True, True]
 
 
 async def test_hooks_come_and_go(clock: MockClock, reports: Recording) -> None:

@@ -175,6 +175,7 @@ def test_a_signal_after_the_end_changes_nothing() -> None:
     async def child() -> None:
         root = otpy.current().parent
         assert isinstance(root, otpy.Supervisor)
+        await asyncio.sleep(0.01)  # until the block has been entered
         root.on_end = lambda: signal.raise_signal(signal.SIGTERM)
 
     with pytest.raises(SystemExit) as caught:

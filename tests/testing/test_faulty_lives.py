@@ -10,7 +10,7 @@ import pytest
 from anyio.abc import TaskStatus
 
 import otpy
-from otpy import ChildSpec, DynamicSupervisor, Restart, SupervisorSpec
+from otpy import ChildSpec, DynamicSupervisor, Killed, Restart, SupervisorSpec
 from otpy._runtime.stack import stack_of
 from otpy.errors import SupervisorFailed
 from otpy.reports import ChildExited
@@ -148,11 +148,11 @@ async def test_a_stop_at_the_very_moment_wins(reports: Recording, first: str) ->
         async with otpy.start(app(ChildSpec("c", child)), hooks=[reports]) as root:
             process = root.child("c")
             if first == "stop":
-                loop.call_at(1, process.exit)
+                loop.call_at(1, process.stop)
                 await turns(1)
             else:
                 await turns(2)
-                loop.call_at(1, process.exit)
+                loop.call_at(1, process.stop)
             await asyncio.sleep(3)
     assert found[:2] == ["cancelled", "crashed in its clean-up"]
     assert str(reports.of(ChildExited)[0].reason) == "shutdown"
@@ -179,7 +179,7 @@ async def test_a_fault_that_gave_way_leaves_the_next_one_alone() -> None:
         async with otpy.start(app(ChildSpec("c", child)), hooks=()) as root:
             process = root.child("c")
             await turns(2)
-            asyncio.get_running_loop().call_at(1, process.exit)
+            asyncio.get_running_loop().call_at(1, process.stop)
             await process.wait()
     assert found == ["crashed in its clean-up"]
     assert injected.hits[0].fault == plan.faults[1]
@@ -243,9 +243,14 @@ async def test_a_child_that_is_stopped_before_its_first_step_is_not_disturbed() 
     plan = FaultPlan([faults.crash("app/**", Boom(), at="start"), faults.hang("app/**")])
     with plan.active() as injected:
         async with otpy.start(DynamicSupervisor.spec("app"), hooks=()) as root:
-            process = await root.start_child(ChildSpec("c", forever))
+            # In the turn in which it is started, behind the start:
+            spec = ChildSpec("c", forever, restart=Restart.TEMPORARY)
+            starting = asyncio.ensure_future(root.start_child(spec))
+            await turns(1)
+            root.tree.order(lambda: root.child("c").stop(kill=True))
+            process = await starting
             assert process is not None
-            process.kill()
+            assert await process.wait() == Killed()
     assert injected.hits == ()
 
 

@@ -70,8 +70,8 @@ def grouped() -> Simulation:
 
 
 CORPUS: dict[str, tuple[Callable[[], Simulation], str]] = {
-    "supervised": (supervised, "4d1f158cda5a2c73"),
-    "served": (served, "a07c66cce0e68a8c"),
+    "supervised": (supervised, "11aa13519bc4c864"),
+    "served": (served, "ffa24e1e194e802c"),
     "grouped": (grouped, "b7cb8dc80b93c96e"),
 }
 

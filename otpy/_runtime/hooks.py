@@ -1,0 +1,42 @@
+"""Which functions may be report hooks: others are refused where they are handed over."""
+
+from __future__ import annotations
+
+import inspect
+from typing import TYPE_CHECKING, Any, cast
+
+from otpy._core.checks import refuse
+from otpy.errors import InvalidSpec
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from otpy.reports import ReportHook
+
+
+def checked_hook(who: str, hook: object) -> ReportHook:
+    """Return `hook` if it can be one.
+
+    Raises:
+        InvalidSpec: If it cannot be called, or is a coroutine function: nobody would await it.
+    """
+    called: Any = getattr(hook, "__call__", None)  # noqa: B004 - an object may have an async one
+    if called is None:
+        refuse(who, "a hook", hook, "a function of one report")
+    if inspect.iscoroutinefunction(hook) or inspect.iscoroutinefunction(called):
+        refuse(who, "a hook", hook, "a plain function: nobody awaits a coroutine function here")
+    return cast("ReportHook", hook)
+
+
+def checked_hooks(who: str, hooks: Iterable[ReportHook]) -> list[ReportHook]:
+    """Return `hooks` as a list.
+
+    Raises:
+        InvalidSpec: If it is no iterable, or one of them can be no hook.
+    """
+    try:
+        listed = list(hooks)
+    except TypeError as error:
+        msg = f"{who}: hooks is {hooks!r}, wanted a list of functions of one report"
+        raise InvalidSpec(msg) from error
+    return [checked_hook(who, hook) for hook in listed]

@@ -1,0 +1,78 @@
+"""What is left of a supervisor whose machine broke in the middle of a decision."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, final
+
+from otpy._core.phase import Phase
+from otpy._core.protocol import (
+    ChildExited,
+    ChildIgnored,
+    ChildReady,
+    ChildStartFailed,
+    Fact,
+    Failure,
+    Finish,
+    KillAsked,
+    Refusal,
+    Reply,
+    Stop,
+    Tell,
+    TimerDue,
+)
+from otpy._core.reason import Crashed
+
+if TYPE_CHECKING:
+    from otpy._core.child import Child
+    from otpy._core.dynamic import DynamicMachine
+    from otpy._core.machine import SupervisorMachine
+    from otpy._core.protocol import Effect, Event
+
+
+@final
+class Wreck:
+    """Stands in for a machine that broke: kills every child, and ends when none lives.
+
+    It goes by who is alive, not by what the machine believed: that may be half of a decision.
+
+    Attributes:
+        spec: The supervisor's spec.
+        phase: STOPPING, then ENDED.
+        children: The child table as the machine left it.
+        settled: Always False: it is being stopped.
+    """
+
+    __slots__ = ("_error", "children", "phase", "spec")
+
+    settled = False
+
+    def __init__(self, machine: SupervisorMachine | DynamicMachine, error: BaseException) -> None:
+        """Take over from `machine`, which broke with `error`."""
+        self.spec = machine.spec
+        self.phase = Phase.STOPPING
+        self.children = machine.children
+        self._error = error
+
+    def handle(self, event: Event, now: float) -> list[Effect]:
+        """Take one event; see the class."""
+        del now
+        match event:
+            case ChildExited() | ChildIgnored() | ChildReady() | ChildStartFailed() | TimerDue():
+                pass
+            case _ if hasattr(event, "ref"):
+                return [Reply(event.ref, refusal=Refusal.NOT_RUNNING)]
+            case _:
+                pass
+        if self.phase is Phase.ENDED:
+            return []
+        alive = [child for child in self.children.values() if _lives(child)]
+        if not alive:
+            self.phase = Phase.ENDED
+            reason = Crashed(self._error)
+            return [Tell(Fact.ENDED, reason=reason), Finish(reason, Failure("", reason))]
+        return [Stop(child, kill=True) for child in alive] if isinstance(event, KillAsked) else []
+
+
+def _lives(child: Child) -> bool:
+    process: Any = child.process
+    return process is not None and process.alive
