@@ -335,7 +335,13 @@ class Process:
 
     def fail(self, error: BaseException) -> None:
         """Let its supervisor fail: what was to be done about this process broke off."""
-        self.parent.fail(error)
+        try:
+            task = self.task
+            over = self.supervisor is None and (task is None or task.done())
+            if over or self._exit is not None:  # the task tells nobody of its end a second time
+                self.end(Crashed(error))
+        finally:
+            self.parent.fail(error)
 
     def never_lived(self, error: BaseException) -> None:
         """It crashed: what was to start it broke off."""
@@ -465,46 +471,46 @@ class Process:
     def end(self, reason: ExitReason) -> None:
         """It has ended, or was given up: tell its supervisor and whoever waits.
 
-        Its supervisor hears of it last, from the queue, and also if telling the others broke off.
+        Once more if that broke off; who was told takes no notice of it.
         """
-        if self._exit is not None:
-            return
-        rare, ending, parent = self._rare, self._ending, self.parent
-        if isinstance(ending, Ending):
-            self._ending = ending.reason  # not itself: it leads back here
-            ending.over()
-        if rare is not None:
-            self._cancel_start_timer()
-        news: ChildIgnored | ChildStartFailed | None = None
-        if not self._ready:
-            news = self._failed_start(reason)
-            reason = NORMAL if isinstance(news, ChildIgnored) else news.reason
-        self._exit = reason
+        if self._exit is None:
+            ending = self._ending
+            if isinstance(ending, Ending):
+                self._ending = ending.reason  # not itself: it leads back here
+                ending.over()
+            if self._rare is not None:
+                self._cancel_start_timer()
+            self._exit = reason if self._ready else self._failed_start(reason)
         self.task = None  # it leads back here: nothing for the collector to find
         if isinstance(self.last_exit, Crashed):
             let_go(self.last_exit.error)
         if not self._ready and self._child.process is self:
             self._child.process = None  # else it is listed until its supervisor has dealt with it
+        self._tell_end(self._exit)
+
+    def _failed_start(self, reason: ExitReason) -> ExitReason:
+        """Return why it was never ready, having ended with `reason`; `Normal` if it declined."""
+        if isinstance(reason, Crashed) and isinstance(reason.error, Ignore):
+            return NORMAL
+        return Crashed(ChildNotReady(self.path)) if isinstance(reason, Normal) else reason
+
+    def _tell_end(self, reason: ExitReason) -> None:
+        """Tell of the end: its supervisor last, and also if telling the others broke off."""
+        child, parent = self._child, self.parent
         try:
-            if rare is not None:
-                release(rare.waiters, reason)
+            if self._rare is not None:
+                release(self._rare.waiters, reason)
             if self.behaviour is not None:
                 self.behaviour.ended(reason)
             if self._rare is not None:  # a behaviour may have made it just now
                 self._tell_rare(self._rare, reason)
         finally:
-            if news is None:
-                parent.tree.post(parent.child_exited, self._child, self.incarnation, reason)
+            if self._ready:
+                parent.tree.post(parent.child_exited, child, self.incarnation, reason)
+            elif isinstance(reason, Normal):
+                parent.post(ChildIgnored(child.key, self.incarnation))
             else:
-                parent.post(news)
-
-    def _failed_start(self, reason: ExitReason) -> ChildIgnored | ChildStartFailed:
-        """Return what its supervisor hears, if it ended with `reason` before it was ready."""
-        if isinstance(reason, Crashed) and isinstance(reason.error, Ignore):
-            return ChildIgnored(self._child.key, self.incarnation)
-        if isinstance(reason, Normal):
-            reason = Crashed(ChildNotReady(self.path))
-        return ChildStartFailed(self._child.key, self.incarnation, reason)
+                parent.post(ChildStartFailed(child.key, self.incarnation, reason))
 
     def _tell_rare(self, rare: _Rare, reason: ExitReason) -> None:
         signals.ended(self, reason)

@@ -80,7 +80,7 @@ class Shell:
         process: Process | None = None,
     ) -> None:
         """Make a supervisor that has started nothing; for `Tree.make`."""
-        self._machine: SupervisorMachine | DynamicMachine | Wreck = machine
+        self._machine = machine
         self.tree = tree
         self.process = process
         self.path = machine.spec.id if process is None else process.path
@@ -121,7 +121,7 @@ class Shell:
             self._tell_end()
             return
         if not isinstance(self._machine, Wreck):
-            self._machine = Wreck(self._machine, error)
+            self._machine = cast("SupervisorMachine", Wreck(self._machine, error))
             now, reason = self.tree.loop.time(), Crashed(error)
             self.tree.report(
                 SupervisorGaveUp(path=self.path, time=now, child=self.path, reason=reason)

@@ -124,42 +124,44 @@ class Tree:
         For the loop's own callbacks only. One queue for the whole tree and one loop over it: a
         failure that climbs a hundred levels takes a hundred turns of this loop and no recursion.
         """
-        if self._draining:
-            self._queue.append((hear, news))
-            return
-        self._draining = True
         try:
-            while True:
-                try:
-                    hear(*news)
-                except BaseException as error:  # noqa: BLE001 - whose it is must end, and only that
-                    self._broken(hear, error)
-                if not self._queue:
-                    break
+            self._queue.append((hear, news))
+            if not self._draining:
+                self._drain()
+        except BaseException:  # disturbed before anybody heard it
+            last = self._queue[-1] if self._queue else (None, None)
+            if last[0] is not hear or last[1] is not news:
+                self._queue.append((hear, news))
+            self.loop.call_soon(self._drain, context=self.context)
+            raise
+
+    def _drain(self) -> None:
+        """Let everybody hear what waits for them."""
+        hear: Callable[..., None] | None = None
+        while self._queue:
+            try:
+                self._draining = True
                 hear, news = self._queue.popleft()
-        finally:
-            self._draining = False
-            if self._queue:  # disturbed; what is left is not lost
-                self.loop.call_soon(self._drain, context=self.context)
+                hear(*news)
+                hear = None
+            except BaseException as error:  # noqa: BLE001 - whose it is must end, and only that
+                self._broken(hear, error)
+            finally:
+                self._draining = False
         if self._waiters:
             release(self._waiters, None)
 
-    def _drain(self) -> None:
-        if self._queue and not self._draining:
-            hear, news = self._queue.popleft()
-            self.post(hear, *news)
-
-    def _broken(self, hear: Callable[..., None], error: BaseException) -> None:
+    def _broken(self, hear: Callable[..., None] | None, error: BaseException) -> None:
         """Let the supervisor fail that could not finish its part of a decision."""
         if isinstance(error, KeyboardInterrupt | SystemExit):  # Ctrl-C strikes anywhere
             self.interrupt(error)
-        owner: Process | Shell = hear.__self__  # type: ignore[attr-defined] # a bound method
+        owner: Process | Shell | None = getattr(hear, "__self__", None)
+        if owner is None:
+            return
         try:
             owner.fail(error)
-        except BaseException:
-            # Out of memory, say, and still so: once more when there may be some.
+        except BaseException:  # noqa: BLE001 - out of memory, say, and still so
             self.call_later(_PATIENCE, self.post, owner.fail, error)
-            raise
 
     def interrupt(self, error: BaseException) -> None:
         """Shut the tree down in order; `error` is raised out of the block then."""

@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, final
+from typing import TYPE_CHECKING, Any, Final, final
 
 from otpy._core.phase import Phase
 from otpy._core.protocol import (
-    ChildExited,
-    ChildIgnored,
-    ChildReady,
-    ChildStartFailed,
+    AddChild,
+    DeleteChild,
     Fact,
     Failure,
     Finish,
     KillAsked,
+    Query,
+    Reconfigure,
     Refusal,
     Reply,
+    RestartChild,
+    RetryNow,
     Stop,
     Tell,
-    TimerDue,
+    TerminateChild,
 )
 from otpy._core.reason import Crashed
 
@@ -27,6 +29,16 @@ if TYPE_CHECKING:
     from otpy._core.dynamic import DynamicMachine
     from otpy._core.machine import SupervisorMachine
     from otpy._core.protocol import Effect, Event
+
+_REQUESTS: Final = (
+    AddChild,
+    TerminateChild,
+    RestartChild,
+    DeleteChild,
+    RetryNow,
+    Reconfigure,
+    Query,
+)
 
 
 @final
@@ -56,13 +68,8 @@ class Wreck:
     def handle(self, event: Event, now: float) -> list[Effect]:
         """Take one event; see the class."""
         del now
-        match event:
-            case ChildExited() | ChildIgnored() | ChildReady() | ChildStartFailed() | TimerDue():
-                pass
-            case _ if hasattr(event, "ref"):
-                return [Reply(event.ref, refusal=Refusal.NOT_RUNNING)]
-            case _:
-                pass
+        if isinstance(event, _REQUESTS):
+            return [Reply(event.ref, refusal=Refusal.NOT_RUNNING)]
         if self.phase is Phase.ENDED:
             return []
         alive = [child for child in self.children.values() if _lives(child)]

@@ -1,0 +1,200 @@
+"""Hooks and `on_exit` callbacks are users' code: whatever comes out of them, the tree goes on."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+from functools import partial
+from typing import Any
+
+import pytest
+
+import otpy
+from otpy import ChildSpec, InvalidSpec, SupervisorSpec
+from otpy.reports import ChildExited, HookFailed, Report
+from otpy.testing import MockClock, Recording
+from tests.runtime.children import Boom, Journal, forever
+
+
+class Unspeakable(BaseException):
+    """No `Exception`, as a cancellation is none."""
+
+
+ERRORS = [Boom, asyncio.CancelledError, GeneratorExit, Unspeakable, RecursionError]
+INTERRUPTS = [SystemExit, KeyboardInterrupt]
+
+
+@pytest.mark.parametrize("error", ERRORS)
+async def test_whatever_a_hook_raises_the_others_hear_of_it(
+    clock: MockClock, reports: Recording, error: type[BaseException]
+) -> None:
+    """It is taken off, and everything is restarted and stopped as ever."""
+
+    def bad(_: Report) -> None:
+        raise error
+
+    spec = SupervisorSpec("app", [ChildSpec("c", forever)])
+    async with otpy.start(spec, hooks=[bad, reports]) as app:
+        app.child("c").kill()
+        await app.wait_for_restart("c", after=1)
+    failure = reports.one(HookFailed)
+    assert isinstance(failure.error, error)
+    assert "bad" in failure.hook
+
+
+@pytest.mark.parametrize("error", ERRORS)
+async def test_whatever_an_exit_callback_raises_its_child_is_restarted(
+    clock: MockClock, reports: Recording, error: type[BaseException]
+) -> None:
+    """Its supervisor hears of the end all the same."""
+
+    def bad(*_: object) -> None:
+        raise error
+
+    spec = SupervisorSpec("app", [ChildSpec("c", forever)])
+    async with otpy.start(spec, hooks=[reports]) as app:
+        app.child("c").on_exit(bad)
+        app.child("c").kill()
+        await app.wait_for_restart("c", after=1)
+    assert isinstance(reports.one(HookFailed).error, error)
+
+
+async def test_a_hook_that_cannot_be_shown_is_named_by_its_type(
+    clock: MockClock, reports: Recording
+) -> None:
+    """A `repr` that raises is no obstacle to telling of a hook that raised."""
+
+    class Bad:
+        def __call__(self, _: Report) -> None:
+            raise Boom
+
+        def __repr__(self) -> str:
+            raise Boom
+
+    async with otpy.start(SupervisorSpec("app", [ChildSpec("c", forever)]), hooks=[Bad(), reports]):
+        pass
+    assert "Bad" in reports.one(HookFailed).hook
+
+
+@pytest.mark.parametrize("error", INTERRUPTS)
+@pytest.mark.parametrize("event", ["child.started", "child.exited", "child.stopped"])
+async def test_a_hook_that_wants_to_leave_is_obeyed_in_order(
+    clock: MockClock, journal: Journal, error: type[BaseException], event: str
+) -> None:
+    """At the start, at a crash and at the stop: the children end in reverse order first."""
+
+    def leave(report: Report) -> None:
+        if report.event == event:
+            raise error(3)
+
+    tree = journal.tree("a", "b")
+    with pytest.raises(error) as caught:
+        async with otpy.start(tree, hooks=[leave]):
+            await clock.advance(0)
+            if event == "child.exited":
+                journal.crash["a"].set()
+            if event != "child.stopped":
+                await forever()
+    assert caught.value.args == (3,)
+    assert journal.lines[-2:] in (["-b", "-a"], ["-a", "-b"], ["+a", "-a"])
+    assert journal.lines.count("+a") == journal.lines.count("-a")
+    assert journal.lines.count("+b") == journal.lines.count("-b")
+    assert asyncio.all_tasks() == {asyncio.current_task()}
+
+
+@pytest.mark.parametrize("error", INTERRUPTS)
+async def test_an_exit_callback_that_wants_to_leave_is_obeyed_in_order(
+    clock: MockClock, journal: Journal, error: type[BaseException]
+) -> None:
+    """As a hook that does."""
+
+    def leave(*_: object) -> None:
+        raise error
+
+    with pytest.raises(error):
+        async with otpy.start(journal.tree("a", "b")) as app:
+            await clock.advance(0)
+            app.child("b").on_exit(leave)
+            app.child("b").kill()
+            await forever()
+    assert journal.lines[-1] == "-a"
+
+
+async def test_hooks_may_call_the_tree(clock: MockClock, reports: Recording) -> None:
+    """What they ask for is done when the decision that they were told of is."""
+    asked: list[asyncio.Task[Any]] = []
+
+    def meddle(report: Report) -> None:
+        if isinstance(report, ChildExited):
+            if report.path == "app/a":
+                app.child("b").kill()
+            asked.append(asyncio.ensure_future(app.start_child(ChildSpec("c", forever))))
+            reports(report)
+
+    spec = SupervisorSpec("app", [ChildSpec("a", forever), ChildSpec("b", forever)])
+    async with otpy.start(spec, hooks=()) as app:
+        unsubscribe = app.subscribe(meddle)
+        app.child("a").kill()
+        await clock.advance(0)
+        unsubscribe()
+        assert [app.child(name).incarnation for name in "abc"] == [2, 2, 1]
+    assert [report.path for report in reports.of(ChildExited)] == ["app/a", "app/b"]
+    assert isinstance(asked[1].exception(), otpy.errors.AlreadyStarted)
+
+
+async def coroutine_function(_: Report) -> None:
+    """Would never be awaited."""
+
+
+class Callable:
+    """An object whose call is a coroutine function."""
+
+    async def __call__(self, _: Report) -> None: ...
+
+
+@pytest.mark.parametrize("hook", [coroutine_function, partial(coroutine_function), Callable(), 7])
+async def test_what_can_be_no_hook_is_refused_where_it_is_handed_over(hook: Any) -> None:
+    """Nobody would await a coroutine function, and the first report is too late to say so."""
+    spec = SupervisorSpec("app")
+    with pytest.raises(InvalidSpec, match=r"start 'app': a hook is .*, wanted a .*function"):
+        otpy.start(spec, hooks=[hook])
+    async with otpy.start(spec, hooks=()) as app:
+        with pytest.raises(InvalidSpec, match="subscribe 'app'"):
+            app.subscribe(hook)
+
+
+def test_hooks_are_a_list() -> None:
+    """A single function is the mistake that is made."""
+    wrong: Any = print
+    with pytest.raises(InvalidSpec, match="hooks is <built-in function print>, wanted a list"):
+        otpy.start(SupervisorSpec("app"), hooks=wrong)
+
+
+@pytest.mark.real_time
+@pytest.mark.parametrize(
+    ("leave", "status"),
+    [("sys.exit(3)", 3), ("sys.exit('bye')", 1), ("raise KeyboardInterrupt", 130)],
+)
+def test_a_program_leaves_with_the_status_that_a_hook_wants(leave: str, status: int) -> None:
+    """Its children have cleaned up before."""
+    program = f"""
+import asyncio, sys, otpy
+
+async def child():
+    try:
+        await asyncio.sleep(60)
+    finally:
+        print("clean-up")
+
+def hook(report):
+    if report.event == "child.started":
+        {leave}
+
+otpy.run(otpy.SupervisorSpec("app", [otpy.ChildSpec("c", child)]), hooks=[hook])
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=20, check=False
+    )
+    assert done.returncode == status, done.stderr
+    assert ("bye" in done.stderr) is (status == 1)

@@ -1,0 +1,275 @@
+"""A user's stack may end anywhere: what it asked for is then not begun, or done by the loop."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import sys
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager, suppress
+from typing import TYPE_CHECKING, Any, TypeAlias, final
+
+import pytest
+
+import otpy
+from otpy import ChildSpec, Crashed, DynamicSupervisor, GenServer, NoReply, Reply, SupervisorSpec
+from otpy._runtime.process import Process
+from otpy._runtime.shell import Shell
+from otpy._runtime.stop import Ending
+from otpy._runtime.tree import Tree
+from otpy.behaviours.mailbox import Mailbox
+from otpy.behaviours.server import Server
+from otpy.behaviours.server_task import ServerTask
+from otpy.reports import SupervisorGaveUp
+from otpy.testing import MockClock, Recording
+from tests.runtime.children import forever
+
+if TYPE_CHECKING:
+    from types import CodeType, FrameType
+
+ROOM = 60  # calls that a task has on its stack, in place of Python's 1000
+
+
+@final
+class Plain(GenServer[int, int, int]):
+    """Adds up in callbacks of the loop."""
+
+    def init(self) -> int:
+        return 0
+
+    def handle_call(self, request: int, caller: object, state: int) -> Reply[int, int]:
+        return Reply(state, state)
+
+    def handle_cast(self, request: int, state: int) -> NoReply[int]:
+        return NoReply(state + request)
+
+
+@final
+class InATask(GenServer[int, int, int]):
+    """Adds up in a task."""
+
+    async def init(self) -> int:
+        return 0
+
+    async def handle_call(self, request: int, caller: object, state: int) -> Reply[int, int]:
+        return Reply(state, state)
+
+    async def handle_cast(self, request: int, state: int) -> NoReply[int]:
+        return NoReply(state + request)
+
+
+Do: TypeAlias = "Callable[[otpy.Supervisor], Any]"
+
+
+def pool(root: otpy.Supervisor) -> DynamicSupervisor:
+    """Return the dynamic supervisor."""
+    found = root.child("pool").supervisor
+    assert isinstance(found, DynamicSupervisor)
+    return found
+
+
+OPERATIONS: dict[str, Do] = {
+    "kill": lambda root: root.child("a").kill(),
+    "exit": lambda root: root.child("a").exit(),
+    "start": lambda root: root.start_child(ChildSpec("new", forever)),
+    "start in the pool": lambda root: pool(root).start_child(ChildSpec("new", forever)),
+    "terminate": lambda root: root.terminate_child("a"),
+    "count": lambda root: root.count_children(),
+    "cast": lambda root: Plain.at("app/plain", root).cast(1),
+    "cast to a task": lambda root: InATask.at("app/task", root).cast(1),
+    "call": lambda root: Plain.at("app/plain", root).call(1),
+    "call a task": lambda root: InATask.at("app/task", root).call(1),
+    "stop the pool": lambda root: pool(root).stop(),
+}
+
+
+@asynccontextmanager
+async def a_tree(**options: Any) -> AsyncGenerator[otpy.Supervisor]:
+    """Run the tree of these tests; afterwards nothing of it is left."""
+    spec = SupervisorSpec(
+        "app",
+        [
+            ChildSpec("a", forever),
+            ChildSpec("plain", Plain),
+            ChildSpec("task", InATask),
+            DynamicSupervisor.spec("pool"),
+        ],
+        intensity=50,
+    )
+    async with otpy.start(spec, **options) as root:
+        yield root
+    assert asyncio.all_tasks() == {asyncio.current_task()}
+
+
+async def serves(root: otpy.Supervisor) -> None:
+    """Everything in the tree does its work."""
+    assert (await root.count_children()).active >= 3
+    assert await pool(root).start_child(ChildSpec("probe", forever)) is not None
+    for server, at in ((Plain, "app/plain"), (InATask, "app/task")):
+        ref = server.at(at, root)
+        before = await ref.call(0)
+        ref.cast(1)
+        assert await ref.call(0) == before + 1
+
+
+async def at_depth(depth: int, do: Callable[[], Any]) -> Any:
+    """Call `do` with so many calls below it, and wait there for what it gives."""
+    if depth:
+        return await at_depth(depth - 1, do)
+    doing = do()
+    return await doing if inspect.isawaitable(doing) else doing
+
+
+def calls() -> int:
+    """Return how deep the stack is here."""
+    frame, depth = sys._getframe(), 0
+    while frame.f_back is not None:
+        frame, depth = frame.f_back, depth + 1
+    return depth
+
+
+# What was asked for at the limit may be a coroutine that nobody had room to await, or to close.
+@pytest.mark.filterwarnings("ignore:coroutine .* was never awaited")
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.parametrize("name", OPERATIONS)
+def test_whatever_is_left_of_the_stack_nothing_is_half_done(name: str) -> None:
+    """At each depth up to the recursion limit: it raises, or it is done; the tree goes on."""
+    raised = done = 0
+    limit = sys.getrecursionlimit()
+
+    async def main(depth: int) -> None:
+        nonlocal raised, done
+        async with a_tree() as root:
+            caller = asyncio.create_task(at_depth(depth, lambda: OPERATIONS[name](root)))
+            sys.setrecursionlimit(calls() + ROOM)
+            try:
+                await asyncio.wait([caller], timeout=30)
+            finally:
+                sys.setrecursionlimit(limit)
+            assert caller.done()
+            if isinstance(caller.exception(), RecursionError):
+                raised += 1
+            else:
+                done += caller.exception() is None
+            await asyncio.sleep(2)  # what was killed is there again
+            await serves(root)
+
+    for depth in range(ROOM - 40, ROOM):
+        MockClock().run(main(depth))
+    assert raised > 0
+    assert done > 0
+
+
+# --- an error at each line ------------------------------------------------------------------------
+
+WHERE: tuple[Any, ...] = (
+    *(Tree.order, Tree.post, Tree.run),
+    *(Shell.take, Shell.child_exited, Shell._perform, Shell._start, Shell._stop, Shell._reply),
+    *(Shell._finish, Shell._tell_end, Shell._answered),
+    *(Process.order_stop, Process.stop, Process.lived, Process.end, Process._tell_end),
+    *(Ending.begin, Ending.advance, Ending._take, Ending.over),
+    *(Mailbox.put, Server.wake, Server.stop, Server.cancel, ServerTask.wake),
+)
+CODES: frozenset[CodeType] = frozenset(function.__code__ for function in WHERE)
+
+
+@final
+class Strike:
+    """Raises an error at one line of the functions in `WHERE`, the nth that is reached."""
+
+    def __init__(self, nth: int, error: type[BaseException]) -> None:
+        self.seen = 0
+        self._nth = nth
+        self._error = error
+
+    def __enter__(self) -> Strike:
+        self._before = sys.gettrace()
+        sys.settrace(self._called)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        sys.settrace(self._before)
+
+    def _called(self, frame: FrameType, event: str, argument: object) -> Any:
+        return self._entered if frame.f_code in CODES else None
+
+    def _entered(self, frame: FrameType, event: str, argument: object) -> Any:
+        return self._line  # an error at the first line is one of the call, in another function
+
+    def _line(self, frame: FrameType, event: str, argument: object) -> Any:
+        if event == "line":
+            self.seen += 1
+            if self.seen == self._nth:
+                raise self._error
+        return self._line
+
+
+def ignore(*_: object) -> None:
+    """Be a hook, or an exception handler."""
+
+
+async def _under_strikes(strike: Strike, operate: Do, *, quiet: bool) -> BaseException | None:
+    """Operate a tree and leave it, with one error at a line; return what came out of the block."""
+    hooks: dict[str, Any] = {"hooks": ()} if quiet else {"hooks": [ignore]}
+    asyncio.get_running_loop().set_exception_handler(ignore)
+    try:
+        async with a_tree(**hooks) as root:
+            with strike:
+                caller = asyncio.create_task(_calling(root, operate))
+                await asyncio.wait([caller], timeout=40)
+                assert caller.done(), "nobody answered"
+                await asyncio.sleep(2)
+    except (otpy.OtpyError, MemoryError) as error:
+        return error
+    return None
+
+
+async def _calling(root: otpy.Supervisor, operate: Do) -> None:
+    with suppress(MemoryError, otpy.OtpyError):
+        doing = operate(root)
+        if inspect.isawaitable(doing):
+            await asyncio.wait_for(doing, 30)
+
+
+@pytest.mark.parametrize("quiet", [True, False])
+@pytest.mark.parametrize("name", OPERATIONS)
+def test_an_error_at_any_line_leaves_no_tree_that_cannot_be_left(name: str, quiet: bool) -> None:
+    """Of the functions that carry decisions out: callers are answered, the block is left."""
+    nth, reached = 1, True
+    while reached:
+        strike = Strike(nth, MemoryError)
+        clock = MockClock()
+        clock.run(_under_strikes(strike, OPERATIONS[name], quiet=quiet))
+        assert clock.now < 60
+        reached = strike.seen >= nth
+        nth += 1
+    assert nth > 5
+
+
+class Broken(dict[str, Any]):
+    """A child table that cannot be looked into."""
+
+    def get(self, *_: object) -> Any:
+        raise MemoryError
+
+
+def test_a_decision_that_breaks_off_ends_its_supervisor_and_only_that() -> None:
+    """The one above hears of a crash, and starts it again."""
+    reports = Recording()
+
+    async def main() -> None:
+        inner = SupervisorSpec("in", [ChildSpec("x", forever)])
+        tree = SupervisorSpec("app", [inner, ChildSpec("y", forever)])
+        async with otpy.start(tree, hooks=[reports]) as root:
+            below, x, y = root.child("in"), root.whereis("app/in/x"), root.child("y")
+            assert below.supervisor is not None
+            machine: Any = below.supervisor._machine
+            machine.children = Broken(machine.children)
+            x.kill()
+            assert isinstance(await below.wait(), Crashed)
+            await root.wait_for_restart("in", after=1)
+            assert root.whereis("app/in/x").alive
+            assert y.alive
+
+    MockClock().run(main())
+    assert isinstance(reports.one(SupervisorGaveUp).reason, Crashed)
