@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from types import coroutine
-from typing import TYPE_CHECKING, Any, final
+from typing import TYPE_CHECKING, Any, cast, final
 
 import otpy
 from otpy import SupervisorFailed
@@ -160,8 +160,7 @@ def _begun(asking: Coroutine[Any, Any, str]) -> asyncio.Task[str]:
     @coroutine
     def rest() -> Generator[Any, Any, str]:
         yield first
-        answer: str = yield from asking
-        return answer
+        return cast("str", (yield from asking))
 
     return asyncio.ensure_future(rest())
 
