@@ -13,6 +13,7 @@ import asyncio
 import gc
 import inspect
 import os
+import signal
 import warnings
 from collections.abc import Generator
 
@@ -31,7 +32,13 @@ ON_UVLOOP = os.environ.get("OTPY_TEST_LOOP") == "uvloop"
 
 
 def pytest_configure() -> None:
-    """Let everybody who asks asyncio for a loop get one of uvloop's."""
+    """Let everybody who asks asyncio for a loop get one of uvloop's, if that is asked for.
+
+    And let SIGINT end the programs that tests start, also if the tests run in the background of a
+    script, where a shell has it ignored.
+    """
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     if ON_UVLOOP:
         import uvloop  # noqa: PLC0415 - nobody else needs it
 
