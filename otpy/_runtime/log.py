@@ -61,17 +61,21 @@ def program_logger(logger: Any = None) -> Any:
 def console_logger(*, verbose: bool = False) -> Any:
     """Return a structlog logger that writes to stderr, one line an event, tracebacks as Python's.
 
+    In a program that was started without a stderr (a daemon, say) it writes nothing.
+
     Args:
         verbose: Whether debug events, such as each start, are written too.
     """
     level = logging.DEBUG if verbose else logging.INFO
+    stderr: Any = sys.stderr  # None in a program that was started without one
     return structlog.wrap_logger(
-        structlog.PrintLogger(sys.stderr),
+        structlog.ReturnLogger() if stderr is None else structlog.PrintLogger(stderr),
         processors=[
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="%H:%M:%S"),
             structlog.dev.ConsoleRenderer(
-                colors=sys.stderr.isatty(), exception_formatter=structlog.dev.plain_traceback
+                colors=stderr is not None and stderr.isatty(),
+                exception_formatter=structlog.dev.plain_traceback,
             ),
         ],
         wrapper_class=structlog.make_filtering_bound_logger(level),

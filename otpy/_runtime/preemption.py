@@ -22,6 +22,7 @@ from time import perf_counter  # real seconds, of virtual time too: a busy loop 
 from types import CoroutineType
 from typing import TYPE_CHECKING, Any, Final, cast, final
 
+from otpy._runtime.forks import undone_in_forks
 from otpy._runtime.frame_guard import Verdict, verdict_on
 from otpy._runtime.watch_thread import WatchThread
 from otpy.errors import CannotInterrupt, StepOverran
@@ -56,6 +57,7 @@ class Preemptor:
     __slots__ = (
         "_asleep",
         "_before",
+        "_forget_forks",
         "_looking",
         "_main",
         "_shortest",
@@ -76,6 +78,7 @@ class Preemptor:
         self._shortest = float("inf")
         self._trees = 0
         self._thread = WatchThread("otpy preemption", self._watch)
+        self._forget_forks = undone_in_forks(self._hand_back)
 
     @classmethod
     def join(cls, path: str) -> Preemptor:
@@ -107,6 +110,11 @@ class Preemptor:
             return
         self._thread.close()
         self.quiet = False  # who was abandoned may still take steps, which nobody looks at
+        self._forget_forks()
+        self._hand_back()
+
+    def _hand_back(self) -> None:
+        """Do about the signal what was done before; in a forked child too, which has no thread."""
         assert _SIGNAL is not None  # noqa: S101 - it was joined
         if signal.getsignal(_SIGNAL) == self._look:
             signal.signal(_SIGNAL, self._before)

@@ -10,17 +10,18 @@ import threading
 import traceback
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractAsyncContextManager, contextmanager, suppress
-from typing import TYPE_CHECKING, Final, TypeAlias, final
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, suppress
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, final
 
 from otpy._core.reason import Shutdown
+from otpy._runtime.os_signals import ProgramSignals
 from otpy._runtime.root import RunningTree
 from otpy._runtime.stack import stack_of, stack_of_thread
 from otpy._runtime.stop import KILL_GRACE
 from otpy.errors import SupervisorFailed
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterable
+    from collections.abc import Iterable
     from types import FrameType
 
     from otpy._core.spec import DynamicSpec, SupervisorSpec
@@ -33,7 +34,7 @@ Program: TypeAlias = "Callable[[], AbstractAsyncContextManager[AnySupervisor]]"
 LoopFactory: TypeAlias = Callable[[], asyncio.AbstractEventLoop]
 """Returns a new event loop."""
 
-_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
+_HANG_UP: Final[int | None] = getattr(signal, "SIGHUP", None)
 
 
 def run(
@@ -44,10 +45,13 @@ def run(
 ) -> None:
     """Run a tree as a program: return when it has ended, or leave with an exit status.
 
-    The first SIGINT or SIGTERM stops the tree in reverse order, the second kills it, the third
-    leaves the process on the spot, even if a child blocks the event loop. Why it ended is printed
-    on stderr. The process ends in bounded time also when a child refuses to end, in its task or in
-    a thread: its stack is printed, and the process left without waiting for it.
+    The first SIGINT, SIGTERM or SIGHUP stops the tree in reverse order, the second kills it, the
+    third leaves the process on the spot, even if a child blocks the event loop. A SIGINT or SIGHUP
+    that was ignored when the program started stays ignored (`nohup`), SIGHUP counts once, and
+    children that are forked get the handlers back that were there before. Why the tree ended is
+    printed on stderr, if there is one. The process ends in bounded time also when a child refuses
+    to end, in its task or in a thread: its stack is printed, and the process left without waiting
+    for it.
 
     Call it from the main thread, where no event loop runs.
 
@@ -62,8 +66,8 @@ def run(
 
     Raises:
         InvalidSpec: If `tree` is a spec, but no supervisor's.
-        SystemExit: With 1 if the root gave up or could not start, 130 after SIGINT, 143 after
-            SIGTERM. A tree that ended by itself in good order just returns.
+        SystemExit: With 1 if the root gave up or could not start, 129 after SIGHUP, 130 after
+            SIGINT, 143 after SIGTERM. A tree that ended by itself in good order just returns.
     """
     status, clean = run_status(tree, hooks, loop_factory)
     conclude(status, clean=clean)
@@ -92,6 +96,7 @@ def run_status(
     if _in_a_loop():
         msg = "otpy.run() brings its own event loop; in a running one, use otpy.start()"
         raise RuntimeError(msg)
+    _fill_standard_descriptors()
     make_loop = loop_factory or asyncio.new_event_loop
     if callable(tree):
         program = _Program(make_loop, tree)
@@ -116,6 +121,19 @@ def run_status(
     return status, not left and _threads_end(before)
 
 
+def _fill_standard_descriptors() -> None:
+    """Let no other file get the number of a standard stream that the program has not.
+
+    What is written to stderr by C code would reach that file; and uvloop ends the process when it
+    closes one of these numbers.
+    """
+    for descriptor in range(3):
+        try:
+            os.fstat(descriptor)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # gets the lowest number that is free: this one
+
+
 def _in_a_loop() -> bool:
     try:
         asyncio.get_running_loop()
@@ -137,25 +155,16 @@ class _Program:
         self._root: AnySupervisor | None = None
         self._main_task: asyncio.Task[int] | None = None
         self._caught: list[signal.Signals] = []
+        self._signals = ProgramSignals(self._on_signal, self._handler_replaced)
 
-    @contextmanager
-    def handling_signals(self) -> Generator[None]:
-        """Handle SIGINT and SIGTERM, and put the handlers back that were there before."""
-        before = {number: signal.getsignal(number) for number in _SIGNALS}
-        for number in _SIGNALS:
-            # asyncio's own handler for its wake-up descriptor: a signal then wakes an idle loop,
-            # wherever it strikes. Ours instead of it, for a loop that never becomes idle.
-            self.loop.add_signal_handler(number, int)
-            signal.signal(number, self._on_signal)
-        try:
-            yield
-        finally:
-            for number, handler in before.items():
-                self.loop.remove_signal_handler(number)
-                signal.signal(number, handler)
+    def handling_signals(self) -> AbstractContextManager[None]:
+        """Let the signals that end a program end this one in order."""
+        return self._signals.handled(self.loop)
 
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
         """Note a signal; called between two bytecodes, also while a child blocks the loop."""
+        if number == _HANG_UP and number in self._caught:
+            return  # a terminal that is closed sends it twice, once more by way of its shell
         self._caught.append(signal.Signals(number))
         if len(self._caught) > 2:  # noqa: PLR2004 - neither stopping nor killing helped
             what = f"{self._caught[-1].name} for the third time: leaving at once, from"
@@ -163,7 +172,12 @@ class _Program:
             _leave(128 + number)
         self.loop.call_soon_threadsafe(self._act)
 
+    @staticmethod
+    def _handler_replaced(number: signal.Signals, who: str) -> None:
+        _say(f"{number.name}: {who} has replaced the handler, so this signal stops no tree")
+
     def _act(self) -> None:
+        self._signals.look()
         root, number = self._root, self._caught[-1]
         if root is None and self._running is not None:
             root = self._running.root  # still starting
@@ -256,20 +270,34 @@ def _say(what: str, stack: Iterable[str] = ()) -> None:
 
 
 def _write(text: str) -> None:
+    stderr: Any = sys.stderr
+    if stderr is None:  # the program was started without one, as a daemon may be
+        return
     try:
-        sys.stderr.write(text)
-        sys.stderr.flush()
-    except OSError:
-        # Nobody listens any more: no reason not to stop. What is stuck in the buffer goes nowhere,
-        # or the interpreter would try again at exit and end with a status of its own.
+        stderr.write(text)
+        stderr.flush()
+    except Exception as error:  # noqa: BLE001 - no reason not to stop
+        if isinstance(error, OSError):
+            _lead_nowhere(stderr)
+
+
+def _lead_nowhere(stream: Any) -> None:
+    """Let `stream` be written to nowhere.
+
+    What is stuck in its buffer goes there too; or the interpreter would try again at exit, and end
+    with a status of its own.
+    """
+    with suppress(OSError, ValueError, AttributeError):  # it has no descriptor, or a closed one
+        descriptor = stream.fileno()
         nowhere = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nowhere, 2)
+        os.dup2(nowhere, descriptor)
         os.close(nowhere)
 
 
 def _leave(status: int) -> None:
     """End the process without waiting for anything."""
-    with suppress(OSError):
-        sys.stdout.flush()
+    stdout: Any = sys.stdout
+    with suppress(Exception):  # there may be none, or one that is closed or full
+        stdout.flush()
     _write("")
     os._exit(status)

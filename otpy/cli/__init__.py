@@ -27,9 +27,9 @@ examples:
 """
 
 _RUN = """\
-Run a tree as a program. The first Ctrl-C (or SIGTERM) stops it in reverse order, the second kills
-it, the third leaves at once. Exit status: 0 when it ended by itself in good order, 1 when its root
-gave up or could not start, 2 for a bad target, 130 or 143 after a signal.
+Run a tree as a program. The first Ctrl-C (or SIGTERM, or SIGHUP) stops it in reverse order, the
+second kills it, the third leaves at once. Exit status: 0 when it ended by itself in good order, 1
+when its root gave up or could not start, 2 for a bad target, 129, 130 or 143 after a signal.
 """
 
 

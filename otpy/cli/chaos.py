@@ -48,8 +48,8 @@ kinds of strikes:
 A worker with `shutdown=INFINITY` is never told to end: it would be waited for without limit.
 
 exit status: 0 when it survived and everything runs that should, 1 when not (also when there was
-nobody to strike, or the tree ended by itself), 2 for a bad target or option, 130 or 143 after a
-signal, which ends the shaking early; the report is printed all the same.
+nobody to strike, or the tree ended by itself), 2 for a bad target or option, 129, 130 or 143
+after a signal, which ends the shaking early; the report is printed all the same.
 
 examples:
   otpy chaos examples/shop.py:tree --except shop/closing-time --seconds 4 --rate 2

@@ -1,11 +1,14 @@
-"""Trees to be run as whole programs by `test_run.py`: `python program.py NAME LOOP`."""
+"""Trees to be run as whole programs: `python program.py NAME LOOP [IGNORED_SIGNAL …]`."""
 
 from __future__ import annotations
 
 import asyncio
+import multiprocessing
+import os
 import signal
 import sys
 import threading
+import time
 from collections.abc import AsyncGenerator, Awaitable, Callable
 
 import otpy
@@ -87,6 +90,52 @@ async def leaves_a_generator() -> None:
     say("+generator")
 
 
+def status_of_fork(job: Callable[[], int], number: int = 0) -> int:
+    """Fork a child for `job`, send it a signal, and return how it ended."""
+    forked = os.fork()
+    if not forked:
+        os._exit(job())
+    os.kill(forked, number)
+    return os.waitpid(forked, 0)[1]
+
+
+def doze() -> int:
+    time.sleep(30)
+    return 0
+
+
+async def forks() -> None:
+    """End a child that was forked, then one of `multiprocessing`."""
+    say(f"fork {status_of_fork(doze, signal.SIGTERM)}")
+    worker = multiprocessing.get_context("fork").Process(target=doze)
+    worker.start()
+    worker.terminate()
+    worker.join(5)
+    say(f"worker {worker.exitcode}")
+
+
+async def forks_watched() -> None:
+    """Tell what a forked child does about the signal of `max_step`."""
+    say(f"fork {status_of_fork(lambda: signal.getsignal(signal.SIGURG) != signal.SIG_DFL)}")
+
+
+def not_ours(*_: object) -> None:
+    say("theirs")
+
+
+async def takes_sigterm() -> None:
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, not_ours)
+    say("+taken")
+    await asyncio.get_running_loop().create_future()
+
+
+async def borrows_sigterm() -> None:
+    before = signal.signal(signal.SIGTERM, not_ours)
+    say("+taken")
+    await asyncio.get_running_loop().create_future()
+    say(str(before))
+
+
 def tree(*children: ChildSpec, auto: AutoShutdown = AutoShutdown.NEVER) -> SupervisorSpec:
     return SupervisorSpec("app", children, auto_shutdown=auto)
 
@@ -104,14 +153,22 @@ TREES = {
     "slow": tree(ChildSpec("a", slow, shutdown=60)),
     "interrupt": tree(ChildSpec("a", service, ("a",)), ChildSpec("i", interrupt)),
     "work": tree(job(work), auto=AutoShutdown.ANY_SIGNIFICANT),
+    "forks": tree(job(forks), auto=AutoShutdown.ANY_SIGNIFICANT),
+    "fork of max_step": tree(
+        ChildSpec("job", forks_watched, restart=Restart.TEMPORARY, significant=True, max_step=5.0),
+        auto=AutoShutdown.ANY_SIGNIFICANT,
+    ),
+    "taken": tree(ChildSpec("web", takes_sigterm)),
+    "borrowed": tree(ChildSpec("web", borrows_sigterm)),
     "generator": tree(job(leaves_a_generator), auto=AutoShutdown.ANY_SIGNIFICANT),
 }
 
 if __name__ == "__main__":
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, signal.default_int_handler)
+    _, name, loop, *ignored = sys.argv
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        usual = signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL
+        signal.signal(number, signal.SIG_IGN if number.name in ignored else usual)
     for module in (stop, run):
         setattr(module, "KILL_GRACE", 0.05)  # noqa: B010 - it is final; this is a test
-    _, name, loop = sys.argv
-    otpy.run(TREES[name], hooks=(), loop_factory=loop_factory(loop))
+    otpy.run(TREES[name], loop_factory=loop_factory(loop))
     say("returned")

@@ -7,8 +7,9 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Protocol
 
 import pytest
 
@@ -21,9 +22,14 @@ ROOT = Path(program.__file__).parents[2]
 class Program:
     """A tree that runs as a process of its own."""
 
-    def __init__(self, name: str, loop: str) -> None:
+    def __init__(
+        self, name: str, loop: str, ignored: Sequence[str], redirection: str | None
+    ) -> None:
+        command = [sys.executable, program.__file__, name, loop, *ignored]
         self.process = subprocess.Popen(
-            [sys.executable, program.__file__, name, loop],
+            command
+            if redirection is None
+            else ["/bin/sh", "-c", f'exec "$@" {redirection}', "sh", *command],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             env={**os.environ, "PYTHONPATH": str(ROOT)},
@@ -49,13 +55,21 @@ class Program:
         return self.process.returncode, out.splitlines(), err
 
 
+class Launch(Protocol):
+    """Starts a program, with some signals ignored, and what a shell redirects."""
+
+    def __call__(
+        self, name: str, *, ignored: Sequence[str] = (), redirection: str | None = None
+    ) -> Program: ...
+
+
 @pytest.fixture(params=["asyncio", "uvloop"])
-def launch(request: pytest.FixtureRequest) -> Iterator[Callable[[str], Program]]:
+def launch(request: pytest.FixtureRequest) -> Iterator[Launch]:
     """Start programs, on each kind of loop; none outlives the test."""
     programs: list[Program] = []
 
-    def start(name: str) -> Program:
-        programs.append(Program(name, request.param))
+    def start(name: str, *, ignored: Sequence[str] = (), redirection: str | None = None) -> Program:
+        programs.append(Program(name, request.param, ignored, redirection))
         return programs[-1]
 
     yield start
@@ -64,12 +78,12 @@ def launch(request: pytest.FixtureRequest) -> Iterator[Callable[[str], Program]]
         started.process.communicate()
 
 
-def test_a_tree_that_ends_by_itself_just_returns(launch: Callable[[str], Program]) -> None:
+def test_a_tree_that_ends_by_itself_just_returns(launch: Launch) -> None:
     """Status 0, why it ended on stderr, and the program goes on after `run`."""
     assert launch("work").end() == (0, ["+work", "returned"], "otpy: app ended: shutdown\n")
 
 
-def test_a_root_that_gives_up_is_status_1(launch: Callable[[str], Program]) -> None:
+def test_a_root_that_gives_up_is_status_1(launch: Launch) -> None:
     """AIO-24: with the path, the history and the traceback of the child's own crash."""
     status, out, err = launch("crash").end()
     assert (status, out) == (1, ["+a", "-a"])
@@ -79,9 +93,13 @@ def test_a_root_that_gives_up_is_status_1(launch: Callable[[str], Program]) -> N
     assert "app/bad incarnation 4 ended" in err
 
 
-@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize(
+    ("number", "status"),
+    [(signal.SIGHUP, 129), (signal.SIGINT, 130), (signal.SIGTERM, 143)],
+    ids=["HUP", "INT", "TERM"],
+)
 def test_the_first_signal_stops_in_reverse_order(
-    launch: Callable[[str], Program], number: signal.Signals, status: int
+    launch: Launch, number: signal.Signals, status: int
 ) -> None:
     """Ordered stop, and the status that shells expect."""
     running = launch("services")
@@ -93,7 +111,7 @@ def test_the_first_signal_stops_in_reverse_order(
     assert f"app ended: shutdown: {number.name}" in err
 
 
-def test_the_second_signal_kills(launch: Callable[[str], Program]) -> None:
+def test_the_second_signal_kills(launch: Launch) -> None:
     """A clean-up that takes a minute is cut short; the status is the first signal's."""
     running = launch("slow")
     assert running.line() == "+slow"
@@ -106,7 +124,7 @@ def test_the_second_signal_kills(launch: Callable[[str], Program]) -> None:
     assert "SIGINT: killing app" in err
 
 
-def test_the_third_signal_leaves_at_once(launch: Callable[[str], Program]) -> None:
+def test_the_third_signal_leaves_at_once(launch: Launch) -> None:
     """AIO-01: even if a child never lets the loop run: its stack is printed."""
     running = launch("spin")
     assert running.line() == "+spin"
@@ -128,7 +146,7 @@ def test_the_third_signal_leaves_at_once(launch: Callable[[str], Program]) -> No
     [("stubborn", "+stubborn", "stubborn"), ("thread", "+thread", "hold_on")],
 )
 def test_a_child_that_refuses_to_end_does_not_keep_the_process(
-    launch: Callable[[str], Program], name: str, line: str, names: str
+    launch: Launch, name: str, line: str, names: str
 ) -> None:
     """In its task or in a thread: it is named with its stack, and the process ends in time."""
     running = launch(name)
@@ -142,14 +160,14 @@ def test_a_child_that_refuses_to_end_does_not_keep_the_process(
     assert "end" in err
 
 
-def test_keyboard_interrupt_in_a_child_stops_the_tree(launch: Callable[[str], Program]) -> None:
+def test_keyboard_interrupt_in_a_child_stops_the_tree(launch: Launch) -> None:
     """AIO-12: it is meant for the runner: ordered stop, status 130."""
     status, out, _ = launch("interrupt").end()
     assert (status, out) == (130, ["+a", "-a"])
 
 
 def test_a_generator_that_refuses_to_close_does_not_keep_the_process(
-    launch: Callable[[str], Program],
+    launch: Launch,
 ) -> None:
     """An async generator that a child left open is closed in bounded time, or not at all."""
     running = launch("generator")
@@ -161,7 +179,7 @@ def test_a_generator_that_refuses_to_close_does_not_keep_the_process(
 
 
 def test_a_program_whose_last_words_nobody_reads_can_be_stopped(
-    launch: Callable[[str], Program],
+    launch: Launch,
 ) -> None:
     """A closed stderr is no reason not to stop, nor for another exit status."""
     running = launch("services")
@@ -171,3 +189,81 @@ def test_a_program_whose_last_words_nobody_reads_can_be_stopped(
     running.process.stderr = None
     running.send(signal.SIGTERM)
     assert running.process.wait(timeout=10) == 143
+
+
+def test_a_terminal_that_hangs_up_twice_is_no_haste(launch: Launch) -> None:
+    """Its shell passes SIGHUP on, and then the kernel sends it: the clean-up goes on."""
+    running = launch("slow")
+    assert running.line() == "+slow"
+    running.send(signal.SIGHUP)
+    assert "SIGHUP: stopping app" in running.error_line()
+    assert running.line() == "-slow"
+    running.send(signal.SIGHUP)
+    running.send(signal.SIGTERM)
+    status, _, err = running.end()
+    assert status == 129
+    assert err.startswith("otpy: SIGTERM: killing app")
+
+
+@pytest.mark.parametrize("ignored", ["SIGHUP", "SIGINT"])
+def test_a_signal_that_was_ignored_stays_so(launch: Launch, ignored: str) -> None:
+    """A program under nohup, or in the background of a script, is left alone."""
+    running = launch("services", ignored=[ignored])
+    assert [running.line(), running.line()] == ["+a", "+b"]
+    running.send(signal.Signals[ignored])
+    running.send(signal.SIGTERM)
+    assert running.end()[0] == 143
+
+
+def test_forked_children_end_at_a_sigterm(launch: Launch) -> None:
+    """It is ours in the program only: `os.fork` and `multiprocessing` know nothing of a tree."""
+    assert launch("forks").end()[:2] == (0, ["fork 15", "worker -15", "returned"])
+
+
+def test_a_forked_child_interrupts_no_steps(launch: Launch) -> None:
+    """It has neither the thread that asks for that nor its signal."""
+    assert launch("fork of max_step").end()[:2] == (0, ["fork 0", "returned"])
+
+
+def test_a_program_without_stderr_can_be_stopped(launch: Launch) -> None:
+    """A daemon has none: nothing is said, and everything is done."""
+    running = launch("services", redirection="2>&-")
+    assert [running.line(), running.line()] == ["+a", "+b"]
+    running.send(signal.SIGTERM)
+    assert running.end() == (143, ["-b", "-a"], "")
+
+
+def test_a_program_without_stderr_tells_a_failure_by_its_status(launch: Launch) -> None:
+    """What the default log would write goes nowhere, and not into a file of the program's."""
+    assert launch("crash", redirection="2>&-").end() == (1, ["+a", "-a"], "")
+
+
+def test_a_handler_that_a_child_replaces_is_named_at_once(launch: Launch) -> None:
+    """The signal does not stop the tree any more: who took it away, and which."""
+    running = launch("taken")
+    assert running.line() == "+taken"
+    assert running.error_line() == (
+        "otpy: SIGTERM: app/web has replaced the handler, so this signal stops no tree"
+    )
+    running.send(signal.SIGTERM)
+    assert running.line() == "theirs"
+    running.send(signal.SIGINT)
+    status, _, err = running.end()
+    assert status == 130
+    assert "SIGTERM:" not in err
+
+
+def test_a_handler_that_a_child_keeps_for_later_is_named_at_the_next_signal(
+    launch: Launch,
+) -> None:
+    """Until then it may be put back; many servers do so."""
+    running = launch("borrowed")
+    assert running.line() == "+taken"
+    running.send(signal.SIGINT)
+    status, out, err = running.end()
+    assert (status, out) == (130, [])
+    assert err.splitlines() == [
+        "otpy: SIGTERM: the program has replaced the handler, so this signal stops no tree",
+        "otpy: SIGINT: stopping app; send it again to kill",
+        "otpy: app ended: shutdown: SIGINT",
+    ]
