@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from enum import Enum
 from typing import NoReturn, TypeGuard
 
@@ -25,6 +26,18 @@ def check_number(
     """Refuse what is no number of at least, or above, `least`; NaN is never one."""
     if not is_number(got) or not (got > least if above else got >= least):
         refuse(who, what, got, wanted)
+
+
+def check_timeout(who: str, timeout: object) -> None:
+    """Refuse, by `ValueError`, what is neither a number of seconds nor None.
+
+    NaN comes from a division or a metric that is missing. It is earlier than no time and later
+    than none, so one of it would hold up the deadlines of everybody else.
+    """
+    if timeout is None or (isinstance(timeout, int | float) and not math.isnan(timeout)):
+        return
+    msg = f"{who}: timeout is {timeout!r}, wanted seconds, or None"
+    raise ValueError(msg)
 
 
 def check_member(who: str, what: str, got: object, enum: type[Enum]) -> None:

@@ -13,6 +13,8 @@ from heapq import heapify, heappop, heappush
 from operator import itemgetter
 from typing import TYPE_CHECKING, Final, Protocol, final
 
+from otpy._core.checks import check_timeout
+
 if TYPE_CHECKING:
     import asyncio
     from contextvars import Context
@@ -92,6 +94,9 @@ class Deadlines:
 
         Returns:
             The line in which it stands; nobody stands twice in the same.
+
+        Raises:
+            ValueError: If `seconds` is no number.
         """
         line = self._lines.get(seconds)
         if line is None:
@@ -104,6 +109,7 @@ class Deadlines:
         return line
 
     def _made(self, seconds: float) -> Line:
+        check_timeout("deadlines", seconds)
         if len(self._lines) >= self._many:  # hardly two are willing to wait equally long
             self._lines = {key: line for key, line in self._lines.items() if line.waiting}
             self._heap = [entry for entry in self._heap if entry[2].waiting]

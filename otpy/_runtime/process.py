@@ -254,6 +254,7 @@ class Process:
             CallFailed: If it is no `GenServer`, has ended or is ending.
             CallTimeout: If it is busy for longer; it is suspended all the same when it is not.
             CallingSelf: If the server itself asks.
+            ValueError: If `timeout` is no number of seconds.
         """
         await self._looked_into().suspend(timeout)
 

@@ -11,6 +11,7 @@ import inspect
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, final
 
+from otpy._core.checks import check_timeout
 from otpy._core.reason import Crashed, Exit, Normal
 from otpy._runtime.crash import call_failed, let_go, reason_for
 from otpy._runtime.current import CURRENT
@@ -141,6 +142,7 @@ class Server:
     async def control(self, action: Callable[[], object], timeout: float | None) -> Any:
         """Perform `action` between two messages, and return what it returned."""
         self.admit()
+        check_timeout(self.process.path, timeout)
         question = Control(asyncio.get_running_loop(), action)
         line = (
             None if timeout is None else self.process.parent.tree.deadlines.set(timeout, question)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar, final
 
 from attrs import frozen
 
+from otpy._core.checks import check_timeout
 from otpy._core.reason import Normal
 from otpy._runtime.crash import call_failed
 from otpy._runtime.process import Process
@@ -78,6 +79,7 @@ class ServerRef(Generic[RequestT_contra, ReplyT_co]):
         Raises:
             CallFailed: If the server is not there, is ending, or ends before it replies; at once.
             CallTimeout: If it does not reply in time; it is not told, and a late reply is dropped.
+            ValueError: If `timeout` is no number of seconds; nothing is sent.
             CallingSelf: If the server itself calls, in one of its callbacks.
 
         Cancellation:
@@ -97,7 +99,11 @@ class ServerRef(Generic[RequestT_contra, ReplyT_co]):
             server.admit()
         tree = process.parent.tree
         caller: Caller[ReplyT_co] = Caller(tree.loop, request)
-        line = None if timeout is None else tree.deadlines.set(timeout, caller)
+        try:
+            line = None if timeout is None else tree.deadlines.set(timeout, caller)
+        except (TypeError, ValueError):  # it looks at a length of time only once, for speed
+            check_timeout(process.path, timeout)
+            raise
         server.mailbox.put(caller)
         try:
             reply: ReplyT_co | Unanswered = await caller.future
@@ -137,6 +143,7 @@ class ServerRef(Generic[RequestT_contra, ReplyT_co]):
             CallFailed: If it is not there, or ended with another reason.
             CallTimeout: If it has not ended in time; it will, when its turn comes.
             CallingSelf: If the server itself calls; it returns `Stop` instead.
+            ValueError: If `timeout` is no number of seconds; it is not stopped.
 
         Cancellation:
             The stop is not taken back.
@@ -146,6 +153,7 @@ class ServerRef(Generic[RequestT_contra, ReplyT_co]):
         """
         wanted = reason or Normal()
         process, server = self._found()
+        check_timeout(process.path, timeout)
         server.refuse_self()
         server.stop(wanted)
         try:
@@ -173,6 +181,7 @@ class ServerRef(Generic[RequestT_contra, ReplyT_co]):
             CallFailed: As `call`.
             CallTimeout: As `call`: it is suspended all the same when its turn comes; `resume` it.
             CallingSelf: As `call`.
+            ValueError: As `call`.
 
         Source:
             OTP `sys:suspend/2`.
@@ -186,6 +195,7 @@ class ServerRef(Generic[RequestT_contra, ReplyT_co]):
             CallFailed: As `call`.
             CallTimeout: As `call`.
             CallingSelf: As `call`.
+            ValueError: As `call`.
         """
         await self._found()[1].resume(timeout)
 
@@ -196,6 +206,7 @@ class ServerRef(Generic[RequestT_contra, ReplyT_co]):
             CallFailed: As `call`.
             CallTimeout: As `call`.
             CallingSelf: As `call`.
+            ValueError: As `call`.
 
         Source:
             OTP `sys:get_state/2`.
@@ -213,6 +224,7 @@ class ServerRef(Generic[RequestT_contra, ReplyT_co]):
             CallFailed: As `call`. Or if `change` raised, with that; the state is then as before.
             CallTimeout: As `call`.
             CallingSelf: As `call`.
+            ValueError: As `call`.
 
         Source:
             OTP `sys:replace_state/3`.

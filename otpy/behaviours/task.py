@@ -6,6 +6,7 @@ import asyncio
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeAlias, TypeVar, final
 
+from otpy._core.checks import check_timeout
 from otpy._core.reason import Killed, Shutdown
 from otpy._core.spec import BRUTAL_KILL, INFINITY
 from otpy._runtime.current import CURRENT
@@ -100,6 +101,7 @@ class Task(Generic[_T]):
                 the same reason.
             TaskTimeout: If it takes longer.
             NotOwner: If the caller did not start the task.
+            ValueError: If `timeout` is no number of seconds.
         """
         result = await self.yield_(timeout)
         if result is None:
@@ -121,8 +123,10 @@ class Task(Generic[_T]):
 
         Raises:
             NotOwner: If the caller did not start the task.
+            ValueError: If `timeout` is no number of seconds.
         """
         self._check_owner()
+        check_timeout(self.process.path, timeout)
         if self.process.alive:
             try:
                 async with asyncio.timeout(timeout):
@@ -154,16 +158,18 @@ class Task(Generic[_T]):
 
         Raises:
             NotOwner: If the caller did not start the task.
+            ValueError: If `timeout` is no number of seconds; the task goes on.
         """
         self._check_owner()
+        brutal = timeout is BRUTAL_KILL
+        limit: Any = None if brutal or timeout is INFINITY else timeout
+        check_timeout(self.process.path, limit)
         if self.owner is not None:
             self.process.unlink(self.owner)
-        brutal = timeout is BRUTAL_KILL
         if brutal:
             self.process.kill()
         else:
             self.process.exit(Shutdown())
-            limit = None if timeout is INFINITY else float(timeout)  # type: ignore[arg-type]
             if await self.yield_(limit) is None:
                 self.process.kill()
         result = await self._result()

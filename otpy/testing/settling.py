@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, final
 
+from otpy._core.checks import check_timeout
 from otpy._core.child import Status
 from otpy.errors import NotFound, NotRunning, OtpyError
 from otpy.testing.clock import MockClock
@@ -63,11 +64,13 @@ async def settled(sup: AnySupervisor, *, timeout: float = 60.0) -> None:
 
     Raises:
         NotSettled: It took longer; the error says what was in progress.
+        ValueError: `timeout` is no number of seconds.
 
     Cancellation:
         Disturbs nothing.
     """
     __tracebackhide__ = True
+    check_timeout(sup.path, timeout)
     try:
         async with asyncio.timeout(timeout):
             while not await _at_rest(sup):
