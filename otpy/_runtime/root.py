@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import sys
 from contextlib import AbstractContextManager, nullcontext
-from typing import TYPE_CHECKING, final, overload
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Final, final, overload
 
 import anyio
 
@@ -14,9 +15,12 @@ from otpy._core.machine import SupervisorMachine
 from otpy._core.protocol import Begin
 from otpy._core.reason import Normal
 from otpy._core.spec import DynamicSpec, SupervisorSpec
+from otpy._runtime.current import CURRENT
 from otpy._runtime.dynamic import DynamicSupervisor
 from otpy._runtime.hooks import checked_hooks
 from otpy._runtime.log import log_reports
+from otpy._runtime.stack import threads_of
+from otpy._runtime.stderr import say
 from otpy._runtime.supervisor import Supervisor
 from otpy._runtime.tree import Tree
 from otpy.errors import InvalidSpec
@@ -40,6 +44,12 @@ def make_supervisor(
     return Supervisor(SupervisorMachine(spec, tree.random, tree.hooks), tree, process)
 
 
+WAITS_FOR_NOTHING: Final = ContextVar("otpy.waits_for_nothing", default=False)
+"""Whether the program ends also when a child refuses to, as under `otpy.run`."""
+
+_NAMED: Final = 5  # of the children that refuse to end
+
+
 @overload
 def start(
     spec: SupervisorSpec, *, hooks: Iterable[ReportHook] | None = None
@@ -55,7 +65,9 @@ def start(
 
     Entering returns the root supervisor when every child is ready. Leaving, in whatever way, stops
     the children in reverse order and returns when none of them runs: no task outlives the block,
-    but for those that refused to end, which are reported as `ChildAbandoned`.
+    but for those that refused to end, which are reported as `ChildAbandoned`. A line on stderr
+    names them, whatever `hooks` are: `asyncio.run` waits for them without limit. Under `otpy.run`,
+    which does not, there is none.
 
     When the root gives up, the body of the block is cancelled and `SupervisorFailed` is raised out
     of it. When the tree ends by itself in good order (`auto_shutdown`, `stop()`), the body goes
@@ -192,8 +204,25 @@ async def _undisturbed(root: AnySupervisor) -> None:
                 await root.wait()
             except asyncio.CancelledError as error:
                 cancelled = error
+    if root.abandoned and not WAITS_FOR_NOTHING.get():
+        _name_refusing(root)
     if cancelled is not None:
         raise cancelled
+
+
+def _name_refusing(root: AnySupervisor) -> None:
+    """Say who will keep the program from its end: the log may be off, or not have said it."""
+    refusing = [
+        process.path
+        for process, what in root.tree.abandoned.items()
+        if what == "task" or threads_of(CURRENT, process)  # else its thread has ended since
+    ]
+    if not refusing:
+        return
+    first, more = refusing[:_NAMED], len(refusing) - _NAMED
+    names = ", ".join(first) + (f" and {more} more" if more > 0 else "")
+    refuse, them = ("refuse", "them") if len(refusing) > 1 else ("refuses", "it")
+    say(f"{names} {refuse} to end: asyncio.run() will wait for {them}, otpy.run() would not")
 
 
 def _shield() -> AbstractContextManager[object]:

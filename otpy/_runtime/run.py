@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, final
 
 from otpy._core.reason import Shutdown
 from otpy._runtime.os_signals import ProgramSignals
-from otpy._runtime.root import RunningTree
+from otpy._runtime.root import WAITS_FOR_NOTHING, RunningTree
 from otpy._runtime.stack import stack_of, stack_of_thread
+from otpy._runtime.stderr import say, write
 from otpy._runtime.stop import KILL_GRACE
 from otpy.errors import SupervisorFailed
 
@@ -168,13 +169,13 @@ class _Program:
         self._caught.append(signal.Signals(number))
         if len(self._caught) > 2:  # noqa: PLR2004 - neither stopping nor killing helped
             what = f"{self._caught[-1].name} for the third time: leaving at once, from"
-            _say(what, traceback.format_stack(frame))
+            say(what, traceback.format_stack(frame))
             _leave(128 + number)
         self.loop.call_soon_threadsafe(self._act)
 
     @staticmethod
     def _handler_replaced(number: signal.Signals, who: str) -> None:
-        _say(f"{number.name}: {who} has replaced the handler, so this signal stops no tree")
+        say(f"{number.name}: {who} has replaced the handler, so this signal stops no tree")
 
     def _act(self) -> None:
         self._signals.look()
@@ -187,10 +188,10 @@ class _Program:
         elif root.ended:
             pass
         elif len(self._caught) == 1:
-            _say(f"{number.name}: stopping {root.path}; send it again to kill")
+            say(f"{number.name}: stopping {root.path}; send it again to kill")
             root.shut_down(Shutdown(number.name))
         else:
-            _say(f"{number.name}: killing {root.path}")
+            say(f"{number.name}: killing {root.path}")
             root.kill()
 
     def run(self) -> int:
@@ -212,17 +213,18 @@ class _Program:
                 return 128 + self._caught[0] if self._caught else 1
 
     async def _main(self) -> int:
+        WAITS_FOR_NOTHING.set(True)
         try:
             async with self._enter() as root:
                 self._root = root
                 reason = await root.wait()
         except SupervisorFailed as failure:
             if not self._caught:
-                _write("".join(traceback.format_exception(failure)))
+                write("".join(traceback.format_exception(failure)))
                 return 1
         else:
             if self._running is not None:
-                _say(f"{root.path} ended: {reason}")
+                say(f"{root.path} ended: {reason}")
         return 128 + self._caught[0] if self._caught else 0
 
 
@@ -230,7 +232,7 @@ def _status_of(error: SystemExit) -> int:
     """Return the exit status that Python would leave with."""
     if error.code is None or isinstance(error.code, int):
         return error.code or 0
-    _write(f"{error.code}\n")
+    write(f"{error.code}\n")
     return 1
 
 
@@ -245,7 +247,7 @@ async def _cancel_the_rest(patience: float = 0.0) -> bool:
         return False
     _, refusing = await asyncio.wait(tasks, timeout=KILL_GRACE)
     for task in refusing:
-        _say(f"task {task.get_name()} refuses to end", stack_of(task))
+        say(f"task {task.get_name()} refuses to end", stack_of(task))
     return bool(refusing)
 
 
@@ -254,7 +256,7 @@ def _threads_end(before: set[threading.Thread]) -> bool:
     others = set(threading.enumerate()) - before  # not those that the program had already
     refusing = [thread for thread in others if not thread.daemon and not _joined(thread)]
     for thread in refusing:
-        _say(f"thread {thread.name} does not end", stack_of_thread(thread))
+        say(f"thread {thread.name} does not end", stack_of_thread(thread))
     return not refusing
 
 
@@ -263,41 +265,10 @@ def _joined(thread: threading.Thread) -> bool:
     return not thread.is_alive()
 
 
-def _say(what: str, stack: Iterable[str] = ()) -> None:
-    """Write a line, and below it where something is, outermost call first."""
-    lines = [f"otpy: {what}", *(f"  {line.strip()}" for line in stack)]
-    _write("\n".join(lines) + "\n")
-
-
-def _write(text: str) -> None:
-    stderr: Any = sys.stderr
-    if stderr is None:  # the program was started without one, as a daemon may be
-        return
-    try:
-        stderr.write(text)
-        stderr.flush()
-    except Exception as error:  # noqa: BLE001 - no reason not to stop
-        if isinstance(error, OSError):
-            _lead_nowhere(stderr)
-
-
-def _lead_nowhere(stream: Any) -> None:
-    """Let `stream` be written to nowhere.
-
-    What is stuck in its buffer goes there too; or the interpreter would try again at exit, and end
-    with a status of its own.
-    """
-    with suppress(OSError, ValueError, AttributeError):  # it has no descriptor, or a closed one
-        descriptor = stream.fileno()
-        nowhere = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nowhere, descriptor)
-        os.close(nowhere)
-
-
 def _leave(status: int) -> None:
     """End the process without waiting for anything."""
     stdout: Any = sys.stdout
     with suppress(Exception):  # there may be none, or one that is closed or full
         stdout.flush()
-    _write("")
+    write("")
     os._exit(status)

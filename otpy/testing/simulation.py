@@ -12,6 +12,7 @@ from attrs import field, frozen
 
 from otpy._core.checks import check_optional, is_number, refuse
 from otpy._core.spec import DynamicSpec, SupervisorSpec
+from otpy._runtime.root import WAITS_FOR_NOTHING
 from otpy.errors import OtpyError, SupervisorFailed
 from otpy.testing.clock import in_a_loop
 from otpy.testing.fault_plan import FaultPlan
@@ -242,6 +243,7 @@ def _run(
 
     async def main() -> None:
         try:
+            WAITS_FOR_NOTHING.set(True)
             with plan.active():
                 await program(story)
         finally:  # what comes now is the end of the loop, and no part of what was simulated
