@@ -260,8 +260,7 @@ class SupervisorMachine:
     def _start_failed(self, child: Child, reason: ExitReason) -> None:
         child.status = Status.UNDEFINED
         child.ran(reason)
-        context = START_CONTEXTS.get(self._operation)
-        self._out.tell(Fact.START_FAILED, child, reason, context)
+        self._out.tell_failed_start(child, reason, START_CONTEXTS.get(self._operation))
         match self._operation:
             case Operation.INIT:  # SUP-306, SUP-309: final at once
                 failure = Failure(child.key, reason)
@@ -306,8 +305,8 @@ class SupervisorMachine:
     def _shut_down(self, reason: ExitReason, failure: Failure | None = None) -> None:
         """Stop everything in reverse, then finish.
 
-        A start in progress is not cut off but hurried, so that its child is stopped in order; the
-        starts after it are dropped. OTP would start them all first (SUP-317).
+        A start in progress is hurried, so that its child is stopped in order; the starts after it
+        are dropped. OTP would start them all first (SUP-317).
         """
         if self.phase is Phase.STOPPING or self.phase is Phase.ENDED:
             return

@@ -138,6 +138,13 @@ class Outbox:
         life, restarts = child.incarnation, child.restarts
         self.effects.append(Tell(fact, child, life, reason, context, delay, restarts))
 
+    def tell_failed_start(self, child: Child, reason: ExitReason, context: Context | None) -> None:
+        """Append that a start of `child` failed; in a shutdown it may have been told to end."""
+        told = context is Context.SHUTDOWN_ERROR
+        if told and is_expected(child.spec.restart, reason, brutal=False):
+            context = None
+        self.tell(Fact.START_FAILED, child, reason, context)
+
     def tell_exit(self, child: Child, reason: ExitReason) -> None:
         """Note that `child` ended by itself, and append that fact."""
         child.ran(reason)

@@ -172,7 +172,10 @@ Event: TypeAlias = (
 @final
 @define
 class Hurry:
-    """A shutdown waits for this child's start: end it if it outlasts its shutdown limit."""
+    """A shutdown waits for this child's start: end it if it outlasts its shutdown limit.
+
+    End it at once if its tree has never been up: nobody uses what it would bring.
+    """
 
     child: Child
 

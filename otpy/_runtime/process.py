@@ -351,11 +351,16 @@ class Process:
         if task is not None:
             task.cancel()
 
-    def stop(self, kill: bool = False, reason: ExitReason | None = None) -> None:  # noqa: FBT001, FBT002 - the arguments of an order have no names
+    def stop(  # the arguments of an order have no names
+        self,
+        kill: bool = False,  # noqa: FBT001, FBT002
+        reason: ExitReason | None = None,
+        asks: bool = True,  # noqa: FBT001, FBT002
+    ) -> None:
         """Begin to end it: ask, cancel, cancel again, give up; see `Ending`.
 
         For the loop's callbacks; all others `order_stop`. A kill overtakes a stop that was begun
-        before.
+        before. Without `asks` it begins by the cancellation.
         """
         if self._exit is not None:
             return
@@ -377,14 +382,17 @@ class Process:
             if self._rare is not None:
                 self._rare.told = None  # from now on it is up to the process how it ends
         self._ending = ending  # before its first step, which may end this process at once
-        ending.begin(self, kill=kill, done=done)
+        ending.begin(self, kill=kill, done=done, asks=asks)
         if before is not None and before.lingers:
             ending.linger()
 
     def hurry(self, seconds: float | None) -> None:
-        """End it if it is not ready within `seconds`; None does not limit it."""
+        """End it if it is not ready within `seconds`, or now if its tree has never been up."""
         if self.supervisor is not None:
             self.stop(kill=False)  # with its own deadline, as a supervisor that is ready
+        elif not self.parent.tree.up:
+            if not self._ready:
+                self.stop(kill=False, asks=False)
         elif seconds is not None and not self._ready:
             self._cancel_start_timer()
             tree = self.parent.tree

@@ -227,6 +227,8 @@ class Shell:
         if self.process is not None:
             self.process.now_ready()
             self.process.parent.post(ChildReady(self.process.id, self.process.incarnation))
+        else:
+            self.tree.up = True
 
     def _finish(self, finish: Finish) -> None:
         self._exit = finish.reason

@@ -67,7 +67,7 @@ class Ending:
         self._timer_due = 0.0  # not asked of the timer: that of uvloop rounds, and may not know
         self._due: float | None = None  # of the present step; the timer may go off earlier
 
-    def begin(self, process: Process, *, kill: bool, done: bool) -> None:
+    def begin(self, process: Process, *, kill: bool, done: bool, asks: bool = True) -> None:
         """Plan the steps for `process` and take the first, unless its task is `done`.
 
         One call for both: in an ordered stop nearly all children take no other step.
@@ -77,7 +77,7 @@ class Ending:
             limit: float | None = KILL_GRACE
         else:
             limit = None if shutdown is INFINITY else shutdown
-        steps, grace = self._plan(process, kill=kill), KILL_GRACE
+        steps, grace = self._plan(process, kill=kill, asks=asks), KILL_GRACE
         if steps is self._CANCEL and limit is not None and limit < KILL_GRACE:
             # Two cancellations before its next step are one to it, and it would be given up for
             # what it was never told.
@@ -234,11 +234,13 @@ class Ending:
     _ASK_SUPERVISOR: ClassVar[tuple[Callable[[Any], None], ...]] = (_ask, _kill)
     _KILL_SUPERVISOR: ClassVar[tuple[Callable[[Any], None], ...]] = (_kill,)
 
-    def _plan(self, process: Process, *, kill: bool) -> tuple[Callable[[Ending], None], ...]:
+    def _plan(
+        self, process: Process, *, kill: bool, asks: bool
+    ) -> tuple[Callable[[Ending], None], ...]:
         if process.supervisor is not None:
             return self._KILL_SUPERVISOR if kill else self._ASK_SUPERVISOR
         if kill:
             return self._KILL
-        if process.behaviour is not None or process.asked is not None:
+        if asks and (process.behaviour is not None or process.asked is not None):
             return self._ASK
         return self._CANCEL

@@ -53,6 +53,7 @@ class Tree:
         context: The context variables of the host when it started the tree. Every child begins
             with a copy of them, whatever an earlier incarnation set.
         root: The supervisor at the top, as soon as there is one.
+        up: Whether the root is ready, or was.
         make: Makes the supervisors of the tree from their specs.
         hooks: Who gets the reports, in order of subscription.
         task_class: What children's tasks are: `asyncio.Task`, or what a simulated loop puts in its
@@ -83,6 +84,7 @@ class Tree:
         "random",
         "root",
         "task_class",
+        "up",
     )
 
     def __init__(
@@ -92,6 +94,7 @@ class Tree:
         self.loop = loop
         self.make = make
         self.root: AnySupervisor | None = None
+        self.up = False
         self.task_class: type[asyncio.Task[Any]] = getattr(loop, "task_class", asyncio.Task)
         self.context = copy_context()
         self.deadlines = Deadlines(loop, self.context)

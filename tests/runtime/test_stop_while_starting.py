@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
+from functools import partial
+from typing import Any
 
 import pytest
 from anyio.abc import TaskStatus
@@ -14,15 +18,17 @@ from otpy import (
     Abandoned,
     ChildSpec,
     DynamicSupervisor,
+    GenServer,
     Killed,
     Shutdown,
+    Strategy,
     SupervisorSpec,
 )
-from otpy._core.spec import ShutdownLimit
+from otpy._core.spec import AnySpec, ShutdownLimit
 from otpy.errors import NotRunning, StartFailed, StartTimeout, SupervisorFailed
 from otpy.reports import ChildAbandoned, ChildStarted, ChildStartFailed, ChildStopped
 from otpy.testing import MockClock, Recording, assert_reports
-from tests.runtime.children import forever, stubborn
+from tests.runtime.children import Boom, forever, stubborn
 
 
 async def slow(seconds: float, *, task_status: TaskStatus[None]) -> None:
@@ -122,6 +128,19 @@ async def test_ready_after_the_timeout_does_not_count(clock: MockClock, reports:
         assert clock.now == 4
 
 
+async def again(
+    seconds: float, release: asyncio.Event | None = None, *, task_status: TaskStatus[None]
+) -> None:
+    """Be ready at once in the first life, crash, and in the next be ready after `seconds`."""
+    if otpy.current().incarnation == 1:
+        task_status.started()
+        raise Boom
+    if release is None:
+        await slow(seconds, task_status=task_status)
+    else:
+        await stubborn(release)
+
+
 @pytest.mark.parametrize(
     ("limit", "seconds"), [(5.0, 5), (0, 0), (BRUTAL_KILL, 0), (INFINITY, 100)]
 )
@@ -131,21 +150,14 @@ async def test_a_stop_hurries_the_start_in_progress(
     """AIO-10: a child that starts has its shutdown limit to get ready, then it is killed."""
     children = [
         ChildSpec("a", forever),
-        ChildSpec("b", slow, (101,), shutdown=limit),
+        ChildSpec("b", again, (101,), shutdown=limit),
         ChildSpec("never", forever),
     ]
-
-    async def host() -> None:
-        async with otpy.start(SupervisorSpec("app", children), hooks=[reports]):
-            pass
-
-    task = asyncio.create_task(host())
-    await asyncio.sleep(1)
-    task.cancel()
-    await asyncio.wait([task])
-    assert task.cancelled()
+    tree = SupervisorSpec("app", children, strategy=Strategy.REST_FOR_ONE)
+    async with otpy.start(tree, hooks=[reports]):
+        await asyncio.sleep(1)
     assert clock.now == 1 + seconds
-    assert reports.about("app/never") == ()
+    assert len(reports.about("app/never")) == 2  # its first life, and its end
     assert_reports(
         list(reports)[-2:],
         """
@@ -159,18 +171,12 @@ async def test_a_stop_waits_for_a_start_that_is_ready_in_time(
     clock: MockClock, reports: Recording
 ) -> None:
     """Ready within its limit, it is stopped in its turn, like everybody."""
-    children = [ChildSpec("a", forever), ChildSpec("b", slow, (3,)), ChildSpec("c", forever)]
-
-    async def host() -> None:
-        async with otpy.start(SupervisorSpec("app", children), hooks=[reports]):
-            pass
-
-    task = asyncio.create_task(host())
-    await asyncio.sleep(1)
-    task.cancel()
-    await asyncio.wait([task])
+    children = [ChildSpec("a", forever), ChildSpec("b", again, (3,)), ChildSpec("c", forever)]
+    async with otpy.start(SupervisorSpec("app", children), hooks=[reports]):
+        await asyncio.sleep(1)
     assert clock.now == 3
     assert [(r.id, r.reason) for r in reports.of(ChildStopped)] == [
+        ("c", Shutdown()),
         ("b", Shutdown()),
         ("a", Shutdown()),
     ]
@@ -180,16 +186,9 @@ async def test_a_hurried_start_that_refuses_is_abandoned(
     clock: MockClock, reports: Recording, release: asyncio.Event
 ) -> None:
     """Its limit, then two cancellations a second apart, then it is given up."""
-
-    async def host() -> None:
-        spec = ChildSpec("c", refusing, (release,), shutdown=4, start_timeout=60)
-        async with otpy.start(SupervisorSpec("app", [spec]), hooks=[reports]):
-            pass
-
-    task = asyncio.create_task(host())
-    await asyncio.sleep(1)
-    task.cancel()
-    await asyncio.wait([task])
+    spec = ChildSpec("c", again, (0, release), shutdown=4, start_timeout=60)
+    async with otpy.start(SupervisorSpec("app", [spec]), hooks=[reports]):
+        await asyncio.sleep(1)
     assert clock.now == 7
     await asyncio.sleep(100)
     assert reports.one(ChildAbandoned).path == "app/c"
@@ -200,18 +199,127 @@ async def test_a_stop_during_a_nested_start_goes_down(clock: MockClock, reports:
     inner = SupervisorSpec(
         "in", [ChildSpec("a", forever), ChildSpec("b", slow, (100,), shutdown=2)]
     )
+    async with otpy.start(SupervisorSpec("app"), hooks=[reports]) as app:
+        starting = asyncio.ensure_future(app.start_child(inner))
+        await asyncio.sleep(1)
+    assert clock.now == 3
+    await asyncio.wait([starting])
+    assert isinstance(starting.exception(), otpy.OtpyError)
+    assert reports.one(ChildStopped, "app/in/a").reason == Shutdown()
+
+
+# --- before the tree has been up for the first time -----------------------------------------------
+
+
+@asynccontextmanager
+async def opening(seconds: float) -> AsyncGenerator[None]:
+    await asyncio.sleep(seconds)
+    yield
+
+
+async def listening(*, task_status: TaskStatus[None]) -> None:
+    """Start for a minute, and be somebody who wants to be asked."""
+    asked = asyncio.ensure_future(otpy.current().stop_requested())
+    try:
+        await asyncio.sleep(60)
+    finally:
+        asked.cancel()
+
+
+class Loading(GenServer[None, None, None]):
+    async def init(self) -> None:
+        await asyncio.sleep(60)
+
+
+@pytest.mark.parametrize("limit", [5.0, 0, BRUTAL_KILL, INFINITY])
+@pytest.mark.parametrize(
+    "start",
+    [partial(slow, 60), partial(opening, 60), listening, Loading],
+    ids=["task_status", "context manager", "stop_requested", "GenServer"],
+)
+async def test_a_tree_that_starts_for_the_first_time_cancels_its_start_at_once(
+    clock: MockClock, reports: Recording, start: Callable[..., Any], limit: ShutdownLimit
+) -> None:
+    """Whatever is starting: nobody waits for a database that does not answer; no error is told."""
+    children: list[AnySpec] = [
+        ChildSpec("a", forever),
+        SupervisorSpec("in", [ChildSpec("b", start, shutdown=limit), ChildSpec("never", forever)]),
+    ]
 
     async def host() -> None:
-        async with otpy.start(SupervisorSpec("app", [inner]), hooks=[reports]):
-            pass
+        async with otpy.start(SupervisorSpec("app", children), hooks=[reports]):
+            pytest.fail("it is not up")
 
     task = asyncio.create_task(host())
     await asyncio.sleep(1)
     task.cancel()
     await asyncio.wait([task])
-    assert clock.now == 3
     assert task.cancelled()
-    assert reports.one(ChildStopped, "app/in/a").reason == Shutdown()
+    assert clock.now == 1
+    assert_reports(
+        list(reports),
+        """
+        app/a #1 started
+        app/in/b #1 start failed: shutdown
+        app/in stopped: shutdown
+        app/in #1 start failed: shutdown
+        app/a #1 stopped: shutdown
+        app stopped: normal
+    """,
+    )
+    failures = reports.of(ChildStartFailed)
+    assert [report.context for report in failures] == [None, None]
+
+
+async def test_a_start_that_is_cancelled_has_its_limit_for_its_clean_up(
+    clock: MockClock, reports: Recording, release: asyncio.Event
+) -> None:
+    """And is given up if it refuses to end, as ever."""
+
+    async def host(child: ChildSpec) -> None:
+        async with otpy.start(SupervisorSpec("app", [child]), hooks=[reports]):
+            pytest.fail("it is not up")
+
+    for number, child in enumerate(
+        [
+            ChildSpec("c", slow_to_leave, (3,), shutdown=4),
+            ChildSpec("d", refusing, (release,), shutdown=4),
+        ]
+    ):
+        task = asyncio.create_task(host(child))
+        await asyncio.sleep(1)
+        task.cancel()
+        await asyncio.wait([task])
+        assert clock.now == [4, 4 + 1 + 4 + 1][number]
+    assert reports.one(ChildAbandoned).path == "app/d"
+
+
+async def test_starts_that_children_ask_for_meanwhile_are_cancelled_too(
+    clock: MockClock, reports: Recording
+) -> None:
+    """A pool that is up, in a tree that is not."""
+
+    async def asks() -> None:
+        pool = otpy.current().root.child("pool").supervisor
+        assert pool is not None
+        await pool.start_child(ChildSpec("x", slow, (60,)))
+
+    children: list[AnySpec] = [
+        SupervisorSpec("pool"),
+        ChildSpec("asks", asks, restart=otpy.Restart.TEMPORARY),
+        ChildSpec("last", slow, (60,)),
+    ]
+
+    async def host() -> None:
+        async with otpy.start(SupervisorSpec("app", children), hooks=[reports]):
+            pytest.fail("it is not up")
+
+    task = asyncio.create_task(host())
+    await asyncio.sleep(1)
+    task.cancel()
+    await asyncio.wait([task])
+    assert clock.now == 1
+    assert reports.one(ChildStartFailed, "app/pool/x").reason == Shutdown()
 
 
 @pytest.mark.parametrize("shutdown", [60.0, 12.0, 10.0])
