@@ -6,6 +6,7 @@
 | to say what happens when it fails | `Restart`, `Strategy`, `Intensity`, `Backoff` |
 | to run it | `start` in an async program, `run` as a whole program |
 | to talk to it | `Supervisor`, `DynamicSupervisor`, `Process`, `current` |
+| to talk to it in other threads | `Portal` |
 | to keep a state and serve requests | `GenServer`, `ServerRef`, `Reply`, `NoReply`, `Stop` |
 | to let processes watch each other | `Process.monitor`, `Process.link`, `trap_exit` |
 | to run a function beside yourself | `TaskSupervisor`, `Task` |
@@ -49,6 +50,7 @@ from otpy._runtime.current import current as current
 from otpy._runtime.dynamic import DynamicSupervisor as DynamicSupervisor
 from otpy._runtime.log import console_logger as console_logger
 from otpy._runtime.log import log_reports as log_reports
+from otpy._runtime.portal import Portal as Portal
 from otpy._runtime.process import Process as Process
 from otpy._runtime.root import start as start
 from otpy._runtime.run import run as run
@@ -130,6 +132,7 @@ __all__ = [
     "OnTimeout",
     "OtpyError",
     "PartitionSupervisor",
+    "Portal",
     "Process",
     "Reply",
     "Registered",

@@ -16,6 +16,7 @@ OtpyError
 ├── ChildRestarting     (RuntimeError)  the operation must wait for a restart, or end it first
 ├── MaxChildren         (RuntimeError)  a dynamic supervisor is full
 ├── CallingSelf         (RuntimeError)  a call would wait for its own caller
+├── WrongThread         (RuntimeError)  what the event loop of a tree must do is asked for elsewhere
 ├── NotRunning          (RuntimeError)  the supervisor has ended, is ending, or was never started
 ├── CallFailed          (RuntimeError)  a server ended, or was not there, before it replied
 ├── CallTimeout         (TimeoutError)  a server did not reply in time
@@ -185,6 +186,18 @@ class CallingSelf(ChildError, RuntimeError):
     """
 
     problem = "waits for the caller"
+
+
+@final
+class WrongThread(ChildError, RuntimeError):
+    """An operation that belongs to the event loop of the tree was called elsewhere.
+
+    In another thread, or in another event loop. What is to be waited for, and what registers or
+    looks at a whole tree, goes by `root.portal()` there. Orders (`cast`, `send`, `exit`, `kill`)
+    and looking a process up may be used everywhere.
+    """
+
+    problem = "lives in another event loop; in a thread, go by root.portal()"
 
 
 @final

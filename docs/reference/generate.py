@@ -36,7 +36,7 @@ All durations are seconds.
 # Made by the runtime and handed out, never called: their signature is nobody's business.
 HANDED_OUT = {
     *("Supervisor", "DynamicSupervisor", "Process", "TreeSnapshot", "ChildInfo", "Counts"),
-    *("Monitor", "ExitSignals", "Caller", "Registry", "Task", "StartTree"),
+    *("Monitor", "ExitSignals", "Caller", "Registry", "Task", "StartTree", "Portal"),
     *("Fault", "Hit", "Injected"),
     *("Inbox", "Subscription", "NotReady", "TreeHealth"),
 }

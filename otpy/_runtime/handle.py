@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from otpy._core.phase import Phase
 from otpy._core.protocol import RetryNow
 from otpy._core.reason import Normal
 from otpy._runtime.hooks import checked_hook
+from otpy._runtime.portal import Portal
 from otpy._runtime.shell import Shell
 from otpy._runtime.snapshot import ChildInfo, Counts, TreeSnapshot, counts_of, info_of, snapshot_of
-from otpy._runtime.waiters import wait_among
+from otpy._runtime.waiters import check_loop, wait_among
 from otpy.errors import NotFound, NotRunning
 
 if TYPE_CHECKING:
@@ -98,13 +100,13 @@ class SupervisorHandle(Shell):
             await self._next_change()
 
     async def _next_change(self) -> None:
-        await wait_among(self._waiters, self.tree.loop)
+        await wait_among(self._waiters, self.tree.loop, self)
 
     async def wait(self) -> ExitReason:
         """Wait until this supervisor has ended and return why; cancelling disturbs nothing."""
         if self._exit is not None:
             return self._exit
-        return await wait_among(self._end_waiters, self.tree.loop)
+        return await wait_among(self._end_waiters, self.tree.loop, self)
 
     async def wait_ready(self) -> None:
         """Wait until all initial children have been started, or it has ended."""
@@ -120,7 +122,9 @@ class SupervisorHandle(Shell):
         Args:
             reason: Its exit reason; `Normal()` if none is given.
         """
-        self.shut_down(reason or Normal())
+        if self._exit is None:
+            check_loop(self.tree.loop, self)
+            self.shut_down(reason or Normal())
         await self.wait()
 
     @property
@@ -135,7 +139,7 @@ class SupervisorHandle(Shell):
         return self._blame.error(process.path for process in self.tree.abandoned)
 
     def subscribe(self, hook: ReportHook) -> Callable[[], None]:
-        """Give every report of the whole tree to `hook` from now on.
+        """Give every report of the whole tree to `hook` from now on; in any thread.
 
         Returns:
             A function that takes the hook off the stream; calling it twice does no harm.
@@ -147,7 +151,7 @@ class SupervisorHandle(Shell):
         hooks.append(checked_hook(f"subscribe {self.path!r}", hook))
 
         def unsubscribe() -> None:
-            if hook in hooks:
+            with suppress(ValueError):  # it was taken off before, for its failure perhaps
                 hooks.remove(hook)
 
         return unsubscribe
@@ -182,8 +186,18 @@ class SupervisorHandle(Shell):
         return counts_of(await self._table())
 
     def snapshot(self) -> TreeSnapshot:
-        """Return what stands here and below, right now, also while a restart is in progress."""
+        """Return what stands here and below, right now, also while a restart is in progress.
+
+        Raises:
+            WrongThread: In another thread, which would see the tree in the middle of a change; that
+                one calls `root.portal().call(root.snapshot)`.
+        """
+        self.tree.check_thread(self)
         return self.snapshot_as(None)
+
+    def portal(self) -> Portal:
+        """Return a way into this tree for other threads; see `Portal`."""
+        return Portal(self.tree)
 
     def snapshot_as(self, child: Child | None) -> TreeSnapshot:
         """Return the snapshot; `child` is its record in the supervisor above."""

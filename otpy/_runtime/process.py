@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from functools import partial
+from threading import get_ident
 from typing import TYPE_CHECKING, Any, final
 
 from otpy._core.protocol import ChildIgnored, ChildReady, ChildStartFailed
@@ -22,7 +23,7 @@ from otpy._runtime.crash import call_failed, let_go, reason_for
 from otpy._runtime.current import CURRENT, current
 from otpy._runtime.stack import threads_exist
 from otpy._runtime.stop import Ending
-from otpy._runtime.waiters import release, wait_among
+from otpy._runtime.waiters import check_loop, release, wait_among
 from otpy.errors import CallFailed, ChildNotReady, StartTimeout
 
 if TYPE_CHECKING:
@@ -186,7 +187,9 @@ class Process:
         """
         if self._exit is not None:
             return self._exit
-        return await wait_among(self._made_rare().waiters, self.parent.tree.loop)
+        loop = self.parent.tree.loop
+        check_loop(loop, self)  # before anything is made
+        return await wait_among(self._made_rare().waiters, loop, self)
 
     def on_exit(self, callback: Callable[[Process, ExitReason], object]) -> Callable[[], object]:
         """Call `callback(process, reason)` once, in the very moment it ends.
@@ -197,7 +200,11 @@ class Process:
 
         Returns:
             A function that takes the callback back; calling it twice does no harm.
+
+        Raises:
+            WrongThread: In another thread than the event loop's.
         """
+        self.parent.tree.check_thread(self)
         if self._exit is not None:
             self.parent.tree.guarded(self.path, callback, self, self._exit)
             return lambda: None
@@ -212,9 +219,11 @@ class Process:
         then has `shutdown` seconds to return, and its exit reason is the one requested. A child
         that never calls it is cancelled at once and has `shutdown` seconds for its clean-up.
         """
+        loop = self.parent.tree.loop
+        check_loop(loop, self)
         rare = self._made_rare()
         if rare.asked is None:
-            rare.asked = self.parent.tree.loop.create_future()
+            rare.asked = loop.create_future()
             if self._ending is not None or self._exit is not None:
                 rare.asked.set_result(None)
         await asyncio.shield(rare.asked)
@@ -227,18 +236,25 @@ class Process:
         limit, then given up. Without effect on a process that has ended or is ending.
 
         A process that traps exits (`otpy.trap_exit`) is not ended: it gets the reason as an
-        `ExitSignal`.
+        `ExitSignal`. May be called in any thread.
 
         Source:
             OTP `exit/2`, SIG-02. Differs: `Normal()` ends a process that does not trap too.
         """
-        if not signals.trapped(self, CURRENT.get(None), reason or Shutdown()):
+        sender, tree = CURRENT.get(None), self.parent.tree
+        if get_ident() != tree.thread:
+            tree.order(self._exit_by, sender, reason or SHUTDOWN)
+        elif not signals.trapped(self, sender, reason or Shutdown()):
             self.order_stop(reason=reason or SHUTDOWN)
+
+    def _exit_by(self, sender: Process | None, reason: ExitReason) -> None:
+        if not signals.trapped(self, sender, reason):
+            self.stop(reason=reason)
 
     def kill(self) -> None:
         """End it without asking; its supervisor sees `Killed`. Does not wait for it.
 
-        Cannot be trapped (SIG-02).
+        Cannot be trapped (SIG-02). May be called in any thread.
         """
         self.order_stop(kill=True)
 
@@ -255,6 +271,7 @@ class Process:
             CallTimeout: If it is busy for longer; it is suspended all the same when it is not.
             CallingSelf: If the server itself asks.
             ValueError: If `timeout` is no number of seconds.
+            WrongThread: In another thread or event loop.
         """
         await self._looked_into().suspend(timeout)
 
@@ -278,6 +295,9 @@ class Process:
 
         Delivers exactly once; at once if it has ended already. Unlike `wait()` it watches from now
         on, whenever it is awaited, and can be taken back with `demonitor()`.
+
+        Raises:
+            WrongThread: In another thread than the event loop's.
         """
         return signals.Monitor(self)
 
@@ -296,6 +316,7 @@ class Process:
 
         Raises:
             NotSupervised: If none is given and the code that is running belongs to no child.
+            WrongThread: In another thread than the event loop's.
 
         Source:
             OTP `link/1`, SIG-01, SIG-03. Differs: a partner is not dead at once but asked, and has
@@ -314,6 +335,7 @@ class Process:
 
         Raises:
             NotSupervised: If none is given and the code that is running belongs to no child.
+            WrongThread: In another thread than the event loop's.
         """
         signals.unlink(self, other or current())
 
@@ -322,12 +344,13 @@ class Process:
     def order_stop(self, *, kill: bool = False, reason: ExitReason = KILLED) -> None:
         """Let the loop begin to end it, soon; from any code, in any thread.
 
-        Should it return before that, by its own code or not, then because of this.
+        Should it return before that, by its own code or not, then because of this; unless another
+        thread asked for it, which cannot tell what comes first.
         """
         if self._exit is not None:
             return
-        self.parent.tree.order(self.stop, kill, reason)
-        if self._ending is None and self.runs:
+        here = self.parent.tree.order(self.stop, kill, reason)
+        if here and self._ending is None and self.runs:
             rare = self._made_rare()
             if rare.told is None or kill:
                 rare.told = reason

@@ -19,6 +19,7 @@ from otpy._runtime.current import CURRENT
 from otpy._runtime.dynamic import DynamicSupervisor
 from otpy._runtime.hooks import checked_hooks
 from otpy._runtime.log import log_reports
+from otpy._runtime.portal import end_calls
 from otpy._runtime.stack import threads_of
 from otpy._runtime.stderr import say
 from otpy._runtime.supervisor import Supervisor
@@ -202,6 +203,11 @@ async def _undisturbed(root: AnySupervisor) -> None:
         while not root.ended:
             try:
                 await root.wait()
+            except asyncio.CancelledError as error:
+                cancelled = error
+        while root.tree.calls:
+            try:
+                await end_calls(root.tree)
             except asyncio.CancelledError as error:
                 cancelled = error
     if root.abandoned and not WAITS_FOR_NOTHING.get():

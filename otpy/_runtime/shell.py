@@ -33,7 +33,7 @@ from otpy._runtime.life import life_of
 from otpy._runtime.narrate import report_of
 from otpy._runtime.process import Process, SupervisorProcess
 from otpy._runtime.snapshot import row_of
-from otpy._runtime.waiters import release
+from otpy._runtime.waiters import check_loop, release
 from otpy._runtime.wreck import Wreck
 from otpy.errors import (
     AlreadyPresent,
@@ -316,6 +316,7 @@ class Shell:
         """Send a request and wait for what is answered, or for the end of the supervisor."""
         if self._exit is not None:
             return Reply(None, refusal=Refusal.NOT_RUNNING), None
+        check_loop(self.tree.loop, self)
         future: asyncio.Future[Any] = self.tree.loop.create_future()
         self._asked[future] = None
         try:

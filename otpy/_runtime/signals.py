@@ -119,6 +119,7 @@ class Monitor:
 
     def __init__(self, process: Process, inbox: Inbox | None = None) -> None:
         """Watch `process`; hand the notice to `inbox` if there is one, else keep it."""
+        process.parent.tree.check_thread(process)
         self.process = process
         self._owner = CURRENT.get(None)
         self._inbox = inbox
@@ -150,7 +151,7 @@ class Monitor:
         if self._down is None and not self._removed:
             if self._waiters is None:
                 self._waiters = []
-            await wait_among(self._waiters, self.process.parent.tree.loop)
+            await wait_among(self._waiters, self.process.parent.tree.loop, self.process)
         if self._down is None:
             raise Demonitored(self.process.path)
         return self._down
@@ -160,7 +161,11 @@ class Monitor:
 
         A notice that lies unread in the mailbox of a behaviour is taken back too, and whoever
         awaits this gets `Demonitored`. Calling it again does no harm.
+
+        Raises:
+            WrongThread: In another thread than the event loop's.
         """
+        self.process.parent.tree.check_thread(self.process)
         self._removed = True
         if self.process.signals is not None:
             self.process.signals.monitors.pop(self, None)
@@ -191,13 +196,17 @@ class ExitSignals:
     """The exit signals of a process that traps them: `async for signal in otpy.trap_exit()`.
 
     Never ends by itself. One reader at a time gets each signal; several share them.
+
+    Attributes:
+        path: Path of the process.
     """
 
-    __slots__ = ("_loop", "_unread", "_waiters")
+    __slots__ = ("_loop", "_unread", "_waiters", "path")
 
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Hold nothing yet; waiting happens in `loop`."""
-        self._loop = loop
+    def __init__(self, process: Process) -> None:
+        """Hold nothing yet, for `process`."""
+        self.path = process.path  # not the process, which leads here
+        self._loop = process.parent.tree.loop
         self._unread: deque[ExitSignal] = deque()
         self._waiters: list[asyncio.Future[None]] = []
 
@@ -212,7 +221,7 @@ class ExitSignals:
     async def get(self) -> ExitSignal:
         """Wait for the next signal; cancelling the wait loses none."""
         while not self._unread:
-            await wait_among(self._waiters, self._loop)
+            await wait_among(self._waiters, self._loop, self)
         return self._unread.popleft()
 
     def deliver(self, notice: Notice) -> None:
@@ -240,18 +249,20 @@ def trap_exit() -> ExitSignals:
     Raises:
         NotSupervised: If no supervisor started the code that is running.
         RuntimeError: If the signals of this process go to `handle_info` already, or should.
+        WrongThread: In another thread than the event loop's.
 
     Source:
         OTP `process_flag(trap_exit, true)`. Differs: only a supervisor's request to stop ends a
         trapping process in OTP too, but there it arrives as a message.
     """
     process = current()
+    process.parent.tree.check_thread(process)
     if process.behaviour is not None:
         msg = f"{process.path}: a GenServer traps exits by self.trap_exit()"
         raise RuntimeError(msg)
     signals = signals_of(process)
     if signals.inbox is None:
-        signals.inbox = ExitSignals(process.parent.tree.loop)
+        signals.inbox = ExitSignals(process)
     assert isinstance(signals.inbox, ExitSignals)  # noqa: S101 - behaviours were refused above
     return signals.inbox
 
@@ -263,6 +274,7 @@ def signals_of(process: Process) -> Signals:
 
 def link(one: Process, other: Process) -> None:
     """Let each hear of the other's end; of one that is dead, now (SIG-01, SIG-04)."""
+    _check_threads(one, other)
     if one is other:
         return
     ends = one.exit_reason, other.exit_reason
@@ -275,8 +287,14 @@ def link(one: Process, other: Process) -> None:
         one.parent.tree.order(one.hear_of, other, ends[1])
 
 
+def _check_threads(*processes: Process) -> None:
+    for process in processes:
+        process.parent.tree.check_thread(process)
+
+
 def unlink(one: Process, other: Process) -> None:
     """Let neither hear of the other's end; take back what lies unread (SIG-07)."""
+    _check_threads(one, other)
     for mine, partner in ((one, other), (other, one)):
         signals, end = mine.signals, partner.exit_reason
         if signals is None:

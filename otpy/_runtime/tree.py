@@ -14,6 +14,7 @@ from otpy._core.text import shown
 from otpy._runtime.deadlines import Deadlines
 from otpy._runtime.interpose import INTERPOSER
 from otpy._runtime.waiters import release, wait_among
+from otpy.errors import WrongThread
 from otpy.reports import ChildAbandoned, HookFailed, Report
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from otpy._runtime.dynamic import DynamicSupervisor
     from otpy._runtime.interpose import Interposer
     from otpy._runtime.life import Life
+    from otpy._runtime.portal import PortalCall
     from otpy._runtime.preemption import Preemptor
     from otpy._runtime.process import Process
     from otpy._runtime.shell import Shell
@@ -54,6 +56,8 @@ class Tree:
             with a copy of them, whatever an earlier incarnation set.
         root: The supervisor at the top, as soon as there is one.
         up: Whether the root is ready, or was.
+        thread: The thread that the loop runs in.
+        calls: What other threads have asked for through a portal, and wait for.
         make: Makes the supervisors of the tree from their specs.
         hooks: Who gets the reports, in order of subscription.
         task_class: What children's tasks are: `asyncio.Task`, or what a simulated loop puts in its
@@ -70,9 +74,9 @@ class Tree:
         "_draining",
         "_hear",
         "_queue",
-        "_thread",
         "_waiters",
         "abandoned",
+        "calls",
         "context",
         "deadlines",
         "hooks",
@@ -84,6 +88,7 @@ class Tree:
         "random",
         "root",
         "task_class",
+        "thread",
         "up",
     )
 
@@ -104,22 +109,36 @@ class Tree:
         self.random: Callable[[], float] = random.random  # jitter, not cryptography
         self._queue: deque[tuple[Callable[..., None], tuple[Any, ...]]] = deque()
         self._draining = False
-        self._thread = get_ident()
+        self.thread = get_ident()
+        self.calls: set[PortalCall] = set()
         self.interruption: BaseException | None = None
         self._hear = self._task_done  # one callback for all tasks, found once
         self._waiters: list[asyncio.Future[None]] = []
         interpose = INTERPOSER.get(None)
         self.interposer: Interposer | None = None if interpose is None else interpose(self)
 
-    def order(self, do: Callable[..., None], *args: Any) -> None:
+    def order(self, do: Callable[..., None], *args: Any) -> bool:
         """Let the loop carry out `do(*args)`, soon; from any code, in any thread, on any stack.
 
         Orders of one thread are carried out as they were given. An order that raises here was not
         given: to append it to what the loop has to do is the last step.
+
+        Returns:
+            Whether this is the loop's own thread.
         """
-        here = get_ident() == self._thread
+        here = get_ident() == self.thread
         call = self.loop.call_soon if here else self.loop.call_soon_threadsafe
         call(self.post, do, *args, context=self.context)
+        return here
+
+    def check_thread(self, of: Process | Shell) -> None:
+        """Refuse what another thread would see, or do, in the middle of a change to the tree.
+
+        Raises:
+            WrongThread: If this is another thread than the loop's, and the tree has not ended.
+        """
+        if get_ident() != self.thread and not (self.root is not None and self.root.ended):
+            raise WrongThread(of.path)
 
     def post(self, hear: Callable[..., None], *news: Any) -> None:
         """Let a supervisor or process hear `news`, and go on until nobody has any left.
@@ -175,7 +194,8 @@ class Tree:
 
     async def next_change(self) -> None:
         """Wait until something has happened in the tree and all that follows at once is done."""
-        await wait_among(self._waiters, self.loop)
+        assert self.root is not None  # noqa: S101 - it was made before anything could change
+        await wait_among(self._waiters, self.loop, self.root)
 
     def call_later(
         self, seconds: float, callback: Callable[..., object], *args: object

@@ -4,13 +4,41 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
-from typing import TypeVar
+from typing import Protocol, TypeVar
+
+from otpy.errors import WrongThread
 
 T = TypeVar("T")
 
 
-async def wait_among(waiters: list[asyncio.Future[T]], loop: asyncio.AbstractEventLoop) -> T:
-    """Wait until `release` is called on the same list; disturbed, leave nothing behind in it."""
+class HasPath(Protocol):
+    """A process or a supervisor."""
+
+    @property
+    def path(self) -> str:
+        """Where it is in its tree."""
+        ...
+
+
+def check_loop(loop: asyncio.AbstractEventLoop, of: HasPath) -> None:
+    """Refuse to wait for `of` anywhere but in the loop of its tree: it wakes nobody elsewhere.
+
+    Raises:
+        WrongThread: If another loop runs in this thread, or none does.
+    """
+    if asyncio._get_running_loop() is not loop:  # without an error where none runs
+        raise WrongThread(of.path)
+
+
+async def wait_among(
+    waiters: list[asyncio.Future[T]], loop: asyncio.AbstractEventLoop, of: HasPath
+) -> T:
+    """Wait until `release` is called on the same list; disturbed, leave nothing behind in it.
+
+    Raises:
+        WrongThread: If `loop`, in which `of` lives, is not the one that runs here.
+    """
+    check_loop(loop, of)
     waiter: asyncio.Future[T] = loop.create_future()
     waiters.append(waiter)
     try:

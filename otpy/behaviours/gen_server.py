@@ -147,6 +147,7 @@ class GenServer(Generic[RequestT, ReplyT, StateT]):
     @staticmethod
     def _own() -> Server:
         process = current()
+        process.parent.tree.check_thread(process)
         if not process.alive:  # it was given up, and this is what it left behind
             raise NotRunning(process.path)
         if not isinstance(process.behaviour, Server):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from threading import Lock, get_ident
 from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeAlias, TypeVar, final
 
 from otpy._runtime.current import CURRENT
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from otpy._core.reason import ExitReason
     from otpy._runtime.process import Process
     from otpy._runtime.signals import Notice
+    from otpy._runtime.tree import Tree
 
 ReplyT = TypeVar("ReplyT")
 
@@ -150,6 +152,7 @@ Cast: TypeAlias = tuple[Any]
 
 Message: TypeAlias = Caller[Any] | Control | Cast | Info | StopAsked
 
+_MAKING: Final = Lock()
 _NOWHERE: Final[deque[Message]] = deque(maxlen=0)  # drops what is put into it
 
 
@@ -167,18 +170,24 @@ class Mailbox:
 
     The queue is made for the first message: a server that nobody talks to has none.
 
+    Other threads may `put` too. They do not take turns with the loop's thread, so whoever may come
+    between two steps does: a reader falls asleep, and looks then whether a message has come; a
+    thread adds its message, and looks then whether the reader is asleep. One of the two sees it.
+
     Attributes:
+        tree: The tree of the server.
         reader: Who serves it; nobody when it is closed.
         asleep: Whether the reader is to be woken by the next message; set by the reader.
         queue: What is to be handed out; None before the first message.
         held: What came while it was suspended; None if it is not.
     """
 
-    __slots__ = ("asleep", "held", "queue", "reader")
+    __slots__ = ("asleep", "held", "queue", "reader", "tree")
 
-    def __init__(self, reader: Reader) -> None:
+    def __init__(self, reader: Reader, tree: Tree) -> None:
         """Hold nothing yet; `reader` is awake."""
         self.reader = reader
+        self.tree = tree
         self.queue: deque[Message] | None = None
         self.held: deque[Message] | None = None
         self.asleep = False
@@ -195,10 +204,30 @@ class Mailbox:
         """
         queue = self.queue
         if queue is None:
-            queue = self.queue = deque()
+            queue = self._made_queue()
         if self.asleep:
-            self.reader.wake()
+            self._rouse()
         queue.append(message)
+        if self.asleep:  # in another thread; here it would be awake
+            self._rouse()
+
+    def _made_queue(self) -> deque[Message]:
+        with _MAKING:  # or one of two threads would put its first message into a queue that is lost
+            if self.queue is None:
+                self.queue = deque()
+            return self.queue
+
+    def _rouse(self) -> None:
+        tree = self.tree
+        if get_ident() == tree.thread:
+            self.reader.wake()
+        else:
+            tree.loop.call_soon_threadsafe(self.look, context=tree.context)
+
+    def look(self) -> None:
+        """Wake the reader if it is asleep and there is a message; in the loop's thread."""
+        if self.asleep and self.queue:
+            self.reader.wake()
 
     def next(self) -> Message | None:
         """Return the next message, None if there is none; while suspended, others are kept."""
@@ -237,6 +266,8 @@ class Mailbox:
         """Take back the notices that lie unread and are `unwanted` (SIG-07)."""
         for queue in (self.queue, self.held):
             if queue:
-                kept = [m for m in queue if not (isinstance(m, Info) and unwanted(m.message))]
-                queue.clear()
-                queue.extend(kept)
+                unread = list(queue)
+                kept = [m for m in unread if not (isinstance(m, Info) and unwanted(m.message))]
+                for _ in unread:  # and not those that another thread adds just now
+                    queue.popleft()
+                queue.extendleft(reversed(kept))

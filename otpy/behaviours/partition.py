@@ -15,7 +15,8 @@ from otpy._core.reason import Restart
 from otpy._core.spec import INFINITY, AnySpec, ChildSpec, Strategy, SupervisorSpec, Then
 from otpy._runtime.process import Process
 from otpy._runtime.supervisor import Supervisor
-from otpy.errors import ChildRestarting, ChildRunning, NotRunning, PartitionError
+from otpy._runtime.waiters import check_loop
+from otpy.errors import ChildRestarting, ChildRunning, NotFound, NotRunning, PartitionError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -45,12 +46,21 @@ class _Table:
 def _table_of(supervisor: Supervisor) -> _Table | None:
     """Return the table of `supervisor`, made on first use; None if something else keeps there."""
     if supervisor.behaviour is None:
-        ids = {child.id for child in supervisor.snapshot().children}
         total = 0
-        while str(total) in ids:
+        while _has(supervisor, str(total)):
             total += 1
         supervisor.behaviour = _Table(total)
     return supervisor.behaviour if isinstance(supervisor.behaviour, _Table) else None
+
+
+def _has(supervisor: Supervisor, id: str) -> bool:
+    try:
+        supervisor.child(id)
+    except NotFound:
+        return False
+    except NotRunning:
+        pass
+    return True
 
 
 def _partitioned(supervisor: Process | AnySupervisor) -> Supervisor:
@@ -198,6 +208,7 @@ class PartitionSupervisor:
 
         Raises:
             PartitionError: If there can be no such number.
+            WrongThread: In another thread or event loop.
             StartFailed: If a partition did not start.
             NotRunning: If the supervisor is ending.
         """
@@ -205,6 +216,7 @@ class PartitionSupervisor:
         if isinstance(n, bool) or not isinstance(n, int) or not 0 <= n <= table.total:  # pyright: ignore[reportUnnecessaryIsInstance]
             wanted = f"a whole number from 0 to {table.total}"
             raise PartitionError(f"{supervisor.path}: partitions is {n!r}, wanted {wanted}")
+        check_loop(supervisor.tree.loop, supervisor)
         async with table.lock:
             before = self.partitions
             table.bound = min(before, n)

@@ -13,6 +13,7 @@ from otpy._core.reason import Restart, Shutdown, signal_of
 from otpy._core.spec import ChildSpec
 from otpy._runtime.current import current
 from otpy._runtime.signals import trapped
+from otpy._runtime.waiters import check_loop
 from otpy.behaviours.registry_entry import Entry, Keys, Registered, Unregistered, strict_form
 from otpy.errors import AlreadyRegistered, KeysNotUnique, NotRegistered, NotRunning
 
@@ -51,8 +52,9 @@ class Registry:
     believes to be known that is not; list it before those that use it.
 
     Only the calling process is registered, by itself, and what it holds is gone in the moment it
-    ends (REG-07). Call it in the thread of the event loop. Nothing here waits, but for `lock`.
-    Every operation raises `NotRunning` when the registry has ended (REG-16).
+    ends (REG-07). Nothing here waits, but for `lock`. Every operation raises `NotRunning` when the
+    registry has ended (REG-16). What looks something up may be called in any thread; what changes
+    something, and `lock`, raise `WrongThread` in another than the event loop's.
 
     Attributes:
         path: Path of the registry.
@@ -131,6 +133,7 @@ class Registry:
             AlreadyRegistered: If a process holds it, be it the calling one; unique keys only.
             NotSupervised: If the caller is no process.
             NotRunning: If the registry or the calling process has ended.
+            WrongThread: In another thread than the event loop's.
         """
         caller, strict = self._caller(), strict_form(key)
         if self.unique and (found := self._found(strict)):
@@ -152,6 +155,7 @@ class Registry:
         Raises:
             NotSupervised: If the caller is no process.
             NotRunning: If the registry or the calling process has ended.
+            WrongThread: In another thread than the event loop's.
         """
         caller, strict = self._caller(), strict_form(key)
         owned = self._owned.get(caller, {})
@@ -178,6 +182,7 @@ class Registry:
             KeysNotUnique: If the keys are not unique.
             NotSupervised: If the caller is no process.
             NotRunning: If the registry or the calling process has ended.
+            WrongThread: In another thread than the event loop's.
         """
         self._check_unique()
         caller, strict = self._caller(), strict_form(key)
@@ -201,10 +206,10 @@ class Registry:
         entries = self._entries.get(strict)
         if entries is None:
             return []
-        if len(entries) == 1:
-            for entry in entries.values():
-                return [entry] if entry.process.alive else []
-        return [entry for entry in entries.values() if entry.process.alive]
+        held = [*entries.values()]  # in one step, whatever the loop does meanwhile: see `_found`
+        if len(held) == 1:
+            return held if held[0].process.alive else []
+        return [entry for entry in held if entry.process.alive]
 
     def whereis(self, key: Hashable) -> Process:
         """Return the process that holds `key`; `Via(registry, key)` asks this (REG-10).
@@ -222,8 +227,9 @@ class Registry:
     def keys(self, process: Process) -> list[Hashable]:
         """Return the keys that `process` holds, one for each entry, in order (REG-05)."""
         self._check_running()
-        owned = self._owned.get(process, {}) if process.alive else {}
-        return [self._entries[strict][number].key for number, strict in owned.items()]
+        owned = [*self._owned.get(process, {}).items()] if process.alive else []
+        found = [self._entries.get(strict, {}).get(number) for number, strict in owned]
+        return [entry.key for entry in found if entry is not None]  # it may be gone meanwhile
 
     def values(self, key: Hashable, process: Process) -> list[Any]:
         """Return the values that `process` registered with `key`, in order (REG-05)."""
@@ -240,7 +246,7 @@ class Registry:
     def select(self, where: Callable[[Entry], bool] | None = None) -> list[Entry]:
         """Return the entries of all keys, or those for which `where` is true (REG-15)."""
         self._check_running()
-        found = [entry for strict in self._entries for entry in self._found(strict)]
+        found = [entry for strict in [*self._entries] for entry in self._found(strict)]
         return found if where is None else [entry for entry in found if where(entry)]
 
     def dispatch(self, key: Hashable, fn: Callable[[list[Entry]], object]) -> None:
@@ -260,6 +266,7 @@ class Registry:
         whatever way. The same caller must not enter it twice: it would wait for itself.
         """
         self._check_running()
+        check_loop(self._process.parent.tree.loop, self._process)
         strict = strict_form(key)
         queue = self._queues.setdefault(strict, _Queue())
         queue.length += 1
@@ -280,12 +287,12 @@ class Registry:
 
     def put_meta(self, key: Hashable, value: Any) -> None:
         """Store something that belongs to no process (REG-11)."""
-        self._check_running()
+        self._check_changing()
         self._meta[key] = value
 
     def delete_meta(self, key: Hashable) -> None:
         """Forget what was stored by `put_meta`, if anything was (REG-11)."""
-        self._check_running()
+        self._check_changing()
         self._meta.pop(key, None)
 
     # --- inside ----------------------------------------------------------------------------------
@@ -294,13 +301,17 @@ class Registry:
         if not self._process.alive:
             raise NotRunning(self.path)
 
+    def _check_changing(self) -> None:
+        self._check_running()
+        self._process.parent.tree.check_thread(self._process)
+
     def _check_unique(self) -> None:
         self._check_running()
         if not self.unique:
             raise KeysNotUnique(f"{self.path}: several processes may hold a key")
 
     def _caller(self) -> Process:
-        self._check_running()
+        self._check_changing()
         caller = current()
         if not caller.alive:  # it was given up, or this is what it left behind
             raise NotRunning(caller.path)
@@ -310,9 +321,10 @@ class Registry:
         """Return the entries of a key.
 
         A process that has just ended calls back in order: who asked it before us, and now looks
-        here, must not find it any more (REG-03).
+        here, must not find it any more (REG-03). Another thread may look while the loop changes
+        what is here: so each dictionary is copied first, in one step.
         """
-        entries = self._entries.get(strict, {}).values()
+        entries = [*self._entries.get(strict, {}).values()]
         return [entry for entry in entries if entry.process.alive]
 
     def _remove(self, strict: Hashable, number: int) -> None:

@@ -16,6 +16,7 @@ from otpy._core.reason import Crashed, Exit, Normal
 from otpy._runtime.crash import call_failed, let_go, reason_for
 from otpy._runtime.current import CURRENT
 from otpy._runtime.life import Life
+from otpy._runtime.waiters import check_loop
 from otpy.behaviours.mailbox import (
     Caller,
     Continue,
@@ -83,7 +84,7 @@ class Server:
     def __init__(self, process: Process, make: Callable[[], GenServer[Any, Any, Any]]) -> None:
         """Prepare the life of `process`."""
         self.process = process
-        self.mailbox = Mailbox(self)
+        self.mailbox = Mailbox(self, process.parent.tree)
         self.ending: ExitReason | None = None
         self.open = False
         self.owed: dict[Question, None] | None = None
@@ -141,9 +142,11 @@ class Server:
 
     async def control(self, action: Callable[[], object], timeout: float | None) -> Any:
         """Perform `action` between two messages, and return what it returned."""
+        loop = self._loop
+        check_loop(loop, self.process)
         self.admit()
         check_timeout(self.process.path, timeout)
-        question = Control(asyncio.get_running_loop(), action)
+        question = Control(loop, action)
         line = (
             None if timeout is None else self.process.parent.tree.deadlines.set(timeout, question)
         )
@@ -415,6 +418,9 @@ class Server:
     def doze(self) -> None:
         """Do nothing until a message comes; it may be that none comes for too long (GEN-18)."""
         self.mailbox.asleep = not self._halted
+        if self.mailbox.queue:  # another thread has put it there just now
+            self.mailbox.look()
+            return
         if self._timeout is not None and not self.mailbox.suspended:
             tree = self.process.parent.tree
             self._timer = tree.call_later(self._timeout, self.mailbox.put, Info(TIMEOUT))

@@ -11,10 +11,18 @@ from otpy._core.checks import check_timeout
 from otpy._core.reason import Normal
 from otpy._runtime.crash import call_failed
 from otpy._runtime.process import Process
+from otpy._runtime.waiters import check_loop
 from otpy.behaviours.mailbox import Caller, Info, Unanswered
 from otpy.behaviours.server import Server
 from otpy.behaviours.via import Via
-from otpy.errors import CallFailed, CallTimeout, NotFound, NotRegistered, NotRunning
+from otpy.errors import (
+    CallFailed,
+    CallTimeout,
+    NotFound,
+    NotRegistered,
+    NotRunning,
+    WrongThread,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -34,8 +42,8 @@ ReplyT_co = TypeVar("ReplyT_co", covariant=True)
 class ServerRef(Generic[RequestT_contra, ReplyT_co]):
     """A handle to talk to a `GenServer`; made by `Counter.at(…)`.
 
-    All of it belongs to the event loop of the tree: from a thread, go by
-    `asyncio.run_coroutine_threadsafe`.
+    `cast`, `send` and `whereis` may be called in any thread. What is awaited belongs to the event
+    loop of the tree: it raises `WrongThread` elsewhere, and a thread goes by `root.portal()`.
 
     Attributes:
         target: Its process (this one life), its path, its name (`Via`), or a function that finds
@@ -81,6 +89,7 @@ class ServerRef(Generic[RequestT_contra, ReplyT_co]):
             CallTimeout: If it does not reply in time; it is not told, and a late reply is dropped.
             ValueError: If `timeout` is no number of seconds; nothing is sent.
             CallingSelf: If the server itself calls, in one of its callbacks.
+            WrongThread: In another thread or event loop; use `root.portal()`. Nothing is sent.
 
         Cancellation:
             The request is carried out all the same; its reply is dropped (AIO-22).
@@ -95,9 +104,11 @@ class ServerRef(Generic[RequestT_contra, ReplyT_co]):
         server = process.behaviour
         if not isinstance(server, Server):
             raise _no_server(process)
+        tree = process.parent.tree
+        if asyncio._get_running_loop() is not tree.loop:  # is `check_loop`, for speed
+            raise WrongThread(process.path)
         if not server.open:
             server.admit()
-        tree = process.parent.tree
         caller: Caller[ReplyT_co] = Caller(tree.loop, request)
         try:
             line = None if timeout is None else tree.deadlines.set(timeout, caller)
@@ -117,14 +128,20 @@ class ServerRef(Generic[RequestT_contra, ReplyT_co]):
         return reply
 
     def cast(self, request: RequestT_contra) -> None:
-        """Send a request that gets no reply; whether anybody is there or not (GEN-16)."""
+        """Send a request that gets no reply; whether anybody is there or not (GEN-16).
+
+        In any thread; the requests of one arrive in their order.
+        """
         process = self.target
         server = process.behaviour if isinstance(process, Process) else self._server()
         if isinstance(server, Server):
             server.mailbox.put((request,))
 
     def send(self, message: object) -> None:
-        """Send any other message, for `handle_info`; whether anybody is there or not."""
+        """Send any other message, for `handle_info`; whether anybody is there or not.
+
+        In any thread, as `cast`.
+        """
         process = self.target
         server = process.behaviour if isinstance(process, Process) else self._server()
         if isinstance(server, Server):
@@ -144,6 +161,7 @@ class ServerRef(Generic[RequestT_contra, ReplyT_co]):
             CallTimeout: If it has not ended in time; it will, when its turn comes.
             CallingSelf: If the server itself calls; it returns `Stop` instead.
             ValueError: If `timeout` is no number of seconds; it is not stopped.
+            WrongThread: As `call`; it is not stopped.
 
         Cancellation:
             The stop is not taken back.
@@ -154,6 +172,7 @@ class ServerRef(Generic[RequestT_contra, ReplyT_co]):
         wanted = reason or Normal()
         process, server = self._found()
         check_timeout(process.path, timeout)
+        check_loop(process.parent.tree.loop, process)
         server.refuse_self()
         server.stop(wanted)
         try:
@@ -182,6 +201,7 @@ class ServerRef(Generic[RequestT_contra, ReplyT_co]):
             CallTimeout: As `call`: it is suspended all the same when its turn comes; `resume` it.
             CallingSelf: As `call`.
             ValueError: As `call`.
+            WrongThread: As `call`.
 
         Source:
             OTP `sys:suspend/2`.
@@ -196,6 +216,7 @@ class ServerRef(Generic[RequestT_contra, ReplyT_co]):
             CallTimeout: As `call`.
             CallingSelf: As `call`.
             ValueError: As `call`.
+            WrongThread: As `call`.
         """
         await self._found()[1].resume(timeout)
 
@@ -207,6 +228,7 @@ class ServerRef(Generic[RequestT_contra, ReplyT_co]):
             CallTimeout: As `call`.
             CallingSelf: As `call`.
             ValueError: As `call`.
+            WrongThread: As `call`.
 
         Source:
             OTP `sys:get_state/2`.
@@ -225,6 +247,7 @@ class ServerRef(Generic[RequestT_contra, ReplyT_co]):
             CallTimeout: As `call`.
             CallingSelf: As `call`.
             ValueError: As `call`.
+            WrongThread: As `call`.
 
         Source:
             OTP `sys:replace_state/3`.

@@ -10,6 +10,7 @@ from otpy._core.checks import check_timeout
 from otpy._core.reason import Killed, Shutdown
 from otpy._core.spec import BRUTAL_KILL, INFINITY
 from otpy._runtime.current import CURRENT
+from otpy._runtime.waiters import check_loop
 from otpy.behaviours.task_result import Exited, Ok, TaskFailed
 from otpy.errors import NotOwner, TaskTimeout
 
@@ -124,6 +125,7 @@ class Task(Generic[_T]):
         Raises:
             NotOwner: If the caller did not start the task.
             ValueError: If `timeout` is no number of seconds.
+            WrongThread: In another thread or event loop, while the task runs.
         """
         self._check_owner()
         check_timeout(self.process.path, timeout)
@@ -159,7 +161,9 @@ class Task(Generic[_T]):
         Raises:
             NotOwner: If the caller did not start the task.
             ValueError: If `timeout` is no number of seconds; the task goes on.
+            WrongThread: In another thread or event loop; the task goes on.
         """
+        check_loop(self.process.parent.tree.loop, self.process)
         self._check_owner()
         brutal = timeout is BRUTAL_KILL
         limit: Any = None if brutal or timeout is INFINITY else timeout
