@@ -77,7 +77,7 @@ def run(
 def conclude(status: int, *, clean: bool) -> None:
     """Leave the program with `status`; just return if it is 0 and nothing is left running."""
     if not clean:  # a thread that does not end would be waited for at exit, for ever
-        _leave(status)
+        leave(status)
     if status:
         raise SystemExit(status)
 
@@ -170,7 +170,7 @@ class _Program:
         if len(self._caught) > 2:  # noqa: PLR2004 - neither stopping nor killing helped
             what = f"{self._caught[-1].name} for the third time: leaving at once, from"
             say(what, traceback.format_stack(frame))
-            _leave(128 + number)
+            leave(128 + number)
         self.loop.call_soon_threadsafe(self._act)
 
     @staticmethod
@@ -207,7 +207,7 @@ class _Program:
                 self._act()
             except SystemExit as error:
                 if main.done():  # it came out of a hook, and has shut the tree down
-                    return _status_of(error)
+                    return status_of(error)
                 # Else it came out of a task that a child made: it is that task's end, not ours.
             except asyncio.CancelledError:
                 return 128 + self._caught[0] if self._caught else 1
@@ -228,7 +228,7 @@ class _Program:
         return 128 + self._caught[0] if self._caught else 0
 
 
-def _status_of(error: SystemExit) -> int:
+def status_of(error: SystemExit) -> int:
     """Return the exit status that Python would leave with."""
     if error.code is None or isinstance(error.code, int):
         return error.code or 0
@@ -265,7 +265,7 @@ def _joined(thread: threading.Thread) -> bool:
     return not thread.is_alive()
 
 
-def _leave(status: int) -> None:
+def leave(status: int) -> None:
     """End the process without waiting for anything."""
     stdout: Any = sys.stdout
     with suppress(Exception):  # there may be none, or one that is closed or full

@@ -21,14 +21,14 @@ from otpy.testing import Recording, assert_reports
 from tests.runtime.children import Journal, crash, forever
 
 pytestmark = pytest.mark.real_time
-LEAVE = run_module._leave
+LEAVE = run_module.leave
 
 
 @pytest.fixture(autouse=True)
 def left(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The status with which the process would have been left on the spot; it is not."""
     left: list[int] = []
-    monkeypatch.setattr(run_module, "_leave", left.append)
+    monkeypatch.setattr(run_module, "leave", left.append)
     return left
 
 
