@@ -4,7 +4,7 @@
 |---|---|
 | to say what runs | `ChildSpec`, `SupervisorSpec`, `DynamicSupervisor.spec` |
 | to say what happens when it fails | `Restart`, `Strategy`, `Intensity`, `Backoff` |
-| to run it | `start` in an async program, `run` as a whole program |
+| to run it | `start` in an async program, `lifespan` in a web server, `run` as a whole program |
 | to talk to it | `Supervisor`, `DynamicSupervisor`, `Process`, `current` |
 | to talk to it in other threads | `Portal` |
 | to keep a state and serve requests | `GenServer`, `ServerRef`, `Reply`, `NoReply`, `Stop` |
@@ -48,6 +48,8 @@ from otpy._core.spec import SupervisorSpec as SupervisorSpec
 from otpy._runtime.blame import RestartRecord as RestartRecord
 from otpy._runtime.current import current as current
 from otpy._runtime.dynamic import DynamicSupervisor as DynamicSupervisor
+from otpy._runtime.lifespan import Lifespan as Lifespan
+from otpy._runtime.lifespan import lifespan as lifespan
 from otpy._runtime.log import console_logger as console_logger
 from otpy._runtime.log import log_reports as log_reports
 from otpy._runtime.portal import Portal as Portal
@@ -125,6 +127,7 @@ __all__ = [
     "InvalidSpec",
     "Keys",
     "Killed",
+    "Lifespan",
     "Monitor",
     "NoReply",
     "Normal",
@@ -157,6 +160,7 @@ __all__ = [
     "console_logger",
     "current",
     "errors",
+    "lifespan",
     "log_reports",
     "reports",
     "run",

@@ -11,3 +11,9 @@ def told(error: otpy.errors.CallFailed, report: otpy.reports.Report) -> tuple[st
     """Name an error and a report by the façade alone."""
     assert_type(report.path, str)
     return str(error), report.path
+
+
+def served(static: otpy.SupervisorSpec, dynamic: otpy.DynamicSpec) -> None:
+    """The root of a lifespan is what its spec describes."""
+    assert_type(otpy.lifespan(static).root, otpy.Supervisor)
+    assert_type(otpy.lifespan(dynamic).root, otpy.DynamicSupervisor)
