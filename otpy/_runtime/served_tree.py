@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any, Final, final
 
 from otpy._core.child import Status
 from otpy._core.phase import Phase
-from otpy._runtime.run import say, status_of
+from otpy._runtime.run import status_of
 from otpy._runtime.server_end import ServerEnd, Way, way_out
+from otpy._runtime.stderr import say
 from otpy.errors import SupervisorFailed, TreeStartFailed
 
 if TYPE_CHECKING:

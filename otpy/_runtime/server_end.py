@@ -9,7 +9,8 @@ from contextlib import suppress
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Final, final
 
-from otpy._runtime.run import leave, say
+from otpy._runtime.run import leave
+from otpy._runtime.stderr import say
 
 if TYPE_CHECKING:
     import asyncio
