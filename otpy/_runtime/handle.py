@@ -164,6 +164,7 @@ class SupervisorHandle(Shell):
 
         Raises:
             NotFound: If there is no such child.
+            CallingSelf: If the caller is a child that this supervisor waits for (SUP-318).
             NotRunning: If the supervisor is ending.
         """
         reply, _ = await self._request(lambda ref: RetryNow(ref, id), id)
@@ -172,7 +173,10 @@ class SupervisorHandle(Shell):
     async def which_children(self) -> list[ChildInfo]:
         """Return all children known, newest first (SUP-810).
 
+        It tells what was so when its turn came, behind a restart in progress for one.
+
         Raises:
+            CallingSelf: If the caller is a child that this supervisor waits for (SUP-318).
             NotRunning: If the supervisor is ending.
         """
         return [info_of(row) for row in reversed(await self._table())]
@@ -181,6 +185,7 @@ class SupervisorHandle(Shell):
         """Count the children (SUP-811, DYN-12).
 
         Raises:
+            CallingSelf: If the caller is a child that this supervisor waits for (SUP-318).
             NotRunning: If the supervisor is ending.
         """
         return counts_of(await self._table())

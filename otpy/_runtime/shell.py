@@ -281,6 +281,9 @@ class Shell:
 
     # --- requests --------------------------------------------------------------------------------
 
+    def _refuse_who_is_waited_for(self) -> None:
+        """Raise `CallingSelf` if this supervisor waits for whoever asks, who would wait for it."""
+
     def _reply(self, reply: Reply) -> None:
         future = cast("asyncio.Future[Any]", reply.ref)
         if future.done():  # its caller was cancelled; the request was executed (AIO-22)
@@ -314,6 +317,7 @@ class Shell:
 
     async def _answered(self, make: Callable[[object], Request]) -> Any:
         """Send a request and wait for what is answered, or for the end of the supervisor."""
+        self._refuse_who_is_waited_for()
         if self._exit is not None:
             return Reply(None, refusal=Refusal.NOT_RUNNING), None
         check_loop(self.tree.loop, self)

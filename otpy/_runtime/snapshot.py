@@ -135,7 +135,9 @@ class Row:
 
 
 def row_of(child: Child, status: Status, process: Process | None) -> Row:
-    """Return the line of `child`, which has this status and this process."""
+    """Return the line of `child`, which had this status and this process when its turn came."""
+    if process is None and status is Status.RUNNING:
+        process = child.process  # it was started in the same turn, just before this is answered
     waits = status is Status.BACKING_OFF or status is Status.RESTARTING
     runs = process is not None and process.runs and status is not Status.UNDEFINED
     return Row(child, None if status is Status.UNDEFINED else process, runs, waits)

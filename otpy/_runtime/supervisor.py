@@ -18,11 +18,8 @@ from otpy._runtime.handle import SupervisorHandle
 from otpy.errors import CallingSelf, InvalidSpec, NotFound
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from otpy._core.child import Child
     from otpy._core.machine import SupervisorMachine
-    from otpy._core.protocol import Reply, Request
     from otpy._core.reason import ExitReason
     from otpy._core.spec import AnySpec
     from otpy._runtime.process import Process
@@ -67,7 +64,7 @@ class Supervisor(SupervisorHandle):
             AlreadyStarted: If its id is taken by a running child.
             AlreadyPresent: If its id is taken by a child that does not run.
             StartFailed: If it did not start; nothing is kept of it, nothing is counted (SUP-803).
-            CallingSelf: If the caller is a child that this supervisor is just starting.
+            CallingSelf: If the caller is a child that this supervisor waits for (SUP-318).
             NotRunning: If the supervisor is ending.
         """
         check_child(self.path, spec, self._machine.spec.auto_shutdown)
@@ -83,6 +80,7 @@ class Supervisor(SupervisorHandle):
 
         Raises:
             NotFound: If there is no such child.
+            CallingSelf: If the caller is a child that this supervisor waits for (SUP-318).
             NotRunning: If the supervisor is ending.
         """
         await self._request(lambda ref: TerminateChild(ref, id), id)
@@ -98,6 +96,7 @@ class Supervisor(SupervisorHandle):
             ChildRunning: If it runs.
             ChildRestarting: If it waits for a restart; see `retry_now`.
             StartFailed: If it did not start; it stays down, nothing is counted.
+            CallingSelf: If the caller is a child that this supervisor waits for (SUP-318).
             NotRunning: If the supervisor is ending.
         """
         _, process = await self._request(lambda ref: RestartChild(ref, id), id)
@@ -110,6 +109,7 @@ class Supervisor(SupervisorHandle):
             NotFound: If there is no such child.
             ChildRunning: If it runs.
             ChildRestarting: If it waits for a restart.
+            CallingSelf: If the caller is a child that this supervisor waits for (SUP-318).
             NotRunning: If the supervisor is ending.
         """
         await self._request(lambda ref: DeleteChild(ref, id), id)
@@ -119,6 +119,7 @@ class Supervisor(SupervisorHandle):
 
         Raises:
             NotFound: If there is no such child.
+            CallingSelf: If the caller is a child that this supervisor waits for (SUP-318).
             NotRunning: If the supervisor is ending.
         """
         for row in await self._table():
@@ -141,7 +142,7 @@ class Supervisor(SupervisorHandle):
 
         Raises:
             InvalidSpec: If `spec` is no `SupervisorSpec`, or has another id; nothing is changed.
-            CallingSelf: If the caller is a child that this supervisor is just starting.
+            CallingSelf: If the caller is a child that this supervisor waits for (SUP-318).
             NotRunning: If the supervisor is ending.
 
         Cancellation:
@@ -157,13 +158,13 @@ class Supervisor(SupervisorHandle):
             raise InvalidSpec(msg)
         await self._request(lambda ref: Reconfigure(ref, spec), spec.id)
 
-    async def _request(
-        self, make: Callable[[object], Request], key: str
-    ) -> tuple[Reply, Process | None]:
-        """Refuse a call that would wait for its own caller, else send it (SUP-318, AIO-17)."""
+    def _refuse_who_is_waited_for(self) -> None:
+        """Refuse a child that is not ready, from here or from a supervisor that is not (SUP-318).
+
+        Whoever is ready may ask, whatever starts above it: its answer comes in its turn.
+        """
         process = CURRENT.get(None)
-        while process is not None:
-            if process.parent is self and not process.ready:
+        while process is not None and not process.ready:
+            if process.parent is self:
                 raise CallingSelf(self.path, "call it after task_status.started()")
             process = process.parent.process
-        return await super()._request(make, key)
