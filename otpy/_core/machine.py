@@ -1,10 +1,10 @@
 """The supervisor of a fixed list of children, as a pure state machine.
 
-Who is restarted with whom is `group.py`; what is counted and told, `outbox.py`. Rules of this file,
-and of `dynamic.py` beside it:
+Who is restarted with whom is `group.py`; how all is stopped, `stopping.py`; what is counted and
+told, `outbox.py`. Rules of these files, and of `dynamic.py` beside them:
 
-- Every decision about who is started, stopped or restarted is taken here; nothing awaits, reads a
-  clock or logs.
+- Every decision about who is started, stopped or restarted is taken in them; nothing awaits, reads
+  a clock or logs.
 - One operation is in progress at a time. It is an agenda of starts and stops, worked off one step
   after the other; a step waits for one child.
 - What arrives meanwhile waits in the inbox, in order of arrival, as in an Erlang mailbox. A child
@@ -14,12 +14,11 @@ and of `dynamic.py` beside it:
 
 from __future__ import annotations
 
-from collections import deque
 from typing import TYPE_CHECKING, assert_never, final
 
 from otpy._core.child import Child, Status
 from otpy._core.group import ends_with_it, group_of
-from otpy._core.outbox import EVERYBODY, Outbox
+from otpy._core.outbox import EVERYBODY
 from otpy._core.phase import START_CONTEXTS, Operation, Phase
 from otpy._core.protocol import (
     AddChild,
@@ -35,7 +34,6 @@ from otpy._core.protocol import (
     Fact,
     Failure,
     Finish,
-    Hurry,
     KillAsked,
     Query,
     Ready,
@@ -46,32 +44,27 @@ from otpy._core.protocol import (
     RestartChild,
     RetryNow,
     ShutdownAsked,
-    Stop,
     TerminateChild,
     TimerDue,
 )
-from otpy._core.reason import SHUTDOWN, Killed, Normal, Restart, Verdict, failed_to_start, verdict
+from otpy._core.reason import SHUTDOWN, Restart, Verdict, failed_to_start, verdict
 from otpy._core.reconfigure import rearranged
-from otpy._core.spec import BRUTAL_KILL, Strategy, SupervisorSpec
+from otpy._core.spec import BRUTAL_KILL, Strategy
+from otpy._core.stopping import Stopping
 
 if TYPE_CHECKING:
+    from collections import deque
     from collections.abc import Callable, Sized
 
     from otpy._core.reason import ExitReason
+    from otpy._core.spec import SupervisorSpec
 
 
 @final
-class SupervisorMachine:
-    """Decides for one supervisor.
+class SupervisorMachine(Stopping):
+    """Decides for one supervisor; see `Stopping` for what it is made of."""
 
-    Attributes:
-        spec: The supervisor's spec.
-        phase: Where it is in its life.
-        children: The child table, in start order (OTP's termination order is its reverse).
-    """
-
-    __slots__ = ("_awaited", "_ending", "_inbox", "_left", "_operation", "_out", "_ref", "_starts",
-                 "_stops", "children", "phase", "spec")  # fmt: skip
+    __slots__ = ()
 
     def __init__(
         self, spec: SupervisorSpec, random: Callable[[], float], audience: Sized = EVERYBODY
@@ -80,18 +73,7 @@ class SupervisorMachine:
 
         `random` serves the jitter of backoffs; facts are told while there is an `audience`.
         """
-        self.spec = spec
-        self.phase = Phase.STARTING
-        self.children = {child.id: Child(child, child.id) for child in spec.children}
-        self._out = Outbox(spec.intensity, spec.period, random, audience)
-        self._inbox: deque[ChildExited | TimerDue | Request] = deque()
-        self._operation: Operation | None = None
-        self._ref: object = None  # of the request in progress
-        self._stops: deque[Child] = deque()  # the agenda: whom to stop, in this order,
-        self._starts: deque[Child] = deque()  # and then whom to start
-        self._awaited: Child | None = None  # its start or its stop is in progress
-        self._ending = Finish(Normal())
-        self._left = 0  # children being killed
+        super().__init__(spec, random, audience)
 
     @property
     def settled(self) -> bool:
@@ -275,81 +257,6 @@ class SupervisorMachine:
                 self._out.refuse(self._ref, Refusal.START_FAILED, child, reason)
             case _:
                 pass
-
-    # --- stopping --------------------------------------------------------------------------------
-
-    def _stop(self, child: Child) -> None:
-        reason = child.taken_up()
-        if reason is not None:  # SUP-713: its notice is consumed here
-            self._gone(child, reason)
-        elif child.status is Status.RUNNING:
-            child.status = Status.STOPPING
-            self._awaited = child
-            self._out.add(Stop(child, kill=child.spec.shutdown is BRUTAL_KILL))
-        elif child.waits:
-            self._out.cancel_timer(child)
-
-    def _gone(self, child: Child, reason: ExitReason) -> None:
-        """A child that was told to end has ended."""
-        if self._awaited is child:
-            self._awaited = None
-        elif child.status is Status.STOPPING:
-            self._left -= 1
-        child.status = Status.UNDEFINED
-        child.ran(reason)
-        spec = child.spec
-        self._out.tell_stop(child, reason)
-        if spec.restart is Restart.TEMPORARY:
-            del self.children[child.key]  # SUP-606, SUP-806
-
-    def _shut_down(self, reason: ExitReason, failure: Failure | None = None) -> None:
-        """Stop everything in reverse, then finish.
-
-        A start in progress is hurried, so that its child is stopped in order; the starts after it
-        are dropped. OTP would start them all first (SUP-317).
-        """
-        if self.phase is Phase.STOPPING or self.phase is Phase.ENDED:
-            return
-        self._close(Finish(reason, failure))
-        self._operation = Operation.SHUTDOWN
-        if self._awaited is not None and self._awaited.status is Status.STARTING:
-            self._out.add(Hurry(self._awaited))
-        else:
-            self._plan_stops()  # the one being stopped now is skipped: its turn has come already
-
-    def _kill(self) -> None:
-        """Kill everything at once; whoever refuses is given up by the runtime (SUP-719)."""
-        if self.phase is Phase.ENDED or self._operation is Operation.KILL:
-            return
-        self._close(Finish(Killed(), self._ending.failure))
-        self._operation = Operation.KILL
-        self._awaited = None
-        for child in list(self.children.values()):
-            if child.pending is not None:
-                self._stop(child)
-            elif child.live:
-                child.status = Status.STOPPING
-                self._left += 1
-                self._out.add(Stop(child, kill=True))
-
-    def _close(self, ending: Finish) -> None:
-        """Take no more requests, and answer those that wait."""
-        self.phase = Phase.STOPPING
-        self._ending = ending
-        if self._operation in (Operation.ADD, Operation.START_BY_HAND, Operation.TERMINATE):
-            self._out.refuse(self._ref, Refusal.NOT_RUNNING)
-        for event in self._inbox:
-            if not isinstance(event, ChildExited | TimerDue):
-                self._out.refuse(event.ref, Refusal.NOT_RUNNING)
-        self._inbox.clear()
-        self._stops.clear()
-        self._starts.clear()
-        for child in self.children.values():
-            if child.waits:
-                self._out.cancel_timer(child)
-
-    def _plan_stops(self) -> None:
-        self._stops.extend(child for child in reversed(self.children.values()) if child.live)
 
     # --- one event at a time ---------------------------------------------------------------------
 
