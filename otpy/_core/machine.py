@@ -136,7 +136,7 @@ class SupervisorMachine(Stopping):
 
         Returns None, and has changed nothing, if `handle` must be told instead.
         """
-        if self._awaited is not child or not self._stops or self._out.audience:
+        if self._awaited is not child or not self._stops or self._out.audience or self._subject:
             return None
         following = self._stops[0]
         if not following.runs or following.spec.shutdown is BRUTAL_KILL:
@@ -173,7 +173,8 @@ class SupervisorMachine(Stopping):
                 self.phase = Phase.RUNNING
                 self._out.add(Ready())
             case Operation.TERMINATE:
-                self._out.add(Reply(self._ref))
+                if self._subject is not None:  # it did not run
+                    self._reply()
             case Operation.SHUTDOWN | Operation.KILL:
                 self.phase = Phase.ENDED
                 self._inbox.clear()
@@ -185,9 +186,7 @@ class SupervisorMachine(Stopping):
     ) -> None:
         """Take news of a child's present incarnation."""
         if child.status is Status.STOPPING:
-            if not isinstance(event, ChildReady):  # it became ready while it was being killed
-                gone = SHUTDOWN if isinstance(event, ChildIgnored) else event.reason
-                self._gone(child, gone)
+            self._hear_of_stop(child, event)
         elif child.status is Status.RUNNING:
             if isinstance(event, ChildExited) and child.pending is None:
                 idle = self._operation is None and not self._inbox
@@ -228,16 +227,16 @@ class SupervisorMachine(Stopping):
             child.made_pace().started_at = self._out.now
         if self._out.audience:  # asked here too: a batch of starts is long
             self._out.tell(Fact.STARTED, child)
-        if self._operation is Operation.ADD or self._operation is Operation.START_BY_HAND:
-            self._out.add(Reply(self._ref, child))
+        if self._subject is child:
+            self._reply(child)
 
     def _ignored(self, child: Child) -> None:
         """SUP-310 to SUP-313: not started, not failed."""
         child.status = Status.UNDEFINED
         if child.spec.restart is Restart.TEMPORARY:
             del self.children[child.key]
-        if self._operation is Operation.ADD or self._operation is Operation.START_BY_HAND:
-            self._out.add(Reply(self._ref))
+        if self._subject is child:
+            self._reply()
 
     def _start_failed(self, child: Child, reason: ExitReason) -> None:
         child.status = Status.UNDEFINED
@@ -252,11 +251,10 @@ class SupervisorMachine(Stopping):
                 self._out.set_timer(child, Status.RESTARTING, self._out.next_delay(child))
             case Operation.ADD:  # SUP-803: the spec is discarded
                 del self.children[child.key]
-                self._out.refuse(self._ref, Refusal.START_FAILED, child, reason)
-            case Operation.START_BY_HAND:  # SUP-805
-                self._out.refuse(self._ref, Refusal.START_FAILED, child, reason)
-            case _:
+            case _:  # a start by hand (SUP-805), or one that a shutdown waited for
                 pass
+        if self._subject is child:
+            self._reply_failed(child, reason)
 
     # --- one event at a time ---------------------------------------------------------------------
 
@@ -400,5 +398,6 @@ class SupervisorMachine(Stopping):
 
     def _begin(self, operation: Operation, ref: object, agenda: deque[Child], child: Child) -> None:
         self._operation = operation
-        self._ref = ref
+        self._ref, self._subject = ref, child
+        self._starts_it = agenda is self._starts
         agenda.append(child)

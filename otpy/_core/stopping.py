@@ -8,8 +8,20 @@ from typing import TYPE_CHECKING
 from otpy._core.child import Child, Status
 from otpy._core.outbox import Outbox
 from otpy._core.phase import Operation, Phase
-from otpy._core.protocol import ChildExited, Finish, Hurry, Refusal, Request, Stop, TimerDue
-from otpy._core.reason import Killed, Normal, Restart
+from otpy._core.protocol import (
+    ChildExited,
+    ChildIgnored,
+    ChildReady,
+    ChildStartFailed,
+    Finish,
+    Hurry,
+    Refusal,
+    Reply,
+    Request,
+    Stop,
+    TimerDue,
+)
+from otpy._core.reason import SHUTDOWN, Killed, Normal, Restart
 from otpy._core.spec import BRUTAL_KILL
 
 if TYPE_CHECKING:
@@ -30,7 +42,7 @@ class Stopping:
     """
 
     __slots__ = ("_awaited", "_ending", "_inbox", "_left", "_operation", "_out", "_ref", "_starts",
-                 "_stops", "children", "phase", "spec")  # fmt: skip
+                 "_starts_it", "_stops", "_subject", "children", "phase", "spec")  # fmt: skip
 
     def __init__(self, spec: SupervisorSpec, random: Callable[[], float], audience: Sized) -> None:
         """Have started nothing, and be busy with nothing."""
@@ -40,7 +52,9 @@ class Stopping:
         self._out = Outbox(spec.intensity, spec.period, random, audience)
         self._inbox: deque[ChildExited | TimerDue | Request] = deque()
         self._operation: Operation | None = None
-        self._ref: object = None  # of the request in progress
+        self._ref: object = None  # of the request in progress,
+        self._subject: Child | None = None  # which is about this child, None if nobody waits,
+        self._starts_it = False  # and which is to start it, not to stop it
         self._stops: deque[Child] = deque()  # the agenda: whom to stop, in this order,
         self._starts: deque[Child] = deque()  # and then whom to start
         self._awaited: Child | None = None  # its start or its stop is in progress
@@ -58,6 +72,26 @@ class Stopping:
         elif child.waits:
             self._out.cancel_timer(child)
 
+    def _hear_of_stop(
+        self, child: Child, event: ChildExited | ChildReady | ChildStartFailed | ChildIgnored
+    ) -> None:
+        """Take news of a child that was told to end, perhaps while it was starting."""
+        wanted = self._subject is child and self._starts_it  # else its end, by hand
+        match event:
+            case ChildExited():
+                self._gone(child, event.reason)
+            case ChildReady():
+                if wanted:
+                    self._reply(child)
+            case ChildIgnored():
+                if wanted:
+                    self._reply()
+                self._gone(child, SHUTDOWN)
+            case ChildStartFailed():
+                if wanted:
+                    self._reply_failed(child, event.reason)
+                self._gone(child, event.reason)
+
     def _gone(self, child: Child, reason: ExitReason) -> None:
         """A child that was told to end has ended."""
         if self._awaited is child:
@@ -70,6 +104,18 @@ class Stopping:
         self._out.tell_stop(child, reason)
         if spec.restart is Restart.TEMPORARY:
             del self.children[child.key]  # SUP-606, SUP-806
+        if self._subject is child:  # by hand
+            self._reply()
+
+    def _reply(self, started: Child | None = None) -> None:
+        """Grant the request in progress."""
+        self._subject = None
+        self._out.add(Reply(self._ref, started))
+
+    def _reply_failed(self, child: Child, reason: ExitReason) -> None:
+        """Answer the request in progress, which was to start `child`."""
+        self._subject = None
+        self._out.refuse(self._ref, Refusal.START_FAILED, child, reason)
 
     def _shut_down(self, reason: ExitReason, failure: Failure | None = None) -> None:
         """Stop everything in reverse, then finish.
@@ -102,11 +148,9 @@ class Stopping:
                 self._out.add(Stop(child, kill=True))
 
     def _close(self, ending: Finish) -> None:
-        """Take no more requests, and answer those that wait."""
+        """Take no more requests, and refuse those that wait; the one in progress is answered."""
         self.phase = Phase.STOPPING
         self._ending = ending
-        if self._operation in (Operation.ADD, Operation.START_BY_HAND, Operation.TERMINATE):
-            self._out.refuse(self._ref, Refusal.NOT_RUNNING)
         for event in self._inbox:
             if not isinstance(event, ChildExited | TimerDue):
                 self._out.refuse(event.ref, Refusal.NOT_RUNNING)

@@ -56,6 +56,9 @@ class Supervisor(SupervisorHandle):
     async def start_child(self, spec: AnySpec) -> Process | None:
         """Add a child at the end of the start order and start it (SUP-802).
 
+        A supervisor that is told to end meanwhile finishes a start that has begun, and answers; it
+        refuses those that wait their turn.
+
         Returns:
             Its process, when it is ready; None if it declined to run (`Ignore`).
 

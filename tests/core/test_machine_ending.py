@@ -7,6 +7,7 @@ import pytest
 from otpy._core.backoff import Backoff
 from otpy._core.phase import Phase
 from otpy._core.protocol import (
+    AddChild,
     ChildExited,
     ChildIgnored,
     ChildReady,
@@ -16,6 +17,7 @@ from otpy._core.protocol import (
     Fact,
     Query,
     Refusal,
+    RestartChild,
     TerminateChild,
     TimerDue,
 )
@@ -99,16 +101,44 @@ class TestStopping:
         assert world.finish.reason == Normal()
 
     def test_requests_are_refused_from_the_stop_on(self) -> None:
-        """Those that wait, the one in progress and those that come later, each exactly once."""
+        """Those that wait and those that come later, each exactly once."""
         world = World(tree("a", "b"), ends={"b": HELD}).begin()
         world.send(TerminateChild("in progress", "b"), Query("waits"))
         world.stop()
         world.send(Query("late"))
+        assert set(world.replies) == {"waits", "late"}
         world.gone("b")
         world.send(Query("too late"))
+        assert world.replies.pop("in progress").refusal is None
         assert {ref: r.refusal for ref, r in world.replies.items()} == dict.fromkeys(
-            ["in progress", "waits", "late", "too late"], Refusal.NOT_RUNNING
+            ["waits", "late", "too late"], Refusal.NOT_RUNNING
         )
+
+    @pytest.mark.parametrize("ask", ["stop", "kill"])
+    @pytest.mark.parametrize("by_hand", [AddChild("ref", child("x")), RestartChild("ref", "b")])
+    @pytest.mark.parametrize("how", ["s", "f", "i", "end"])
+    def test_a_start_by_hand_in_progress_is_answered(
+        self, ask: str, by_hand: AddChild | RestartChild, how: str
+    ) -> None:
+        """With the child, that none is wanted, or why there is none; never that nobody is here."""
+        world = World(tree("a", "b"), starts={"x": "h", "b": "sh"}, ends={"a": HELD}).begin()
+        world.ask(TerminateChild(1, "b"))
+        world.send(by_hand)
+        started = world.children["x" if isinstance(by_hand, AddChild) else "b"]
+        world.ends[started.key] = HELD
+        world.kill() if ask == "kill" else world.stop()
+        assert "ref" not in world.replies
+        if how == "end":
+            world.gone(started.key, Killed())
+        else:
+            world.settle(started.key, how)
+        reply = world.replies["ref"]
+        assert reply.child is (None if how == "i" else started)
+        assert reply.refusal is (Refusal.START_FAILED if how in {"f", "end"} else None)
+        assert reply.reason == {"f": NOPE, "end": Killed()}.get(how)
+        for key in sorted(world.live, reverse=True):
+            world.gone(key)
+        assert world.finish is not None
 
     def test_an_ended_supervisor_is_at_rest(self) -> None:
         """Whatever happened during the stop, nothing is left to be dealt with."""

@@ -309,13 +309,14 @@ async def test_whoever_ends_refuses_everything(clock: MockClock, journal: Journa
     """While it ends and afterwards: `NotRunning` with its path, for those that wait too."""
     async with otpy.start(SupervisorSpec("app", [journal.spec("a", 3)])) as app:
         await clock.advance(0)
-        waiting = asyncio.create_task(app.start_child(ChildSpec("x", slow, (100,))))
+        first = asyncio.create_task(app.start_child(ChildSpec("x", slow, (1,))))
         behind = asyncio.create_task(app.terminate_child("a"))
         await clock.advance(0)
         app.shut_down(Shutdown())
-        for task in (waiting, behind):
-            with pytest.raises(NotRunning, match=r"^app: "):
-                await task
+        with pytest.raises(NotRunning, match=r"^app: "):
+            await behind
+        assert clock.now == 0
+        await first
         for ended in (False, True):
             if ended:
                 await app.wait()

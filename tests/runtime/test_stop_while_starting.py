@@ -374,7 +374,7 @@ async def test_a_kill_of_a_starting_tree_ends_it(clock: MockClock, reports: Reco
         starting = asyncio.create_task(app.start_child(ChildSpec("c", slow, (100,))))
         await asyncio.sleep(1)
         app.kill()
-        with pytest.raises(NotRunning):
+        with pytest.raises(StartFailed, match="killed"):
             await starting
         assert await app.wait() == Killed()
         await clock.advance(0)
