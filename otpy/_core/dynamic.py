@@ -3,7 +3,8 @@
 Its children have no order, so nothing waits for anything: each is started, restarted and stopped
 for itself, and all are stopped at once (SUP-709, DYN-14). It needs no agenda and no inbox. That a
 slow start delays no sibling is where it differs from OTP, whose dynamic supervisor runs one start
-at a time.
+at a time. Neither cuts a start off: a child that is not wanted any more while it starts is hurried,
+and stopped when it is ready.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from otpy._core.protocol import (
     Fact,
     Failure,
     Finish,
+    Hurry,
     KillAsked,
     Query,
     Ready,
@@ -119,9 +121,9 @@ class DynamicMachine:
                 if child is not None and child.waits_for(event.token):
                     self._retry(child)
             case ShutdownAsked():
-                self._shut_down(Finish(event.reason), kill=False)
+                self._shut_down(Finish(event.reason))
             case KillAsked():
-                self._shut_down(Finish(Killed(), self._ending.failure), kill=True)
+                self._kill()
             case _ if self.phase is not Phase.RUNNING:
                 self._out.refuse(event.ref, Refusal.NOT_RUNNING)
             case AddChild():
@@ -181,8 +183,7 @@ class DynamicMachine:
     ) -> None:
         """Take news of a child's present incarnation."""
         if child.status is Status.STOPPING:
-            if not isinstance(event, ChildReady):  # it became ready while it was being stopped
-                self._gone(child, SHUTDOWN if isinstance(event, ChildIgnored) else event.reason)
+            self._hear_of_stop(child, event)
         elif child.status is Status.RUNNING:
             if isinstance(event, ChildExited):
                 self._exited(child, event.reason)
@@ -195,12 +196,48 @@ class DynamicMachine:
         match event:
             case ChildReady():
                 self._started(child)
+                if self._is_unwanted(child):
+                    self._stop(child)
             case ChildIgnored():  # DYN-08, DYN-09
-                if child.key in self._starters:
-                    self._out.add(Reply(self._starters.pop(child.key)))
-                del self.children[child.key]
+                self._reply(child, None)
+                self._forget(child)
             case ChildStartFailed() | ChildExited():
                 self._start_failed(child, event.reason)
+
+    def _hear_of_stop(
+        self, child: Child, event: ChildExited | ChildReady | ChildStartFailed | ChildIgnored
+    ) -> None:
+        """Take news of a child that was told to end, perhaps killed while it was starting."""
+        match event:
+            case ChildExited():
+                self._gone(child, event.reason)
+            case ChildReady():
+                self._reply(child, child)
+            case ChildIgnored():
+                self._reply(child, None)
+                self._gone(child, SHUTDOWN)
+            case ChildStartFailed():
+                self._reply_failed(child, event.reason)
+                self._gone(child, event.reason)
+
+    def _is_unwanted(self, child: Child) -> bool:
+        """Whether `child` is to be stopped as soon as it is ready."""
+        return self.phase is not Phase.RUNNING or child.key in self._stoppers
+
+    def _reply(self, child: Child, started: Child | None) -> None:
+        """Answer whoever asked for the start of `child`."""
+        if child.key in self._starters:
+            self._out.add(Reply(self._starters.pop(child.key), started))
+
+    def _reply_failed(self, child: Child, reason: ExitReason) -> None:
+        if child.key in self._starters:
+            self._out.refuse(self._starters.pop(child.key), Refusal.START_FAILED, child, reason)
+
+    def _forget(self, child: Child) -> None:
+        """Keep nothing of a child that has ended, and answer whoever waits for that."""
+        del self.children[child.key]
+        for ref in self._stoppers.pop(child.key, ()):
+            self._out.add(Reply(ref))
 
     # --- starting and restarting -----------------------------------------------------------------
 
@@ -240,16 +277,20 @@ class DynamicMachine:
             child.made_pace().started_at = self._out.now
         if self._out.audience:  # asked here too: most starts are told to nobody
             self._out.tell(Fact.STARTED, child)
-        if self._starters and child.key in self._starters:
-            self._out.add(Reply(self._starters.pop(child.key), child))
+        if self._starters:
+            self._reply(child, child)
 
     def _start_failed(self, child: Child, reason: ExitReason) -> None:
         child.ran(reason)
         by_hand = child.key in self._starters
-        self._out.tell(Fact.START_FAILED, child, reason, None if by_hand else Context.START_ERROR)
-        if by_hand:
-            self._out.refuse(self._starters.pop(child.key), Refusal.START_FAILED, child, reason)
-            del self.children[child.key]
+        if self._is_unwanted(child):
+            context: Context | None = Context.SHUTDOWN_ERROR
+        else:
+            context = None if by_hand else Context.START_ERROR
+        self._out.tell(Fact.START_FAILED, child, reason, context)
+        if by_hand or context is Context.SHUTDOWN_ERROR:
+            self._reply_failed(child, reason)
+            self._forget(child)
         else:
             self._out.set_timer(child, Status.RESTARTING, self._out.next_delay(child))
 
@@ -279,7 +320,7 @@ class DynamicMachine:
             return True
         del self.children[child.key]
         if isinstance(outcome, Failure):
-            self._shut_down(Finish(SHUTDOWN, outcome), kill=False)
+            self._shut_down(Finish(SHUTDOWN, outcome))
         return False
 
     # --- stopping --------------------------------------------------------------------------------
@@ -296,37 +337,52 @@ class DynamicMachine:
                 del self.children[child.key]
                 self._out.add(Reply(event.ref))
             case TerminateChild():
+                told = child.key in self._stoppers
                 self._stoppers.setdefault(child.key, []).append(event.ref)
-                self._stop(child, kill=False)
+                if not told:
+                    self._stop(child)
 
-    def _stop(self, child: Child, *, kill: bool) -> None:
+    def _stop(self, child: Child) -> None:
+        """Make `child` end; one that is starting, when it is ready."""
         if child.waits:
             self._out.cancel_timer(child)
             del self.children[child.key]
-        elif kill or child.status is not Status.STOPPING:
-            if child.key in self._starters:
-                self._out.refuse(self._starters.pop(child.key), Refusal.NOT_RUNNING, child)
+        elif child.status is Status.STARTING:
+            self._out.add(Hurry(child))
+        elif child.status is Status.RUNNING:
             child.status = Status.STOPPING
-            self._out.add(Stop(child, kill=kill or child.spec.shutdown is BRUTAL_KILL))
+            self._out.add(Stop(child, kill=child.spec.shutdown is BRUTAL_KILL))
 
     def _gone(self, child: Child, reason: ExitReason) -> None:
         """A child that was told to end has ended."""
         child.status = Status.UNDEFINED
         child.ran(reason)
-        del self.children[child.key]
         context = None if _is_expected(child, reason) else Context.SHUTDOWN_ERROR
         self._out.tell(Fact.STOPPED, child, reason, context)
-        for ref in self._stoppers.pop(child.key, ()):
-            self._out.add(Reply(ref))
+        self._forget(child)
 
-    def _shut_down(self, ending: Finish, *, kill: bool) -> None:
-        """Stop everything at once, or kill what is left of a stop in progress."""
-        if self.phase is Phase.ENDED or (self.phase is Phase.STOPPING and not kill):
+    def _shut_down(self, ending: Finish) -> None:
+        """Stop everything at once."""
+        if self.phase is Phase.STOPPING or self.phase is Phase.ENDED:
             return
         self.phase = Phase.STOPPING
         self._ending = ending
         for child in reversed(list(self.children.values())):
-            self._stop(child, kill=kill)
+            if child.key not in self._stoppers:  # else it has been told
+                self._stop(child)
+
+    def _kill(self) -> None:
+        """Kill everything at once, and what is left of a stop in progress."""
+        if self.phase is Phase.ENDED:
+            return
+        self.phase = Phase.STOPPING
+        self._ending = Finish(Killed(), self._ending.failure)
+        for child in reversed(list(self.children.values())):
+            if child.waits:
+                self._stop(child)
+            else:
+                child.status = Status.STOPPING
+                self._out.add(Stop(child, kill=True))
 
 
 def _is_expected(child: Child, reason: ExitReason) -> bool:

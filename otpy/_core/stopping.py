@@ -120,7 +120,7 @@ class Stopping:
     def _shut_down(self, reason: ExitReason, failure: Failure | None = None) -> None:
         """Stop everything in reverse, then finish.
 
-        A start in progress is not cut off but hurried, so that its child is stopped in order; the
+        A start in progress is hurried, so that its child is stopped in order; the
         starts after it are dropped. OTP would start them all first (SUP-317).
         """
         if self.phase is Phase.STOPPING or self.phase is Phase.ENDED:

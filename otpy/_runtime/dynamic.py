@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, final
 from otpy._core.protocol import AddChild, TerminateChild
 from otpy._core.reason import Restart
 from otpy._core.spec import INFINITY, AutoShutdown, DynamicSpec, check_child
+from otpy._runtime.current import CURRENT
 from otpy._runtime.handle import SupervisorHandle
 from otpy._runtime.process import Process
-from otpy.errors import NotFound
+from otpy.errors import CallingSelf, NotFound
 
 if TYPE_CHECKING:
     from otpy._core.backoff import Backoff
@@ -84,7 +85,8 @@ class DynamicSupervisor(SupervisorHandle):
     async def start_child(self, spec: AnySpec) -> Process | None:
         """Start one more child (DYN-03, DYN-08).
 
-        Cancelling the caller does not stop the child.
+        A supervisor that is told to end meanwhile finishes the start, within the child's `shutdown`
+        limit, and answers; then it stops the child. Cancelling the caller does not stop the child.
 
         Returns:
             Its process, when it is ready; None if it declined to run (`Ignore`).
@@ -128,11 +130,14 @@ class DynamicSupervisor(SupervisorHandle):
     async def terminate_child(self, child: str | Process) -> None:
         """Stop a child and return when it is gone; nothing is kept of it (DYN-13).
 
+        One that is just starting has its `shutdown` limit to become ready, and is stopped then.
+
         Args:
             child: Its id, or its process. A process that has ended names nobody.
 
         Raises:
             NotFound: If there is no such child.
+            CallingSelf: If the caller is that child, or stands below it, and it is just starting.
             NotRunning: If the supervisor is ending.
         """
         if isinstance(child, Process):
@@ -140,4 +145,13 @@ class DynamicSupervisor(SupervisorHandle):
                 raise NotFound(child.path)
             child = child.id
         key = child
+        self._refuse_who_starts(key)
         await self._request(lambda ref: TerminateChild(ref, key), key)
+
+    def _refuse_who_starts(self, key: str) -> None:
+        """Raise `CallingSelf` if whoever asks for the end of `key` holds up its start."""
+        process = CURRENT.get(None)
+        while process is not None and not process.ready:
+            if process.parent is self and process.id == key:
+                raise CallingSelf(process.path, "call it after task_status.started()")
+            process = process.parent.process

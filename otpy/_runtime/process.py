@@ -42,13 +42,13 @@ if TYPE_CHECKING:
 class _Rare:
     """What few processes have, in an object of its own, made on first use."""
 
-    __slots__ = ("asked", "on_exit", "signals", "start_timer", "told", "value", "waiters")
+    __slots__ = ("asked", "on_exit", "signals", "start_timers", "told", "value", "waiters")
 
     def __init__(self) -> None:
         self.value: object = None
         self.signals: Signals | None = None
         self.asked: asyncio.Future[None] | None = None
-        self.start_timer: asyncio.TimerHandle | None = None
+        self.start_timers: tuple[asyncio.TimerHandle, ...] = ()
         self.told: ExitReason | None = None
         self.waiters: list[asyncio.Future[ExitReason]] = []
         self.on_exit: dict[object, Callable[[Process, ExitReason], object]] = {}
@@ -417,14 +417,11 @@ class Process:
             if not self._ready:
                 self.stop(kill=False, asks=False)
         elif seconds is not None and not self._ready:
-            self._cancel_start_timer()
-            tree = self.parent.tree
-            self._made_rare().start_timer = tree.call_later(seconds, tree.post, self.stop, True)
+            self._add_start_timer(seconds, self.stop, True)
 
     def limit_start(self, seconds: float) -> None:
         """End it, with `StartTimeout`, if it is not ready within `seconds`."""
-        tree = self.parent.tree
-        self._made_rare().start_timer = tree.call_later(seconds, tree.post, self._late, seconds)
+        self._add_start_timer(seconds, self._late, seconds)
 
     def _late(self, seconds: float) -> None:
         if self._ending is not None:
@@ -432,6 +429,10 @@ class Process:
         ending = self._ending = Ending()
         ending.reason = Crashed(StartTimeout(self.path, f"start_timeout={seconds:g} s"))
         ending.begin(self, kill=True, done=self.task is not None and self.task.done())
+
+    def _add_start_timer(self, seconds: float, late: Callable[..., None], *args: Any) -> None:
+        tree = self.parent.tree
+        self._made_rare().start_timers += (tree.call_later(seconds, tree.post, late, *args),)
 
     @property
     def ending(self) -> ExitReason | None:
@@ -468,14 +469,15 @@ class Process:
             self.parent.post(ChildReady(self._child.key, self.incarnation))
 
     def now_ready(self) -> None:
-        """Note that the child is ready; its time limit for starting is over."""
+        """Note that the child is ready; its time limits for starting are over."""
         self._ready = True
-        self._cancel_start_timer()
+        self._cancel_start_timers()
 
-    def _cancel_start_timer(self) -> None:
-        if self._rare is not None and self._rare.start_timer is not None:
-            self._rare.start_timer.cancel()
-            self._rare.start_timer = None
+    def _cancel_start_timers(self) -> None:
+        if self._rare is not None and self._rare.start_timers:
+            for timer in self._rare.start_timers:
+                timer.cancel()
+            self._rare.start_timers = ()
 
     def lived(self, error: BaseException | None, cancelled: bool = False) -> None:  # noqa: FBT001, FBT002 - it is news
         """Its life is over; wait for threads it has left behind if it was told to end."""
@@ -511,7 +513,7 @@ class Process:
                 self._ending = ending.reason  # not itself: it leads back here
                 ending.over()
             if self._rare is not None:
-                self._cancel_start_timer()
+                self._cancel_start_timers()
             self._exit = reason if self._ready else self._failed_start(reason)
         self.task = None  # it leads back here: nothing for the collector to find
         if isinstance(self.last_exit, Crashed):

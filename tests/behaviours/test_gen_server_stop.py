@@ -126,8 +126,9 @@ class TestStopping:
             await clock.advance(0)
             await app.stop()
             assert clock.now == 2
-            with pytest.raises(otpy.OtpyError):
-                await starting
+            process = await starting
+            assert process is not None
+            assert process.exit_reason == Shutdown()
             assert log == [("terminate", Shutdown(), "state")]
 
     async def test_stop_waits_for_the_end(self, clock: MockClock) -> None:

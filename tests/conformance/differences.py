@@ -171,7 +171,8 @@ DIFFERENCES: Final = (
         rules=("SUP-317", "SUP-613", "SUP-717", "AIO-10"),
         erlang="a stop waits its turn behind everything that is queued already, restarts included",
         otpy="it is obeyed at once: the start in progress is finished, nothing else is started, "
-        "and ends that were waiting are judged as if they had come after it",
+        "ends that were waiting are judged as if they had come after it, and calls that were "
+        "waiting are refused",
         why="a program that is told to stop should not open ten more connections first. Compared "
         "where the stop comes first",
         test="test_differences.py::test_a_stop_overtakes_what_is_queued",

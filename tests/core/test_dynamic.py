@@ -18,7 +18,7 @@ from otpy._core.protocol import (
     RetryNow,
     TerminateChild,
 )
-from otpy._core.reason import Restart, Shutdown
+from otpy._core.reason import Killed, Restart, Shutdown
 from otpy._core.spec import BRUTAL_KILL, DynamicSpec, Intensity, Then
 from tests.core.world import HELD, NOPE, World, child
 
@@ -238,26 +238,44 @@ class TestByHand:
         assert world.trace == ["q x", "die x"]
         assert world.contexts() == [("x", Context.SHUTDOWN_ERROR)]
 
-    def test_a_stop_during_the_start(self) -> None:
-        """Who asked for the child hears that there will be none; readiness comes too late."""
+    def test_a_stop_lets_a_start_finish(self) -> None:
+        """AIO-10: it is hurried, once; both callers are answered, and then it is stopped."""
         world = pool(starts={"x": "h"}, ends={"x": HELD})
-        world.send(AddChild("add", child("x")), TerminateChild("stop", "x"))
-        assert world.replies["add"].refusal is Refusal.NOT_RUNNING
+        world.send(AddChild("add", child("x")), TerminateChild(1, "x"), TerminateChild(2, "x"))
+        assert world.hurried == ["x"]
+        assert world.replies == {}
         world.settle("x", "s")
-        assert "stop" not in world.replies
+        assert world.trace == ["s x", "q x"]
+        assert world.replies["add"].child is world.children["x"]
+        assert set(world.replies) == {"add"}
         world.gone("x")
-        assert world.replies["stop"].refusal is None
+        assert [world.replies[ref].refusal for ref in (1, 2)] == [None, None]
         assert world.children == {}
-        assert world.facts() == [("x", Fact.STOPPED)]
+        assert world.facts() == [("x", Fact.STARTED), ("x", Fact.STOPPED)]
 
-    @pytest.mark.parametrize("how", ["f", "i"])
+    @pytest.mark.parametrize("how", ["f", "i", "end"])
     def test_a_stop_during_a_start_that_does_not_happen(self, how: str) -> None:
-        """Failed or declined meanwhile, it is gone all the same."""
-        world = pool(starts={"x": "h"}, ends={"x": HELD})
+        """Failed, declined, or ended because it took too long: it is gone all the same."""
+        world = pool(starts={"x": "h"})
         world.send(AddChild("add", child("x")), TerminateChild("stop", "x"))
-        world.settle("x", how)
+        world.gone("x", Killed()) if how == "end" else world.settle("x", how)
         assert world.replies["stop"].refusal is None
+        assert world.replies["add"].refusal is (None if how == "i" else Refusal.START_FAILED)
         assert world.children == {}
+        assert world.contexts() == ([] if how == "i" else [("x", Context.SHUTDOWN_ERROR)])
+
+    @pytest.mark.parametrize("how", ["s", "f", "i"])
+    def test_a_stop_during_a_restart_lets_it_finish(self, how: str) -> None:
+        """Then it is stopped, or not there: a restart that fails is not tried again."""
+        world = pool("x", starts={"x": "sh"})
+        world.die("x")
+        world.forget()
+        world.send(TerminateChild("stop", "x"))
+        assert world.hurried == ["x"]
+        world.settle("x", how)
+        assert world.trace == (["s x", "q x", "z x"] if how == "s" else [f"{how} x"])
+        assert world.replies["stop"].refusal is None
+        assert (world.children, world.timers) == ({}, {})
 
     @pytest.mark.parametrize("status", ["backing off", "restarting"])
     def test_a_stop_ends_the_wait_for_a_restart(self, status: str) -> None:

@@ -59,17 +59,48 @@ class TestEnding:
         world.stop()
         assert world.finish is not None
 
-    def test_those_that_start_are_stopped_and_those_that_wait_dropped(self) -> None:
-        """Whoever waits for an answer gets one."""
-        world = pool(starts={"new": "h"}, ends={"new": HELD})
+    @pytest.mark.parametrize("cause", ["stop", "failure"])
+    def test_starts_are_finished_and_those_that_wait_dropped(self, cause: str) -> None:
+        """AIO-10: whoever asked for a start gets the child, which is then stopped in order."""
+        world = pool("y", starts={"new": "h", "old": "sh"}, fields={"intensity": 2})
+        world.add("old")
         world.add(child("x", backoff=Backoff.sequence(60)))
-        world.die("x")
+        world.die("x", "old")
+        world.send(AddChild("add", child("new")))
+        world.forget()
+        world.stop() if cause == "stop" else world.die("y")
+        assert world.hurried == ["new", "old"]
+        assert (world.replies.get("add"), world.timers) == (None, {})
+        added = world.children["new"]
+        world.settle("new", "s")
+        assert world.replies["add"].child is added
+        assert world.finish is None
+        world.settle("old", "s")
+        ends = ["q y", "z y"] if cause == "stop" else ["die y"]
+        assert world.trace == [*ends, "s new", "q new", "z new", "s old", "q old", "z old"]
+        assert world.finish is not None
+        assert (world.finish.failure is not None) is (cause == "failure")
+
+    @pytest.mark.parametrize("how", ["f", "i", "end"])
+    def test_starts_that_do_not_happen_hold_up_no_stop(self, how: str) -> None:
+        """No restart is tried again, and each caller is told."""
+        world = pool("old", starts={"new": "h", "old": "sh"})
+        world.die("old")
         world.send(AddChild("add", child("new")))
         world.stop()
-        assert world.replies["add"].refusal is Refusal.NOT_RUNNING
-        assert world.timers == {}
-        assert list(world.children) == ["new"]
-        world.gone("new")
+        for key in ("old", "new"):
+            world.gone(key, Killed()) if how == "end" else world.settle(key, how)
+        assert world.replies["add"].refusal is (None if how == "i" else Refusal.START_FAILED)
+        assert world.finish is not None
+
+    def test_a_stop_by_hand_of_a_start_is_not_hurried_twice(self) -> None:
+        """Its limit runs from the first time."""
+        world = pool(starts={"x": "h"})
+        world.send(AddChild("add", child("x")), TerminateChild("stop", "x"))
+        world.stop()
+        assert world.hurried == ["x"]
+        world.settle("x", "s")
+        assert world.replies["add"].refusal is world.replies["stop"].refusal is None
         assert world.finish is not None
 
     def test_a_stop_by_hand_in_progress_is_not_asked_again(self) -> None:
@@ -106,11 +137,23 @@ class TestEnding:
         world.send(TerminateChild(1, "a"), AddChild(2, child("new")))
         world.kill()
         assert world.trace == ["q a", "k new", "k b", "k a"]
-        assert world.replies[2].refusal is Refusal.NOT_RUNNING
         for key in ("a", "new", "b"):
             world.gone(key)
+        assert world.replies[2].refusal is Refusal.START_FAILED
         assert world.finish is not None
         assert world.finish.reason == Killed()
+
+    @pytest.mark.parametrize("how", ["s", "f", "i"])
+    def test_a_start_that_is_killed_is_answered(self, how: str) -> None:
+        """Whatever it came to before it ended."""
+        world = pool(starts={"x": "h"}, ends={"x": HELD})
+        world.send(AddChild("add", child("x")))
+        started = world.children["x"]
+        world.kill()
+        world.settle("x", how)
+        assert world.replies["add"].child is (None if how == "i" else started)
+        assert world.replies["add"].refusal is (Refusal.START_FAILED if how == "f" else None)
+        assert (world.finish is None) is (how == "s")
 
     def test_a_kill_overtakes_a_stop(self) -> None:
         """Those that were asked and have not ended are killed, and it ends `killed`."""

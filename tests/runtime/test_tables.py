@@ -27,7 +27,7 @@ from otpy.testing import MockClock
 from tests.runtime.children import forever
 
 
-class Echo(GenServer[None, object, object]):
+class Echo(GenServer[object, object, None]):
     """A server that does nothing."""
 
     def init(self) -> None:
@@ -146,7 +146,7 @@ async def test_a_child_that_starts_cannot_ask_who_waits_for_it(
         async def __aexit__(self, *_: object) -> None:
             pass
 
-    class Server(GenServer[None, object, object]):
+    class Server(GenServer[object, object, None]):
         async def init(self) -> Init[None]:
             await ask_all()
             return Init(None)
@@ -181,13 +181,16 @@ async def test_who_is_ready_may_ask_while_those_above_start(clock: MockClock) ->
 
 
 async def test_a_child_of_a_pool_may_ask_it_while_it_starts() -> None:
-    """A dynamic supervisor waits for no start."""
+    """A dynamic supervisor waits for no start; but to be terminated its child must be ready."""
     counted: list[Counts] = []
 
     async def child(*, task_status: TaskStatus[None]) -> None:
         pool = otpy.current().parent
         assert isinstance(pool, DynamicSupervisor)
         counted.append(await pool.count_children())
+        for itself in ("c", otpy.current()):
+            with pytest.raises(CallingSelf):
+                await pool.terminate_child(itself)
         task_status.started()
         await forever()
 

@@ -1,0 +1,215 @@
+"""A start in flight when its supervisor, or the child itself, is told to end: it is finished.
+
+AIO-10, SUP-317: within the child's `shutdown` limit, whatever kind of child it is and whichever
+supervisor it stands under; then the child is stopped in order, so that its clean-up runs, and who
+asked for the start gets the child.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from typing import Any, TypeAlias
+
+import pytest
+from anyio.abc import TaskStatus
+
+import otpy
+from otpy import (
+    ChildSpec,
+    DynamicSupervisor,
+    ExitReason,
+    GenServer,
+    Init,
+    Process,
+    Restart,
+    Shutdown,
+    Supervisor,
+    SupervisorSpec,
+)
+from otpy._core.spec import DynamicSpec
+from otpy.errors import StartFailed, SupervisorFailed
+from otpy.testing import MockClock
+from tests.runtime.children import Boom, forever
+
+Tree: TypeAlias = SupervisorSpec | DynamicSpec
+
+TAKES = 2  # seconds that a start takes
+LINES: list[str] = []
+
+
+async def announced(*, task_status: TaskStatus[None]) -> None:
+    LINES.append("begun")
+    await asyncio.sleep(TAKES)
+    task_status.started()
+    try:
+        await forever()
+    finally:
+        LINES.append("cleaned up")
+
+
+@asynccontextmanager
+async def entered() -> AsyncGenerator[None]:
+    LINES.append("begun")
+    await asyncio.sleep(TAKES)
+    try:
+        yield
+    finally:
+        LINES.append("cleaned up")
+
+
+class Server(GenServer[object, object, None]):
+    """Takes its time to begin."""
+
+    async def init(self) -> Init[None]:
+        """Begin."""
+        LINES.append("begun")
+        await asyncio.sleep(TAKES)
+        return Init(None)
+
+    def terminate(self, reason: ExitReason, state: None) -> None:
+        """Clean up."""
+        LINES.append("cleaned up")
+
+
+nested = SupervisorSpec("x", [ChildSpec("announced", announced)])
+KINDS = [
+    pytest.param(announced, id="task_status"),
+    pytest.param(entered, id="context manager"),
+    pytest.param(Server, id="server"),
+]
+SUPERVISORS = [
+    pytest.param(SupervisorSpec("sup", intensity=0), id="static"),
+    pytest.param(DynamicSupervisor.spec("sup", intensity=0), id="dynamic"),
+]
+HOOKS = [pytest.param(None, id="default log"), pytest.param((), id="no hooks")]
+
+
+@pytest.fixture(autouse=True)
+def lines() -> list[str]:
+    """What children have written down."""
+    LINES.clear()
+    return LINES
+
+
+async def begun(sup: Supervisor | DynamicSupervisor, spec: Any) -> asyncio.Task[Process | None]:
+    """Begin the start of `spec`, and return it half a second later."""
+    starting = asyncio.create_task(sup.start_child(spec))
+    await asyncio.sleep(0.5)
+    assert LINES == ["begun"]
+    return starting
+
+
+async def is_finished(clock: MockClock, starting: asyncio.Task[Process | None]) -> None:
+    """Check that the start becomes ready in its own time, and then cleans up."""
+    process = await starting
+    assert clock.now == TAKES
+    assert process is not None
+    assert await process.wait() == Shutdown()
+    assert (LINES, clock.now) == (["begun", "cleaned up"], TAKES)
+
+
+@pytest.mark.parametrize("hooks", HOOKS)
+@pytest.mark.parametrize("tree", SUPERVISORS)
+@pytest.mark.parametrize("kind", KINDS)
+async def test_leaving_the_block_lets_a_start_finish(
+    clock: MockClock, kind: Any, tree: Tree, hooks: tuple[()] | None
+) -> None:
+    """The block is left when the child was ready and has cleaned up."""
+    async with otpy.start(SupervisorSpec("app", [tree]), hooks=hooks) as app:
+        sup = app.child("sup").supervisor
+        assert sup is not None
+        starting = await begun(sup, ChildSpec("x", kind))
+    await is_finished(clock, starting)
+
+
+@pytest.mark.parametrize("hooks", HOOKS)
+@pytest.mark.parametrize("tree", SUPERVISORS)
+async def test_giving_up_lets_a_start_finish(
+    clock: MockClock, tree: Tree, hooks: tuple[()] | None
+) -> None:
+    """A sibling that crashes too often ends the supervisor, when the start is over."""
+    now = asyncio.Event()
+
+    async def crash() -> None:
+        await now.wait()
+        raise Boom
+
+    starts: list[asyncio.Task[Process | None]] = []
+    with pytest.raises(SupervisorFailed):
+        async with otpy.start(tree, hooks=hooks) as sup:
+            await sup.start_child(ChildSpec("bad", crash))
+            starts.append(await begun(sup, ChildSpec("x", entered)))
+            now.set()
+            await forever()
+    await is_finished(clock, *starts)
+
+
+@pytest.mark.parametrize("hooks", HOOKS)
+@pytest.mark.parametrize("kind", KINDS)
+async def test_terminating_a_child_of_a_pool_lets_its_start_finish(
+    clock: MockClock, kind: Any, hooks: tuple[()] | None
+) -> None:
+    """DYN-13: by its id; a static supervisor takes up the request when the start is over."""
+    async with otpy.start(DynamicSupervisor.spec("pool"), hooks=hooks) as pool:
+        starting = await begun(pool, ChildSpec("x", kind))
+        await pool.terminate_child("x")
+        await is_finished(clock, starting)
+        assert await pool.which_children() == []
+
+
+@pytest.mark.parametrize("ending", ["stop", "terminate"])
+@pytest.mark.parametrize("kind", KINDS)
+async def test_a_restart_in_flight_is_finished_too(
+    clock: MockClock, kind: Any, ending: str
+) -> None:
+    """The second life is begun, ready, and then stopped."""
+    async with otpy.start(DynamicSupervisor.spec("pool"), hooks=()) as pool:
+        process = await pool.start_child(ChildSpec("x", kind))
+        assert process is not None
+        process.kill()
+        await asyncio.sleep(0.5)
+        LINES.clear()
+        LINES.append("begun")
+        await (pool.stop() if ending == "stop" else pool.terminate_child("x"))
+    assert (LINES, clock.now) == (["begun", "cleaned up"], 2 * TAKES)
+
+
+@pytest.mark.parametrize("tree", SUPERVISORS)
+@pytest.mark.parametrize("kind", KINDS)
+async def test_a_start_that_outlasts_its_limit_is_killed(
+    clock: MockClock, kind: Any, tree: Tree
+) -> None:
+    """Who asked for it hears that it did not start, and nothing had to be cleaned up."""
+    async with otpy.start(tree, hooks=()) as sup:
+        starting = await begun(sup, ChildSpec("x", kind, shutdown=1))
+        await sup.stop()
+        with pytest.raises(StartFailed, match=r"^sup/x: did not start: killed$"):
+            await starting
+    assert (LINES, clock.now) == (["begun"], 1.5)
+
+
+@pytest.mark.parametrize("tree", SUPERVISORS)
+async def test_the_start_of_a_supervisor_is_ended_in_order(clock: MockClock, tree: Tree) -> None:
+    """What it is just starting is finished and stopped; then it did not start itself."""
+    async with otpy.start(tree, hooks=()) as sup:
+        starting = await begun(sup, nested)
+        await sup.stop()
+        with pytest.raises(StartFailed, match="shutdown"):
+            await starting
+    assert (LINES, clock.now) == (["begun", "cleaned up"], TAKES)
+
+
+async def test_starts_that_wait_their_turn_are_refused_at_once(clock: MockClock) -> None:
+    """Only the one in flight is finished: the others would hold up the stop."""
+    spec = ChildSpec("y", forever, restart=Restart.TEMPORARY)
+    async with otpy.start(SupervisorSpec("app"), hooks=()) as app:
+        starting = await begun(app, ChildSpec("x", entered))
+        waiting = asyncio.create_task(app.start_child(spec))
+        await asyncio.sleep(0)
+        app.shut_down(Shutdown())
+        with pytest.raises(otpy.errors.NotRunning):
+            await waiting
+        assert clock.now == 0.5
+        await is_finished(clock, starting)
