@@ -29,7 +29,9 @@ from otpy._core.protocol import (
     Fact,
     Failure,
     Finish,
+    HasteAsked,
     Hurry,
+    Kill,
     KillAsked,
     Query,
     Ready,
@@ -39,11 +41,12 @@ from otpy._core.protocol import (
     RestartChild,
     RetryNow,
     ShutdownAsked,
-    Stop,
     TerminateChild,
     TimerDue,
 )
 from otpy._core.reason import (
+    KILLED,
+    NORMAL,
     SHUTDOWN,
     ExitReason,
     Killed,
@@ -94,7 +97,7 @@ class DynamicMachine:
         self.phase = Phase.STARTING
         self.children: dict[str, Child] = {}
         self._out = Outbox(spec.intensity, spec.period, random, audience)
-        self._ending = Finish(Normal())
+        self._ending = Finish(NORMAL)
         self._serial = 1
         self._starters: dict[str, object] = {}  # who waits for a child's first start
         self._stoppers: dict[str, list[object]] = {}  # who waits for a child's end
@@ -120,10 +123,8 @@ class DynamicMachine:
                 child = self.children.get(event.key)
                 if child is not None and child.waits_for(event.token):
                     self._retry(child)
-            case ShutdownAsked():
-                self._shut_down(Finish(event.reason))
-            case KillAsked():
-                self._kill()
+            case ShutdownAsked() | HasteAsked() | KillAsked():
+                self._end(event)
             case _ if self.phase is not Phase.RUNNING:
                 self._out.refuse(event.ref, Refusal.NOT_RUNNING)
             case AddChild():
@@ -350,8 +351,7 @@ class DynamicMachine:
         elif child.status is Status.STARTING:
             self._out.add(Hurry(child))
         elif child.status is Status.RUNNING:
-            child.status = Status.STOPPING
-            self._out.add(Stop(child, kill=child.spec.shutdown is BRUTAL_KILL))
+            self._out.ask(child)
 
     def _gone(self, child: Child, reason: ExitReason) -> None:
         """A child that was told to end has ended."""
@@ -360,6 +360,16 @@ class DynamicMachine:
         context = None if _is_expected(child, reason) else Context.SHUTDOWN_ERROR
         self._out.tell(Fact.STOPPED, child, reason, context)
         self._forget(child)
+
+    def _end(self, event: ShutdownAsked | HasteAsked | KillAsked) -> None:
+        match event:
+            case ShutdownAsked():
+                self._shut_down(Finish(event.reason))
+            case HasteAsked():
+                if self.phase is Phase.STOPPING:
+                    self._out.hasten(self.children)
+            case KillAsked():
+                self._kill(event.grace)
 
     def _shut_down(self, ending: Finish) -> None:
         """Stop everything at once."""
@@ -371,18 +381,23 @@ class DynamicMachine:
             if child.key not in self._stoppers:  # else it has been told
                 self._stop(child)
 
-    def _kill(self) -> None:
-        """Kill everything at once, and what is left of a stop in progress."""
-        if self.phase is Phase.ENDED:
+    def _kill(self, grace: float) -> None:
+        """End as killed: ask everybody, and kill who is left after `grace` (SUP-719)."""
+        if self.phase is Phase.ENDED or not self._out.grant(grace):
+            return
+        ending = Finish(KILLED, self._ending.failure)
+        if grace > 0:
+            self._shut_down(ending)  # unless it was told before
+            self._ending = ending
             return
         self.phase = Phase.STOPPING
-        self._ending = Finish(Killed(), self._ending.failure)
+        self._ending = ending
         for child in reversed(list(self.children.values())):
             if child.waits:
                 self._stop(child)
             else:
                 child.status = Status.STOPPING
-                self._out.add(Stop(child, kill=True))
+                self._out.add(Kill(child))
 
 
 def _is_expected(child: Child, reason: ExitReason) -> bool:

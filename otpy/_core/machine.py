@@ -34,6 +34,7 @@ from otpy._core.protocol import (
     Fact,
     Failure,
     Finish,
+    HasteAsked,
     KillAsked,
     Query,
     Ready,
@@ -90,8 +91,10 @@ class SupervisorMachine(Stopping):
                     self._hear(child, event)
             case ShutdownAsked():
                 self._shut_down(event.reason)
+            case HasteAsked():
+                self._hasten()
             case KillAsked():
-                self._kill()
+                self._kill(event.grace)
             case Begin():
                 self._operation = Operation.INIT
                 self._starts.extend(self.children.values())
@@ -175,7 +178,7 @@ class SupervisorMachine(Stopping):
             case Operation.TERMINATE:
                 if self._subject is not None:  # it did not run
                     self._reply()
-            case Operation.SHUTDOWN | Operation.KILL:
+            case Operation.SHUTDOWN | Operation.AT_ONCE | Operation.KILL:
                 self.phase = Phase.ENDED
                 self._inbox.clear()
                 self._out.tell_end(self._ending.reason)
@@ -197,7 +200,7 @@ class SupervisorMachine(Stopping):
                     self._inbox.append(event)
         elif child.status is Status.STARTING:
             self._awaited = None
-            hurried = self._operation is Operation.SHUTDOWN
+            ending = self._operation
             match event:
                 case ChildReady():
                     self._started(child)
@@ -205,8 +208,13 @@ class SupervisorMachine(Stopping):
                     self._ignored(child)
                 case ChildStartFailed() | ChildExited():
                     self._start_failed(child, event.reason)
-            if hurried:
-                self._plan_stops()  # the shutdown waited for this start
+            if ending is Operation.SHUTDOWN:
+                self._plan_stops()  # it waited for this start
+            elif ending is Operation.AT_ONCE:
+                if child.live:
+                    self._out.ask(child)
+                else:
+                    self._left -= 1
 
     # --- starting --------------------------------------------------------------------------------
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Final, final
 
 from otpy._core.child import Child, Status
@@ -12,13 +13,18 @@ from otpy._core.protocol import (
     Effect,
     Fact,
     Failure,
+    HasteAsked,
+    Hasten,
+    KillAsked,
+    Later,
     Refusal,
     Reply,
     SetTimer,
+    Stop,
     Tell,
 )
-from otpy._core.reason import Verdict, is_expected, is_reported, verdict
-from otpy._core.spec import BRUTAL_KILL, ChildSpec, Then
+from otpy._core.reason import KILLED, Verdict, is_expected, is_reported, verdict
+from otpy._core.spec import BRUTAL_KILL, ChildSpec, ChildType, Then
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sized
@@ -40,9 +46,11 @@ class Outbox:
         audience: Those who listen at the moment; empty if nobody does.
         effects: The effects so far, in order.
         now: Time of the event, in monotonic seconds.
+        deadline: When all that is left is killed: infinity if the supervisor has not been killed,
+            minus infinity if everything below has.
     """
 
-    __slots__ = ("_limits", "_random", "_tokens", "audience", "effects", "now")
+    __slots__ = ("_limits", "_random", "_tokens", "audience", "deadline", "effects", "now")
 
     def __init__(
         self, intensity: int, period: float, random: Callable[[], float], audience: Sized
@@ -54,6 +62,7 @@ class Outbox:
         self._tokens = 0
         self.effects: list[Effect] = []
         self.now = 0.0
+        self.deadline = math.inf
 
     def limit(self, intensity: int, period: float) -> None:
         """Allow `intensity` restarts in `period` seconds from now on; the past counts too."""
@@ -165,6 +174,40 @@ class Outbox:
         """Append that the supervisor itself has ended."""
         if self.audience:
             self.effects.append(Tell(Fact.ENDED, reason=reason))
+
+    def grant(self, grace: float) -> bool:
+        """Let everything below have `grace` seconds from now, in all, and kill it then.
+
+        Half of the time is for the order in which supervisors below stop their children. In the
+        other half all of them are asked, so that nobody who would have ended in time is killed
+        because one before it did not.
+
+        Returns:
+            Whether something is to be done about it now: not if everybody has been told, or
+            killed, before.
+        """
+        known, due = self.deadline < math.inf, self.now + grace if grace > 0 else -math.inf
+        if due >= self.deadline:
+            return False
+        self.deadline = due
+        if grace > 0:
+            self.effects.append(Later(HasteAsked(), grace / 2))
+            self.effects.append(Later(KillAsked(), grace))
+        return not (known and grace > 0)
+
+    def ask(self, child: Child) -> None:
+        """Tell a running child to end; with `killed` if its supervisor was killed (SUP-719)."""
+        child.status = Status.STOPPING
+        if self.deadline < math.inf:
+            self.effects.append(Stop(child, kill=False, reason=KILLED))
+        else:
+            self.effects.append(Stop(child, kill=child.spec.shutdown is BRUTAL_KILL))
+
+    def hasten(self, children: Mapping[str, Child]) -> None:
+        """Tell every supervisor below, which is being stopped, that time runs short."""
+        for child in children.values():
+            if child.live and child.spec.type is ChildType.SUPERVISOR:
+                self.effects.append(Hasten(child))
 
     def refuse(
         self,

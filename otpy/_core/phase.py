@@ -31,6 +31,9 @@ class Operation(Enum):
     START_BY_HAND = auto()
     TERMINATE = auto()
     SHUTDOWN = auto()
+    """In order, one after the other."""
+    AT_ONCE = auto()
+    """All of them asked, and none waited for."""
     KILL = auto()
 
 
@@ -41,5 +44,6 @@ START_CONTEXTS: Final[dict[Operation | None, Context]] = {
     Operation.INIT: Context.START_ERROR,
     Operation.RESTART: Context.START_ERROR,
     Operation.SHUTDOWN: Context.SHUTDOWN_ERROR,
+    Operation.AT_ONCE: Context.SHUTDOWN_ERROR,
 }
 """In which context a start that fails is reported, by what it was for."""

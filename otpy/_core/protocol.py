@@ -85,8 +85,21 @@ class ShutdownAsked:
 
 @final
 @define
+class HasteAsked:
+    """Time runs short in a stop that is going on: ask everybody at once, and in no order."""
+
+
+@final
+@define
 class KillAsked:
-    """Kill all children at once, then finish; whatever was in progress is dropped."""
+    """End as killed (SUP-719).
+
+    Attributes:
+        grace: Seconds that all children have, in all, to end when they are asked to, all at once;
+            then they are killed. With 0 they are killed at once, and nobody is asked.
+    """
+
+    grace: float = 0.0
 
 
 @final
@@ -162,6 +175,7 @@ Event: TypeAlias = (
     | ChildExited
     | TimerDue
     | ShutdownAsked
+    | HasteAsked
     | KillAsked
     | Request
 )
@@ -183,10 +197,39 @@ class Hurry:
 @final
 @define
 class Stop:
-    """Make this child end; answer with exited. `kill` skips the asking."""
+    """Make this child end, with `reason` if there is one; answer with exited.
+
+    `kill` skips the asking; of a supervisor below as well, it asks what stands below that.
+    """
 
     child: Child
     kill: bool
+    reason: ExitReason | None = None
+
+
+@final
+@define
+class Hasten:
+    """Tell this child, a supervisor that was told to end, that time runs short."""
+
+    child: Child
+
+
+@final
+@define
+class Kill:
+    """Kill this child, and everything below it, without asking anybody; answer with exited."""
+
+    child: Child
+
+
+@final
+@define
+class Later:
+    """Hand `event` to this machine after `delay` seconds, unless it has ended by then."""
+
+    event: HasteAsked | KillAsked
+    delay: float
 
 
 @final
@@ -347,6 +390,19 @@ class Finish:
     failure: Failure | None = None
 
 
-Effect: TypeAlias = Child | Hurry | Stop | SetTimer | CancelTimer | Reply | Tell | Ready | Finish
+Effect: TypeAlias = (
+    Child
+    | Hurry
+    | Stop
+    | Hasten
+    | Kill
+    | Later
+    | SetTimer
+    | CancelTimer
+    | Reply
+    | Tell
+    | Ready
+    | Finish
+)
 """A `Child` means: start it; answer with ready, start failed or ignored. There is no more to say,
 and a start of many children would make as many objects that say it."""

@@ -15,14 +15,13 @@ from otpy._core.protocol import (
     ChildStartFailed,
     Finish,
     Hurry,
+    Kill,
     Refusal,
     Reply,
     Request,
-    Stop,
     TimerDue,
 )
-from otpy._core.reason import SHUTDOWN, Killed, Normal, Restart
-from otpy._core.spec import BRUTAL_KILL
+from otpy._core.reason import KILLED, NORMAL, SHUTDOWN, Restart
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sized
@@ -58,17 +57,16 @@ class Stopping:
         self._stops: deque[Child] = deque()  # the agenda: whom to stop, in this order,
         self._starts: deque[Child] = deque()  # and then whom to start
         self._awaited: Child | None = None  # its start or its stop is in progress
-        self._ending = Finish(Normal())
-        self._left = 0  # children being killed
+        self._ending = Finish(NORMAL)
+        self._left = 0  # children that are ending, of which none is awaited
 
     def _stop(self, child: Child) -> None:
         reason = child.taken_up()
         if reason is not None:  # SUP-713: its notice is consumed here
             self._gone(child, reason)
         elif child.status is Status.RUNNING:
-            child.status = Status.STOPPING
             self._awaited = child
-            self._out.add(Stop(child, kill=child.spec.shutdown is BRUTAL_KILL))
+            self._out.ask(child)
         elif child.waits:
             self._out.cancel_timer(child)
 
@@ -132,20 +130,47 @@ class Stopping:
         else:
             self._plan_stops()  # the one being stopped now is skipped: its turn has come already
 
-    def _kill(self) -> None:
-        """Kill everything at once; whoever refuses is given up by the runtime (SUP-719)."""
-        if self.phase is Phase.ENDED or self._operation is Operation.KILL:
+    def _kill(self, grace: float) -> None:
+        """End as killed: ask everybody at once, and kill who is left after `grace` (SUP-719).
+
+        A start in progress is hurried. Whoever refuses is given up by the runtime.
+        """
+        if self.phase is Phase.ENDED or not self._out.grant(grace):
             return
-        self._close(Finish(Killed(), self._ending.failure))
-        self._operation = Operation.KILL
-        self._awaited = None
+        self._close(Finish(KILLED, self._ending.failure))
+        if grace > 0:
+            self._at_once()
+            return
+        self._operation, self._awaited, self._left = Operation.KILL, None, 0
         for child in list(self.children.values()):
             if child.pending is not None:
                 self._stop(child)
             elif child.live:
                 child.status = Status.STOPPING
                 self._left += 1
-                self._out.add(Stop(child, kill=True))
+                self._out.add(Kill(child))
+
+    def _hasten(self) -> None:
+        """Give up the order of a stop in progress, here and below."""
+        if self._operation is Operation.SHUTDOWN:
+            self._at_once()
+        if self._operation is Operation.AT_ONCE:
+            self._out.hasten(self.children)
+
+    def _at_once(self) -> None:
+        """Ask everybody who was not asked yet; the last to end is waited for."""
+        hurried = self._awaited if self._operation is Operation.SHUTDOWN else None
+        self._operation, self._awaited, self._left = Operation.AT_ONCE, None, 0
+        self._stops.clear()
+        for child in reversed(list(self.children.values())):
+            if child.pending is not None:
+                self._stop(child)
+            elif child.live:
+                self._left += 1
+                if child.status is Status.RUNNING:
+                    self._out.ask(child)
+                elif child.status is Status.STARTING and child is not hurried:
+                    self._out.add(Hurry(child))
 
     def _close(self, ending: Finish) -> None:
         """Take no more requests, and refuse those that wait; the one in progress is answered."""

@@ -254,7 +254,8 @@ class Process:
     def kill(self) -> None:
         """End it without asking; its supervisor sees `Killed`. Does not wait for it.
 
-        Cannot be trapped (SIG-02). May be called in any thread.
+        Cannot be trapped (SIG-02). May be called in any thread. What stands below a supervisor is
+        asked, and has one second in all; `Supervisor.kill` says more.
         """
         self.order_stop(kill=True)
 

@@ -192,7 +192,7 @@ class _Program:
             root.shut_down(Shutdown(number.name))
         else:
             say(f"{number.name}: killing {root.path}")
-            root.kill()
+            root.kill(grace=0)
 
     def run(self) -> int:
         """Run the tree to its end and return the exit status."""

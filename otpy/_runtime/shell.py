@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from abc import abstractmethod
 from typing import TYPE_CHECKING, Any, assert_never, cast
 
+from otpy._core.checks import is_number
 from otpy._core.child import Child
 from otpy._core.phase import Phase
 from otpy._core.protocol import (
@@ -14,8 +16,12 @@ from otpy._core.protocol import (
     ChildExited,
     ChildReady,
     Finish,
+    HasteAsked,
+    Hasten,
     Hurry,
+    Kill,
     KillAsked,
+    Later,
     Query,
     Ready,
     Refusal,
@@ -33,6 +39,7 @@ from otpy._runtime.life import life_of
 from otpy._runtime.narrate import report_of
 from otpy._runtime.process import Process, SupervisorProcess
 from otpy._runtime.snapshot import row_of
+from otpy._runtime.stop import KILL_GRACE
 from otpy._runtime.waiters import check_loop, release
 from otpy._runtime.wreck import Wreck
 from otpy.errors import (
@@ -86,6 +93,7 @@ class Shell:
         self.path = machine.spec.id if process is None else process.path
         self._began = tree.loop.time()
         self._timers: dict[str, asyncio.Handle] = {}
+        self._graces: tuple[asyncio.TimerHandle, ...] = ()  # when time runs short for the killed
         self._exit: ExitReason | None = None
         self._blame: Blame | None = None
         self._blames: dict[str, Blame] = {}  # why supervisors below failed, by key
@@ -126,7 +134,7 @@ class Shell:
             self.tree.report(
                 SupervisorGaveUp(path=self.path, time=now, child=self.path, reason=reason)
             )
-        self.take(KillAsked())
+        self.take(KillAsked(KILL_GRACE))
 
     def take(self, event: Event) -> None:
         """Let the machine decide, and perform what it decided."""
@@ -154,7 +162,7 @@ class Shell:
             case Child():
                 self._start(effect)
             case Stop():
-                self._stop(effect.child, kill=effect.kill)
+                self._stop(effect.child, kill=effect.kill, reason=effect.reason)
             case Tell():
                 self.tree.report(report_of(effect, self.path, self.tree.loop.time()))
             case Reply():
@@ -167,6 +175,11 @@ class Shell:
                     timer.cancel()
             case Hurry():
                 self._hurry(effect.child)
+            case Hasten() | Kill():
+                self._force(effect)
+            case Later():
+                timer = self.tree.call_later(effect.delay, self.post, effect.event)
+                self._graces += (timer,)
             case Ready():
                 self._now_ready()
             case Finish():
@@ -197,10 +210,22 @@ class Shell:
         return process
 
     @staticmethod
-    def _stop(child: Child, *, kill: bool) -> None:
+    def _stop(child: Child, *, kill: bool, reason: ExitReason | None = None) -> None:
         process: Process | None = child.process
         if process is not None:  # else it has ended already; the news of it is on the way
-            process.stop(kill=kill)
+            process.stop(kill=kill, reason=reason)
+
+    @staticmethod
+    def _force(effect: Hasten | Kill) -> None:
+        process: Process | None = effect.child.process
+        if process is None:
+            return
+        if process.supervisor is None:
+            process.stop(kill=True)
+        elif isinstance(effect, Hasten):
+            process.supervisor.post(HasteAsked())
+        else:
+            process.supervisor.post(KillAsked())
 
     def _set_timer(self, effect: SetTimer) -> None:
         child, tree = effect.child, self.tree
@@ -239,6 +264,8 @@ class Shell:
             for timer in self._timers.values():
                 timer.cancel()
             self._timers.clear()
+        for timer in self._graces:
+            timer.cancel()
         if self.spare_ending is not None:
             self.spare_ending.cancel()
         self._tell_end()
@@ -275,9 +302,27 @@ class Shell:
         """Begin to stop, soon, to end with `reason`; do not wait."""
         self.order(ShutdownAsked(reason))
 
-    def kill(self) -> None:
-        """Begin to kill everything below, soon, without asking; do not wait."""
-        self.order(KillAsked())
+    def kill(self, *, grace: float = KILL_GRACE) -> None:
+        """Begin to end as `Killed`, soon, with everything below; do not wait for it.
+
+        Everything below is asked to end, all at once, and has `grace` seconds in all: children run
+        their clean-up, servers `terminate`, supervisors stop their children in order. When half
+        of the time is over they give up the order and ask everybody who is left. When all of it is
+        over, everything that is left is killed. A later kill can only make the time shorter.
+
+        Args:
+            grace: Seconds; 0 asks nobody.
+
+        Raises:
+            ValueError: If `grace` is negative, or no number.
+
+        Source:
+            SUP-719: what OTP leaves to links. Differs: there nobody kills what is left.
+        """
+        if not is_number(grace) or not 0 <= grace < math.inf:
+            msg = f"{self.path}: kill: grace is {grace!r}, wanted seconds, at least 0"
+            raise ValueError(msg)
+        self.order(KillAsked(grace))
 
     # --- requests --------------------------------------------------------------------------------
 

@@ -12,7 +12,8 @@ so, within the same time, it is cancelled a third time.
 
 A kill begins with the first cancellation and grants only `KILL_GRACE`. `shutdown=INFINITY` waits
 for ever in the first step, as its name says. Supervisors are asked, and killed when their limit is
-over; they bring their own children to an end in the same way.
+over; they bring their own children to an end in the same way. A killed one grants `KILL_GRACE` to
+everything below it, in all, before it kills.
 
 Source: SUP-701 to SUP-703, AIO-02, AIO-04. Differs: OTP's kill always succeeds and is waited for
 without limit; asyncio's may be ignored, and so is waited for `KILL_GRACE` seconds, twice.
@@ -36,7 +37,8 @@ if TYPE_CHECKING:
     from otpy._runtime.process import Process
 
 KILL_GRACE: Final = 1.0
-"""Seconds a task has to end after each cancellation that is not its first request to stop."""
+"""Seconds a task has to end after each cancellation that is not its first request to stop; and
+those that everything below a killed supervisor has in all."""
 
 _THREAD_POLL: Final = 0.05  # a thread's end cannot be awaited by anyone but its own task
 
@@ -216,7 +218,7 @@ class Ending:
 
     def _kill(self) -> None:
         if self._process.supervisor is not None:
-            self._process.supervisor.post(KillAsked())
+            self._process.supervisor.post(KillAsked(KILL_GRACE))
 
     def _abandon(self) -> None:
         process, task = self._process, self._process.task

@@ -11,6 +11,7 @@ from otpy._core.protocol import (
     Fact,
     Failure,
     Finish,
+    Kill,
     KillAsked,
     Query,
     Reconfigure,
@@ -77,7 +78,10 @@ class Wreck:
             self.phase = Phase.ENDED
             reason = Crashed(self._error)
             return [Tell(Fact.ENDED, reason=reason), Finish(reason, Failure("", reason))]
-        return [Stop(child, kill=True) for child in alive] if isinstance(event, KillAsked) else []
+        if not isinstance(event, KillAsked):
+            return []
+        # Supervisors below are whole: as ever, they ask before they kill, while there is time.
+        return [Stop(child, kill=True) if event.grace > 0 else Kill(child) for child in alive]
 
 
 def _lives(child: Child) -> bool:

@@ -151,9 +151,10 @@ DIFFERENCES: Final = (
         rules=("SUP-715", "SUP-719", "AIO-20"),
         erlang="children of a killed supervisor that trap exits hear of it and end, or do not, in "
         "their own time, perhaps after their successors have started",
-        otpy="they are killed, all at once, before their supervisor has ended",
+        otpy="they are asked, with the same reasons and in the same order, before their supervisor "
+        "has ended; they have one second in all, and are killed then",
         why="nothing is orphaned. Compared where all children below are silent and BRUTAL_KILL, "
-        "and no supervisor stands two levels below: Erlang's gives that one time to shut down",
+        "and no supervisor stands two levels below: Erlang's may end after its successor started",
         test="test_differences.py::test_a_killed_supervisor_takes_its_children_along",
     ),
     Difference(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from hypothesis import HealthCheck, settings
 from hypothesis import Phase as Do
@@ -22,6 +22,7 @@ from otpy._core.protocol import (
     AddChild,
     Begin,
     DeleteChild,
+    HasteAsked,
     KillAsked,
     Query,
     RestartChild,
@@ -47,6 +48,8 @@ from tests.core.world import BOOM, swift, work
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+Child: TypeAlias = ChildSpec | SupervisorSpec
+
 IDS = st.sampled_from("abcdef")
 REASONS = st.sampled_from(
     [Normal(), Shutdown(), Shutdown("x"), Killed(), BOOM, Abandoned(("x.py:1",))]
@@ -61,7 +64,7 @@ BACKOFFS = st.none() | st.sampled_from(
 INTENSITIES = st.none() | st.builds(
     Intensity, st.integers(0, 2), st.integers(1, 10), st.sampled_from(Then)
 )
-CHILDREN = st.builds(
+WORKERS = st.builds(
     ChildSpec,
     IDS,
     st.sampled_from([work, swift]),
@@ -70,6 +73,7 @@ CHILDREN = st.builds(
     backoff=BACKOFFS,
     intensity=INTENSITIES,
 )
+CHILDREN = WORKERS | st.builds(SupervisorSpec, IDS, restart=st.sampled_from(Restart))
 LIMITS: dict[str, Any] = {"intensity": st.sampled_from([10, 3, 1, 0]), "period": st.integers(1, 10)}
 
 
@@ -88,7 +92,7 @@ def trees(draw: st.DrawFn) -> SupervisorSpec:
 
 
 @st.composite
-def significance(draw: st.DrawFn, child: ChildSpec, auto: AutoShutdown) -> ChildSpec:
+def significance(draw: st.DrawFn, child: Child, auto: AutoShutdown) -> Child:
     """Return the child, significant if it may be."""
     if auto is AutoShutdown.NEVER or child.restart is Restart.PERMANENT:
         return child
@@ -200,11 +204,23 @@ class Histories(RuleBasedStateMachine):
         if chance == 0:
             self.world.take(ShutdownAsked(reason))
 
-    @rule(chance=st.integers(0, 29))
-    def it_is_killed(self, chance: int) -> None:
-        """Somebody kills the supervisor, at any moment."""
+    @rule(chance=st.integers(0, 29), grace=st.sampled_from([0, 1, 2]))
+    def it_is_killed(self, chance: int, grace: float) -> None:
+        """Somebody kills the supervisor, at any moment, with or without asking."""
         if chance == 0:
-            self.world.take(KillAsked())
+            self.world.take(KillAsked(grace))
+
+    @rule(chance=st.integers(0, 29))
+    def time_runs_short(self, chance: int) -> None:
+        """The supervisor above was killed; this one is being stopped, or has ended."""
+        if chance == 0 and self.world.machine.phase in (Phase.STOPPING, Phase.ENDED):
+            self.world.take(HasteAsked())
+
+    @precondition(lambda self: self.world.later and self.world.finish is None)
+    @rule()
+    def the_grace_is_half_over_or_over(self) -> None:
+        """What the machine wanted to be told later is told."""
+        self.world.take(self.world.later.pop(0)[1])
 
     @invariant()
     def what_must_hold_at_rest_holds(self) -> None:
@@ -248,7 +264,7 @@ class DynamicHistories(Histories):
         ),
         children=st.lists(CHILDREN, max_size=4),
     )
-    def begin(self, spec: DynamicSpec, children: list[ChildSpec]) -> None:
+    def begin(self, spec: DynamicSpec, children: list[Child]) -> None:
         """Start it, with some children."""
         self.world = Witness(spec)
         self.world.take(Begin())

@@ -2,8 +2,8 @@
 
 The trace is in the notation of the golden traces: `s x` x started, `f x` its start failed, `i x` it
 declined to start, `die x` it ended by itself, `q x` it was asked to end, `k x` it was killed, `z x`
-it has ended. The world fails the test if the machine starts what runs, stops what does not run,
-answers a request twice, or does anything after its last effect.
+it has ended, `h x` it was told that time runs short. The world fails the test if the machine starts
+what runs, stops what does not run, answers a request twice, or does anything after its last effect.
 """
 
 from __future__ import annotations
@@ -28,8 +28,12 @@ from otpy._core.protocol import (
     Event,
     Fact,
     Finish,
+    HasteAsked,
+    Hasten,
     Hurry,
+    Kill,
     KillAsked,
+    Later,
     Ready,
     Refusal,
     Reply,
@@ -85,6 +89,8 @@ class World:
         unready: Those of them whose start has not succeeded yet.
         asked: Those of them that were told to end.
         hurried: Those of them whose start was to be hurried.
+        reasons: With which reasons children were asked to end, if with any.
+        later: What the machine is to be handed later, and after how many seconds.
         news: What happened to children and was not handed to the machine yet.
         timers: When the restart of a child is due, and the token of its timer.
         starts: How the next starts of a child go, one letter each: `s`, `f`, `i`, or `h` if the
@@ -117,6 +123,8 @@ class World:
         self.asked: set[str] = set()
         self.killed: set[str] = set()
         self.hurried: list[str] = []
+        self.reasons: dict[str, ExitReason] = {}
+        self.later: list[tuple[float, HasteAsked | KillAsked]] = []
         self.news: deque[News | TimerDue] = deque()
         self.timers: dict[str, tuple[float, int]] = {}
         self.delays: list[float] = []
@@ -191,9 +199,17 @@ class World:
         """Ask the machine to end in order."""
         self.send(ShutdownAsked(reason or Shutdown()))
 
-    def kill(self) -> None:
-        """Ask the machine to end at once."""
-        self.send(KillAsked())
+    def kill(self, grace: float = 0.0) -> None:
+        """Ask the machine to end as killed, at once or after `grace` seconds."""
+        self.send(KillAsked(grace))
+
+    def elapse(self) -> None:
+        """Let the earliest of what was to be handed to the machine later be due."""
+        self.later.sort(key=lambda entry: entry[0])
+        delay, event = self.later.pop(0)
+        self.now += delay
+        self.later = [(rest - delay, other) for rest, other in self.later]
+        self.send(event)
 
     # --- what tests look at ----------------------------------------------------------------------
 
@@ -245,8 +261,10 @@ class World:
         match effect:
             case Child():
                 self._start(effect)
-            case Stop():
+            case Stop() | Kill():
                 self._stop(effect)
+            case Hasten() | Later():
+                self._hasten(effect)
             case SetTimer():
                 key = effect.child.key
                 assert key not in self.timers, f"two timers for {key}"
@@ -290,16 +308,27 @@ class World:
         if how != "h":
             self.answer(key, how)
 
-    def _stop(self, effect: Stop) -> None:
+    def _hasten(self, effect: Hasten | Later) -> None:
+        if isinstance(effect, Later):
+            self.later.append((effect.delay, effect.event))
+            return
+        key = effect.child.key
+        assert self._dying(effect.child) or key in self.asked or key in self.hurried
+        self.trace.append(f"h {key}")
+
+    def _stop(self, effect: Stop | Kill) -> None:
         key = effect.child.key
         if key not in self.live:
             assert self._dying(effect.child), f"{key} was stopped and does not run"
             return
-        assert effect.kill or key not in self.asked, f"{key} was asked twice"
+        kill = isinstance(effect, Kill) or effect.kill
+        if isinstance(effect, Stop) and effect.reason is not None:
+            self.reasons[key] = effect.reason
+        assert kill or key not in self.asked, f"{key} was asked twice"
         self.asked.add(key)
-        if effect.kill:
+        if kill:
             self.killed.add(key)
-        self.trace.append(f"{'k' if effect.kill else 'q'} {key}")
+        self.trace.append(f"{'k' if kill else 'q'} {key}")
         end = HELD if self.manual else self.ends.get(key)
         if end is None:
             self.end(key)

@@ -271,7 +271,7 @@ async def test_a_failing_root_that_is_killed_is_still_a_failure(
             await asyncio.sleep(4)
             app.kill()
             await forever()
-    assert clock.now == 4
+    assert clock.now == 5
 
 
 async def test_the_reasons_are_those_of_the_child_that_failed() -> None:

@@ -202,7 +202,7 @@ async def test_siblings_are_stopped_in_reverse_around_a_refusal(
 async def test_a_finite_shutdown_of_a_nested_supervisor_bounds_it(
     clock: MockClock, reports: Recording, release: asyncio.Event
 ) -> None:
-    """At its limit everything below is killed at once; the refusing child is given up."""
+    """At its limit everything below has a second, then it is killed; who refuses is given up."""
     children = [
         ChildSpec("a", forever),
         ChildSpec("b", stubborn, (release,), shutdown=60),
@@ -211,7 +211,7 @@ async def test_a_finite_shutdown_of_a_nested_supervisor_bounds_it(
     inner = SupervisorSpec("in", children, shutdown=3)
     async with otpy.start(SupervisorSpec("app", [inner]), hooks=[reports]):
         await clock.advance(0)
-    assert clock.now == 5
+    assert clock.now == 6
     stops = {r.path: r.reason for r in reports.of(ChildStopped)}
     assert stops["app/in/a"] == Killed()
     assert isinstance(stops["app/in/b"], Abandoned)
@@ -245,7 +245,7 @@ async def test_a_killed_dynamic_supervisor_cuts_its_stop_short(
         assert not pool.ended
         pool.kill()
         assert await pool.wait() == Killed()
-        assert clock.now == 12
+        assert clock.now == 13
 
 
 async def test_abandoned_children_are_listed_until_they_end(
@@ -281,7 +281,7 @@ async def test_abandoned_children_are_listed_until_they_end(
 async def test_a_nested_kill_does_not_wait_for_anything(
     clock: MockClock, release: asyncio.Event
 ) -> None:
-    """`kill()` of a supervisor's process kills what is below, in parallel."""
+    """`kill()` of a supervisor's process kills what is below, in parallel, after a second."""
     children = [ChildSpec(n, stubborn, (release,), shutdown=INFINITY) for n in "abc"]
     tree = SupervisorSpec("app", [SupervisorSpec("in", children)])
     async with otpy.start(tree) as app:
@@ -289,7 +289,7 @@ async def test_a_nested_kill_does_not_wait_for_anything(
         process = app.child("in")
         process.kill()
         assert await process.wait() == Killed()
-        assert clock.now == 2
+        assert clock.now == 3
         release.set()
 
 

@@ -361,11 +361,11 @@ async def test_a_start_timeout_after_a_kill_changes_nothing(
 
 
 async def test_a_kill_of_a_starting_tree_ends_it(clock: MockClock, reports: Recording) -> None:
-    """`kill()` does not wait for starts."""
+    """A kill without grace does not wait for starts."""
     async with otpy.start(SupervisorSpec("app"), hooks=[reports]) as app:
         starting = asyncio.create_task(app.start_child(ChildSpec("c", slow, (100,))))
         await asyncio.sleep(1)
-        app.kill()
+        app.kill(grace=0)
         with pytest.raises(StartFailed, match="killed"):
             await starting
         assert await app.wait() == Killed()

@@ -13,7 +13,6 @@ from otpy import (
     DynamicSpec,
     ExitReason,
     Ignore,
-    Killed,
     Normal,
     OtpyError,
     Process,
@@ -24,7 +23,7 @@ from otpy import (
     SupervisorSpec,
 )
 from otpy._core.child import Status
-from otpy._core.phase import Phase
+from otpy._core.phase import Operation, Phase
 from otpy._core.spec import ESCALATE
 from otpy._runtime.signals import traps
 from otpy.errors import StartTimeout
@@ -254,7 +253,7 @@ class Histories:
                 auto = machine.spec.auto_shutdown is AutoShutdown.ALL_SIGNIFICANT
                 early = not auto or process.spec.significant
                 self.expect(not early, f"{report} came, and nobody wanted {shell} to end")
-        if not isinstance(machine._ending.reason, Killed):  # then all are killed at once
+        if machine._operation not in (Operation.AT_ONCE, Operation.KILL):
             late = self._after(office, report.id, self._children_of(shell))
             self.expect(not late, f"{report} came before the end of {late}")
 
