@@ -25,7 +25,7 @@ from otpy.testing import MockClock, settled
 from tests.behaviours.servers import Counter, Get
 from tests.runtime.children import forever
 
-NO_TIME: list[Any] = [math.nan, "5", b"5", [5], Decimal(5), 5j, object()]
+NO_TIME: list[Any] = [math.nan, "5", b"5", [5], Decimal(5), 5j, type(None)]
 
 
 class Silent(GenServer[str, None, list[str]]):
