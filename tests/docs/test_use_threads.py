@@ -23,11 +23,15 @@ PAGE = ROOT / "docs" / "how-to" / "use-threads.md"
 PROGRAMS = dict(reversed([*blocks(PAGE)]))  # the first of each kind
 
 
+def not_run(program: Coroutine[Any, Any, object]) -> None:
+    program.close()
+
+
 def module(monkeypatch: pytest.MonkeyPatch, name: str, text: str) -> Any:
     """Return a module that can be imported by this name."""
     made = ModuleType(name)
     monkeypatch.setitem(sys.modules, name, made)
-    with patch("asyncio.run", Coroutine.close), redirect_stdout(StringIO()):
+    with patch("asyncio.run", not_run), redirect_stdout(StringIO()):
         exec(compile(text, str(PAGE), "exec", dont_inherit=True), vars(made))  # noqa: S102
     return made
 
