@@ -211,24 +211,30 @@ async def _undisturbed(root: AnySupervisor) -> None:
             except asyncio.CancelledError as error:
                 cancelled = error
     if root.abandoned and not WAITS_FOR_NOTHING.get():
-        _name_refusing(root)
+        name_refusing(root, "asyncio.run() will wait for {them}, otpy.run() would not")
     if cancelled is not None:
         raise cancelled
 
 
-def _name_refusing(root: AnySupervisor) -> None:
-    """Say who will keep the program from its end: the log may be off, or not have said it."""
+def name_refusing(root: AnySupervisor, consequence: str) -> bool:
+    """Say who keeps the program from its end, if anybody: the log may be off, or not have said it.
+
+    Args:
+        root: The root of a tree that has ended.
+        consequence: What follows from it, with `{them}` for those who refuse.
+    """
     refusing = [
         process.path
         for process, what in root.tree.abandoned.items()
         if what == "task" or threads_of(CURRENT, process)  # else its thread has ended since
     ]
     if not refusing:
-        return
+        return False
     first, more = refusing[:_NAMED], len(refusing) - _NAMED
     names = ", ".join(first) + (f" and {more} more" if more > 0 else "")
     refuse, them = ("refuse", "them") if len(refusing) > 1 else ("refuses", "it")
-    say(f"{names} {refuse} to end: asyncio.run() will wait for {them}, otpy.run() would not")
+    say(f"{names} {refuse} to end: {consequence.format(them=them)}")
+    return True
 
 
 def _shield() -> AbstractContextManager[object]:

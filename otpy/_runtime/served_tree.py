@@ -5,18 +5,19 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-from contextlib import AbstractAsyncContextManager, suppress
+from contextlib import AbstractAsyncContextManager, contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Final, final
 
 from otpy._core.child import Status
 from otpy._core.phase import Phase
+from otpy._runtime.root import WAITS_FOR_NOTHING, name_refusing
 from otpy._runtime.run import status_of
 from otpy._runtime.server_end import ServerEnd, Way, way_out
 from otpy._runtime.stderr import say
 from otpy.errors import SupervisorFailed, TreeStartFailed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Generator
     from types import TracebackType
 
     from otpy._runtime.root import RunningTree
@@ -75,7 +76,8 @@ class ServedTree(AbstractAsyncContextManager[Any]):
         self._take_turns(None, self)
         self._loop = asyncio.get_running_loop()
         try:
-            root = await self._start()
+            with _waits_for_nothing():
+                root = await self._start()
         except BaseException:
             self._left()
             raise
@@ -99,7 +101,8 @@ class ServedTree(AbstractAsyncContextManager[Any]):
         if self._end is not None and host is not None:
             host.add_done_callback(self._host_done)
         try:
-            await self._running.__aexit__(kind, error, traceback)
+            with _waits_for_nothing():
+                await self._running.__aexit__(kind, error, traceback)
         finally:
             self._left()
 
@@ -196,9 +199,23 @@ class ServedTree(AbstractAsyncContextManager[Any]):
         """
         self.root = None
         self._take_turns(self, None)
-        root = self._running.root
-        if root is not None and root.abandoned and self._end is None and way_out() is not Way.NONE:
-            ServerEnd(self._loop, root.path, way_out(), 1).within(self._stop_timeout)
+        root, way, seconds = self._running.root, way_out(), self._stop_timeout
+        if root is None or way is Way.NONE:
+            return
+        consequence = f"process {os.getpid()} will wait for {{them}} {seconds:g} s at most"
+        if root.abandoned and name_refusing(root, consequence) and self._end is None:
+            ServerEnd(self._loop, root.path, way, 1).within(seconds)
+
+
+@contextmanager
+def _waits_for_nothing() -> Generator[None]:
+    """Tell the tree's end that a server's process ends whatever refuses to."""
+    ends = WAITS_FOR_NOTHING.get() or way_out() is not Way.NONE
+    token = WAITS_FOR_NOTHING.set(ends)
+    try:
+        yield
+    finally:
+        WAITS_FOR_NOTHING.reset(token)
 
 
 def _starting(tree: TreeSnapshot) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -120,6 +121,11 @@ def test_hypercorn_ends_in_time_although_a_child_refuses_to() -> None:
         server.terminate()
         assert server.status() == 1
     assert "-db" in server.seen
+    said = [line.partition(": ")[2] for line in server.seen if line.startswith("otpy:")]
+    assert re.match(
+        r"web/stuck refuses to end: process \d+ will wait for it 0.2 s at most", said[0]
+    )
+    assert said[1].startswith("web: the server has not ended within 0.2 s")
     assert "has not ended within 0.3 s more; leaving it" in server.output
 
 
