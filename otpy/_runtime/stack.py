@@ -134,7 +134,7 @@ def _contexts(top: FrameType) -> Iterator[Context]:
     """Yield the contexts that the frames below `top` run something in.
 
     They are found where the two libraries keep them: anyio in a local variable of its worker's
-    loop, asyncio in the partial of `Context.run` that its executor's work item calls.
+    loop, asyncio in the partial of `Context.run` that an executor's work item calls.
     """
     for frame, _ in traceback.walk_stack(top):
         if frame.f_code.co_name != "run":
@@ -142,6 +142,10 @@ def _contexts(top: FrameType) -> Iterator[Context]:
         held = frame.f_locals
         if isinstance(context := held.get("context"), Context):
             yield context
-        work = getattr(getattr(held.get("self"), "fn", None), "func", None)
-        if isinstance(context := getattr(work, "__self__", None), Context):
-            yield context
+        if frame.f_globals.get("__name__") == "concurrent.futures.thread":
+            item: Any = held.get("self")
+            # Up to Python 3.13 it keeps the function it calls, then that and its arguments.
+            called = item.fn if hasattr(item, "fn") else getattr(item, "task", (None,))[0]
+            bound = getattr(called, "func", None)
+            if isinstance(context := getattr(bound, "__self__", None), Context):
+                yield context
