@@ -10,7 +10,7 @@ them. The exception is raised in the innermost, so what counts is what it would 
 | of the package that traces or profiles the program, whose locks all threads need | never |
 | named `__enter__`, `__exit__` and the like, or in the lines of a `finally` | spared |
 | of a module that holds locks (`LOCKING`), if it is the innermost | spared |
-| at a turn of a loop where Python would miss the `try` or `with` around it, if innermost | spared |
+| where Python would miss the `try` or `with` it is in (`_gaps`), if it is the innermost | spared |
 | anything else | free |
 
 Spared means: it gets time to come to its end. Who does not come to it in that time is cut too,
@@ -83,7 +83,7 @@ def verdict_on(top: FrameType, step: CodeType) -> Verdict:
         above, calls_start = calls_start, inner is not None and (name, code.co_name) == _CALLS_START
         if package in untouchable and not (above or calls_start or _only_awaits(code, inner)):
             return Verdict.NEVER
-        momentary = inner is None and (package in LOCKING or frame.f_lasti in _turns(code))
+        momentary = inner is None and (package in LOCKING or frame.f_lasti in _gaps(code))
         if momentary or code.co_name in _ENTRIES or _cleans_up(frame):
             verdict = Verdict.SPARED
         inner, frame = code, frame.f_back
@@ -111,12 +111,15 @@ def _tracers() -> set[str]:
 
 
 @lru_cache(maxsize=256)
-def _turns(code: CodeType) -> frozenset[int]:
-    """Return the offsets of jumps back at which a handler of an exception may be missed.
+def _gaps(code: CodeType) -> frozenset[int]:
+    """Return the offsets at which a signal may come and the handler of an exception be missed.
 
-    An exception that comes at such a jump is looked up in the table of handlers by the jump in
-    some versions of Python, by what stands before its target in others. Where the table says
-    different things of these, as for a loop that a `try` begins with, it may be the wrong one.
+    One is a jump back. An exception that comes there is looked up in the table of handlers by the
+    jump in some versions of Python, by what stands before its target in others. Where the table
+    says different things of these, as for a loop that a `try` begins with, it may be the wrong one.
+
+    The other is the call of `__enter__`, since Python 3.14: if that is written in C, as a lock's,
+    signals are asked for between its return and the beginning of the block, which is not left then.
     """
     if not code.co_exceptiontable:
         return frozenset()
@@ -126,13 +129,16 @@ def _turns(code: CodeType) -> frozenset[int]:
     def handler(offset: int) -> object:
         return next((e.target for e in entries if e.start <= offset < e.end), None)
 
-    return frozenset(
-        jump.offset
-        for jump in table
-        if "JUMP_BACKWARD" in jump.opname
-        and jump.opname != "JUMP_BACKWARD_NO_INTERRUPT"
-        and len({handler(jump.offset), handler(jump.argval - 2), handler(jump.argval)}) > 1
-    )
+    gaps: set[int] = set()
+    before = ""
+    for one in table:
+        if "JUMP_BACKWARD" in one.opname and one.opname != "JUMP_BACKWARD_NO_INTERRUPT":
+            if len({handler(one.offset), handler(one.argval - 2), handler(one.argval)}) > 1:
+                gaps.add(one.offset)
+        elif one.opname == "CALL" and before == "LOAD_SPECIAL":
+            gaps.add(one.offset)
+        before = one.opname
+    return frozenset(gaps)
 
 
 def _cleans_up(frame: FrameType) -> bool:

@@ -124,6 +124,25 @@ def test_entering_and_leaving_a_block_is_spared(name: str) -> None:
     assert step(child) is Verdict.SPARED
 
 
+@pytest.mark.skipif(
+    sys.version_info < (3, 14), reason="here the block begins before a signal is asked for"
+)
+def test_a_block_that_was_entered_by_c_code_is_spared_until_it_begins() -> None:
+    """A lock is taken by then, and nothing would release it."""
+
+    def child(ask: Ask) -> None:
+        with _entered_by(ask):  # as if that were C: nothing stands between it and the child
+            pass
+
+    assert step(child) is Verdict.SPARED
+
+
+def _entered_by(ask: Ask) -> Any:
+    def leave(*_: object) -> None: ...
+
+    return type("Block", (), {"__enter__": staticmethod(ask), "__exit__": leave})()
+
+
 def test_an_async_block_made_of_a_generator_is_spared_while_it_is_entered() -> None:
     """Its body stands below `__aenter__` of `contextlib`."""
 
