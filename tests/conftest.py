@@ -18,7 +18,8 @@ import warnings
 from collections.abc import Generator
 
 import pytest
-from hypothesis import settings
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from otpy.testing import MockClock
 
@@ -84,8 +85,18 @@ def pytest_collection_finish() -> None:
 
     Tests of memory collect again and again, and each time would look at a million objects.
     """
+    _draw_once()
     gc.collect()
     gc.freeze()
+
+
+@settings(max_examples=1, database=None)
+@given(st.none())
+def _draw_once(_nothing: None) -> None:
+    """Let Hypothesis make its generator of chance; what it would keep that in is frozen soon.
+
+    It asks the collector who keeps it, which knows nobody then, and warns that nobody does.
+    """
 
 
 @pytest.fixture
