@@ -171,10 +171,14 @@ async def test_a_grandchild_without_marker_is_found_by_its_session(worker: Worke
 @pytest.mark.real_time
 async def test_a_worker_that_obeys_is_not_killed(worker: Worker) -> None:
     """SIGTERM comes once, and there is time to clean up."""
+    # By a handler it would be lost if it came just before the sleep that it is to end.
     code = (
-        "import signal,time,sys\n"
-        "signal.signal(signal.SIGTERM, lambda *_: (print('bye', flush=True), sys.exit(4)))\n"
-        "print('up', flush=True)\n" + SLEEP
+        "import signal,sys\n"
+        "signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})\n"
+        "print('up', flush=True)\n"
+        "signal.sigwait({signal.SIGTERM})\n"
+        "print('bye', flush=True)\n"
+        "sys.exit(4)\n"
     )
     async with worker.python(code) as process:
         await worker.up.wait()
