@@ -1,4 +1,4 @@
-"""What a child may be, and how each kind is started: the coroutine that its task runs.
+"""What a child may be, and how each kind is started: what its task runs.
 
 | `start` is | ready | ends |
 |---|---|---|
@@ -37,12 +37,16 @@ if TYPE_CHECKING:
     from otpy._runtime.process import Process
 
     Begun: TypeAlias = CoroutineType[Any, Any, Any]
-    Body: TypeAlias = ChildSpec | partial[Awaitable[Any]] | Begun
+    Body: TypeAlias = ChildSpec | partial[Awaitable[Any]]
+    """The spec of a plain coroutine function, or what to call.
+
+    The spec is not asked for before the first step, because another may have replaced it by then.
+    """
 
 
 @final
 class Life:
-    """What the task of a worker runs.
+    """What the task of a worker runs, before Python 3.14.
 
     It hands every step on to the coroutine of the child's own code, which it makes in the first
     step. An object of two attributes takes a fifth of the memory of a coroutine around that
@@ -57,13 +61,10 @@ class Life:
 
     __slots__ = ("_body", "process")
 
-    def __init__(self, process: Process, body: ChildSpec | partial[Awaitable[Any]]) -> None:
-        """Prepare the life of `process`: the spec of a plain coroutine function, or what to call.
-
-        The spec is not asked for in the first step, because another may have replaced it by then.
-        """
+    def __init__(self, process: Process, body: Body) -> None:
+        """Prepare the life of `process`."""
         self.process = process
-        self._body: Body = body
+        self._body: Body | Begun = body
 
     def send(self, value: Any = None) -> Any:
         """Let the child's code run on to its next await.
@@ -73,7 +74,7 @@ class Life:
         body = self._body
         try:
             if not isinstance(body, CoroutineType):
-                body = self._body = self._begun(body)
+                body = self._body = _begun(self.process, body)
             return body.send(value)
         except SystemExit as error:
             raise Exit(Crashed(error)) from None
@@ -118,22 +119,36 @@ class Life:
     cr_running = property(partial(_shown, name="cr_running"))
     cr_suspended = property(partial(_shown, name="cr_suspended"))
 
-    def _begun(self, body: ChildSpec | partial[Awaitable[Any]]) -> Any:
-        CURRENT.set(self.process)  # here, and not by the supervisor: this is the child's context
-        try:
-            made: Any
-            if isinstance(body, ChildSpec):
-                start, args, kwargs = body.start, body.args, body.kwargs
-                made = start(*args, **kwargs) if kwargs else start(*args)  # 130 ns less
-            else:
-                made = body()
-        except StopIteration as error:  # it would pass for a child that has returned
-            raise RuntimeError("start raised StopIteration") from error
-        plain: object = made  # asked as an object, it stays of any type
-        return made if isinstance(plain, CoroutineType) else _awaited(made)
-
 
 Coroutine.register(Life)  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType] - an ABC
+
+
+async def live(process: Process, body: Any) -> Any:
+    """Live as `body` says, which is the child's own coroutine from the first step on.
+
+    What the task of a worker runs since Python 3.14: see `child_task`. Keeps `SystemExit` inside,
+    as `Life` does.
+    """
+    try:
+        body = _begun(process, body)
+        return await body
+    except SystemExit as error:
+        raise Exit(Crashed(error)) from None
+
+
+def _begun(process: Process, body: Body) -> Any:
+    CURRENT.set(process)  # here, and not by the supervisor: this is the child's context
+    try:
+        made: Any
+        if isinstance(body, ChildSpec):
+            start, args, kwargs = body.start, body.args, body.kwargs
+            made = start(*args, **kwargs) if kwargs else start(*args)  # 130 ns less
+        else:
+            made = body()
+    except StopIteration as error:  # it would pass for a child that has returned
+        raise RuntimeError("start raised StopIteration") from error
+    plain: object = made  # asked as an object, it stays of any type
+    return made if isinstance(plain, CoroutineType) else _awaited(made)
 
 
 @final
@@ -150,11 +165,11 @@ class _TaskStatus:
         self._process.announce(value)
 
 
-def life_of(process: Process, spec: ChildSpec) -> Life | None:
-    """Return one life of the child, not yet begun; None if its behaviour begins by itself."""
+def body_of(process: Process, spec: ChildSpec) -> Body | None:
+    """Return what the task of `process` is to run; None if its behaviour begins by itself."""
     interposer = process.parent.tree.interposer
     if spec.ready_at_once and interposer is None:
-        return Life(process, spec)
+        return spec
     start, args, kwargs = spec.start, spec.args, spec.kwargs
     hook = getattr(start, "__otpy_life__", None)
     if hook is not None:
@@ -162,7 +177,7 @@ def life_of(process: Process, spec: ChildSpec) -> Life | None:
     elif takes_status(start):
         kwargs = {**kwargs, "task_status": _TaskStatus(process)}
     elif not spec.ready_at_once:
-        start, args, kwargs = _made, (process, spec), {}
+        start, args, kwargs = _enter_or_await, (process, spec), {}
     body: Callable[..., Any] = start
     if spec.max_step is not None and hook is None:
         start = body = stepwise(process, start)
@@ -170,7 +185,7 @@ def life_of(process: Process, spec: ChildSpec) -> Life | None:
         body = interposer.around(process, start)
     if process.behaviour is not None and body is start:
         return None
-    return Life(process, partial(body, *args, **kwargs))
+    return partial(body, *args, **kwargs)
 
 
 async def _awaited(made: Awaitable[Any]) -> None:
@@ -182,7 +197,7 @@ def _called(spec: ChildSpec) -> object:
     return spec.start(*spec.args, **spec.kwargs)
 
 
-async def _made(process: Process, spec: ChildSpec) -> None:
+async def _enter_or_await(process: Process, spec: ChildSpec) -> None:
     """Call a `start` that is no coroutine function, and live what it made."""
     made: object = _called(spec)
     if isinstance(made, AbstractAsyncContextManager):

@@ -35,7 +35,7 @@ from otpy._core.protocol import (
 from otpy._core.reason import Crashed
 from otpy._core.spec import BRUTAL_KILL, INFINITY, ChildSpec
 from otpy._runtime.blame import Blame
-from otpy._runtime.life import life_of
+from otpy._runtime.life import body_of
 from otpy._runtime.narrate import report_of
 from otpy._runtime.process import Process, SupervisorProcess
 from otpy._runtime.snapshot import row_of
@@ -198,9 +198,9 @@ class Shell:
             return leader
         process = child.process = Process(self, child)
         try:
-            life = life_of(process, spec)
-            if life is not None:
-                tree.run(life, tree.context.copy())
+            body = body_of(process, spec)
+            if body is not None:
+                tree.run(process, body, tree.context.copy())
             elif process.behaviour is not None:
                 process.behaviour.begin(spec.args, spec.kwargs)
             if spec.start_timeout is not None and not spec.ready_at_once:

@@ -88,11 +88,14 @@ def running_in(
     """
     frames = [frame for frame, _ in traceback.walk_stack(_frames().get(ident))]
     for number, frame in enumerate(frames):
-        owner = frame.f_locals.get("self") if _is_of_a_loop(frame) else None
-        if owner is None:
-            continue
+        held = frame.f_locals if _is_of_a_loop(frame) else {}
+        owner = held.get("self")
         context = getattr(owner, "_context", None)
-        process = context.get(CURRENT) if isinstance(context, Context) else owner.process
+        process: Process | None = held.get("process") or getattr(owner, "process", None)
+        if isinstance(context, Context):
+            process = context.get(CURRENT)
+        elif process is None:
+            continue
         return process, tuple(map(_line, reversed(frames[:number])))
     get_context: Any = getattr(asyncio.current_task(loop), "get_context", None)  # since 3.12
     process = None if get_context is None else get_context().get(CURRENT)
@@ -109,6 +112,7 @@ _CALLERS: Final = {
     ("Handle._run", "asyncio.events"),
     ("Life.send", "otpy._runtime.life"),
     ("Life.throw", "otpy._runtime.life"),
+    ("live", "otpy._runtime.life"),
     ("Server._step", "otpy.behaviours.server"),
     ("Server._serve", "otpy.behaviours.server"),
 }

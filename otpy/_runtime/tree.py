@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, final
 
 from otpy._core.reason import Shutdown
 from otpy._core.text import shown
+from otpy._runtime.child_task import TASK_CLASS, begun, process_of
 from otpy._runtime.deadlines import Deadlines
 from otpy._runtime.interpose import INTERPOSER
 from otpy._runtime.waiters import release, wait_among
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from otpy._core.spec import DynamicSpec, SupervisorSpec
     from otpy._runtime.dynamic import DynamicSupervisor
     from otpy._runtime.interpose import Interposer
-    from otpy._runtime.life import Life
+    from otpy._runtime.life import Body
     from otpy._runtime.portal import PortalCall
     from otpy._runtime.preemption import Preemptor
     from otpy._runtime.process import Process
@@ -60,7 +61,7 @@ class Tree:
         calls: What other threads have asked for through a portal, and wait for.
         make: Makes the supervisors of the tree from their specs.
         hooks: Who gets the reports, in order of subscription.
-        task_class: What children's tasks are: `asyncio.Task`, or what a simulated loop puts in its
+        task_class: What children's tasks are: `TASK_CLASS`, or what a simulated loop puts in its
             place.
         deadlines: Of those who wait for an answer of one of its processes.
         abandoned: Children that refused to end, with what was left of each: "task" or "thread".
@@ -100,7 +101,7 @@ class Tree:
         self.make = make
         self.root: AnySupervisor | None = None
         self.up = False
-        self.task_class: type[asyncio.Task[Any]] = getattr(loop, "task_class", asyncio.Task)
+        self.task_class: type[asyncio.Task[Any]] = getattr(loop, "task_class", TASK_CLASS)
         self.context = copy_context()
         self.deadlines = Deadlines(loop, self.context)
         self.hooks = list(hooks)
@@ -207,27 +208,19 @@ class Tree:
         """Call `callback` at a time of the loop's clock, outside of any child's context."""
         return self.loop.call_at(when, callback, context=self.context)
 
-    def run(self, life: Life, context: Context) -> None:
-        """Let the process of `life` live in a task of its own, which runs it in `context`.
-
-        Not by the loop's task factory: an eager one would run the child inside its supervisor.
-        """
-        process = life.process
-        coro: Any = life  # which passes for one
-        task = process.task = self.task_class(
-            coro, loop=self.loop, name=process.path, context=context
-        )
+    def run(self, process: Process, body: Body, context: Context) -> None:
+        """Let `process` live as `body` says, in a task of its own, which runs it in `context`."""
+        task = process.task = begun(process, body, self, context)
         task.add_done_callback(self._hear, context=self.context)
 
     def _task_done(self, task: asyncio.Task[Any]) -> None:
-        life: Any = task.get_coro()
-        process: Process = life.process
+        process = process_of(task)
         if task.cancelled():
             self.post(process.lived, None, True)
             return
         error = task.exception()
         if error is not None and error.__traceback__ is not None:
-            error.__traceback__ = error.__traceback__.tb_next  # without the step of `Life` itself
+            error.__traceback__ = error.__traceback__.tb_next  # without otpy's own frame
         self.post(process.lived, error)
 
     def gave_up_on(self, process: Process, what: str, stack: tuple[str, ...]) -> None:

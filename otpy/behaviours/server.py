@@ -15,7 +15,6 @@ from otpy._core.checks import check_timeout
 from otpy._core.reason import Crashed, Exit, Normal
 from otpy._runtime.crash import call_failed, let_go, reason_for
 from otpy._runtime.current import CURRENT
-from otpy._runtime.life import Life
 from otpy._runtime.waiters import check_loop
 from otpy.behaviours.mailbox import (
     Caller,
@@ -375,7 +374,7 @@ class Server:
         assert self._context is not None  # noqa: S101 - it has begun
         self.open = False
         self.mailbox.reader = task
-        self.process.parent.tree.run(Life(self.process, partial(live, *args)), self._context)
+        self.process.parent.tree.run(self.process, partial(live, *args), self._context)
 
     async def live(self, *args: Any, **kwargs: Any) -> None:
         """Live in a task from the start; for whoever drives its life by hand."""

@@ -36,6 +36,7 @@ from collections import Counter, deque
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, final
 
+from otpy._runtime.child_task import ChildTask
 from otpy.errors import OtpyError
 from otpy.reports import Report
 
@@ -106,7 +107,7 @@ class Stream:
 
 
 @final
-class SimulatedTask(asyncio.Task[_T]):
+class SimulatedTask(ChildTask[_T]):
     """A task with a number and a chance of its own.
 
     Sets of tasks, of which asyncio and anyio make some, are ordered by hash, and a task's is its

@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
 
 import otpy
 from otpy import AutoShutdown, ChildSpec, Restart, SupervisorSpec
@@ -80,6 +81,21 @@ async def never_closed() -> AsyncGenerator[int]:
         await asyncio.get_running_loop().create_future()
 
 
+@asynccontextmanager
+async def resource() -> AsyncGenerator[None]:
+    yield
+
+
+class Plain(otpy.GenServer[str, str, None]):
+    def init(self) -> None:
+        return None
+
+
+class Awaiting(otpy.GenServer[str, str, None]):
+    async def init(self) -> None:
+        return None
+
+
 KEPT: list[object] = []
 
 
@@ -136,7 +152,9 @@ async def borrows_sigterm() -> None:
     say(str(before))
 
 
-def tree(*children: ChildSpec, auto: AutoShutdown = AutoShutdown.NEVER) -> SupervisorSpec:
+def tree(
+    *children: ChildSpec | SupervisorSpec, auto: AutoShutdown = AutoShutdown.NEVER
+) -> SupervisorSpec:
     return SupervisorSpec("app", children, auto_shutdown=auto)
 
 
@@ -160,6 +178,14 @@ TREES = {
     ),
     "taken": tree(ChildSpec("web", takes_sigterm)),
     "borrowed": tree(ChildSpec("web", borrows_sigterm)),
+    "kinds": tree(
+        ChildSpec("plain", service, ("plain",)),
+        ChildSpec("resource", resource),
+        ChildSpec("limited", service, ("limited",), max_step=60),
+        ChildSpec("server", Plain),
+        ChildSpec("awaiting", Awaiting),
+        SupervisorSpec("inner", [ChildSpec("last", service, ("last",))]),
+    ),
     "generator": tree(job(leaves_a_generator), auto=AutoShutdown.ANY_SIGNIFICANT),
 }
 

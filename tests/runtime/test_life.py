@@ -10,6 +10,7 @@ import pytest
 
 import otpy
 from otpy import ChildSpec, Crashed, Restart, SupervisorSpec
+from otpy._runtime.life import live
 from otpy.errors import TreeStartFailed
 from otpy.reports import Report
 from tests.runtime.children import forever
@@ -26,7 +27,8 @@ async def test_others_see_the_coroutine_of_the_child() -> None:
         early.append(task)
         assert asyncio.iscoroutine(task.get_coro())
         assert "app/c" in repr(task)
-        assert task.get_stack() == []
+        # Nothing of the child: what will call it, where that is a coroutine.
+        assert all(frame.f_code is live.__code__ for frame in task.get_stack())
 
     spec = SupervisorSpec("app", [ChildSpec("c", forever)])
     async with otpy.start(spec, hooks=()) as root:
@@ -41,6 +43,25 @@ async def test_others_see_the_coroutine_of_the_child() -> None:
         assert "forever" in repr(task)
         assert task.get_stack()[0].f_code is forever.__code__
         assert inspect.getcoroutinestate(life) == inspect.CORO_SUSPENDED
+
+
+async def test_a_child_sees_itself_in_its_own_task() -> None:
+    """While it runs, too, its task shows its own coroutine."""
+    seen: list[Any] = []
+
+    async def child() -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        life: Any = task.get_coro()
+        seen.extend([repr(task), life.cr_code, inspect.getcoroutinestate(life)])
+
+    spec = ChildSpec("c", child, restart=Restart.TEMPORARY)
+    async with otpy.start(SupervisorSpec("app", [spec]), hooks=()) as root:
+        await root.child("c").wait()
+    text, code, state = seen
+    assert "child() running at" in text
+    assert code is child.__code__
+    assert state == inspect.CORO_RUNNING
 
 
 @pytest.mark.parametrize("debug", [False, True])

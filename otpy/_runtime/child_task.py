@@ -1,0 +1,76 @@
+"""The task of a child, and how the way leads from it to its process.
+
+Since Python 3.14, `python -m asyncio ps PID` and `pstree PID` read tasks out of the memory of
+another process. What a task runs must then be a coroutine of CPython's own: they look into it
+unasked, and an object that passes for one, as `Life` does, ends them with an error. So from there
+on tasks run `live`, which takes 200 bytes of each child more, and are of a class of their own that
+does what `Life` does elsewhere: it knows the process, and shows the child's own coroutine.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from types import CoroutineType
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from otpy._runtime.life import Life, live
+
+if TYPE_CHECKING:
+    from contextvars import Context
+
+    from otpy._runtime.life import Body
+    from otpy._runtime.process import Process
+    from otpy._runtime.tree import Tree
+
+_T = TypeVar("_T")
+
+SEEN_FROM_OUTSIDE: Final = sys.version_info >= (3, 14)
+"""Whether Python can show the tasks of another process."""
+
+
+class ChildTask(asyncio.Task[_T]):
+    """A task that knows its process, and shows the child's own coroutine in place of `live`.
+
+    Attributes:
+        process: The process that lives in it.
+    """
+
+    __slots__ = ("process",)
+    process: Process
+
+    def get_coro(self) -> Any:
+        """Return the coroutine of the child's own code; before its first step, that around it."""
+        coro: Any = super().get_coro()
+        if getattr(coro, "cr_code", None) is not live.__code__ or coro.cr_frame is None:
+            return coro
+        own: Any = coro.cr_frame.f_locals["body"]
+        plain: object = own  # asked as an object, it stays of any type
+        return own if isinstance(plain, CoroutineType) else coro
+
+    _coro = property(get_coro)  # asyncio asks for this one: its `repr`, `get_stack`, `print_stack`
+
+
+TASK_CLASS: Final[type[asyncio.Task[Any]]] = ChildTask if SEEN_FROM_OUTSIDE else asyncio.Task
+"""What children's tasks are, unless the loop says otherwise."""
+
+
+def begun(process: Process, body: Body, tree: Tree, context: Context) -> asyncio.Task[Any]:
+    """Return the task in which `process` lives as `body` says, soon.
+
+    Not made by the loop's task factory: an eager one would run the child inside its supervisor.
+    """
+    make, name = tree.task_class, process.path
+    if not SEEN_FROM_OUTSIDE:
+        life: Any = Life(process, body)  # which passes for a coroutine
+        return make(life, loop=tree.loop, name=name, context=context)
+    task: Any = make(live(process, body), loop=tree.loop, name=name, context=context)
+    task.process = process
+    return task  # type: ignore[no-any-return]
+
+
+def process_of(task: asyncio.Task[Any]) -> Process:
+    """Return the process that lives, or lived, in `task`."""
+    holder: Any = task if SEEN_FROM_OUTSIDE else task.get_coro()
+    process: Process = holder.process
+    return process
