@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 OWN: Final = f"{sys.version_info.major}.{sys.version_info.minor}"
-VERSIONS: Final = ("3.11", "3.12", "3.13")
+VERSIONS: Final = ("3.11", "3.12", "3.13", "3.14")
 ASYNCIO: Final = "asyncio"
 UVLOOP: Final = "uvloop"
 
