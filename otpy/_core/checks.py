@@ -16,8 +16,14 @@ def refuse(who: str, what: str, got: object, wanted: str) -> NoReturn:
 
 
 def is_number(got: object) -> TypeGuard[float]:
-    """Whether `got` is a number; True and False are none."""
-    return isinstance(got, int | float) and not isinstance(got, bool)
+    """Whether `got` is a number; True and False are none, nor is what no float can hold."""
+    if not isinstance(got, int | float) or isinstance(got, bool):
+        return False
+    try:
+        float(got)
+    except OverflowError:
+        return False
+    return True
 
 
 def check_number(
@@ -58,9 +64,7 @@ def check_optional(who: str, what: str, got: object, kind: type) -> None:
         refuse(who, what, got, f"{kind.__name__}, or None")
 
 
-def check_window(who: str, count: str, n: object, length: str, seconds: object) -> None:
-    """SUP-105 and SUP-106: whole restarts, whole seconds, because the window counts in those."""
-    if isinstance(n, bool) or not isinstance(n, int) or n < 0:
-        refuse(who, count, n, "a whole number of at least 0")
-    if not is_number(seconds) or not (seconds >= 1 and float(seconds).is_integer()):
-        refuse(who, length, seconds, "whole seconds of at least 1")
+def check_whole_seconds(who: str, what: str, got: object) -> None:
+    """SUP-106: whole seconds, because a restart window counts in those."""
+    if not is_number(got) or not (got >= 1 and got % 1 == 0):
+        refuse(who, what, got, "whole seconds of at least 1")

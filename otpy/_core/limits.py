@@ -7,33 +7,36 @@ from typing import TYPE_CHECKING, Any, Final, final
 
 from otpy._core.protocol import Failure
 from otpy._core.reason import NORMAL
-from otpy._core.spec import ChildSpec, Then
+from otpy._core.spec import INFINITY, ChildSpec, Then
 from otpy._core.window import RestartWindow
 
 if TYPE_CHECKING:
     from otpy._core.child import Child
     from otpy._core.protocol import Entry
     from otpy._core.reason import ExitReason
-
+    from otpy._core.spec import Count
 
 _MOST_KEPT: Final = 1000  # each keeps an exception alive, with its traceback
 
 
 @final
 class RestartLimits:
-    """The supervisor's own window, those of children that have one, and the history of both."""
+    """The supervisor's own window, those of children that have one, and the history of both.
+
+    A restart that can never be one too many is neither counted nor kept.
+    """
 
     __slots__ = ("_history", "_intensity", "_period", "_window")
 
-    def __init__(self, intensity: int, period: float) -> None:
+    def __init__(self, intensity: Count, period: float) -> None:
         """Allow `intensity` restarts within any `period` seconds (SUP-503)."""
-        self._intensity = intensity
+        self._intensity: Count = intensity
         self._period = period
         self._window = RestartWindow(intensity, period)
         # The parts of one `Entry` after the other: an object less for each restart that is kept.
         self._history: deque[Any] = deque(maxlen=_kept(intensity))
 
-    def change(self, intensity: int, period: float) -> None:
+    def change(self, intensity: Count, period: float) -> None:
         """Allow `intensity` restarts within any `period` seconds from now on (SUP-122)."""
         self._intensity = intensity
         self._period = period
@@ -49,8 +52,10 @@ class RestartLimits:
         """
         reason = child.last_exit or NORMAL
         own = child.own_window()
-        self._history.extend((now, child.key, child.incarnation, reason))
         window = self._window if own is None else own  # not `or`: an empty window is false
+        if window.endless:
+            return None
+        self._history.extend((now, child.key, child.incarnation, reason))
         if window.add(now):
             return None
         intensity = child.spec.intensity if isinstance(child.spec, ChildSpec) else None
@@ -68,7 +73,10 @@ class RestartLimits:
         Returns:
             Whether it did. If not, nothing was counted, and `count` says what must happen.
         """
-        if not self._window.add_if_allowed(now):
+        window = self._window
+        if window.endless:
+            return True
+        if not window.add_if_allowed(now):
             return False
         self._history.extend((now, child.key, child.incarnation, reason))
         return True
@@ -90,5 +98,6 @@ class RestartLimits:
         return tuple(zip(parts, parts, parts, parts, strict=True))
 
 
-def _kept(intensity: int) -> int:
-    return 4 * (min(intensity, _MOST_KEPT) + 1)
+def _kept(intensity: Count) -> int:
+    most = _MOST_KEPT if intensity is INFINITY else min(intensity, _MOST_KEPT)
+    return 4 * (most + 1)

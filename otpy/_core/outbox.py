@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sized
 
     from otpy._core.reason import ExitReason
-
+    from otpy._core.spec import Count
 
 EVERYBODY: Final = ("everybody",)
 """An audience that is always there."""
@@ -53,7 +53,7 @@ class Outbox:
     __slots__ = ("_limits", "_random", "_tokens", "audience", "deadline", "effects", "now")
 
     def __init__(
-        self, intensity: int, period: float, random: Callable[[], float], audience: Sized
+        self, intensity: Count, period: float, random: Callable[[], float], audience: Sized
     ) -> None:
         """Allow `intensity` restarts in `period` seconds; `random` serves the jitter."""
         self.audience = audience
@@ -64,7 +64,7 @@ class Outbox:
         self.now = 0.0
         self.deadline = math.inf
 
-    def limit(self, intensity: int, period: float) -> None:
+    def limit(self, intensity: Count, period: float) -> None:
         """Allow `intensity` restarts in `period` seconds from now on; the past counts too."""
         self._limits.change(intensity, period)
 

@@ -17,7 +17,7 @@ from otpy._core.quick import quicken
 if TYPE_CHECKING:
     from otpy._core.child import Status
     from otpy._core.reason import ExitReason
-    from otpy._core.spec import AnySpec, SupervisorSpec
+    from otpy._core.spec import AnySpec, Count, SupervisorSpec
 
 # --- events -------------------------------------------------------------------------------------
 
@@ -365,7 +365,7 @@ class Failure:
     child_id: str
     reason: ExitReason
     history: tuple[Entry, ...] = field(default=(), kw_only=True)
-    allowed: tuple[int, float] | None = field(default=None, kw_only=True)
+    allowed: tuple[Count, float] | None = field(default=None, kw_only=True)
 
     @property
     def limit(self) -> str:

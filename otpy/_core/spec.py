@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from enum import Enum
 from types import MappingProxyType
-from typing import Any, ClassVar, Final, TypeAlias, cast, final
+from typing import Any, ClassVar, Final, Literal, TypeAlias, cast, final
 
 from attrs import evolve, field, frozen
 
@@ -19,7 +19,7 @@ from otpy._core.checks import (
     check_member,
     check_number,
     check_optional,
-    check_window,
+    check_whole_seconds,
     is_number,
     refuse,
 )
@@ -85,9 +85,11 @@ class _Limit(Enum):
 BRUTAL_KILL: Final = _Limit.BRUTAL_KILL
 """As `shutdown`: do not ask, cancel at once (SUP-701)."""
 INFINITY: Final = _Limit.INFINITY
-"""As `shutdown`: ask and wait for ever (SUP-703); as `max_children`: no limit."""
+"""As `shutdown`: ask and wait for ever (SUP-703); as a number of restarts or children: no limit."""
 
 ShutdownLimit: TypeAlias = float | _Limit
+Count: TypeAlias = int | Literal[_Limit.INFINITY]
+"""A number of restarts or of children that is allowed."""
 
 
 @final
@@ -99,23 +101,30 @@ class Intensity:
     of the supervisor's window (SUP-503).
 
     Attributes:
-        max_restarts: Restarts allowed within the window; 0 allows none.
+        max_restarts: Restarts allowed within the window; 0 allows none, `INFINITY` any number.
         within: Length of the window, in whole seconds, at least 1.
         then: What happens when there were more.
     """
 
-    max_restarts: int
+    max_restarts: Count
     within: float
     then: Then = Then.ESCALATE
 
     def __attrs_post_init__(self) -> None:
         """Refuse what can never work."""
-        check_window("Intensity", "max_restarts", self.max_restarts, "within", self.within)
+        _check_count("Intensity", "max_restarts", self.max_restarts)
+        check_whole_seconds("Intensity", "within", self.within)
         check_member("Intensity", "then", self.then, Then)
 
 
 GIVE_UP: Final = Then.GIVE_UP
 ESCALATE: Final = Then.ESCALATE
+
+
+def _check_count(who: str, what: str, got: object) -> None:
+    """SUP-105, DYN-02: a number of restarts or children."""
+    if got is not INFINITY and (isinstance(got, bool) or not isinstance(got, int) or got < 0):
+        refuse(who, what, got, "a whole number of at least 0, or INFINITY")
 
 
 def _check_shutdown(who: str, got: object) -> None:
@@ -248,7 +257,7 @@ class SupervisorSpec:
         children: Specs of its children, in start order; they stop in reverse.
         strategy: Who is restarted when a child fails.
         intensity: Restarts allowed within `period`; one more and the supervisor gives up. The
-            default is Elixir's 3, OTP's own is 1.
+            default is Elixir's 3, OTP's own is 1; with `INFINITY` it never gives up.
         period: Length of the restart window, in whole seconds.
         auto_shutdown: Whether it ends with its significant children.
         restart: As somebody's child: when it is started again.
@@ -261,7 +270,7 @@ class SupervisorSpec:
     id: str
     children: tuple[AnySpec, ...] = field(default=(), converter=_frozen_children)
     strategy: Strategy = field(default=Strategy.ONE_FOR_ONE, kw_only=True)
-    intensity: int = field(default=3, kw_only=True)
+    intensity: Count = field(default=3, kw_only=True)
     period: float = field(default=5.0, kw_only=True)
     auto_shutdown: AutoShutdown = field(default=AutoShutdown.NEVER, kw_only=True)
     restart: Restart = field(default=Restart.PERMANENT, kw_only=True)
@@ -275,7 +284,8 @@ class SupervisorSpec:
         _check_id("SupervisorSpec", self.id)
         who = f"SupervisorSpec {self.id!r}"
         check_member(who, "strategy", self.strategy, Strategy)
-        check_window(who, "intensity", self.intensity, "period", self.period)
+        _check_count(who, "intensity", self.intensity)
+        check_whole_seconds(who, "period", self.period)
         check_member(who, "auto_shutdown", self.auto_shutdown, AutoShutdown)
         check_member(who, "restart", self.restart, Restart)
         _check_significant(who, self)
@@ -308,7 +318,7 @@ class DynamicSpec:
         max_children: How many children it may hold, those that wait for a restart included, or
             `INFINITY`.
         intensity: Restarts allowed within `period` over all children that have no window of
-            their own.
+            their own, or `INFINITY`.
         period: Length of the restart window, in whole seconds.
         restart: As somebody's child: when it is started again. Its children are not.
         shutdown: As somebody's child: seconds it has to stop its children.
@@ -317,8 +327,8 @@ class DynamicSpec:
     """
 
     id: str
-    max_children: int | _Limit = field(default=INFINITY, kw_only=True)
-    intensity: int = field(default=3, kw_only=True)
+    max_children: Count = field(default=INFINITY, kw_only=True)
+    intensity: Count = field(default=3, kw_only=True)
     period: float = field(default=5.0, kw_only=True)
     restart: Restart = field(default=Restart.PERMANENT, kw_only=True)
     shutdown: ShutdownLimit = field(default=INFINITY, kw_only=True)
@@ -330,10 +340,9 @@ class DynamicSpec:
         """Refuse what can never work."""
         _check_id("DynamicSupervisor", self.id)
         who = f"DynamicSupervisor {self.id!r}"
-        check_window(who, "intensity", self.intensity, "period", self.period)
-        n = self.max_children
-        if n is not INFINITY and (isinstance(n, bool) or not isinstance(n, int) or n < 0):
-            refuse(who, "max_children", n, "a whole number of at least 0, or INFINITY")
+        _check_count(who, "intensity", self.intensity)
+        check_whole_seconds(who, "period", self.period)
+        _check_count(who, "max_children", self.max_children)
         check_member(who, "restart", self.restart, Restart)
         _check_significant(who, self)
         _check_shutdown(who, self.shutdown)
@@ -378,10 +387,15 @@ def _label(spec: AnySpec) -> str:
         case ChildSpec():
             return f"{spec.id}  {spec.restart.value}"
         case SupervisorSpec():
-            limit = f"{spec.intensity} in {spec.period:g} s"
-            return f"{spec.id}  ({spec.strategy.value}, {limit})"
+            return f"{spec.id}  ({spec.strategy.value}, {_limit(spec)})"
         case DynamicSpec():
-            return f"{spec.id}  (dynamic, {spec.intensity} in {spec.period:g} s)"
+            return f"{spec.id}  (dynamic, {_limit(spec)})"
+
+
+def _limit(spec: SupervisorSpec | DynamicSpec) -> str:
+    if spec.intensity is INFINITY:
+        return "any number of restarts"
+    return f"{spec.intensity} in {spec.period:g} s"
 
 
 def render(spec: AnySpec) -> str:

@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 from collections import deque
-from math import floor
-from typing import final
+from math import floor, inf
+from typing import TYPE_CHECKING, final
+
+from otpy._core.spec import INFINITY
+
+if TYPE_CHECKING:
+    from otpy._core.spec import Count
 
 
 @final
@@ -12,17 +17,27 @@ class RestartWindow:
     """Counts restarts and says when there were too many.
 
     Source: OTP `supervisor`, SUP-503 to SUP-506. Times are truncated to whole seconds and a
-    restart exactly `period` seconds ago still counts. Differs only in bookkeeping: no more than
-    `intensity + 1` times are ever kept, which decides the same in constant time.
+    restart exactly `period` seconds ago still counts. Differs only in bookkeeping: the restarts of
+    one second are one number, and those older than the period are dropped. So there is a number
+    for each second of the period at most, however many restarts are allowed, and none if any
+    number is.
     """
 
-    __slots__ = ("_limit", "_period", "_times")
+    __slots__ = ("_before", "_earlier", "_here", "_limit", "_period", "_second")
 
-    def __init__(self, intensity: int, period: float) -> None:
-        """Allow `intensity` restarts within any `period` seconds."""
-        self._limit = intensity
+    def __init__(self, limit: Count, period: float) -> None:
+        """Allow `limit` restarts within any `period` seconds."""
+        self._limit: float = inf if limit is INFINITY else limit
         self._period = period
-        self._times: deque[int] = deque(maxlen=intensity + 1)
+        self._second = 0  # in which somebody asked last
+        self._here = 0  # restarts in it
+        self._before: deque[tuple[int, int]] = deque()  # seconds of the window before it, and how
+        self._earlier = 0  # many restarts were in each; in all of them together
+
+    @property
+    def endless(self) -> bool:
+        """Whether any number of restarts is allowed."""
+        return self._limit == inf
 
     def add(self, now: float) -> bool:
         """Count a restart at `now` (seconds, monotonic) and return whether it is allowed.
@@ -30,37 +45,57 @@ class RestartWindow:
         A refused restart is counted too: the caller is expected to give up (SUP-509).
         """
         second = floor(now)
-        times = self._times
-        times.append(second)
-        return len(times) <= self._limit or times[0] < second - self._period
+        if second != self._second:
+            self._turn_to(second)
+        self._here += 1
+        return self._earlier + self._here <= self._limit
 
     def add_if_exceeded(self, now: float) -> bool:
         """Count a restart at `now` if it is refused, and return whether it is."""
-        second, times, limit = floor(now), self._times, self._limit
-        if len(times) < limit or (limit and times[-limit] < second - self._period):
+        second = floor(now)
+        if second != self._second:
+            self._turn_to(second)
+        if self._earlier + self._here < self._limit:
             return False
-        times.append(second)
+        self._here += 1
         return True
 
     def add_if_allowed(self, now: float) -> bool:
         """Count a restart at `now` if it is allowed, and return whether it is."""
-        second, times, limit = floor(now), self._times, self._limit
-        if len(times) >= limit and (not limit or times[-limit] >= second - self._period):
+        second = floor(now)
+        if second != self._second:
+            self._turn_to(second)
+        if self._earlier + self._here >= self._limit:
             return False
-        times.append(second)
+        self._here += 1
         return True
 
-    def change(self, intensity: int, period: float) -> None:
-        """Allow `intensity` restarts within any `period` seconds from now on.
+    def change(self, limit: Count, period: float) -> None:
+        """Allow `limit` restarts within any `period` seconds from now on.
 
         What lay in the old window at the last restart still counts; OTP forgets the rest too.
         """
-        times = self._times
-        kept = [second for second in times if second >= times[-1] - self._period]
-        self._limit = intensity
+        if self.endless:
+            self._here = 0
+        self._limit = inf if limit is INFINITY else limit
         self._period = period
-        self._times = deque(kept, maxlen=intensity + 1)
+        self._drop()
+
+    def _turn_to(self, second: int) -> None:
+        """Let the window end with `second`."""
+        if self._here:
+            self._before.append((self._second, self._here))
+            self._earlier += self._here
+            self._here = 0
+        self._second = second
+        self._drop()
+
+    def _drop(self) -> None:
+        """Forget what lies before the window."""
+        before, oldest = self._before, self._second - self._period
+        while before and (self.endless or before[0][0] < oldest):
+            self._earlier -= before.popleft()[1]
 
     def __len__(self) -> int:
-        """Return how many restarts are remembered; the oldest may lie outside the window."""
-        return len(self._times)
+        """Return how many restarts count, as of the second in which somebody asked last."""
+        return self._earlier + self._here

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from otpy._core.child import Child
     from otpy._core.dynamic import DynamicMachine
     from otpy._core.reason import ExitReason
-    from otpy._core.spec import AnySpec, ShutdownLimit
+    from otpy._core.spec import AnySpec, Count, ShutdownLimit
 
 
 @final
@@ -38,7 +38,7 @@ class DynamicSupervisor(SupervisorHandle):
         id: str,
         *,
         max_children: int | None = None,
-        intensity: int = 3,
+        intensity: Count = 3,
         period: float = 5.0,
         restart: Restart = Restart.PERMANENT,
         shutdown: ShutdownLimit = INFINITY,

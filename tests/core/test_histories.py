@@ -74,7 +74,10 @@ WORKERS = st.builds(
     intensity=INTENSITIES,
 )
 CHILDREN = WORKERS | st.builds(SupervisorSpec, IDS, restart=st.sampled_from(Restart))
-LIMITS: dict[str, Any] = {"intensity": st.sampled_from([10, 3, 1, 0]), "period": st.integers(1, 10)}
+LIMITS: dict[str, Any] = {
+    "intensity": st.sampled_from([10, 3, 1, 0, INFINITY]),
+    "period": st.integers(1, 10),
+}
 
 
 @st.composite

@@ -7,7 +7,7 @@ import pytest
 from otpy._core.backoff import Backoff
 from otpy._core.protocol import Context, Fact, RestartChild, RetryNow, TerminateChild
 from otpy._core.reason import Normal, Restart, Shutdown
-from otpy._core.spec import AutoShutdown, Intensity, Strategy, Then
+from otpy._core.spec import INFINITY, AutoShutdown, Intensity, Strategy, Then
 from tests.core.world import BOOM, NOPE, World, child, tree
 
 ANY, EVERY = AutoShutdown.ANY_SIGNIFICANT, AutoShutdown.ALL_SIGNIFICANT
@@ -57,6 +57,40 @@ class TestGivingUp:
             world.die("a")
             world.advance(6)
         assert world.finish is None
+
+    def test_without_a_limit_it_never_gives_up(self) -> None:
+        """`INFINITY` allows any number of restarts, and remembers none of them."""
+        world = World(tree("a", intensity=INFINITY, period=60)).begin()
+        for _ in range(5000):
+            world.die("a")
+        assert world.finish is None
+        assert world.restarts_counted() == 0
+        assert not world.machine._out._limits._history
+
+    def test_a_failure_tells_of_those_restarts_that_count(self) -> None:
+        """What can never be one too many did not lead to the end, and does not hide what did."""
+        own, free = Intensity(1, 5), Intensity(INFINITY, 5)
+        for intensity in (INFINITY, 3):
+            children = child("a", intensity=own), child("b", intensity=free)
+            world = World(tree(*children, "c", intensity=intensity)).begin()
+            world.die("a")
+            for _ in range(2000):
+                world.die("b")
+            world.die("c")
+            world.die("a")
+            assert world.finish is not None
+            assert world.finish.failure is not None
+            assert world.finish.failure.limit == "more than 1 restart in 5 s"
+            told = [key for _, key, _, _ in world.finish.failure.history]
+            assert told == (["a", "a"] if intensity is INFINITY else ["a", "c", "a"])
+
+    def test_the_history_of_a_huge_limit_is_cut(self) -> None:
+        """Each entry keeps an exception alive: the last 1001 are kept."""
+        world = World(tree("a", intensity=10**30, period=60)).begin()
+        for _ in range(1500):
+            world.die("a")
+        assert world.restarts_counted() == 1500
+        assert len(world.machine._out._limits._history) == 4 * 1001
 
     def test_a_group_counts_once(self) -> None:
         """However many are restarted with the one that failed (SUP-502)."""

@@ -44,7 +44,7 @@ FIELDS: st.SearchStrategy[dict[str, Any]] = st.fixed_dictionaries(
     {
         "restart": st.sampled_from(Restart),
         "backoff": st.none() | st.just(Backoff.sequence(0, 2, reset_after=1)),
-        "intensity": st.none() | st.just(Intensity(1, 5)),
+        "intensity": st.none() | st.sampled_from([Intensity(1, 5), Intensity(INFINITY, 5)]),
         "shutdown": st.sampled_from([5.0, BRUTAL_KILL, INFINITY]),
     }
 )
@@ -155,7 +155,10 @@ def histories(draw: st.DrawFn) -> tuple[Callable[..., World], list[Any], dict[st
     """Return how to make a world of children that run `start`; what happens; the children."""
     fields = {key: draw(FIELDS) for key in IDS}
     strategy = draw(st.none() | st.sampled_from(Strategy))
-    limits: dict[str, Any] = {"intensity": draw(st.integers(0, 4) | st.just(9)), "period": 5}
+    limits: dict[str, Any] = {
+        "intensity": draw(st.integers(0, 4) | st.sampled_from([9, INFINITY])),
+        "period": 5,
+    }
     many = draw(st.integers(1, len(IDS)))
     most: Any = draw(st.sampled_from([INFINITY, 4, 6]))
     ends: dict[str, Any] = draw(st.dictionaries(KEYS, st.sampled_from([BOOM, Normal(), HELD])))

@@ -103,7 +103,9 @@ class TestChild:
         message = "ChildSpec 'x': significant is True, wanted False while restart is PERMANENT"
         refused(lambda: worker(significant=True, **fields), message)
 
-    @pytest.mark.parametrize("shutdown", [-1, -0.1, inf, nan, None, "5", True, Then.GIVE_UP])
+    @pytest.mark.parametrize(
+        "shutdown", [-1, -0.1, inf, nan, None, "5", True, Then.GIVE_UP, 10**400]
+    )
     def test_shutdown_is_seconds_or_one_of_two_words(self, shutdown: Any) -> None:
         """Never negative, and for ever has a name (SUP-209)."""
         message = f"ChildSpec 'x': shutdown is {shutdown!r}, wanted seconds of at least 0"
@@ -205,7 +207,19 @@ class TestFlags:
         message = f"{who} 'x': intensity is {intensity!r}, wanted a whole number of at least 0"
         refused(lambda: make("x", intensity=intensity), message)
 
-    @pytest.mark.parametrize("period", [0, -1, 0.5, 1.5, inf, nan, None, "5", True])
+    @pytest.mark.parametrize("limit", [0, 1, 10**30, INFINITY])
+    @pytest.mark.parametrize("make", SPECS)
+    def test_any_number_of_restarts_has_a_name(self, make: Callable[..., Any], limit: Any) -> None:
+        """`INFINITY` is no limit, for a supervisor and for one child."""
+        assert make("x", intensity=limit).intensity is limit
+        assert Intensity(limit, 5).max_restarts is limit
+
+    @pytest.mark.parametrize("make", SPECS)
+    def test_no_limit_is_drawn_as_such(self, make: Callable[..., Any]) -> None:
+        """The period then means nothing."""
+        assert make("x", intensity=INFINITY).render().endswith(", any number of restarts)")
+
+    @pytest.mark.parametrize("period", [0, -1, 0.5, 1.5, inf, nan, None, "5", True, 10**400])
     @pytest.mark.parametrize("make", SPECS)
     def test_period_is_whole_seconds(self, make: Callable[..., Any], period: Any) -> None:
         """At least one, and never for ever (SUP-106)."""

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from otpy._core.spec import INFINITY
 from otpy._core.window import RestartWindow
 
 
@@ -67,33 +68,81 @@ def test_a_refused_restart_is_counted_too() -> None:
     assert allowed(1, 2, [0.0, 2.0, 4.0, 7.0]) == [True, False, False, True]
 
 
-def test_it_remembers_no_more_than_it_needs() -> None:
-    """Memory is bounded by the intensity, however many restarts there were."""
-    window = RestartWindow(3, 1)
-    assert len(window) == 0
-    for second in range(0, 1000, 2):
+def test_it_remembers_no_more_than_lies_in_it() -> None:
+    """What is older than the period is dropped, whatever the limit."""
+    for limit in (3, 10**30):
+        window = RestartWindow(limit, 1)
+        assert len(window) == 0
+        for second in range(0, 1000, 2):
+            window.add(second)
+        assert len(window) == 1
+
+
+def test_it_keeps_one_number_for_each_second() -> None:
+    """A limit that is never reached costs no memory, however many restarts there are."""
+    window = RestartWindow(10**9, 5)
+    for tick in range(10_000):
+        assert window.add_if_allowed(tick / 100)
+    assert len(window) == 5 * 100 + 100
+    assert len(window._before) == 5
+
+
+def test_without_a_limit_nothing_is_counted() -> None:
+    """`INFINITY` allows every restart, and keeps none of another second."""
+    window = RestartWindow(INFINITY, 3600)
+    for second in range(1000):
+        assert window.add_if_allowed(second)
+        assert not window.add_if_exceeded(second)
+        assert window.add(second)
+    assert not window._before
+
+
+def test_a_limit_that_is_set_later_begins_with_nothing() -> None:
+    """What happened while any number was allowed counts against no limit, nor does the reverse."""
+    window = RestartWindow(INFINITY, 60)
+    for second in range(10):
         window.add(second)
-    assert len(window) == 4
+    window.change(1, 60)
+    assert [window.add(10), window.add(11)] == [True, False]
+    window.change(INFINITY, 60)
+    assert window.add(12)
+    assert len(window) <= 1
+
+
+Look = tuple[float, int, int]
+"""Seconds since the look before, and the limit and the period that are set then, 0 for none."""
 
 
 @given(
-    st.integers(0, 5),
+    st.integers(0, 5) | st.just(10**30),
     st.integers(1, 6),
-    st.lists(st.floats(0, 4), max_size=40),
+    st.lists(
+        st.tuples(
+            st.floats(0, 4),
+            st.integers(0, 20).map(lambda n: n if n < 6 else 0),
+            st.integers(0, 20).map(lambda n: n if n < 9 else 0),
+        ),
+        max_size=60,
+    ),
     st.floats(0, 1e9),
 )
 def test_it_decides_as_the_long_way_would(
-    intensity: int, period: int, gaps: list[float], start: float
+    limit: int, period: int, looks: list[Look], start: float
 ) -> None:
     """The rule of SUP-503 written out with a list gives the same answer to every restart."""
-    window, other = RestartWindow(intensity, period), RestartWindow(intensity, period)
+    window, other = RestartWindow(limit, period), RestartWindow(limit, period)
     kept: list[int] = []
     now = start
-    for gap in gaps:
+    for gap, new_limit, new_period in looks:
+        if new_limit and new_period:
+            limit, period = new_limit, new_period
+            window.change(limit, period)
+            other.change(limit, period)
         now += gap
         kept = [second for second in kept if second >= floor(now) - period]
         kept.append(floor(now))
-        remembered = len(other)
-        allowed = other.add_if_allowed(now)
-        assert allowed or len(other) == remembered, "a refusal was counted"
-        assert window.add(now) is (allowed or other.add(now)) is (len(kept) <= intensity)
+        allowed = len(kept) <= limit
+        assert window.add(now) is allowed
+        assert other.add_if_exceeded(now) is not allowed
+        assert other.add_if_allowed(now) is allowed
+        assert len(window) == len(other) == len(kept)

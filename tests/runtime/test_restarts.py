@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 from anyio.abc import TaskStatus
@@ -416,3 +417,21 @@ async def test_a_crash_loop_leaves_the_loop_to_others(clock: MockClock) -> None:
                 await asyncio.sleep(0)
     assert beats > 1000
     assert len(caught.value.history) == 1001
+
+
+@pytest.mark.parametrize("limit", [otpy.INFINITY, 10**30])
+@pytest.mark.parametrize("own", [False, True])
+async def test_a_child_may_crash_any_number_of_times(limit: Any, own: bool) -> None:
+    """Of its own or of its supervisor: no limit, and one that is out of reach, are the same."""
+    rest = asyncio.Event()
+
+    async def child() -> None:
+        if otpy.current().incarnation == 50:
+            rest.set()
+            await forever()
+        raise Boom
+
+    intensity = Intensity(limit, 60) if own else None
+    spec = ChildSpec("c", child, intensity=intensity)
+    async with otpy.start(SupervisorSpec("app", [spec], intensity=0 if own else limit)):
+        await rest.wait()

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final, NoReturn
 
 import otpy
 from otpy import (
+    INFINITY,
     Backoff,
     ChildSpec,
     Crashed,
@@ -32,9 +33,6 @@ if TYPE_CHECKING:
 
 PERIOD: Final = 3600.0
 
-_NEVER_TOO_MANY: Final = (10, 1.0)
-"""A limit that is out of reach: between two restarts there are seconds."""
-
 
 def jake_supervisor(project: Project) -> SupervisorSpec:
     """Return the spec of `JakeSupervisor`: 10 restarts in an hour, then it escalates (TREE-16).
@@ -48,7 +46,6 @@ def jake_supervisor(project: Project) -> SupervisorSpec:
     fails, and its host is told which projects were given up, and of what.
     """
     limit = project.work.jake_restarts
-    intensity, period = _NEVER_TOO_MANY if limit is None else (limit, PERIOD)
     return SupervisorSpec(
         "JakeSupervisor",
         [
@@ -59,8 +56,8 @@ def jake_supervisor(project: Project) -> SupervisorSpec:
                 backoff=Backoff.exponential(5.0, max=300.0, reset_after=PERIOD),
             )
         ],
-        intensity=intensity,
-        period=period,
+        intensity=INFINITY if limit is None else limit,
+        period=PERIOD,
     )
 
 
