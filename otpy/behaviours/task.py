@@ -25,10 +25,10 @@ _T = TypeVar("_T")
 DEFAULT_TIMEOUT: Final = 5.0
 """Seconds, as in OTP."""
 
-Chain: TypeAlias = "tuple[Process, ...]"
-"""Who asked for a task, newest first."""
+Chain: TypeAlias = "tuple[Process, Chain] | None"
+"""Who asked for a task, and the chain of that one; tasks share what their chains have in common."""
 
-_CALLERS: Final[ContextVar[Chain]] = ContextVar("otpy.callers", default=())
+_CALLERS: Final[ContextVar[Chain]] = ContextVar("otpy.callers", default=None)
 
 
 def callers() -> tuple[Process, ...]:
@@ -36,14 +36,22 @@ def callers() -> tuple[Process, ...]:
 
     The one that started it, the one that started that, and so on; empty outside of tasks. Those
     above it in the tree are another matter: `process.parent`.
+
+    A task keeps its callers, those that have ended too, and with them what they were started with.
+    Work that goes on for ever is a permanent child rather than a task that starts its successor.
     """
-    return _CALLERS.get()
+    found: list[Process] = []
+    rest = _CALLERS.get()
+    while rest is not None:
+        caller, rest = rest
+        found.append(caller)
+    return tuple(found)
 
 
 def chain() -> Chain:
-    """Return what `callers()` will be in a task that is started here."""
-    caller = CURRENT.get(None)
-    return callers() if caller is None else (caller, *callers())
+    """Return what `callers()` will be made of in a task that is started here."""
+    caller, asked_by = CURRENT.get(None), _CALLERS.get()
+    return asked_by if caller is None else (caller, asked_by)
 
 
 async def work(

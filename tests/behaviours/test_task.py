@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import tracemalloc
 from collections.abc import AsyncGenerator
 from typing import Any
 
@@ -303,6 +305,32 @@ async def test_a_task_knows_who_asked_for_it(root: Supervisor, tasks: TaskSuperv
     assert seen == (me, ann.process)
     assert otpy.callers() == ()
     assert await (await tasks.async_(inner)) == ()
+
+
+async def test_tasks_that_start_their_successors_share_their_callers(tasks: TaskSupervisor) -> None:
+    """A chain of tasks takes memory for each of them once, however long it is (TSK-12)."""
+    last: asyncio.Future[int]
+
+    async def step(left: int) -> None:
+        if left:
+            await tasks.start_child(step, left - 1)
+        else:
+            last.set_result(tracemalloc.get_traced_memory()[0])
+
+    async def bytes_each(length: int) -> float:
+        nonlocal last
+        last = asyncio.get_running_loop().create_future()
+        gc.collect()
+        tracemalloc.start()
+        try:
+            before, _ = tracemalloc.get_traced_memory()
+            await tasks.start_child(step, length)
+            return (await last - before) / length
+        finally:
+            tracemalloc.stop()
+
+    few, many = await bytes_each(100), await bytes_each(1000)
+    assert many < few * 1.5
 
 
 # --- shutdown -------------------------------------------------------------------------------------
