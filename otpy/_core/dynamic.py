@@ -372,12 +372,17 @@ class DynamicMachine:
                 self._kill(event.grace)
 
     def _shut_down(self, ending: Finish) -> None:
-        """Stop everything at once."""
+        """Stop everything at once.
+
+        In start order, because asyncio keeps those who wait for one event or queue in order of
+        arrival and seeks who leaves from the front: from the back, many take the square of their
+        number. In whatever order they are told, all are told before any of them runs (DYN-14).
+        """
         if self.phase is Phase.STOPPING or self.phase is Phase.ENDED:
             return
         self.phase = Phase.STOPPING
         self._ending = ending
-        for child in reversed(list(self.children.values())):
+        for child in list(self.children.values()):
             if child.key not in self._stoppers:  # else it has been told
                 self._stop(child)
 
@@ -392,7 +397,7 @@ class DynamicMachine:
             return
         self.phase = Phase.STOPPING
         self._ending = ending
-        for child in reversed(list(self.children.values())):
+        for child in list(self.children.values()):
             if child.waits:
                 self._stop(child)
             else:

@@ -23,7 +23,7 @@ from otpy._runtime.crash import call_failed, let_go, reason_for
 from otpy._runtime.current import CURRENT, current
 from otpy._runtime.stack import threads_exist
 from otpy._runtime.stop import Ending
-from otpy._runtime.waiters import check_loop, release, wait_among
+from otpy._runtime.waiters import Waiters, check_loop, release, wait_among
 from otpy.errors import CallFailed, ChildNotReady, StartTimeout
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ class _Rare:
         self.asked: asyncio.Future[None] | None = None
         self.start_timers: tuple[asyncio.TimerHandle, ...] = ()
         self.told: ExitReason | None = None
-        self.waiters: list[asyncio.Future[ExitReason]] = []
+        self.waiters: Waiters[ExitReason] = {}
         self.on_exit: dict[object, Callable[[Process, ExitReason], object]] = {}
 
 

@@ -40,7 +40,7 @@ from otpy._runtime.narrate import report_of
 from otpy._runtime.process import Process, SupervisorProcess
 from otpy._runtime.snapshot import row_of
 from otpy._runtime.stop import KILL_GRACE
-from otpy._runtime.waiters import check_loop, release
+from otpy._runtime.waiters import Waiters, check_loop, release
 from otpy._runtime.wreck import Wreck
 from otpy.errors import (
     AlreadyPresent,
@@ -97,8 +97,8 @@ class Shell:
         self._exit: ExitReason | None = None
         self._blame: Blame | None = None
         self._blames: dict[str, Blame] = {}  # why supervisors below failed, by key
-        self._waiters: list[asyncio.Future[None]] = []  # for the next change of any child
-        self._end_waiters: list[asyncio.Future[ExitReason]] = []
+        self._waiters: Waiters[None] = {}  # for the next change of any child
+        self._end_waiters: Waiters[ExitReason] = {}
         self._asked: dict[asyncio.Future[Any], None] = {}  # requests without an answer yet
         self.spare_ending: Ending | None = None
         self.on_end: Callable[[], None] | None = None

@@ -26,7 +26,7 @@ from attrs import frozen
 
 from otpy._core.reason import signal_of
 from otpy._runtime.current import CURRENT, current
-from otpy._runtime.waiters import release, wait_among
+from otpy._runtime.waiters import Waiters, release, wait_among
 from otpy.errors import Demonitored
 
 if TYPE_CHECKING:
@@ -125,7 +125,7 @@ class Monitor:
         self._inbox = inbox
         self._down: Down | None = None
         self._removed = False
-        self._waiters: list[asyncio.Future[Down | None]] | None = None
+        self._waiters: Waiters[Down | None] | None = None
         reason = process.exit_reason
         if reason is None:
             signals_of(process).monitors[self] = None
@@ -150,7 +150,7 @@ class Monitor:
     async def _wait(self) -> Down:
         if self._down is None and not self._removed:
             if self._waiters is None:
-                self._waiters = []
+                self._waiters = {}
             await wait_among(self._waiters, self.process.parent.tree.loop, self.process)
         if self._down is None:
             raise Demonitored(self.process.path)
@@ -208,7 +208,7 @@ class ExitSignals:
         self.path = process.path  # not the process, which leads here
         self._loop = process.parent.tree.loop
         self._unread: deque[ExitSignal] = deque()
-        self._waiters: list[asyncio.Future[None]] = []
+        self._waiters: Waiters[None] = {}
 
     def __aiter__(self) -> ExitSignals:
         """Iterate over the signals, oldest first."""

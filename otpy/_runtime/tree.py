@@ -14,7 +14,7 @@ from otpy._core.text import shown
 from otpy._runtime.child_task import TASK_CLASS, begun, process_of
 from otpy._runtime.deadlines import Deadlines
 from otpy._runtime.interpose import INTERPOSER
-from otpy._runtime.waiters import release, wait_among
+from otpy._runtime.waiters import Waiters, release, wait_among
 from otpy.errors import WrongThread
 from otpy.reports import ChildAbandoned, HookFailed, Report
 
@@ -114,7 +114,7 @@ class Tree:
         self.calls: set[PortalCall] = set()
         self.interruption: BaseException | None = None
         self._hear = self._task_done  # one callback for all tasks, found once
-        self._waiters: list[asyncio.Future[None]] = []
+        self._waiters: Waiters[None] = {}
         interpose = INTERPOSER.get(None)
         self.interposer: Interposer | None = None if interpose is None else interpose(self)
 

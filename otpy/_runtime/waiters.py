@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import suppress
-from typing import Protocol, TypeVar
+from typing import Protocol, TypeAlias, TypeVar
 
 from otpy.errors import WrongThread
 
 T = TypeVar("T")
+
+Waiters: TypeAlias = dict[asyncio.Future[T], None]
+"""Those who wait, in order of arrival; one of many leaves without being sought."""
 
 
 class HasPath(Protocol):
@@ -30,26 +32,23 @@ def check_loop(loop: asyncio.AbstractEventLoop, of: HasPath) -> None:
         raise WrongThread(of.path)
 
 
-async def wait_among(
-    waiters: list[asyncio.Future[T]], loop: asyncio.AbstractEventLoop, of: HasPath
-) -> T:
-    """Wait until `release` is called on the same list; disturbed, leave nothing behind in it.
+async def wait_among(waiters: Waiters[T], loop: asyncio.AbstractEventLoop, of: HasPath) -> T:
+    """Wait until `release` is called on the same; disturbed, leave nothing behind in it.
 
     Raises:
         WrongThread: If `loop`, in which `of` lives, is not the one that runs here.
     """
     check_loop(loop, of)
     waiter: asyncio.Future[T] = loop.create_future()
-    waiters.append(waiter)
+    waiters[waiter] = None
     try:
         return await waiter
     except BaseException:  # a cancellation, or what a fault puts in its place
-        with suppress(ValueError):  # released in the same turn
-            waiters.remove(waiter)
+        waiters.pop(waiter, None)  # it may have been released in the same turn
         raise
 
 
-def release(waiters: list[asyncio.Future[T]], value: T) -> None:
+def release(waiters: Waiters[T], value: T) -> None:
     """Hand `value` to all who wait, and forget them."""
     for waiter in waiters:
         if not waiter.done():

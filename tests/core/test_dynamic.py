@@ -175,7 +175,7 @@ class TestRestarting:
         world = pool("a", "b", "c", fields={"intensity": 1})
         world.die("a")
         world.die("b")
-        assert world.trace == ["die a", "s a", "die b", "q c", "z c", "q a", "z a"]
+        assert world.trace == ["die a", "s a", "die b", "q a", "z a", "q c", "z c"]
         assert world.contexts()[-1] == ("b", Context.SHUTDOWN)
         assert world.finish is not None
         assert world.finish.reason == Shutdown()

@@ -44,7 +44,7 @@ class TestEnding:
         """It ends when the last is gone (SUP-709, DYN-14)."""
         world = pool("a", "b", "c", ends=dict.fromkeys("abc", HELD))
         world.stop(Normal())
-        assert world.trace == ["q c", "q b", "q a"]
+        assert world.trace == ["q a", "q b", "q c"]
         for key in "bca":
             assert world.finish is None
             world.gone(key)
@@ -136,7 +136,7 @@ class TestEnding:
         world = pool("a", "b", starts={"new": "h"}, ends=dict.fromkeys(["a", "b", "new"], HELD))
         world.send(TerminateChild(1, "a"), AddChild(2, child("new")))
         world.kill()
-        assert world.trace == ["q a", "k new", "k b", "k a"]
+        assert world.trace == ["q a", "k a", "k b", "k new"]
         for key in ("a", "new", "b"):
             world.gone(key)
         assert world.replies[2].refusal is Refusal.START_FAILED
@@ -162,7 +162,7 @@ class TestEnding:
         world.gone("b")
         world.kill()
         world.gone("a")
-        assert world.trace == ["q b", "q a", "z b", "k a", "z a"]
+        assert world.trace == ["q a", "q b", "z b", "k a", "z a"]
         assert world.finish is not None
         assert world.finish.reason == Killed()
 

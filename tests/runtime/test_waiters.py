@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from otpy._runtime.waiters import wait_among
+from otpy._runtime.waiters import Waiters, wait_among
 
 
 class Somebody:
@@ -16,10 +16,36 @@ class Somebody:
 @pytest.mark.parametrize("error", [asyncio.CancelledError(), LookupError("injected")])
 async def test_a_wait_that_is_disturbed_leaves_nothing_behind(error: BaseException) -> None:
     """A fault may end a wait by another error than a cancellation."""
-    waiters: list[asyncio.Future[None]] = []
+    waiters: Waiters[None] = {}
     waiting = wait_among(waiters, asyncio.get_running_loop(), Somebody())
     waiting.send(None)
     assert len(waiters) == 1
     with pytest.raises(type(error)):
         waiting.throw(error)
-    assert waiters == []
+    assert not waiters
+
+
+class _Compared(asyncio.Future[None]):
+    comparisons = 0
+
+    def __eq__(self, other: object) -> bool:
+        _Compared.comparisons += 1
+        return self is other
+
+    def __hash__(self) -> int:
+        return id(self)
+
+
+async def test_one_of_many_leaves_without_being_sought(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever stops to wait first: all of them take a time that grows with their number."""
+    waiters: Waiters[None] = {}
+    loop = asyncio.get_running_loop()
+    monkeypatch.setattr(loop, "create_future", _Compared)
+    waits = [wait_among(waiters, loop, Somebody()) for _ in range(100)]
+    for waiting in waits:
+        waiting.send(None)
+    for waiting in reversed(waits):
+        with pytest.raises(asyncio.CancelledError):
+            waiting.throw(asyncio.CancelledError())
+    assert not waiters
+    assert _Compared.comparisons < 100
