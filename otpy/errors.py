@@ -35,18 +35,44 @@ OtpyError
 Two classes are raised *by children* and are no errors of otpy: `Exit` and `Ignore`, in
 `otpy.Exit` and `otpy.Ignore`. One is raised *inside* a child and is no `Exception`, so that
 `except Exception` does not catch it: `StepOverran`.
+
+All of them can be copied and pickled, as far as what a child raised can: type, text and attributes
+come back, and a process comes back as its path. As with every exception of Python, the traceback,
+`__cause__` and `__context__` do not.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, final
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, final
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    Reduced: TypeAlias = tuple[Any, tuple[Any, ...], dict[str, Any]]
+
+_E = TypeVar("_E", bound=BaseException)
+
+
+def _remade(kind: type[_E], args: tuple[object, ...]) -> _E:
+    """Return an error as it was, without wording its message a second time."""
+    base: Any = kind
+    while "__new__" not in vars(base):  # `kind.__new__` may be another's than that of its layout
+        base = base.__base__
+    error: _E = base.__new__(kind)
+    error.args = args
+    return error
+
+
+def _reduced(error: BaseException) -> Reduced:
+    return _remade, (type(error), error.args), dict(vars(error))
+
 
 class OtpyError(Exception):
     """Root of every error that otpy raises."""
+
+    def __reduce__(self) -> Reduced:
+        """Be copied and pickled with the message as it stands."""
+        return _reduced(self)
 
 
 @final
@@ -127,6 +153,10 @@ class StepOverran(BaseException):
         self.path = path
         self.seconds = seconds
         self.limit = limit
+
+    def __reduce__(self) -> Reduced:
+        """Be copied and pickled with the message as it stands."""
+        return _reduced(self)
 
 
 @final
@@ -344,6 +374,11 @@ class SupervisorFailed(OtpyError, RuntimeError):
         """The restarts that led here; put together when somebody reads it."""
         self._history = told = tuple(self._history)
         return told
+
+    def __reduce__(self) -> Reduced:
+        """Be copied and pickled with its history put together."""
+        _ = self.history
+        return super().__reduce__()
 
     def __str__(self) -> str:
         """Return the message; it is put together only when somebody reads it."""

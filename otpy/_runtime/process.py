@@ -58,7 +58,8 @@ class Process:
     """One life of one child: a handle to watch it and to end it. What OTP calls a pid.
 
     A restarted child has a new process; this one stays dead. Inside a child `otpy.current()` is
-    its own.
+    its own. A copy is the process itself; pickled, also inside an error or a `Down`, it comes back
+    as its path, as text.
 
     Attributes:
         id: Id of the child among its siblings.
@@ -114,6 +115,16 @@ class Process:
         """Return path, incarnation and state."""
         state = "alive" if self._exit is None else str(self._exit)
         return f"<Process {self.path!r} incarnation={self.incarnation} {state}>"
+
+    def __reduce__(self) -> tuple[type[str], tuple[str]]:
+        """Travel to another program as its path, by which it can be found."""
+        return str, (self.path,)
+
+    def __copy__(self, memo: object = None) -> Process:
+        """Return itself: there is one handle for each life."""
+        return self
+
+    __deepcopy__ = __copy__
 
     @property
     def id(self) -> str:
