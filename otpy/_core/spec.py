@@ -5,6 +5,7 @@ Validation follows OTP's order (SUP-111, SUP-212, SUP-213): first failure wins.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from enum import Enum
@@ -135,10 +136,22 @@ def _check_shutdown(who: str, got: object) -> None:
         refuse(who, "shutdown", got, "seconds of at least 0, BRUTAL_KILL or INFINITY")
 
 
+_CONTROL: Final = re.compile(
+    r"[\x00-\x1f\x7f-\x9f\u2028\u2029]"  # end a line, move the cursor, change the colour
+    r"|[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]"  # turn the direction of writing
+    r"|[\ud800-\udfff]"  # half of a character: cannot be written
+)
+
+
 def _check_id(kind: str, got: object) -> None:
-    """Ids become parts of paths: they are text, and hold no slash (OTP takes any term, SUP-203)."""
+    """Ids become parts of paths: they are text, and hold no slash (OTP takes any term, SUP-203).
+
+    Paths stand in logs and on terminals, so nothing in them can forge a line or a colour.
+    """
     if not isinstance(got, str) or not got or "/" in got:
         refuse(kind, "id", got, "non-empty text without '/'")
+    if not got.isprintable() and _CONTROL.search(got):
+        refuse(kind, "id", got, "text without control characters")
 
 
 def _check_significant(who: str, spec: ChildSpec | SupervisorSpec | DynamicSpec) -> None:

@@ -424,6 +424,17 @@ async def test_a_full_supervisor_refuses_in_the_caller() -> None:
                 raise AssertionError
 
 
+async def test_a_task_is_named_like_any_child(tasks: TaskSupervisor) -> None:
+    """A function whose name cannot stand in a path is refused, also at run time."""
+
+    async def work() -> None: ...
+
+    for name in ("a/b", "a\nb", "\x1b[0m"):
+        work.__name__ = name
+        with pytest.raises(InvalidSpec, match="ChildSpec: id is "):
+            await tasks.start_child(work)
+
+
 async def test_a_coroutine_instead_of_its_function_is_refused(tasks: TaskSupervisor) -> None:
     """A task may be started again, and so takes the function; told where the mistake is."""
     made: Any = double(1)

@@ -142,7 +142,7 @@ async def failing() -> None:
 
 
 PLAIN = st.sampled_from(["a", "b-", "app", "two words", "running", "restarts=1", "#2", "-x"])
-STRANGE = st.text("ab-|─└ \n#:=", min_size=1, max_size=4)
+STRANGE = st.text("ab-|─└ #:=", min_size=1, max_size=4)
 
 
 @st.composite
