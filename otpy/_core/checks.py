@@ -15,6 +15,12 @@ def refuse(who: str, what: str, got: object, wanted: str) -> NoReturn:
     raise InvalidSpec(msg)
 
 
+def refuse_unseen(who: str, what: str, got: object, wanted: str) -> NoReturn:
+    """Raise `InvalidSpec` without showing `got`, in which there may be secrets."""
+    msg = f"{who}: {what} is of type {type(got).__name__}, wanted {wanted}"
+    raise InvalidSpec(msg)
+
+
 def is_number(got: object) -> TypeGuard[float]:
     """Whether `got` is a number; True and False are none, nor is what no float can hold."""
     if not isinstance(got, int | float) or isinstance(got, bool):

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from enum import Enum
+from functools import partial
 from types import MappingProxyType
-from typing import Any, ClassVar, Final, Literal, TypeAlias, cast, final
+from typing import Any, ClassVar, Final, Literal, NoReturn, TypeAlias, cast, final
 
 from attrs import evolve, field, frozen
 
@@ -23,6 +24,7 @@ from otpy._core.checks import (
     check_whole_seconds,
     is_number,
     refuse,
+    refuse_unseen,
 )
 from otpy._core.quick import quicken
 from otpy._core.readiness import is_ready_at_once
@@ -183,6 +185,21 @@ def _frozen_mapping(kwargs: Mapping[str, Any]) -> Mapping[str, Any]:
 _NO_KWARGS: Mapping[str, Any] = MappingProxyType({})
 
 
+def _how_many(arguments: Collection[object]) -> str:
+    """Return what `repr` shows of arguments, which may be secrets: that there are some."""
+    if arguments:
+        return f"<{len(arguments)} not shown>"
+    return "{}" if isinstance(arguments, Mapping) else "()"
+
+
+def _shown_start(start: object) -> str:
+    """Return what `repr` shows of a function: its name, and nothing of what it is bound to."""
+    if isinstance(start, partial):
+        return f"<partial of {_shown_start(cast('partial[object]', start).func)}>"
+    name = getattr(start, "__qualname__", None) or f"{type(start).__qualname__} object"
+    return f"<{getattr(start, '__module__', None)}.{name}>"
+
+
 @final
 @frozen(weakref_slot=False)  # there may be as many as children
 class ChildSpec:
@@ -212,9 +229,11 @@ class ChildSpec:
     """
 
     id: str
-    start: Callable[..., Any]
-    args: tuple[Any, ...] = field(default=(), converter=_frozen_sequence)
-    kwargs: Mapping[str, Any] = field(default=_NO_KWARGS, converter=_frozen_mapping, hash=False)
+    start: Callable[..., Any] = field(repr=_shown_start)
+    args: tuple[Any, ...] = field(default=(), converter=_frozen_sequence, repr=_how_many)
+    kwargs: Mapping[str, Any] = field(
+        default=_NO_KWARGS, converter=_frozen_mapping, hash=False, repr=_how_many
+    )
     restart: Restart = field(default=Restart.PERMANENT, kw_only=True)
     shutdown: ShutdownLimit = field(default=5.0, kw_only=True)
     significant: bool = field(default=False, kw_only=True)
@@ -234,8 +253,10 @@ class ChildSpec:
         who = f"ChildSpec {self.id!r}"
         if not callable(self.start):
             refuse(who, "start", self.start, "something to call, not its result")
-        check_kind(who, "args", self.args, tuple, "a sequence of positional arguments")
-        check_kind(who, "kwargs", self.kwargs, Mapping, "a mapping of keyword arguments")
+        if not isinstance(self.args, tuple):  # pyright: ignore[reportUnnecessaryIsInstance]
+            refuse_unseen(who, "args", self.args, "a sequence of positional arguments")
+        if not isinstance(self.kwargs, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
+            refuse_unseen(who, "kwargs", self.kwargs, "a mapping of keyword arguments")
         check_member(who, "restart", self.restart, Restart)
         _check_significant(who, self)
         _check_shutdown(who, self.shutdown)
@@ -374,10 +395,18 @@ class DynamicSpec:
 AnySpec: TypeAlias = ChildSpec | SupervisorSpec | DynamicSpec
 
 
+def refuse_child(who: str, got: object) -> NoReturn:
+    """Refuse what is no spec at all."""
+    wanted = "a ChildSpec, a SupervisorSpec or DynamicSupervisor.spec(…)"
+    if isinstance(got, tuple | list | Mapping):  # as OTP writes specs, with arguments in it
+        refuse_unseen(who, "child", cast("object", got), wanted)
+    refuse(who, "child", got, wanted)
+
+
 def check_child(who: str, spec: object, auto: AutoShutdown) -> None:
     """Refuse a child that cannot stand under a supervisor with this `auto_shutdown` (SUP-207)."""
     if not isinstance(spec, AnySpec):
-        refuse(who, "child", spec, "a ChildSpec, a SupervisorSpec or DynamicSupervisor.spec(…)")
+        refuse_child(who, spec)
     elif spec.significant and auto is AutoShutdown.NEVER:
         refuse(
             f"{who}: child {spec.id!r}", "significant", True, "False while auto_shutdown is NEVER"

@@ -12,7 +12,15 @@ from attrs import evolve, field, frozen
 
 from otpy._core.checks import check_kind, refuse
 from otpy._core.reason import Restart
-from otpy._core.spec import INFINITY, AnySpec, ChildSpec, Strategy, SupervisorSpec, Then
+from otpy._core.spec import (
+    INFINITY,
+    AnySpec,
+    ChildSpec,
+    Strategy,
+    SupervisorSpec,
+    Then,
+    refuse_child,
+)
 from otpy._runtime.process import Process
 from otpy._runtime.supervisor import Supervisor
 from otpy._runtime.waiters import check_loop
@@ -129,8 +137,8 @@ class PartitionSupervisor:
             n = os.cpu_count() or 1
         if isinstance(n, bool) or not isinstance(n, int) or n < 1:  # pyright: ignore[reportUnnecessaryIsInstance]
             refuse(who, "partitions", n, "a whole number of at least 1, or None")
-        wanted = "a ChildSpec, a SupervisorSpec or DynamicSupervisor.spec(…)"
-        check_kind(who, "child", child, cast("type", AnySpec), wanted)
+        if not isinstance(child, AnySpec):  # pyright: ignore[reportUnnecessaryIsInstance]
+            refuse_child(who, child)
         if child.restart is Restart.TEMPORARY:
             refuse(who, "restart of the child", child.restart, "PERMANENT or TRANSIENT")
         own = child.intensity if isinstance(child, ChildSpec) else None

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from math import inf, nan
 from typing import Any
 
 import pytest
+from attrs import frozen
 from attrs.exceptions import FrozenInstanceError
 
 from otpy._core.backoff import Backoff
@@ -74,6 +76,28 @@ class TestChild:
         """It becomes part of a path, which OTP does not have (SUP-203)."""
         refused(lambda: worker(id), f"ChildSpec: id is {id!r}, ")
 
+    @pytest.mark.parametrize(
+        "id", ["a\nchild.exited b", "\x1b[31mred", "\x7f", "\x9b1m", "a\u2028b"]
+    )
+    @pytest.mark.parametrize("make", [worker, *SPECS])
+    def test_an_id_has_no_control_characters(self, make: Callable[..., Any], id: str) -> None:
+        """Paths stand in logs and on terminals: no id forges a line there, or a colour."""
+        with pytest.raises(InvalidSpec, match=r": id is .*, wanted text without control") as caught:
+            make(id)
+        assert str(caught.value).isprintable()
+
+    @pytest.mark.parametrize("id", ["a\u202eb", "\u2067x", "\u200f", "\ud800", "a\x00"])
+    def test_an_id_reads_in_one_direction_and_can_be_written(self, id: str) -> None:
+        """What turns the direction of writing shows another id than there is."""
+        refused(lambda: worker(id), "ChildSpec: id is '")
+
+    @pytest.mark.parametrize(
+        "id", ["a b", "größe", "数据库", "قاعدة", "a\xa0b", "👩\u200d👧", "#2", ".."]
+    )
+    def test_an_id_may_be_in_any_writing(self, id: str) -> None:
+        """Letters of all languages, and signs made of several characters."""
+        assert worker(id).id == id
+
     @pytest.mark.parametrize("start", [None, "work", 5])
     def test_start_can_be_called(self, start: Any) -> None:
         """Whether it works is not tried (SUP-204)."""
@@ -140,8 +164,9 @@ class TestChild:
 
     @pytest.mark.parametrize(("name", "value"), [("args", 5), ("kwargs", 5), ("kwargs", ["a"])])
     def test_arguments_are_what_a_call_takes(self, name: str, value: Any) -> None:
-        """A sequence and a mapping (SUP-204)."""
-        refused(lambda: worker(**{name: value}), f"ChildSpec 'x': {name} is {value!r}, ")
+        """A sequence and a mapping (SUP-204); what was given instead may be a secret."""
+        message = f"ChildSpec 'x': {name} is of type {type(value).__name__}, wanted a "
+        refused(lambda: worker(**{name: value}), message)
 
     @pytest.mark.parametrize("make", [worker, SupervisorSpec, DynamicSpec])
     def test_a_backoff_is_a_backoff(self, make: Callable[..., object]) -> None:
@@ -182,6 +207,34 @@ class TestChild:
         """SUP-103, SUP-211 differ: OTP ignores them, Python names them."""
         with pytest.raises(TypeError, match="'colour'"):
             make("x", colour="red")
+
+    def test_it_shows_no_arguments(self) -> None:
+        """They may be secrets: only that there are some, and what is run."""
+        x = worker(args=["hunter2"], kwargs={"password": "hunter2", "port": 1})
+        shown = f"ChildSpec(id='x', start=<{work.__module__}.work>, args=<1 not shown>, "
+        assert repr(x).startswith(f"{shown}kwargs=<2 not shown>, restart=")
+        assert "args=(), kwargs={}, " in repr(worker())
+        assert "hunter2" not in repr(SupervisorSpec("top", [x]))
+
+    def test_it_shows_nothing_of_what_start_is_bound_to(self) -> None:
+        """A partial has arguments too, and a method the text of its object."""
+
+        @frozen
+        class Client:
+            password: str
+
+            async def run(self) -> None: ...
+
+            def __call__(self) -> None: ...
+
+        client = Client("hunter2")
+        shown = [
+            repr(worker(start=start))
+            for start in (client.run, client, partial(print, "hunter2"), partial(client))
+        ]
+        assert "hunter2" not in "".join(shown)
+        assert "start=<partial of " in shown[3]
+        assert f".{Client.__qualname__} object>" in shown[1]
 
     def test_it_cannot_be_changed(self) -> None:
         """Only copied, and the copy is checked again; what came in is copied as well."""
@@ -294,10 +347,16 @@ class TestFlags:
 
 
 class TestChildren:
-    @pytest.mark.parametrize("junk", [None, "x", work, ("x", work)])
+    @pytest.mark.parametrize("junk", [None, "x", work, 5])
     def test_a_child_is_a_spec(self, junk: Any) -> None:
         """The message names the supervisor (SUP-201)."""
         message = f"SupervisorSpec 'top': child is {junk!r}, wanted a ChildSpec"
+        refused(lambda: SupervisorSpec("top", [junk]), message)
+
+    @pytest.mark.parametrize("junk", [("x", work, ("hunter2",)), {"id": "x", "args": ["hunter2"]}])
+    def test_a_child_as_otp_writes_it_is_refused_unseen(self, junk: Any) -> None:
+        """There are arguments in it."""
+        message = f"SupervisorSpec 'top': child is of type {type(junk).__name__}, wanted a ChildSp"
         refused(lambda: SupervisorSpec("top", [junk]), message)
 
     def test_children_are_a_collection(self) -> None:

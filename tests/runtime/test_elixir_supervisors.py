@@ -128,7 +128,7 @@ async def test_a_process_that_has_ended_names_no_child() -> None:
 JUNK: list[tuple[Any, str]] = [
     (None, "child is None"),
     (forever, "child is <function forever"),
-    ({"id": "x", "start": forever}, "child is {'id'"),
+    ({"id": "x", "start": forever}, "child is of type dict, wanted"),
     (ChildSpec("x", forever, restart=Restart.TRANSIENT, significant=True), "significant is True"),
     (SupervisorSpec("x", restart=Restart.TEMPORARY, significant=True), "significant is True"),
 ]
