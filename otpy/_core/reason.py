@@ -89,9 +89,12 @@ class Abandoned:
 
 
 @final
-@frozen
+@frozen(eq=False, repr=False)
 class FailedToStart:
     """Detail of the `Shutdown` of a supervisor one of whose children did not start (SUP-306).
+
+    The reason is such a `Shutdown` itself if that child is a supervisor, and so on through all
+    levels of a tree; hence nothing here calls itself.
 
     Attributes:
         child_id: Id of that child.
@@ -101,9 +104,44 @@ class FailedToStart:
     child_id: str
     reason: ExitReason
 
+    def _levels(self) -> tuple[tuple[str, ...], ExitReason]:
+        """Return who did not start, outside in, and why the last of them did not."""
+        ids, reason = [self.child_id], self.reason
+        while isinstance(reason, Shutdown) and isinstance(reason.detail, FailedToStart):
+            ids.append(reason.detail.child_id)
+            reason = reason.detail.reason
+        return tuple(ids), reason
+
+    def __eq__(self, other: object) -> bool:
+        """Whether the same children did not start for the same reason."""
+        return self._levels() == other._levels() if isinstance(other, FailedToStart) else False
+
+    def __hash__(self) -> int:
+        """Return the hash of what is compared."""
+        return hash(self._levels())
+
+    def __repr__(self) -> str:
+        """Return the calls that make it."""
+        ids, reason = self._levels()
+        calls = "Shutdown(detail=".join(f"FailedToStart(child_id={one!r}, reason=" for one in ids)
+        return f"{calls}{reason!r}){'))' * (len(ids) - 1)}"
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """Be pickled as a list of levels."""
+        return _nested_failure, self._levels()
+
     def __str__(self) -> str:
         """Return one line; nested failures read outside in (SUP-308)."""
-        return f"failed to start {self.child_id!r}: {self.reason}"
+        ids, reason = self._levels()
+        return f"{': shutdown: '.join(f'failed to start {one!r}' for one in ids)}: {reason}"
+
+
+def _nested_failure(ids: tuple[str, ...], reason: ExitReason) -> FailedToStart:
+    *above, last = ids
+    failure = FailedToStart(last, reason)
+    for one in reversed(above):
+        failure = FailedToStart(one, Shutdown(failure))
+    return failure
 
 
 ExitReason: TypeAlias = Normal | Shutdown | Killed | Crashed | Abandoned

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from enum import Enum
 from functools import partial
 from types import MappingProxyType
 from typing import Any, ClassVar, Final, Literal, NoReturn, TypeAlias, cast, final
 
-from attrs import evolve, field, frozen
+from attrs import evolve, field, fields, frozen
 
 from otpy._core.backoff import Backoff
 from otpy._core.checks import (
@@ -26,6 +26,7 @@ from otpy._core.checks import (
     refuse,
     refuse_unseen,
 )
+from otpy._core.nesting import Nested, draw, ids
 from otpy._core.quick import quicken
 from otpy._core.readiness import is_ready_at_once
 from otpy._core.reason import Restart
@@ -271,6 +272,11 @@ class ChildSpec:
             if self.max_step == float("inf"):
                 refuse(who, "max_step", self.max_step, wanted)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Be pickled as the call that makes it, if `start` and the arguments can be."""
+        given = {one.name: getattr(self, one.name) for one in fields(ChildSpec) if one.init}
+        return _child_with, (given | {"kwargs": dict(self.kwargs)},)
+
     @property
     def type(self) -> ChildType:
         """Always `WORKER`."""
@@ -281,9 +287,13 @@ class ChildSpec:
         return evolve(self, **changes)
 
 
+def _child_with(given: dict[str, Any]) -> ChildSpec:
+    return ChildSpec(**given)
+
+
 @final
-@frozen
-class SupervisorSpec:
+@frozen(eq=False)
+class SupervisorSpec(Nested):
     """A supervisor and its children: a whole tree is one such value (SUP-101).
 
     Attributes:
@@ -302,7 +312,7 @@ class SupervisorSpec:
     """
 
     id: str
-    children: tuple[AnySpec, ...] = field(default=(), converter=_frozen_children)
+    children: tuple[AnySpec, ...] = field(default=(), converter=_frozen_children, repr=ids)
     strategy: Strategy = field(default=Strategy.ONE_FOR_ONE, kw_only=True)
     intensity: Count = field(default=3, kw_only=True)
     period: float = field(default=5.0, kw_only=True)
@@ -339,7 +349,7 @@ class SupervisorSpec:
 
     def render(self) -> str:
         """Return the tree as text, one line per supervisor and child, in start order."""
-        return render(self)
+        return "\n".join(draw(self, _label))
 
 
 @final
@@ -389,7 +399,7 @@ class DynamicSpec:
 
     def render(self) -> str:
         """Return it as one line of text."""
-        return render(self)
+        return _label(self)
 
 
 AnySpec: TypeAlias = ChildSpec | SupervisorSpec | DynamicSpec
@@ -438,24 +448,3 @@ def _limit(spec: SupervisorSpec | DynamicSpec) -> str:
     if spec.intensity is INFINITY:
         return "any number of restarts"
     return f"{spec.intensity} in {spec.period:g} s"
-
-
-def render(spec: AnySpec) -> str:
-    """Return `spec` as a tree of text, children in start order."""
-    return "\n".join(
-        draw(spec, _label, lambda s: s.children if isinstance(s, SupervisorSpec) else ())
-    )
-
-
-def draw(
-    node: Any, label: Callable[[Any], str], below: Callable[[Any], Iterable[Any]]
-) -> Iterator[str]:
-    """Yield the lines of a tree drawing; `below` returns a node's children in order."""
-    yield label(node)
-    children = list(below(node))
-    for child in children:
-        last = child is children[-1]
-        lines = draw(child, label, below)
-        yield ("└─ " if last else "├─ ") + next(lines)
-        for line in lines:
-            yield ("   " if last else "│  ") + line

@@ -101,8 +101,6 @@ class Blame:
 
 def crash_in(reason: ExitReason) -> BaseException | None:
     """Return the exception that `reason` stands for, also inside a failed start."""
-    if isinstance(reason, Crashed):
-        return reason.error
-    if isinstance(reason, Shutdown) and isinstance(reason.detail, FailedToStart):
-        return crash_in(reason.detail.reason)
-    return None
+    while isinstance(reason, Shutdown) and isinstance(reason.detail, FailedToStart):
+        reason = reason.detail.reason
+    return reason.error if isinstance(reason, Crashed) else None

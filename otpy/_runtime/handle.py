@@ -70,13 +70,13 @@ class SupervisorHandle(Shell):
         """
         if not path.startswith(f"{self.path}/"):
             raise NotFound(path)
-        head, _, rest = path[len(self.path) + 1 :].partition("/")
-        process = self.child(head)
-        if not rest:
-            return process
-        if process.supervisor is None:
-            raise NotFound(path)
-        return process.supervisor.whereis(path)
+        first, *below = path[len(self.path) + 1 :].split("/")
+        process = self.child(first)
+        for step in below:
+            if process.supervisor is None:
+                raise NotFound(path)
+            process = process.supervisor.child(step)
+        return process
 
     async def wait_for_restart(self, id: str, *, after: int) -> Process:
         """Wait for an incarnation of child `id` later than `after`, and return it when ready.
@@ -198,15 +198,15 @@ class SupervisorHandle(Shell):
                 one calls `root.portal().call(root.snapshot)`.
         """
         self.tree.check_thread(self)
-        return self.snapshot_as(None)
+        return snapshot_of(self)
 
     def portal(self) -> Portal:
         """Return a way into this tree for other threads; see `Portal`."""
         return Portal(self.tree)
 
-    def snapshot_as(self, child: Child | None) -> TreeSnapshot:
-        """Return the snapshot; `child` is its record in the supervisor above."""
-        return snapshot_of(self, self._machine.children, self._machine.phase, child)
+    def seen(self) -> tuple[Phase, tuple[Child, ...]]:
+        """Return its phase, and the records of its children in start order; for `snapshot`."""
+        return self._machine.phase, tuple(self._machine.children.values())
 
     def process_of(self, child: Child) -> Process | None:
         """Return the live process of `child`, if it has one."""

@@ -5,11 +5,11 @@ from __future__ import annotations
 from enum import Enum
 from typing import TYPE_CHECKING, Final, final
 
-from attrs import frozen
+from attrs import field, frozen
 
 from otpy._core.child import Status
-from otpy._core.phase import Phase
-from otpy._core.spec import ChildType, draw
+from otpy._core.nesting import Nested, draw, ids
+from otpy._core.spec import ChildType
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -68,8 +68,8 @@ class Counts:
 
 
 @final
-@frozen(kw_only=True)
-class TreeSnapshot:
+@frozen(kw_only=True, eq=False)
+class TreeSnapshot(Nested):
     """A supervisor or a worker, and everything below it, at one moment.
 
     Attributes:
@@ -93,11 +93,11 @@ class TreeSnapshot:
     restarts: int = 0
     last_exit: ExitReason | None = None
     due_in: float | None = None
-    children: tuple[TreeSnapshot, ...] = ()
+    children: tuple[TreeSnapshot, ...] = field(default=(), repr=ids)
 
     def render(self) -> str:
         """Return the tree as text, one line per supervisor and worker."""
-        return "\n".join(draw(self, _label, lambda node: node.children))
+        return "\n".join(draw(self, _label))
 
 
 def details(node: TreeSnapshot) -> list[str]:
@@ -156,10 +156,38 @@ def counts_of(table: Sequence[Row]) -> Counts:
     return Counts(len(table), active, supervisors, len(table) - supervisors)
 
 
-def snapshot_of(
-    shell: SupervisorHandle, children: dict[str, Child], phase: Phase, child: Child | None = None
+def snapshot_of(shell: SupervisorHandle) -> TreeSnapshot:
+    """Return `shell` and everything below it.
+
+    Without recursion, for there may be ten thousand levels: what stands above is looked at first,
+    what stands below is made first, since a value that does not change is made with its children.
+    """
+    found: list[tuple[SupervisorHandle, Child | None, Phase, tuple[Child, ...]]] = []
+    waiting: list[tuple[SupervisorHandle, Child | None]] = [(shell, None)]
+    while waiting:
+        one, record = waiting.pop()
+        phase, children = one.seen()
+        found.append((one, record, phase, children))
+        for child in children:
+            leader = _supervisor_of(one, child)
+            if leader is not None:
+                waiting.append((leader, child))
+    made: dict[Child | None, TreeSnapshot] = {}
+    for one, record, phase, children in reversed(found):
+        below = [made.pop(child) if child in made else _worker(one, child) for child in children]
+        made[record] = _supervisor(one, record, phase, tuple(below))
+    return made[None]
+
+
+def _supervisor_of(shell: SupervisorHandle, child: Child) -> SupervisorHandle | None:
+    process = shell.process_of(child)
+    return None if process is None else process.supervisor
+
+
+def _supervisor(
+    shell: SupervisorHandle, child: Child | None, phase: Phase, below: tuple[TreeSnapshot, ...]
 ) -> TreeSnapshot:
-    """Return `shell` and everything below it; `child` is its record in the supervisor above."""
+    """Return `shell`, below which stands `below`; `child` is its record in the supervisor above."""
     return TreeSnapshot(
         id=shell.path.rpartition("/")[2],
         path=shell.path,
@@ -168,14 +196,12 @@ def snapshot_of(
         incarnation=child.incarnation if child else 0,
         restarts=child.restarts if child else 0,
         last_exit=child.last_exit if child else None,
-        children=tuple(_below(shell, record) for record in children.values()),
+        children=below,
     )
 
 
-def _below(shell: SupervisorHandle, child: Child) -> TreeSnapshot:
-    process = shell.process_of(child)
-    if process is not None and process.supervisor is not None:
-        return process.supervisor.snapshot_as(child)
+def _worker(shell: SupervisorHandle, child: Child) -> TreeSnapshot:
+    """Return a child of `shell` below which nothing stands."""
     due = child.due - shell.tree.loop.time() if child.waits else None
     return TreeSnapshot(
         id=child.key,

@@ -222,6 +222,13 @@ class ChaosLog:
 
 
 def _not_running(node: TreeSnapshot) -> list[str]:
-    if node.state not in {"running", "undefined"}:
-        return [node.path]
-    return [path for child in node.children for path in _not_running(child)]
+    """Return the paths of those that do not run, without what is below them."""
+    found: list[str] = []
+    waiting = [node]
+    while waiting:
+        one = waiting.pop()
+        if one.state in {"running", "undefined"}:
+            waiting.extend(reversed(one.children))
+        else:
+            found.append(one.path)
+    return found

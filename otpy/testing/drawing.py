@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from otpy._core.spec import draw
+from otpy._core.nesting import draw
 from otpy._runtime.snapshot import TreeSnapshot, details
 from otpy.testing.difference import Found, Wanted, cut, difference, one_line, ways
 
@@ -67,8 +67,8 @@ def _drawn(drawing: str) -> Iterator[Wanted]:
 
 
 def _standing(snapshot: TreeSnapshot) -> Iterator[Found]:
-    depths = _depths(snapshot, 0)
-    shown = draw(snapshot, _label, lambda node: node.children)
+    depths = _depths(snapshot)
+    shown = draw(snapshot, _label)
     for (depth, node), line in zip(depths, shown, strict=True):
         state, *others = details(node)
         due = [""] if node.due_in is None else ["", others.pop(0)]
@@ -82,7 +82,9 @@ def _label(node: TreeSnapshot) -> str:
     return one_line(" ".join([node.id, *details(node)]))
 
 
-def _depths(node: TreeSnapshot, depth: int) -> Iterator[tuple[int, TreeSnapshot]]:
-    yield depth, node
-    for child in node.children:
-        yield from _depths(child, depth + 1)
+def _depths(snapshot: TreeSnapshot) -> Iterator[tuple[int, TreeSnapshot]]:
+    waiting = [(0, snapshot)]
+    while waiting:
+        depth, node = waiting.pop()
+        yield depth, node
+        waiting.extend((depth + 1, child) for child in reversed(node.children))

@@ -8,11 +8,11 @@ from collections.abc import Iterator
 from operator import itemgetter
 from typing import TYPE_CHECKING
 
+from otpy._core.nesting import flat
 from otpy._runtime.tree import Tree
 from otpy.testing.recording import Recording, recordings
 
 if TYPE_CHECKING:
-    from otpy._runtime.snapshot import TreeSnapshot
     from otpy._runtime.tree import AnySupervisor
     from otpy.reports import Report
 
@@ -89,14 +89,8 @@ def _standing(path: str, tree: Tree) -> tuple[int | None, str]:
     root = tree.root
     assert root is not None  # noqa: S101 - a tree that anybody can name has one
     snapshot = root.snapshot()
-    counts = [node.restarts for node in _nodes(snapshot) if node.path == path]
+    counts = [node.restarts for node in flat(snapshot) if node.path == path]
     return counts[0] if counts else None, snapshot.render()
-
-
-def _nodes(node: TreeSnapshot) -> Iterator[TreeSnapshot]:
-    yield node
-    for child in node.children:
-        yield from _nodes(child)
 
 
 def _recorded(path: str, recording: Recording) -> tuple[int | None, str]:

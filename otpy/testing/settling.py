@@ -12,6 +12,7 @@ from otpy.errors import NotFound, NotRunning, OtpyError
 from otpy.testing.clock import MockClock
 
 if TYPE_CHECKING:
+    from otpy._runtime.process import Process
     from otpy._runtime.snapshot import TreeSnapshot
     from otpy._runtime.tree import AnySupervisor
 
@@ -97,24 +98,34 @@ async def _at_rest(sup: AnySupervisor) -> bool:
 
 def _in_flight(sup: AnySupervisor) -> Iterator[str]:
     """Yield what is in progress at `sup` and below, one line each."""
-    if not sup.settled:
-        yield f"{sup.path} has an operation in progress"
-    for node in sup.snapshot().children:
-        yield from _of_child(sup, node)
+    waiting: list[tuple[AnySupervisor | None, TreeSnapshot]] = [(None, sup.snapshot())]
+    while waiting:
+        above, node = waiting.pop()
+        leader = sup
+        if above is not None:
+            yield from _of_child(node)
+            try:
+                process = above.child(node.id)
+            except (NotFound, NotRunning):
+                continue
+            if process.supervisor is None:
+                yield from _of_worker(process, node)
+                continue
+            leader = process.supervisor
+        if not leader.settled:
+            yield f"{leader.path} has an operation in progress"
+        waiting.extend((leader, child) for child in reversed(node.children))
 
 
-def _of_child(sup: AnySupervisor, node: TreeSnapshot) -> Iterator[str]:
+def _of_child(node: TreeSnapshot) -> Iterator[str]:
     if node.state in {Status.STARTING.value, Status.STOPPING.value}:
         yield f"{node.path} is {node.state}"
     elif node.due_in is not None and node.due_in <= 0:
         yield f"{node.path} is to be restarted now"
-    try:
-        process = sup.child(node.id)
-    except (NotFound, NotRunning):
-        return
-    if process.supervisor is not None:
-        yield from _in_flight(process.supervisor)
-    elif not process.runs:
+
+
+def _of_worker(process: Process, node: TreeSnapshot) -> Iterator[str]:
+    if not process.runs:
         yield f"{node.path} has ended and its supervisor does not know yet"
     elif process.alive and process.ending and node.state == Status.RUNNING.value:
         yield f"{node.path} was told to end"

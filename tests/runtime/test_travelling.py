@@ -243,6 +243,19 @@ async def test_a_process_travels_as_its_path(way: Way) -> None:
     )
 
 
+def test_a_spec_travels_as_far_as_its_arguments_do() -> None:
+    """A whole tree is one value, for another program too."""
+    worker = ChildSpec("w", forever, [1], {"port": 2}, backoff=otpy.Backoff.exponential(1))
+    pool = otpy.DynamicSupervisor.spec("pool", max_children=3)
+    spec = SupervisorSpec("app", [worker, SupervisorSpec("sub", [pool], intensity=otpy.INFINITY)])
+    for way in WAYS.values():
+        for one in (spec, worker, pool):
+            again = way(one)
+            assert again == one
+            assert repr(again) == repr(one)
+    assert copy.copy(worker).ready_at_once
+
+
 async def test_a_failure_travels_with_its_history() -> None:
     """What the host of a tree raises can be sent to whoever asked for the work."""
 
