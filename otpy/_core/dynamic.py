@@ -288,7 +288,7 @@ class DynamicMachine:
             context: Context | None = Context.SHUTDOWN_ERROR
         else:
             context = None if by_hand else Context.START_ERROR
-        self._out.tell(Fact.START_FAILED, child, reason, context)
+        self._out.tell_failed_start(child, reason, context)
         if by_hand or context is Context.SHUTDOWN_ERROR:
             self._reply_failed(child, reason)
             self._forget(child)

@@ -188,7 +188,7 @@ Event: TypeAlias = (
 class Hurry:
     """A shutdown waits for this child's start: end it if it outlasts its shutdown limit.
 
-    End it at once if its tree has never been up: nobody uses what it would bring.
+    End it at once if its tree is stopped and has never been up: nobody uses what it would bring.
     """
 
     child: Child

@@ -422,10 +422,10 @@ class Process:
             ending.linger()
 
     def hurry(self, seconds: float | None) -> None:
-        """End it if it is not ready within `seconds`, or now if its tree has never been up."""
+        """End it if it is not ready within `seconds`, or now if its tree will never be up."""
         if self.supervisor is not None:
             self.stop(kill=False)  # with its own deadline, as a supervisor that is ready
-        elif not self.parent.tree.up:
+        elif self.parent.tree.stillborn:
             if not self._ready:
                 self.stop(kill=False, asks=False)
         elif seconds is not None and not self._ready:

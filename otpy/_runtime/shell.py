@@ -109,6 +109,11 @@ class Shell:
         name, phase = type(self).__name__, self._machine.phase.value
         return f"<{name} {self.path!r} {phase} children={len(self._machine.children)}>"
 
+    @property
+    def begins(self) -> bool:
+        """Whether it has not started yet, and nobody has told it to end."""
+        return self._machine.phase is Phase.STARTING
+
     # --- events in, effects out ------------------------------------------------------------------
 
     def post(self, event: Event) -> None:

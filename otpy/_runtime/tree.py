@@ -132,6 +132,11 @@ class Tree:
         call(self.post, do, *args, context=self.context)
         return here
 
+    @property
+    def stillborn(self) -> bool:
+        """Whether it is ending, and has never been up."""
+        return not self.up and self.root is not None and not self.root.begins
+
     def check_thread(self, of: Process | Shell) -> None:
         """Refuse what another thread would see, or do, in the middle of a change to the tree.
 

@@ -26,7 +26,7 @@ from otpy import (
 )
 from otpy._core.spec import AnySpec, ShutdownLimit
 from otpy.errors import StartFailed, StartTimeout, SupervisorFailed
-from otpy.reports import ChildAbandoned, ChildStartFailed, ChildStopped
+from otpy.reports import ChildAbandoned, ChildStarted, ChildStartFailed, ChildStopped
 from otpy.testing import MockClock, Recording, assert_reports
 from tests.runtime.children import Boom, forever, stubborn
 
@@ -294,10 +294,11 @@ async def test_a_start_that_is_cancelled_has_its_limit_for_its_clean_up(
     assert reports.one(ChildAbandoned).path == "app/d"
 
 
+@pytest.mark.parametrize("pool", [SupervisorSpec("pool"), DynamicSupervisor.spec("pool")], ids=repr)
 async def test_starts_that_children_ask_for_meanwhile_are_cancelled_too(
-    clock: MockClock, reports: Recording
+    clock: MockClock, reports: Recording, pool: AnySpec
 ) -> None:
-    """A pool that is up, in a tree that is not."""
+    """In a pool that is up, of a tree that is not; no error is told."""
 
     async def asks() -> None:
         pool = otpy.current().root.child("pool").supervisor
@@ -305,7 +306,7 @@ async def test_starts_that_children_ask_for_meanwhile_are_cancelled_too(
         await pool.start_child(ChildSpec("x", slow, (60,)))
 
     children: list[AnySpec] = [
-        SupervisorSpec("pool"),
+        pool,
         ChildSpec("asks", asks, restart=otpy.Restart.TEMPORARY),
         ChildSpec("last", slow, (60,)),
     ]
@@ -319,7 +320,33 @@ async def test_starts_that_children_ask_for_meanwhile_are_cancelled_too(
     task.cancel()
     await asyncio.wait([task])
     assert clock.now == 1
-    assert reports.one(ChildStartFailed, "app/pool/x").reason == Shutdown()
+    failure = reports.one(ChildStartFailed, "app/pool/x")
+    assert (failure.reason, failure.context) == (Shutdown(), None)
+
+
+async def test_an_end_of_one_child_cuts_no_start_meanwhile(
+    clock: MockClock, reports: Recording
+) -> None:
+    """Only the stop of the whole tree does: else a start has its limit, as ever."""
+
+    async def asks() -> None:
+        pool = otpy.current().root.child("pool").supervisor
+        assert isinstance(pool, DynamicSupervisor)
+        starting = asyncio.ensure_future(pool.start_child(ChildSpec("x", slow, (3,))))
+        await asyncio.sleep(1)
+        await pool.terminate_child("x")
+        assert clock.now == 3
+        await starting
+
+    children: list[AnySpec] = [
+        DynamicSupervisor.spec("pool"),
+        ChildSpec("asks", asks, restart=otpy.Restart.TEMPORARY),
+        ChildSpec("last", slow, (5,)),
+    ]
+    async with otpy.start(SupervisorSpec("app", children), hooks=[reports]):
+        assert clock.now == 5
+    assert [report.path for report in reports.of(ChildStarted)][2] == "app/pool/x"
+    assert reports.of(ChildStartFailed) == ()
 
 
 @pytest.mark.parametrize(("shutdown", "end"), [(60.0, 10), (9.0, 10), (5.0, 6), (BRUTAL_KILL, 1)])
