@@ -30,7 +30,6 @@ from otpy._runtime.waiters import Waiters, release, wait_among
 from otpy.errors import Demonitored
 
 if TYPE_CHECKING:
-    import asyncio
     from collections.abc import Callable, Generator
 
     from otpy._core.reason import ExitReason

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from otpy._core.child import Child
+    from otpy._core.phase import Phase
     from otpy._core.reason import ExitReason
     from otpy._runtime.handle import SupervisorHandle
     from otpy._runtime.process import Process

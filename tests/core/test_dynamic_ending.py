@@ -69,7 +69,7 @@ class TestEnding:
         world.send(AddChild("add", child("new")))
         world.forget()
         world.stop() if cause == "stop" else world.die("y")
-        assert world.hurried == ["new", "old"]
+        assert world.hurried == ["old", "new"]
         assert (world.replies.get("add"), world.timers) == (None, {})
         added = world.children["new"]
         world.settle("new", "s")

@@ -331,8 +331,8 @@ async def test_otpy_does_what_otp_was_seen_to_do(trace: Trace, clock: MockClock)
     Where OTP's children do not trap exits they end without a word; asyncio cannot end a task
     without running its code (AIO-05), so such a child hears of its end here and writes nothing
     down. In GT-21 the parent's death is the cancellation of the host, and a root that has never
-    been up cuts the start in progress, where OTP finishes it (SUP-317). In GT-22 to GT-24 the tree ends in good order, and
-    the host with it.
+    been up cuts the start in progress, where OTP finishes it (SUP-317). In GT-22 to GT-24 the tree
+    ends in good order, and the host with it.
     """
     stage = Stage(clock)
     await stage.raise_curtain(stage.cast(trace.tree, trace.starts))

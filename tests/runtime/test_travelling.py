@@ -105,6 +105,7 @@ ERRORS: dict[type[BaseException], Callable[[], BaseException]] = {
             errors.ChildRestarting,
             errors.MaxChildren,
             errors.CallingSelf,
+            errors.WrongThread,
             errors.NotRunning,
             errors.CallTimeout,
             errors.BadReturn,
