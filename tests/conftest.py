@@ -16,6 +16,8 @@ import os
 import signal
 import warnings
 from collections.abc import Generator
+from fnmatch import fnmatchcase
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -28,6 +30,22 @@ settings.register_profile("otpy", deadline=None)
 settings.load_profile("otpy")
 
 pytest_plugins = ["otpy.testing.plugin", "pytester"]
+
+SLOW = (
+    "agents/cli/*",
+    "agents/e2e/*",
+    "agents/operate/*",
+    "agents/run/test_killed_hosts.py",
+    "agents/run/test_real_attempts.py",
+    "agents/sandbox/*",
+    "agents/soak/*",
+    "agents/stores/*",
+    "agents/test_up_*",
+    "agents/test_workshop.py",
+    "docs/test_served.py",
+    "servers/test_real_servers.py",
+)
+"""Files whose tests start whole programs, and take longer than all others together."""
 
 ON_UVLOOP = os.environ.get("OTPY_TEST_LOOP") == "uvloop"
 
@@ -61,8 +79,14 @@ def _runs_on_uvloop(function: pytest.Function) -> bool:
     )
 
 
+@pytest.hookimpl(tryfirst=True)  # before pytest looks at the marks
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out what does not run on uvloop, if that is what is asked for."""
+    """Mark what is slow, and leave out what does not run on uvloop, if that is asked for."""
+    tests = Path(__file__).parent
+    for item in items:
+        place = item.path.relative_to(tests).as_posix()
+        if any(fnmatchcase(place, pattern) for pattern in SLOW):
+            item.add_marker(pytest.mark.slow)
     if not ON_UVLOOP:
         return
     chosen = [f for f in items if isinstance(f, pytest.Function) and _runs_on_uvloop(f)]
