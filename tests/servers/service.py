@@ -65,27 +65,25 @@ def quit_program(_process: otpy.Process, _reason: otpy.ExitReason) -> None:
     raise SystemExit(7)
 
 
-tree = otpy.lifespan(
-    SupervisorSpec(
-        "web",
-        [
-            ChildSpec("db", resource, args=("db",)),
-            ChildSpec("cache", resource, args=("cache",)),
-            ChildSpec("brittle", brittle),
-            ChildSpec("work", work, restart=Restart.TRANSIENT, significant=True),
-        ],
-        intensity=0,
-        auto_shutdown=AutoShutdown.ANY_SIGNIFICANT,
-    ),
-    stop_timeout=1.5,
+spec = SupervisorSpec(
+    "web",
+    [
+        ChildSpec("db", resource, args=("db",)),
+        ChildSpec("cache", resource, args=("cache",)),
+        ChildSpec("brittle", brittle),
+        ChildSpec("work", work, restart=Restart.TRANSIENT, significant=True),
+    ],
+    intensity=0,
+    auto_shutdown=AutoShutdown.ANY_SIGNIFICANT,
 )
+tree = otpy.lifespan(spec)
 
 
 def with_a_stuck_child(*, ready: bool) -> otpy.Lifespan[otpy.Supervisor]:
     child = ChildSpec("stuck", stuck, kwargs={"ready": ready}, shutdown=0.1)
     return otpy.lifespan(
         SupervisorSpec("web", [ChildSpec("db", resource, args=("db",)), child]),
-        start_timeout=0.3,
+        start_timeout=1,
         stop_timeout=0.2,
     )
 
@@ -93,9 +91,9 @@ def with_a_stuck_child(*, ready: bool) -> otpy.Lifespan[otpy.Supervisor]:
 async def answer(path: str) -> str:
     """Do what a request asks for; the answer names the process."""
     match path:
-        case "/slow":
+        case "/slow" | "/slower":
             say("slow begins")
-            await asyncio.sleep(0.4)
+            await asyncio.sleep(0.4 if path == "/slow" else 1.5)
         case "/never":
             say("never begins")
             await asyncio.get_running_loop().create_future()
@@ -118,7 +116,7 @@ async def answer(path: str) -> str:
 async def plain(scope: Any, receive: Any, send: Any) -> None:
     """Answer; like many small applications, without a lifespan of its own."""
     assert scope["type"] == "http"
-    assert scope["state"]["otpy"] is tree.root
+    assert scope["state"]["otpy"].path == "web"
     body = (await answer(scope["path"])).encode()
     headers = [(b"content-length", b"%d" % len(body))]
     await send({"type": "http.response.start", "status": 200, "headers": headers})
@@ -126,6 +124,7 @@ async def plain(scope: Any, receive: Any, send: Any) -> None:
 
 
 wrapped = tree.wrap(plain)
+impatient = otpy.lifespan(spec, stop_timeout=1).wrap(plain)
 brief = otpy.lifespan(
     SupervisorSpec(
         "web",
