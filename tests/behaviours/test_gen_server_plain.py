@@ -73,7 +73,7 @@ def own_tasks(process: Process) -> list[asyncio.Task[Any]]:
 
 
 def _is_context_of(thing: object, process: Process) -> bool:
-    return isinstance(thing, Context) and process in thing.values()
+    return type(thing) is Context and process in thing.values()
 
 
 class TestWithoutTask:

@@ -17,7 +17,7 @@ from tests.agents.sandbox.scene import Scene
 def kept() -> int:
     """Return how many objects of attempts there are."""
     gc.collect()
-    return sum(isinstance(one, WorkerProcess | Output) for one in gc.get_objects())
+    return sum(issubclass(type(one), WorkerProcess | Output) for one in gc.get_objects())
 
 
 @pytest.mark.real_time
