@@ -158,7 +158,7 @@ class MessageUnhandled(Report):
     """A server got a message that it has no `handle_info` for, and dropped it (GEN-24).
 
     Attributes:
-        message: The message, as text.
+        message: The message, as text; a thousand characters of it at most.
     """
 
     event: ClassVar[str] = "child.message_unhandled"
@@ -202,7 +202,7 @@ class HookFailed(Report):
     """A report hook raised and was taken off the stream, or a callback of a process raised.
 
     Attributes:
-        hook: The hook or callback, as text.
+        hook: The hook or callback, as text; a thousand characters of it at most.
         error: What it raised.
     """
 

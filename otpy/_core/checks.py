@@ -6,12 +6,13 @@ import math
 from enum import Enum
 from typing import NoReturn, TypeGuard
 
+from otpy._core.text import shown
 from otpy.errors import InvalidSpec
 
 
 def refuse(who: str, what: str, got: object, wanted: str) -> NoReturn:
     """Raise `InvalidSpec` in the one form that all specs use."""
-    msg = f"{who}: {what} is {got!r}, wanted {wanted}"
+    msg = f"{who}: {what} is {shown(got)}, wanted {wanted}"
     raise InvalidSpec(msg)
 
 

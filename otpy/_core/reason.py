@@ -8,6 +8,7 @@ from typing import Final, TypeAlias, final
 from attrs import field, frozen
 
 from otpy._core.quick import quicken
+from otpy._core.text import text_of
 
 
 @final
@@ -33,7 +34,10 @@ class Shutdown:
 
     def __str__(self) -> str:
         """Return OTP's word, with the detail."""
-        return "shutdown" if self.detail is None else f"shutdown: {self.detail}"
+        detail = self.detail
+        if detail is None:
+            return "shutdown"
+        return f"shutdown: {detail if isinstance(detail, FailedToStart) else text_of(detail)}"
 
 
 @final
@@ -63,8 +67,8 @@ class Crashed:
     error: BaseException = field(eq=id)
 
     def __str__(self) -> str:
-        """Return the error in one line."""
-        lines = str(self.error).splitlines()
+        """Return the error in one line, cut to a thousand characters."""
+        lines = text_of(self.error).splitlines()
         name = type(self.error).__name__
         return f"crashed: {name}: {lines[0]}" if lines else f"crashed: {name}"
 

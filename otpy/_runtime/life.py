@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast, final
 from otpy._core.readiness import takes_status
 from otpy._core.reason import Crashed, Exit
 from otpy._core.spec import ChildSpec
+from otpy._core.text import shown
 from otpy._runtime.current import CURRENT
 from otpy._runtime.preemption import stepwise
 
@@ -209,5 +210,5 @@ async def _enter_or_await(process: Process, spec: ChildSpec) -> None:
         await made
     else:
         wanted = "an awaitable or an async context manager"
-        msg = f"{process.path}: start returned {made!r}, wanted {wanted}"
+        msg = f"{process.path}: start returned {shown(made)}, wanted {wanted}"
         raise TypeError(msg)

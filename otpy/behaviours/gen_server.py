@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+from otpy._core.text import shown
 from otpy._runtime.current import current
 from otpy._runtime.signals import Monitor, signals_of
 from otpy.behaviours.results import NoReply
@@ -71,7 +72,7 @@ class GenServer(Generic[RequestT, ReplyT, StateT]):
 
         Not overridden, a call crashes the server (GEN-24).
         """
-        raise NotImplementedError(f"{type(self).__name__}.handle_call: {request!r}")
+        raise NotImplementedError(f"{type(self).__name__}.handle_call: {shown(request)}")
 
     def handle_cast(
         self, request: RequestT, state: StateT
@@ -80,7 +81,7 @@ class GenServer(Generic[RequestT, ReplyT, StateT]):
 
         Not overridden, a cast crashes the server (GEN-24).
         """
-        raise NotImplementedError(f"{type(self).__name__}.handle_cast: {request!r}")
+        raise NotImplementedError(f"{type(self).__name__}.handle_cast: {shown(request)}")
 
     def handle_info(
         self, message: object, state: StateT
@@ -99,7 +100,7 @@ class GenServer(Generic[RequestT, ReplyT, StateT]):
                     time=tree.loop.time(),
                     incarnation=process.incarnation,
                     restarts=process.restarts,
-                    message=repr(message),
+                    message=shown(message),
                 )
             )
         return NoReply(state)
@@ -108,7 +109,7 @@ class GenServer(Generic[RequestT, ReplyT, StateT]):
         self, value: Any, state: StateT
     ) -> Result[StateT] | Awaitable[Result[StateT]]:
         """Go on with what a callback returned as `continue_`, before any message (GEN-07)."""
-        raise NotImplementedError(f"{type(self).__name__}.handle_continue: {value!r}")
+        raise NotImplementedError(f"{type(self).__name__}.handle_continue: {shown(value)}")
 
     def terminate(self, reason: ExitReason, state: StateT) -> object:  # noqa: ARG002 - an interface
         """Clean up before it ends with `reason`; what this returns is ignored (GEN-19).

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, final
 
 from otpy._core.checks import check_timeout
 from otpy._core.reason import Crashed, Exit, Normal
+from otpy._core.text import shown
 from otpy._runtime.crash import call_failed, let_go, reason_for
 from otpy._runtime.current import CURRENT
 from otpy._runtime.waiters import check_loop
@@ -394,10 +395,10 @@ class Server:
     def begun(self, result: object) -> bool:
         """Take what `init` gave, and be ready; return whether to go on before any message."""
         if isinstance(result, RESULTS):
-            raise BadReturn(self.process.path, f"{result!r} from init")
+            raise BadReturn(self.process.path, f"{shown(result)} from init")
         if is_init(result):
             if not is_time(result.timeout):
-                raise BadReturn(self.process.path, f"{result!r} from init")
+                raise BadReturn(self.process.path, f"{shown(result)} from init")
             self.state = result.state
             if result.continue_ is not None:
                 self._continue = Continue(result.continue_)
@@ -434,7 +435,7 @@ class Server:
     def take(self, result: Any, message: Served) -> Stop[Any, Any] | None:
         """Do what a callback returned; until then the state is the old one."""
         if not isinstance(result, RESULTS) or not fits(result, message):
-            raise BadReturn(self.process.path, f"{result!r} for a {kind_of(message)}")
+            raise BadReturn(self.process.path, f"{shown(result)} for a {kind_of(message)}")
         good: CallResult[Any, Any] = result
         self.state = good.state
         if isinstance(message, Caller):
