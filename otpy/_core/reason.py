@@ -8,7 +8,7 @@ from typing import Final, TypeAlias, final
 from attrs import field, frozen
 
 from otpy._core.quick import quicken
-from otpy._core.text import text_of
+from otpy._core.text import in_one_line, text_of
 
 
 @final
@@ -68,9 +68,7 @@ class Crashed:
 
     def __str__(self) -> str:
         """Return the error in one line, cut to a thousand characters."""
-        lines = text_of(self.error).splitlines()
-        name = type(self.error).__name__
-        return f"crashed: {name}: {lines[0]}" if lines else f"crashed: {name}"
+        return f"crashed: {in_one_line(self.error)}"
 
 
 @final

@@ -21,6 +21,21 @@ def text_of(value: object, limit: int = TEXT_LIMIT) -> str:
     return _called(str, value, limit)
 
 
+def has_text(value: object, limit: int) -> bool:
+    """Whether `str(value)` is a plain text of at most `limit` characters."""
+    try:
+        text = str(value)
+    except BaseException:  # noqa: BLE001 - see `_called`
+        return False
+    return type(text) is str and len(text) <= limit
+
+
+def in_one_line(error: BaseException) -> str:
+    """Return the type and the text of `error` as one line."""
+    lines, name = text_of(error).splitlines(), type(error).__name__
+    return f"{name}: {lines[0]}" if lines else name
+
+
 def _called(ask: Callable[[object], str], value: object, limit: int) -> str:
     try:
         text = str.__str__(ask(value))  # that of a subclass might cut itself as it likes

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, final
 
 from otpy._core.reason import Shutdown
 from otpy._runtime.os_signals import ProgramSignals
+from otpy._runtime.printable import printable
 from otpy._runtime.root import WAITS_FOR_NOTHING, RunningTree
 from otpy._runtime.stack import stack_of, stack_of_thread
 from otpy._runtime.stderr import say, write
@@ -60,8 +61,8 @@ def run(
         tree: The tree. Or, where something must be open around it, a function that returns an
             async context manager: it is entered, and must yield the root supervisor of a tree that
             it has started with `otpy.start`; it is left when the tree has ended.
-        hooks: Who gets the reports of a tree given as a spec; the default logs them through
-            structlog.
+        hooks: Who gets the reports of a tree given as a spec; the default is `log_reports()`,
+            which logs them.
         loop_factory: Makes the event loop, as for `asyncio.Runner`: `uvloop.new_event_loop`, for
             one; the default is asyncio's own loop.
 
@@ -220,7 +221,7 @@ class _Program:
                 reason = await root.wait()
         except SupervisorFailed as failure:
             if not self._caught:
-                write("".join(traceback.format_exception(failure)))
+                write("".join(traceback.format_exception(printable(failure))))
                 return 1
         else:
             if self._running is not None:
