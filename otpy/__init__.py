@@ -50,8 +50,8 @@ from otpy._runtime.current import current as current
 from otpy._runtime.dynamic import DynamicSupervisor as DynamicSupervisor
 from otpy._runtime.lifespan import Lifespan as Lifespan
 from otpy._runtime.lifespan import lifespan as lifespan
-from otpy._runtime.log import console_logger as console_logger
 from otpy._runtime.log import log_reports as log_reports
+from otpy._runtime.log_console import console_logger as console_logger
 from otpy._runtime.portal import Portal as Portal
 from otpy._runtime.process import Process as Process
 from otpy._runtime.root import start as start

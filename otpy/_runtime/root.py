@@ -80,8 +80,8 @@ def start(
 
     Args:
         spec: The tree.
-        hooks: Who gets the reports, in order; the default logs them through structlog, `()` is
-            nobody. `Supervisor.subscribe` adds more.
+        hooks: Who gets the reports, in order; the default is `log_reports()`, which logs them,
+            `()` is nobody. `Supervisor.subscribe` adds more.
 
     Raises:
         InvalidSpec: If `spec` is no supervisor's, or a hook is none that can be called and returns

@@ -45,9 +45,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         if arguments.command == "chaos":
             go = chaos.prepared(spec, arguments, loop_factory)
         else:
-            # Asked to be verbose, it writes every report to stderr, however the target logs.
-            logger = otpy.console_logger(verbose=True) if arguments.verbose else None
-            hooks = [otpy.log_reports(logger)]
+            hooks = [chaos.log_all()] if arguments.verbose else None
             go = partial(otpy.run, spec, hooks=hooks, loop_factory=loop_factory)
     except (BadTarget, MissingExtra, otpy.InvalidSpec) as error:
         _fail(str(error))

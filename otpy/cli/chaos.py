@@ -7,7 +7,7 @@ only when the command is used.
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import otpy
 from otpy._runtime.run import conclude, run_status
@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from otpy import DynamicSpec, SupervisorSpec
     from otpy._runtime.run import LoopFactory
     from otpy.reports import Report, ReportHook
+
+# The last is of the root too: then the log sums up what it has not written.
+_OTHERS: Final = {"hook.failed", "child.message_unhandled", "supervisor.stopped"}
 
 DESCRIPTION = """\
 Run a tree as a program and break its workers at random, to see what it survives.
@@ -107,7 +110,7 @@ def prepared(
     names = ("rate", "seconds", "settle", "seed", "only", "without", "kinds")
     given = {name: getattr(arguments, name) for name in names}
     settings = ChaosSettings(**{name: value for name, value in given.items() if value is not None})
-    hook = _log_all() if arguments.verbose else _log_others(is_struck_error)
+    hook = log_all() if arguments.verbose else _log_others(is_struck_error)
     chaos = Chaos(spec, settings, hooks=[hook], say=_say)
 
     def go() -> None:
@@ -126,8 +129,9 @@ def _say(time: float, line: str) -> None:
     print(f"{time:6.1f} s  {line}", file=sys.stderr, flush=True)
 
 
-def _log_all() -> ReportHook:
-    return otpy.log_reports(otpy.console_logger(verbose=True))
+def log_all() -> ReportHook:
+    """Return a hook that writes every report to stderr, however the target logs."""
+    return otpy.log_reports(otpy.console_logger(verbose=True), limit=None)
 
 
 def _log_others(is_ours: Callable[[BaseException | None], bool]) -> ReportHook:
@@ -137,7 +141,7 @@ def _log_others(is_ours: Callable[[BaseException | None], bool]) -> ReportHook:
     def hook(report: Report) -> None:
         reason: Any = getattr(report, "reason", None)
         strange = isinstance(reason, otpy.Crashed) and not is_ours(reason.error)
-        if strange or report.event in {"hook.failed", "child.message_unhandled"}:
+        if strange or report.event in _OTHERS:
             log(report)
 
     return hook

@@ -11,7 +11,7 @@ from typing import Any, Final, TypeAlias, final
 from attrs import evolve, frozen
 
 from otpy._core.checks import check_number, refuse
-from otpy._runtime.log import program_logger
+from otpy._runtime.log_program import ProgramLog
 from otpy._runtime.stack import running_in
 from otpy._runtime.watch_thread import WatchThread
 
@@ -78,8 +78,7 @@ async def watch_loop(
         check_number("watch_loop", name, seconds, "seconds above 0", least=0, above=True)
         if seconds > threading.TIMEOUT_MAX:
             refuse("watch_loop", name, seconds, "seconds that a thread can wait for")
-    log = program_logger(logger)
-    watch = _LoopWatch(asyncio.get_running_loop(), interval, limit, log)
+    watch = _LoopWatch(asyncio.get_running_loop(), interval, limit, ProgramLog(logger))
     try:
         while True:
             fact = await watch.facts.get()
@@ -94,7 +93,7 @@ class _LoopWatch:
     """The questions of one thread to one loop."""
 
     def __init__(
-        self, loop: asyncio.AbstractEventLoop, interval: float, limit: float, log: Any
+        self, loop: asyncio.AbstractEventLoop, interval: float, limit: float, log: ProgramLog
     ) -> None:
         self.facts: asyncio.Queue[LoopBlocked] = asyncio.Queue()
         self._loop = loop
@@ -137,7 +136,8 @@ class _LoopWatch:
         path = "" if process is None else process.path
         incarnation = 0 if process is None else process.incarnation
         fact = LoopBlocked(path, incarnation, seconds, stack)
-        self._log.error(
+        self._log.write(
+            "error",
             "loop.blocked",
             child=path or _NOBODY,
             incarnation=incarnation,

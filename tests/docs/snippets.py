@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import asyncio
 import io
+import logging
 import re
 import shlex
 import sys
-from collections.abc import Coroutine, Iterator, Mapping
-from contextlib import redirect_stdout, suppress
+from collections.abc import Coroutine, Generator, Iterator, Mapping
+from contextlib import contextmanager, redirect_stdout, suppress
 from itertools import pairwise
 from pathlib import Path
 from types import ModuleType
@@ -71,7 +72,8 @@ def run_document(path: Path, modules: Mapping[str, str]) -> None:
     names: dict[str, Any] = {"__name__": "__main__"}
     printed = io.StringIO()
     running = patch("asyncio.run", _run), patch("otpy.run", _run_tree)
-    with patch.dict(sys.modules, made), running[0], running[1], redirect_stdout(printed):
+    own_modules = patch.dict(sys.modules, made)
+    with own_modules, _unconfigured_log(), running[0], running[1], redirect_stdout(printed):
         for info, text in blocks(path):
             if info == "python":
                 _run_block(text, names)
@@ -79,6 +81,17 @@ def run_document(path: Path, modules: Mapping[str, str]) -> None:
                 assert printed.getvalue() == text, path
                 printed.seek(0)
                 printed.truncate()
+
+
+@contextmanager
+def _unconfigured_log() -> Generator[None]:
+    """Begin as a reader's program does: pytest has given `logging` handlers."""
+    level = logging.root.level
+    try:
+        with patch.object(logging.root, "handlers", list[logging.Handler]()):
+            yield
+    finally:
+        logging.root.setLevel(level)
 
 
 def _run_block(text: str, names: dict[str, Any]) -> None:

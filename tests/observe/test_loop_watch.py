@@ -83,6 +83,19 @@ async def test_a_child_that_blocks_the_loop_is_named_with_its_stack() -> None:
 
 
 @pytest.mark.real_time
+async def test_it_logs_where_the_program_does(caplog: pytest.LogCaptureFixture) -> None:
+    """As the reports of a tree, from its own thread."""
+    facts: asyncio.Queue[LoopBlocked] = asyncio.Queue()
+    watch = ChildSpec("watch", watch_loop, (facts.put_nowait,), {"interval": 0.01, "limit": 0.05})
+    async with otpy.start(SupervisorSpec("app", [watch, ChildSpec("c", blocks)]), hooks=()):
+        await asyncio.wait_for(facts.get(), 5)
+    (record,) = (record for record in caplog.records if record.name == "otpy")
+    assert vars(record)["event"] == "loop.blocked"
+    assert vars(record)["child"] == "app/c"
+    assert "block (" in record.getMessage()
+
+
+@pytest.mark.real_time
 async def test_a_task_that_a_child_started_is_that_childs(
     request: pytest.FixtureRequest,
 ) -> None:
