@@ -71,13 +71,14 @@ class Outbox:
     def replaces(self, child: Child, incarnation: int, reason: ExitReason, now: float) -> bool:
         """Take the end of `child` by itself, if all that follows is its next start, at once.
 
+        Whoever performs that also reports it: the facts are always the same.
+
         Returns:
             Whether that is so; if not, nothing has changed.
         """
         spec = child.spec
         if (
-            self.audience
-            or child.status is not Status.RUNNING
+            child.status is not Status.RUNNING
             or child.incarnation != incarnation
             or not isinstance(spec, ChildSpec)
             or not spec.ready_at_once

@@ -77,9 +77,10 @@ class DynamicSupervisor(SupervisorHandle):
             return False
         if self._machine.forgets(child, incarnation, reason):
             return True
-        replaced = self._machine.replaces(child, incarnation, reason, self.tree.loop.time())
+        now = self.tree.loop.time()
+        replaced = self._machine.replaces(child, incarnation, reason, now)
         if replaced:
-            self._start(child)
+            self._replace(child, reason, now)
         return replaced
 
     async def start_child(self, spec: AnySpec) -> Process | None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from otpy._core.protocol import Fact
-from otpy._core.reason import Normal
+from otpy._core.protocol import Context, Fact
+from otpy._core.reason import NORMAL
 from otpy.reports import (
     ChildExited,
     ChildGaveUp,
@@ -19,41 +19,70 @@ from otpy.reports import (
 )
 
 if TYPE_CHECKING:
+    from otpy._core.child import Child
     from otpy._core.protocol import Tell
+    from otpy._core.reason import ExitReason
 
 
 def report_of(tell: Tell, supervisor: str, now: float) -> Report:
     """Return the report of `tell`, from the machine of the supervisor at path `supervisor`."""
-    child = tell.child
-    reason = tell.reason or Normal()
+    fact, child, reason = tell.fact, tell.child, tell.reason or NORMAL
     if child is None:
         return SupervisorStopped(path=supervisor, time=now, reason=reason)
     path = f"{supervisor}/{child.key}"
-    if tell.fact is Fact.GAVE_UP:
+    life, restarts = tell.incarnation, tell.restarts
+    if fact is Fact.STARTED:  # those first that are told most often
+        return ChildStarted(path=path, time=now, incarnation=life, restarts=restarts)
+    if fact is Fact.RESTARTING:
+        return ChildRestarting(
+            path=path,
+            time=now,
+            incarnation=life,
+            restarts=restarts,
+            reason=reason,
+            delay=tell.delay,
+        )
+    if fact is Fact.GAVE_UP:
         return SupervisorGaveUp(path=supervisor, time=now, child=path, reason=reason)
-    life, restarts, context = tell.incarnation, tell.restarts, tell.context
-    match tell.fact:
-        case Fact.STARTED:
-            return ChildStarted(path=path, time=now, incarnation=life, restarts=restarts)
-        case Fact.RESTARTING:
-            return ChildRestarting(
-                path=path,
-                time=now,
-                incarnation=life,
-                restarts=restarts,
-                reason=reason,
-                delay=tell.delay,
-            )
-        case Fact.CHILD_GAVE_UP:
-            return ChildGaveUp(
-                path=path, time=now, incarnation=life, restarts=restarts, reason=reason
-            )
-        case Fact.START_FAILED:
-            kind: type[ChildStartFailed | ChildExited | ChildStopped] = ChildStartFailed
-        case Fact.EXITED:
-            kind = ChildExited
-        case Fact.STOPPED | Fact.ENDED:
-            kind = ChildStopped
+    if fact is Fact.CHILD_GAVE_UP:
+        return ChildGaveUp(path=path, time=now, incarnation=life, restarts=restarts, reason=reason)
+    if fact is Fact.EXITED:
+        kind: type[ChildStartFailed | ChildExited | ChildStopped] = ChildExited
+    else:
+        kind = ChildStartFailed if fact is Fact.START_FAILED else ChildStopped
     return kind(
-        path=path, time=now, incarnation=life, restarts=restarts, reason=reason, context=context
+        path=path,
+        time=now,
+        incarnation=life,
+        restarts=restarts,
+        reason=reason,
+        context=tell.context,
+    )
+
+
+def reports_of_restart(
+    child: Child, supervisor: str, reason: ExitReason, now: float
+) -> tuple[ChildExited, ChildRestarting, ChildStarted]:
+    """Return what a machine tells of an end and of the start that follows at once.
+
+    Args:
+        child: The child, whose next life is counted already.
+        supervisor: Path of its supervisor.
+        reason: Why its last life ended.
+        now: When, by the loop's clock.
+    """
+    path, life, restarts = f"{supervisor}/{child.key}", child.incarnation, child.restarts
+    return (
+        ChildExited(
+            path=path,
+            time=now,
+            incarnation=life - 1,
+            restarts=restarts - 1,
+            reason=reason,
+            context=Context.CHILD_TERMINATED,  # no end is restarted that is not worth a report
+        ),
+        ChildRestarting(
+            path=path, time=now, incarnation=life - 1, restarts=restarts - 1, reason=reason
+        ),
+        ChildStarted(path=path, time=now, incarnation=life, restarts=restarts),
     )

@@ -36,7 +36,7 @@ from otpy._core.reason import Crashed
 from otpy._core.spec import BRUTAL_KILL, INFINITY, ChildSpec
 from otpy._runtime.blame import Blame
 from otpy._runtime.life import body_of
-from otpy._runtime.narrate import report_of
+from otpy._runtime.narrate import report_of, reports_of_restart
 from otpy._runtime.process import Process, SupervisorProcess
 from otpy._runtime.snapshot import row_of
 from otpy._runtime.stop import KILL_GRACE
@@ -191,6 +191,18 @@ class Shell:
                 self._finish(effect)
             case _:
                 assert_never(effect)
+
+    def _replace(self, child: Child, reason: ExitReason, now: float) -> None:
+        """Start the next life of `child`, whose last one ended for `reason`, and report both."""
+        report = self.tree.report
+        if not self.tree.hooks:
+            self._start(child)
+            return
+        exited, restarting, started = reports_of_restart(child, self.path, reason, now)
+        report(exited)
+        report(restarting)
+        self._start(child)
+        report(started)
 
     def _start(self, child: Child) -> Process:
         if self._blames:

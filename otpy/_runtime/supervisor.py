@@ -46,7 +46,7 @@ class Supervisor(SupervisorHandle):
             return following is not None
         now = self.tree.loop.time()
         if self._machine.replaces(child, incarnation, reason, now):
-            self._start(child)
+            self._replace(child, reason, now)
             return True
         finish = self._machine.gives_up(child, incarnation, reason, now)
         if finish is not None:

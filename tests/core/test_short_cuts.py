@@ -245,12 +245,18 @@ def test_a_supervisor_whose_other_children_live_gives_up_the_long_way() -> None:
     assert world.finish is not None
 
 
-def test_with_an_audience_no_answer_is_short() -> None:
-    """Whoever listens hears everything."""
-    world = Hasty(SupervisorSpec("top", [ChildSpec("a", swift)]))
+def test_with_an_audience_a_restart_has_a_short_answer_and_nothing_else() -> None:
+    """What is told of a restart is always the same; who performs it tells it."""
+    world = Hasty(SupervisorSpec("top", [ChildSpec("a", swift)], intensity=1))
     world.begin().die("a")
-    assert world.hits == 0
-    assert len(world.tells) == 3
+    assert (world.hits, world.tells) == (1, [])
+    world.die("a")
+    assert world.hits == 1
+    assert len(world.tells) == 3  # its end, that of the supervisor, and why
+    pool = Hasty(DynamicSpec("pool"))
+    pool.begin().add(ChildSpec("a", swift, restart=Restart.TEMPORARY))
+    pool.die("a")
+    assert pool.hits == 0
 
 
 def test_while_something_is_in_progress_no_answer_is_short() -> None:

@@ -12,7 +12,16 @@ from typing import TYPE_CHECKING, Any, TypeAlias, final
 import pytest
 
 import otpy
-from otpy import ChildSpec, Crashed, DynamicSupervisor, GenServer, NoReply, Reply, SupervisorSpec
+from otpy import (
+    Backoff,
+    ChildSpec,
+    Crashed,
+    DynamicSupervisor,
+    GenServer,
+    NoReply,
+    Reply,
+    SupervisorSpec,
+)
 from otpy._runtime.process import Process
 from otpy._runtime.shell import Shell
 from otpy._runtime.stop import Ending
@@ -258,7 +267,8 @@ def test_a_decision_that_breaks_off_ends_its_supervisor_and_only_that() -> None:
     reports = Recording()
 
     async def main() -> None:
-        inner = SupervisorSpec("in", [ChildSpec("x", forever)])
+        # With a backoff, since a restart without one asks the machine for no decision.
+        inner = SupervisorSpec("in", [ChildSpec("x", forever, backoff=Backoff.sequence(0))])
         tree = SupervisorSpec("app", [inner, ChildSpec("y", forever)])
         async with otpy.start(tree, hooks=[reports]) as root:
             below, x, y = root.child("in"), root.whereis("app/in/x"), root.child("y")
