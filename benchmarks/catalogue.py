@@ -18,7 +18,7 @@ from benchmarks.workloads.messages import (
     SERVERS,
 )
 from benchmarks.workloads.pool import CHURN, CHURN_MEMORY, MILLION, POOL
-from benchmarks.workloads.restart import ESCALATION, HOOKS, LATENCY, STORM, TOGETHER
+from benchmarks.workloads.restart import ESCALATION, HOOKS, LATENCY, LOGGED, STORM, TOGETHER
 from benchmarks.workloads.signals import NAMES, SIGNALS
 from benchmarks.workloads.start import MEMORY, START
 
@@ -31,7 +31,7 @@ WORKLOADS: Final[dict[str, Workload]] = {
     for workload in (
         START, MEMORY, STORM, LATENCY, TOGETHER, ESCALATION, CALL, CAST, IDLE, CHURN, CHURN_MEMORY,
         SERVERS, ASYNC_SERVERS, SERVER_MEMORY, ASYNC_SERVER_MEMORY, POOL, SIGNALS, NAMES, HOOKS,
-        LINEARITY, MILLION,
+        LOGGED, LINEARITY, MILLION,
     )
 }  # fmt: skip
 

@@ -87,7 +87,7 @@ class Otpy(Subject):
     name: ClassVar[str] = "otpy"
 
     def group(
-        self, bodies: Sequence[Body], *, together: bool = False, hooks: int = 0
+        self, bodies: Sequence[Body], *, together: bool = False, hooks: int | None = 0
     ) -> AbstractAsyncContextManager[object]:
         """A `Supervisor`."""
         spec = otpy.SupervisorSpec(
@@ -97,7 +97,7 @@ class Otpy(Subject):
             intensity=NO_LIMIT,
             period=PERIOD,
         )
-        return otpy.start(spec, hooks=[_hear] * hooks)
+        return otpy.start(spec, hooks=None if hooks is None else [_hear] * hooks)
 
     @asynccontextmanager
     async def pool(self, body: Body, *, permanent: bool) -> AsyncGenerator[Pool]:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import os
+from contextlib import redirect_stderr
+from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Final
 
@@ -20,7 +23,7 @@ _BYSTANDERS: Final = 9
 _ROUNDS: Final = 10
 
 
-async def measure_storm(subject: Subject, size: int, *, hooks: int = 0) -> Reading:
+async def measure_storm(subject: Subject, size: int, *, hooks: int | None = 0) -> Reading:
     """Let up to 1000 children crash together until there were `size` restarts."""
     count = min(_STORM, size)
     children, watch = Fragile(count), Stopwatch()
@@ -41,6 +44,14 @@ async def measure_hooks(subject: Subject, size: int) -> Reading:
         reading = await measure_storm(subject, size, hooks=hooks)
         found |= {key.replace("restart", f"hooks_{hooks}"): us for key, us in reading.items()}
     return found
+
+
+async def measure_logged(subject: Subject, size: int) -> Reading:
+    """Let `size` children crash together, once, in a program that leaves the log as it is."""
+    nowhere = Path(os.devnull).open("w", encoding="utf-8")  # noqa: ASYNC230, SIM115 - it never waits
+    with nowhere, redirect_stderr(nowhere):
+        reading = await measure_storm(subject, size, hooks=None)
+    return {key.replace("restart", "logged"): us for key, us in reading.items()}
 
 
 async def measure_latency(subject: Subject, size: int) -> Reading:
@@ -109,6 +120,15 @@ HOOKS = Workload(
     metrics=tuple(
         Metric(f"hooks_{hooks}", f"the same with {hooks} report hooks") for hooks in (0, 1, 3)
     ),
+)
+LOGGED = Workload(
+    "logged",
+    measure_logged,
+    size=_STORM,
+    short=_STORM,
+    tiny=100,
+    others=0,
+    metrics=(Metric("logged", "crash of 1000 at once, logged by default", most=20.0),),
 )
 LATENCY = Workload(
     "latency",
