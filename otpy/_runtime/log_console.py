@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, TextIO, cast
 
 import structlog
 
-from otpy._runtime.log_stderr import LOG_STDERR
+from otpy._runtime.stderr import STDERR
 
 if TYPE_CHECKING:
     from structlog.typing import EventDict
@@ -28,12 +28,12 @@ def console_logger(*, verbose: bool = False) -> Any:
         verbose: Whether debug events, such as each start, are written too.
     """
     return structlog.wrap_logger(
-        structlog.WriteLogger(cast("TextIO", LOG_STDERR)),
+        structlog.WriteLogger(cast("TextIO", STDERR)),
         processors=[
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="%H:%M:%S"),
             structlog.dev.ConsoleRenderer(
-                colors=LOG_STDERR.is_terminal(),
+                colors=STDERR.is_terminal(),
                 exception_formatter=structlog.dev.plain_traceback,
             ),
             _cut,

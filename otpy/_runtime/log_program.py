@@ -10,8 +10,8 @@ import structlog
 from otpy._core.text import in_one_line
 from otpy._runtime.alarm import Alarm
 from otpy._runtime.log_console import console_logger
-from otpy._runtime.log_stderr import LOG_STDERR
 from otpy._runtime.printable import printable
+from otpy._runtime.stderr import STDERR
 
 if TYPE_CHECKING:
     Fields = dict[str, Any]
@@ -75,7 +75,7 @@ class ProgramLog:
     def finish(self) -> None:
         """Give what stderr has not taken a last chance, for a moment; try nothing later."""
         self._retry.unset()
-        LOG_STDERR.drain()
+        STDERR.drain()
 
     def lose(self, error: BaseException, event: str, fields: Fields) -> None:
         """Count an entry that could not be written because of `error`."""
@@ -83,7 +83,7 @@ class ProgramLog:
         if self._lost == 1:
             self._why = in_one_line(error)
             lost = f"{event} {_pairs(fields)}"
-            LOG_STDERR.write(f"otpy: the log failed: {self._why}; lost: {lost}\n")
+            STDERR.write(f"otpy: the log failed: {self._why}; lost: {lost}\n")
         self._retry.set(self._pause)
 
     def _tell_loss(self, target: _Target) -> None:

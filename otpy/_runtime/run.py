@@ -18,7 +18,7 @@ from otpy._runtime.os_signals import ProgramSignals
 from otpy._runtime.printable import printable
 from otpy._runtime.root import WAITS_FOR_NOTHING, RunningTree
 from otpy._runtime.stack import stack_of, stack_of_thread
-from otpy._runtime.stderr import say, write
+from otpy._runtime.stderr import STDERR, say
 from otpy._runtime.stop import KILL_GRACE
 from otpy.errors import SupervisorFailed
 
@@ -221,7 +221,7 @@ class _Program:
                 reason = await root.wait()
         except SupervisorFailed as failure:
             if not self._caught:
-                write("".join(traceback.format_exception(printable(failure))))
+                STDERR.write("".join(traceback.format_exception(printable(failure))))
                 return 1
         else:
             if self._running is not None:
@@ -233,7 +233,7 @@ def status_of(error: SystemExit) -> int:
     """Return the exit status that Python would leave with."""
     if error.code is None or isinstance(error.code, int):
         return error.code or 0
-    write(f"{error.code}\n")
+    STDERR.write(f"{error.code}\n")
     return 1
 
 
@@ -271,5 +271,5 @@ def leave(status: int) -> None:
     stdout: Any = sys.stdout
     with suppress(Exception):  # there may be none, or one that is closed or full
         stdout.flush()
-    write("")
+    STDERR.drain()
     os._exit(status)

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Protocol
 
@@ -236,6 +237,34 @@ def test_a_program_without_stderr_can_be_stopped(launch: Launch) -> None:
 def test_a_program_without_stderr_tells_a_failure_by_its_status(launch: Launch) -> None:
     """What the default log would write goes nowhere, and not into a file of the program's."""
     assert launch("crash", redirection="2>&-").end() == (1, ["+a", "-a"], "")
+
+
+def test_a_stderr_that_nobody_reads_keeps_no_program_from_its_end() -> None:
+    """It is full before anything is said: the tree stops in order, and the program ends."""
+    reader, writer = os.pipe()
+    os.set_blocking(writer, False)
+    with suppress(BlockingIOError):
+        while True:
+            os.write(writer, b"x" * 4096)
+    os.set_blocking(writer, True)
+    running = subprocess.Popen(
+        [sys.executable, program.__file__, "services", "asyncio"],
+        stdout=subprocess.PIPE,
+        stderr=writer,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        text=True,
+    )
+    os.close(writer)
+    try:
+        assert running.stdout is not None
+        assert [running.stdout.readline() for _ in "ab"] == ["+a\n", "+b\n"]
+        running.send_signal(signal.SIGTERM)
+        assert running.communicate(timeout=10)[0] == "-b\n-a\n"
+        assert running.returncode == 143
+    finally:
+        running.kill()
+        running.communicate()
+        os.close(reader)
 
 
 def test_a_handler_that_a_child_replaces_is_named_at_once(launch: Launch) -> None:

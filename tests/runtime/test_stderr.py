@@ -18,8 +18,8 @@ from unittest.mock import patch
 
 import pytest
 
-from otpy._runtime import log_stderr
-from otpy._runtime.log_stderr import QUEUE_LIMIT, LogStderr
+from otpy._runtime import stderr
+from otpy._runtime.stderr import QUEUE_LIMIT, Stderr
 from otpy.testing import MockClock
 
 LINE = "x" * 999 + "\n"
@@ -50,7 +50,7 @@ class Ends:
             found += os.read(self.reader, 1 << 20)
         return found.decode().replace("\r\n", "\n")
 
-    def read_all_of(self, lines: LogStderr) -> str:
+    def read_all_of(self, lines: Stderr) -> str:
         """Return what is written as long as somebody reads."""
         read, more = "", self.read()
         while more:
@@ -74,14 +74,14 @@ def sockets() -> Ends:
 
 
 @pytest.fixture
-def lines(monkeypatch: pytest.MonkeyPatch) -> LogStderr:
+def lines(monkeypatch: pytest.MonkeyPatch) -> Stderr:
     """Nothing waits in it."""
-    monkeypatch.setattr(log_stderr, "LAST_CHANCE", 0.001)
-    return LogStderr()
+    monkeypatch.setattr(stderr, "LAST_CHANCE", 0.001)
+    return Stderr()
 
 
 @pytest.mark.parametrize("make", [pipe, terminal, sockets])
-def test_nobody_reads_and_nobody_waits(lines: LogStderr, make: Callable[[], Ends]) -> None:
+def test_nobody_reads_and_nobody_waits(lines: Stderr, make: Callable[[], Ends]) -> None:
     """More than fits is kept, more than is kept is lost, and all of it is told in order."""
     with make() as ends:
         for number in range(1_000):
@@ -102,7 +102,7 @@ def test_nobody_reads_and_nobody_waits(lines: LogStderr, make: Callable[[], Ends
 
 
 @pytest.mark.parametrize("make", [pipe, terminal, sockets])
-def test_the_descriptor_is_left_as_it_was(lines: LogStderr, make: Callable[[], Ends]) -> None:
+def test_the_descriptor_is_left_as_it_was(lines: Stderr, make: Callable[[], Ends]) -> None:
     """The shell and other programs have it open too, and would not wait either."""
     with make() as ends:
         lines.write(LINE * 500)
@@ -110,7 +110,7 @@ def test_the_descriptor_is_left_as_it_was(lines: LogStderr, make: Callable[[], E
         assert ends.read().startswith(LINE)
 
 
-def test_a_terminal_that_was_stopped_is_not_waited_for(lines: LogStderr) -> None:
+def test_a_terminal_that_was_stopped_is_not_waited_for(lines: Stderr) -> None:
     """By Ctrl-S, until Ctrl-Q."""
     with terminal() as ends:
         termios.tcflow(ends.stream, termios.TCOOFF)
@@ -124,7 +124,7 @@ def test_a_terminal_that_was_stopped_is_not_waited_for(lines: LogStderr) -> None
 
 @pytest.mark.parametrize("make", [pipe, sockets])  # of a terminal nobody can know what fits
 def test_where_nothing_can_be_opened_once_more_only_what_fits_is_written(
-    lines: LogStderr, make: Callable[[], Ends], monkeypatch: pytest.MonkeyPatch
+    lines: Stderr, make: Callable[[], Ends], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Not every system has a way to, and not every user may."""
 
@@ -139,7 +139,7 @@ def test_where_nothing_can_be_opened_once_more_only_what_fits_is_written(
 
 
 async def test_what_waits_is_tried_again_ever_less_often(
-    lines: LogStderr, clock: MockClock, monkeypatch: pytest.MonkeyPatch
+    lines: Stderr, clock: MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """By a timer: it may be that nothing more is written."""
     attempts = 0
@@ -149,8 +149,8 @@ async def test_what_waits_is_tried_again_ever_less_often(
         attempts += 1
         return send(stream, data)
 
-    send = log_stderr._send
-    monkeypatch.setattr(log_stderr, "_send", count)
+    send = stderr._send
+    monkeypatch.setattr(stderr, "_send", count)
     with pipe() as ends:
         lines.write(LINE * 200)
         attempts = 0
@@ -167,7 +167,7 @@ async def test_what_waits_is_tried_again_ever_less_often(
 
 
 def test_a_full_disk_is_waited_for(
-    lines: LogStderr, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    lines: Stderr, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What did not fit follows when it does, and what was lost meanwhile is counted."""
     path = tmp_path / "log"
@@ -184,7 +184,7 @@ def test_a_full_disk_is_waited_for(
 
 
 def test_a_short_failure_loses_nothing(
-    lines: LogStderr, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    lines: Stderr, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Where the queue holds all of it nothing is said."""
     path = tmp_path / "log"
@@ -197,7 +197,7 @@ def test_a_short_failure_loses_nothing(
 
 
 def test_a_reader_that_has_gone_disturbs_nobody(
-    lines: LogStderr, monkeypatch: pytest.MonkeyPatch
+    lines: Stderr, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A pipe into `head`, for one."""
     reader, writer = os.pipe()
@@ -208,9 +208,7 @@ def test_a_reader_that_has_gone_disturbs_nobody(
         lines.drain()
 
 
-def test_without_stderr_nothing_is_written(
-    lines: LogStderr, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_stderr_nothing_is_written(lines: Stderr, monkeypatch: pytest.MonkeyPatch) -> None:
     """Daemons have none, and others close it."""
     monkeypatch.setattr(sys, "stderr", None)
     lines.write("line\n")
@@ -227,7 +225,7 @@ def test_without_stderr_nothing_is_written(
 
 
 def test_stderr_that_is_no_descriptor_is_written_to(
-    lines: LogStderr, capsys: pytest.CaptureFixture[str]
+    lines: Stderr, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Whoever puts something in the place of `sys.stderr` sees what the log writes."""
     lines.write("line\n")
@@ -235,7 +233,7 @@ def test_stderr_that_is_no_descriptor_is_written_to(
 
 
 def test_what_can_only_be_written_to_is_enough(
-    lines: LogStderr, monkeypatch: pytest.MonkeyPatch
+    lines: Stderr, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Programs put all kinds of things in the place of `sys.stderr`."""
 
@@ -253,7 +251,7 @@ def test_what_can_only_be_written_to_is_enough(
     assert not lines.is_terminal()
 
 
-def test_a_line_that_others_have_begun_is_not_overtaken(lines: LogStderr) -> None:
+def test_a_line_that_others_have_begun_is_not_overtaken(lines: Stderr) -> None:
     """Python keeps it until its end."""
     with pipe() as ends:
         sys.stderr.write("loading ")
@@ -261,7 +259,7 @@ def test_a_line_that_others_have_begun_is_not_overtaken(lines: LogStderr) -> Non
         assert ends.read() == "loading line\n"
 
 
-def test_text_that_stderr_cannot_hold_is_written_as_it_can_be(lines: LogStderr) -> None:
+def test_text_that_stderr_cannot_hold_is_written_as_it_can_be(lines: Stderr) -> None:
     """As Python does it on stderr."""
     with pipe() as ends:
         ends.stream.reconfigure(encoding="ascii")
@@ -274,16 +272,16 @@ def test_a_forked_process_does_not_write_what_its_parent_will() -> None:
     """It has the queue too, but not the duty."""
     code = """
 import os, sys
-from otpy._runtime.log_stderr import LOG_STDERR
-LOG_STDERR.write("x" * 100_000 + "\\n")
+from otpy._runtime.stderr import STDERR
+STDERR.write("x" * 100_000 + "\\n")
 if os.fork() == 0:
-    LOG_STDERR.write("child\\n")
-    LOG_STDERR.drain()
+    STDERR.write("child\\n")
+    STDERR.drain()
     os._exit(0)
 os.wait()
 print(end="waited", flush=True)
 sys.stdin.read()
-LOG_STDERR.push()
+STDERR.push()
 """
     with subprocess.Popen(
         [sys.executable, "-c", code],
