@@ -46,18 +46,20 @@ class Pace:
         attempt: How many restarts its backoff has counted.
         started_at: When its present life began (monotonic seconds), if it has a backoff.
         due: When its restart is due (monotonic seconds), while it waits for one.
+        earlier: What the crash before its last one raised, if the last was raised because of it.
         pending: See `Child.pending`.
         token: Number of the timer that it waits for, or waited for last.
         window: Its own restart window, if it has one and was ever restarted.
     """
 
-    __slots__ = ("attempt", "due", "pending", "started_at", "token", "window")
+    __slots__ = ("attempt", "due", "earlier", "pending", "started_at", "token", "window")
 
     def __init__(self) -> None:
         """Count nothing and wait for nothing."""
         self.attempt = 0
         self.started_at = 0.0
         self.due = 0.0
+        self.earlier: BaseException | None = None
         self.pending: ExitReason | None = None
         self.token = 0
         self.window: RestartWindow | None = None

@@ -9,8 +9,10 @@ from otpy._core.reason import Crashed, Exit, Ignore
 from otpy.errors import CallFailed, StepOverran
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from types import FrameType, TracebackType
 
+    from otpy._core.child import Child
     from otpy._core.reason import ExitReason
 
 _YIELD: Final = opmap["YIELD_VALUE"]
@@ -52,19 +54,77 @@ def let_go(error: BaseException, package: str = "") -> None:
         package: Whose frames to clear, as a name begins; those of all if none is given.
     """
     _clear(error.__traceback__, package)
-    if not (error.__context__ or error.__cause__ or isinstance(error, BaseExceptionGroup)):
-        return
+    if _is_chained(error):
+        for one in _chain(error):
+            _clear(one.__traceback__, package)
+
+
+def part(error: BaseException, last: BaseException, child: Child) -> None:
+    """Let the causes of a crash lead back to the life before, and no further.
+
+    A child may raise its error `from` why it was restarted: each crash would else keep all before
+    it alive, and be printed with them. The crash of two lives ago is taken out of the causes of
+    the last one, which has been reported with it. What the last life itself raised stays. Of an
+    error that is raised again in each life, the traceback shows the first time and the last.
+
+    Args:
+        error: What came out of the child just now.
+        last: What came out of it before that.
+        child: Whose errors they are.
+    """
+    if error is last:
+        _fold(error.__traceback__)
+    earlier = None if child.pace is None else child.pace.earlier
+    if earlier is not None:
+        for one in _chain(last, without=earlier):
+            if one.__cause__ is earlier:
+                one.__cause__ = None
+            if one.__context__ is earlier:
+                one.__context__ = None
+    if _is_chained(error) and any(one is last for one in _chain(error)):
+        child.made_pace().earlier = last
+    elif child.pace is not None:
+        child.pace.earlier = None
+
+
+def _fold(trace: TracebackType | None) -> None:
+    """Leave out all passages through the child's outermost function but the first and the last.
+
+    Python adds the frames of each raise in front of those of the raises before.
+    """
+    begins: list[TracebackType] = []
+    one = trace
+    while one is not None:
+        if not begins or one.tb_frame.f_code is begins[0].tb_frame.f_code:
+            begins.append(one)
+        one = one.tb_next
+    if len(begins) > 2:  # noqa: PLR2004 - the latest, those between, and the first
+        end = begins[0]
+        while end.tb_next is not None and end.tb_next is not begins[1]:
+            end = end.tb_next
+        end.tb_next = begins[-1]
+
+
+def _is_chained(error: BaseException) -> bool:
+    """Whether there is more than `error` to `_chain`."""
+    if error.__context__ is not None or error.__cause__ is not None:
+        return True
+    return isinstance(error, BaseExceptionGroup)
+
+
+def _chain(error: BaseException, without: BaseException | None = None) -> Iterator[BaseException]:
+    """Yield `error` and what it was raised because of, as far as it does not pass `without`."""
     seen: set[int] = set()
     errors: list[BaseException | None] = [error]
     while errors:
         one = errors.pop()
-        if one is None or id(one) in seen:
+        if one is None or one is without or id(one) in seen:
             continue
         seen.add(id(one))
-        _clear(one.__traceback__, package)
         errors += [one.__cause__, one.__context__]
         if isinstance(one, BaseExceptionGroup):
             errors += cast("BaseExceptionGroup[BaseException]", one).exceptions
+        yield one
 
 
 def _clear(trace: TracebackType | None, package: str) -> None:

@@ -19,7 +19,7 @@ from otpy._core.reason import (
     Shutdown,
 )
 from otpy._runtime import signals
-from otpy._runtime.crash import call_failed, let_go, reason_for
+from otpy._runtime.crash import call_failed, let_go, part, reason_for
 from otpy._runtime.current import CURRENT, current
 from otpy._runtime.stack import threads_exist
 from otpy._runtime.stop import Ending
@@ -68,7 +68,8 @@ class Process:
         incarnation: Number of this life, from 1.
         restarts: How often the child was restarted before this life.
         last_exit: Why the life before this one ended, or did not start; None in the first. A
-            child reads here that, and why, it was restarted.
+            child reads here that, and why, it was restarted. What is raised from its error leads
+            back to this life and the one before: the crash before that is cut off its causes.
         value: What the child handed to `task_status.started(value)`, or what its context manager
             returned on entry; None before, and for other children.
         parent: The supervisor it stands under (a `Supervisor` or `DynamicSupervisor`).
@@ -530,6 +531,8 @@ class Process:
         self.task = None  # it leads back here: nothing for the collector to find
         if isinstance(self.last_exit, Crashed):
             let_go(self.last_exit.error)
+            if isinstance(self._exit, Crashed):
+                part(self._exit.error, self.last_exit.error, self._child)
         if not self._ready and self._child.process is self:
             self._child.process = None  # else it is listed until its supervisor has dealt with it
         self._tell_end(self._exit)
