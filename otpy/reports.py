@@ -4,6 +4,9 @@ A report hook is any callable that takes one report. It is called from the event
 block, and can do no harm: one that raises is taken off the stream, and `HookFailed` is reported to
 the others.
 
+The exception of a crash that a report carries may be kept. The local variables in the frames of its
+traceback are there until every hook has returned, and are cleared then.
+
 `context` is OTP's error context (REP-03): None means that all is well, and anything else that OTP
 would have written an error report.
 """

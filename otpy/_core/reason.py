@@ -60,8 +60,9 @@ class Crashed:
     """The child raised.
 
     Attributes:
-        error: What it raised, with its traceback. `SystemExit` is kept here too; it never ends
-            the program (AIO-12).
+        error: What it raised, with its traceback; the local variables of its frames are there
+            until every report hook has returned. `SystemExit` is kept here too; it never ends the
+            program (AIO-12).
     """
 
     error: BaseException = field(eq=id)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dis import opmap
 from typing import TYPE_CHECKING, Final, cast
 
@@ -43,20 +44,21 @@ def _sole(error: BaseException) -> BaseException:
     return inner if isinstance(inner, Exit | Ignore | StepOverran) else error
 
 
-def let_go(error: BaseException, package: str = "") -> None:
+def let_go(error: BaseException, *, shown: bool = False) -> None:
     """Clear the variables of the frames that `error` keeps alive; its traceback still prints.
 
-    A child that holds its process, or why it was restarted, in a variable would else keep the
-    crash before this one alive by its own crash, and that the one before, for ever.
+    They would else live as long as the next life, which begins by making the same things: what
+    fits into memory once would have to fit twice. And a child that holds its process, or why it
+    was restarted, in a variable would keep every crash before its own alive.
 
     Args:
         error: What came out of a child.
-        package: Whose frames to clear, as a name begins; those of all if none is given.
+        shown: Whether others have seen it, and may have looked at the variables.
     """
-    _clear(error.__traceback__, package)
+    _clear(error.__traceback__, shown=shown)
     if _is_chained(error):
         for one in _chain(error):
-            _clear(one.__traceback__, package)
+            _clear(one.__traceback__, shown=shown)
 
 
 def part(error: BaseException, last: BaseException, child: Child) -> None:
@@ -127,16 +129,16 @@ def _chain(error: BaseException, without: BaseException | None = None) -> Iterat
         yield one
 
 
-def _clear(trace: TracebackType | None, package: str) -> None:
+def _clear(trace: TracebackType | None, *, shown: bool) -> None:
     while trace is not None:  # at every restart: `walk_tb` and `suppress` would double its time
         frame, trace = trace.tb_frame, trace.tb_next
-        if package and not str(frame.f_globals.get("__name__")).startswith(package):
-            continue
         if not _is_suspended(frame):
-            try:  # noqa: SIM105
+            try:
                 frame.clear()
             except RuntimeError:  # it is running
-                pass
+                continue
+            if shown and sys.version_info < (3, 13):
+                frame.f_locals  # noqa: B018 - the copy made for who looked: it follows suit now
 
 
 def _is_suspended(frame: FrameType) -> bool:

@@ -529,13 +529,13 @@ class Process:
                 self._cancel_start_timers()
             self._exit = reason if self._ready else self._failed_start(reason)
         self.task = None  # it leads back here: nothing for the collector to find
-        if isinstance(self.last_exit, Crashed):
-            let_go(self.last_exit.error)
-            if isinstance(self._exit, Crashed):
-                part(self._exit.error, self.last_exit.error, self._child)
+        if isinstance(self.last_exit, Crashed) and isinstance(self._exit, Crashed):
+            part(self._exit.error, self.last_exit.error, self._child)
         if not self._ready and self._child.process is self:
             self._child.process = None  # else it is listed until its supervisor has dealt with it
         self._tell_end(self._exit)
+        if isinstance(self._exit, Crashed) and not self.parent.tree.hooks:
+            let_go(self._exit.error)  # else when they have been told
 
     def _failed_start(self, reason: ExitReason) -> ExitReason:
         """Return why it was never ready, having ended with `reason`; `Normal` if it declined."""

@@ -35,6 +35,7 @@ from otpy._core.protocol import (
 from otpy._core.reason import Crashed
 from otpy._core.spec import BRUTAL_KILL, INFINITY, ChildSpec
 from otpy._runtime.blame import Blame
+from otpy._runtime.crash import let_go
 from otpy._runtime.life import body_of
 from otpy._runtime.narrate import report_of, reports_of_restart
 from otpy._runtime.process import Process, SupervisorProcess
@@ -100,6 +101,7 @@ class Shell:
         self._waiters: Waiters[None] = {}  # for the next change of any child
         self._end_waiters: Waiters[ExitReason] = {}
         self._asked: dict[asyncio.Future[Any], None] = {}  # requests without an answer yet
+        self._told: list[BaseException] = []  # crashes that the hooks are just hearing of
         self.spare_ending: Ending | None = None
         self.on_end: Callable[[], None] | None = None
         self.behaviour: object = None
@@ -145,6 +147,8 @@ class Shell:
         """Let the machine decide, and perform what it decided."""
         for effect in self._machine.handle(event, self.tree.loop.time()):
             self._perform(effect)
+        if self._told:
+            self._let_go()
         if self._blames and self._machine.phase is Phase.RUNNING:
             # Children that were forgotten. Once it is ending, one of them may be to blame for that.
             for key in [key for key in self._blames if key not in self._machine.children]:
@@ -169,7 +173,7 @@ class Shell:
             case Stop():
                 self._stop(effect.child, kill=effect.kill, reason=effect.reason)
             case Tell():
-                self.tree.report(report_of(effect, self.path, self.tree.loop.time()))
+                self._tell(effect)
             case Reply():
                 self._reply(effect)
             case SetTimer():
@@ -201,8 +205,23 @@ class Shell:
         exited, restarting, started = reports_of_restart(child, self.path, reason, now)
         report(exited)
         report(restarting)
+        if isinstance(reason, Crashed):
+            let_go(reason.error, shown=True)
         self._start(child)
         report(started)
+
+    def _tell(self, fact: Tell) -> None:
+        self.tree.report(report_of(fact, self.path, self.tree.loop.time()))
+        if isinstance(fact.reason, Crashed):
+            error, told = fact.reason.error, self._told
+            if not (told and told[-1] is error):  # it is told of twice: that, and what follows
+                told.append(error)
+
+    def _let_go(self) -> None:
+        """Keep no variables of the crashes that the hooks have heard of."""
+        told, self._told = self._told, []
+        for error in told:
+            let_go(error, shown=True)
 
     def _start(self, child: Child) -> Process:
         if self._blames:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, final
 from otpy._core.checks import check_timeout
 from otpy._core.reason import Crashed, Exit, Normal
 from otpy._core.text import shown
-from otpy._runtime.crash import call_failed, let_go, reason_for
+from otpy._runtime.crash import call_failed, reason_for
 from otpy._runtime.current import CURRENT
 from otpy._runtime.waiters import check_loop
 from otpy.behaviours.mailbox import (
@@ -120,8 +120,6 @@ class Server:
         self.owed = None
         # Nothing is left for the collector to find:
         self.process.behaviour = None
-        if isinstance(reason, Crashed):
-            let_go(reason.error, "otpy.behaviours")
         for question in waiting:
             if isinstance(question, Question):
                 question.fail(reason)
