@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from otpy._core.reason import ExitReason
+    from otpy._runtime.process import Process
 
 
 class TaskLike(Protocol):
@@ -30,14 +31,20 @@ class TaskLike(Protocol):
 
 
 class Behaviour(Protocol):
-    """Takes messages for a process, is told of its stop and of its end, and can be looked into."""
+    """Takes messages for a process, is told of its stop and of its end, and can be looked into.
+
+    Attributes:
+        process: The process; a behaviour stands for that life in its contexts (`OneLife`).
+    """
+
+    process: Process
 
     def begin(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
         """Live as what the spec says, soon and without a task as long as it can.
 
         None of its code runs inside this call. It puts itself in the place of a task by
         `Process.task`, and tells by `Process.lived` that it is over; or it goes on in a task, by
-        `Tree.run`. It makes its own copy of the tree's context, and sets `CURRENT` in it.
+        `Tree.run`. It makes its own copy of the tree's context, and sets `CURRENT` to itself in it.
         """
         ...
 

@@ -2,15 +2,38 @@
 
 from __future__ import annotations
 
-from contextvars import ContextVar
-from typing import TYPE_CHECKING, Final
+from contextvars import Context, ContextVar
+from typing import TYPE_CHECKING, Final, Protocol
 
 from otpy.errors import NotSupervised
 
 if TYPE_CHECKING:
     from otpy._runtime.process import Process
 
-CURRENT: Final[ContextVar[Process]] = ContextVar("otpy.current")
+
+class OneLife(Protocol):
+    """Stands for one life in its contexts: its `Life`, or its behaviour if it has one.
+
+    Not its process, which users hold too: what only contexts hold once the life is over is gone
+    when they are, and shows by that whether any is left (`leftovers.py`).
+    """
+
+    process: Process
+
+
+CURRENT: Final[ContextVar[OneLife]] = ContextVar("otpy.current")
+
+
+def process_in(context: Context) -> Process | None:
+    """Return the process whose code runs in `context`; None if no supervisor started that."""
+    life = context.get(CURRENT)
+    return None if life is None else life.process
+
+
+def current_or_none() -> Process | None:
+    """Return the process of the child that is running; None if no supervisor started it."""
+    life = CURRENT.get(None)
+    return None if life is None else life.process
 
 
 def current() -> Process:
@@ -23,7 +46,7 @@ def current() -> Process:
         NotSupervised: If no supervisor started the code that is running.
     """
     try:
-        return CURRENT.get()
+        return CURRENT.get().process
     except LookupError:
         msg = "otpy.current(): no supervisor started the code that is running"
         raise NotSupervised(msg) from None

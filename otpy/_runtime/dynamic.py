@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, final
 from otpy._core.protocol import AddChild, TerminateChild
 from otpy._core.reason import Restart
 from otpy._core.spec import INFINITY, AutoShutdown, DynamicSpec, check_child
-from otpy._runtime.current import CURRENT
+from otpy._runtime.current import current_or_none
 from otpy._runtime.handle import SupervisorHandle
 from otpy._runtime.process import Process
 from otpy.errors import CallingSelf, NotFound
@@ -151,7 +151,7 @@ class DynamicSupervisor(SupervisorHandle):
 
     def _refuse_who_starts(self, key: str) -> None:
         """Raise `CallingSelf` if whoever asks for the end of `key` holds up its start."""
-        process = CURRENT.get(None)
+        process = current_or_none()
         while process is not None and not process.ready:
             if process.parent is self and process.id == key:
                 raise CallingSelf(process.path, "call it after task_status.started()")

@@ -35,6 +35,7 @@ from otpy._runtime.preemption import stepwise
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
+    from otpy._runtime.current import OneLife
     from otpy._runtime.process import Process
 
     Begun: TypeAlias = CoroutineType[Any, Any, Any]
@@ -75,7 +76,7 @@ class Life:
         body = self._body
         try:
             if not isinstance(body, CoroutineType):
-                body = self._body = _begun(self.process, body)
+                body = self._body = _begun(self, body)
             return body.send(value)
         except SystemExit as error:
             raise Exit(Crashed(error)) from None
@@ -131,14 +132,31 @@ async def live(process: Process, body: Any) -> Any:
     as `Life` does.
     """
     try:
-        body = _begun(process, body)
+        body = _begun(Presence(process), body)
         return await body
     except SystemExit as error:
         raise Exit(Crashed(error)) from None
 
 
-def _begun(process: Process, body: Body) -> Any:
-    CURRENT.set(process)  # here, and not by the supervisor: this is the child's context
+@final
+class Presence:
+    """Stands for a life in its contexts, and is held by nothing else, where no `Life` does.
+
+    Attributes:
+        process: Whose life it is.
+    """
+
+    __slots__ = ("process",)
+
+    def __init__(self, process: Process) -> None:
+        """Stand for the life of `process`."""
+        self.process = process
+
+
+def _begun(life: OneLife, body: Body) -> Any:
+    behaviour = life.process.behaviour
+    # Here, and not by the supervisor: this is the child's context.
+    CURRENT.set(life if behaviour is None else behaviour)
     try:
         made: Any
         if isinstance(body, ChildSpec):

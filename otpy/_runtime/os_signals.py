@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, final
 
-from otpy._runtime.current import CURRENT
+from otpy._runtime.current import current_or_none
 from otpy._runtime.forks import undone_in_forks
 
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ class ProgramSignals:
 
     def _dropped(self, number: signal.Signals, _: object) -> None:
         if number in self._ours:
-            process = CURRENT.get(None)
+            process = current_or_none()
             self._tell(number, "the program" if process is None else process.path)
 
     def _tell(self, number: signal.Signals, who: str) -> None:

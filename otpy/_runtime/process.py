@@ -20,7 +20,7 @@ from otpy._core.reason import (
 )
 from otpy._runtime import signals
 from otpy._runtime.crash import call_failed, let_go, part, reason_for
-from otpy._runtime.current import CURRENT, current
+from otpy._runtime.current import current, current_or_none
 from otpy._runtime.stack import threads_exist
 from otpy._runtime.stop import Ending
 from otpy._runtime.waiters import Waiters, check_loop, release, wait_among
@@ -253,7 +253,7 @@ class Process:
         Source:
             OTP `exit/2`, SIG-02. Differs: `Normal()` ends a process that does not trap too.
         """
-        sender, tree = CURRENT.get(None), self.parent.tree
+        sender, tree = current_or_none(), self.parent.tree
         if get_ident() != tree.thread:
             tree.order(self._exit_by, sender, reason or SHUTDOWN)
         elif not signals.trapped(self, sender, reason or Shutdown()):

@@ -15,7 +15,6 @@ from otpy._core.machine import SupervisorMachine
 from otpy._core.protocol import Begin
 from otpy._core.reason import Normal
 from otpy._core.spec import DynamicSpec, SupervisorSpec
-from otpy._runtime.current import CURRENT
 from otpy._runtime.dynamic import DynamicSupervisor
 from otpy._runtime.hooks import checked_hooks
 from otpy._runtime.log import log_reports
@@ -226,7 +225,7 @@ def name_refusing(root: AnySupervisor, consequence: str) -> bool:
     refusing = [
         process.path
         for process, what in root.tree.abandoned.items()
-        if what == "task" or threads_of(CURRENT, process)  # else its thread has ended since
+        if what == "task" or threads_of(process)  # else its thread has ended since
     ]
     if not refusing:
         return False

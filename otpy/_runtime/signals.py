@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias, final
 from attrs import frozen
 
 from otpy._core.reason import signal_of
-from otpy._runtime.current import CURRENT, current
+from otpy._runtime.current import current, current_or_none
 from otpy._runtime.waiters import Waiters, release, wait_among
 from otpy.errors import Demonitored
 
@@ -120,7 +120,7 @@ class Monitor:
         """Watch `process`; hand the notice to `inbox` if there is one, else keep it."""
         process.parent.tree.check_thread(process)
         self.process = process
-        self._owner = CURRENT.get(None)
+        self._owner = current_or_none()
         self._inbox = inbox
         self._down: Down | None = None
         self._removed = False

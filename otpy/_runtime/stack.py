@@ -12,11 +12,10 @@ from contextvars import Context
 from inspect import isasyncgen
 from typing import TYPE_CHECKING, Any, Final
 
-from otpy._runtime.current import CURRENT
+from otpy._runtime.current import process_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from contextvars import ContextVar
     from types import FrameType
 
     from otpy._runtime.behaviour import TaskLike
@@ -56,8 +55,8 @@ threads_exist: Final = _thread._count  # pyright: ignore[reportPrivateUsage]
 """Return how many threads run beside this one; `active_count` takes 20 times as long."""
 
 
-def threads_of(variable: ContextVar[Any], value: object) -> list[tuple[str, ...]]:
-    """Return the stack of each other thread that runs in a context where `variable` is `value`.
+def threads_of(process: Process) -> list[tuple[str, ...]]:
+    """Return the stack of each other thread that runs in a context of `process`.
 
     `asyncio.to_thread` and anyio's `to_thread.run_sync` hand the caller's context to the thread
     that does the work, and so the thread can be found although its task is gone (AIO-13). A bare
@@ -67,7 +66,7 @@ def threads_of(variable: ContextVar[Any], value: object) -> list[tuple[str, ...]
     return [
         _lines(top)
         for ident, top in _frames().items()
-        if ident != here and any(c.get(variable) is value for c in _contexts(top))
+        if ident != here and any(process_in(c) is process for c in _contexts(top))
     ]
 
 
@@ -93,12 +92,12 @@ def running_in(
         context = getattr(owner, "_context", None)
         process: Process | None = held.get("process") or getattr(owner, "process", None)
         if isinstance(context, Context):
-            process = context.get(CURRENT)
+            process = process_in(context)
         elif process is None:
             continue
         return process, tuple(map(_line, reversed(frames[:number])))
     get_context: Any = getattr(asyncio.current_task(loop), "get_context", None)  # since 3.12
-    process = None if get_context is None else get_context().get(CURRENT)
+    process = None if get_context is None else process_in(get_context())
     return process, tuple(map(_line, reversed(frames)))
 
 

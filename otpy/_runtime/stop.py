@@ -26,7 +26,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, final
 from otpy._core.protocol import KillAsked, ShutdownAsked
 from otpy._core.reason import KILLED, Crashed
 from otpy._core.spec import BRUTAL_KILL, INFINITY
-from otpy._runtime.current import CURRENT
 from otpy._runtime.stack import stack_of, threads_of
 
 if TYPE_CHECKING:
@@ -193,7 +192,7 @@ class Ending:
         return True
 
     def _threads(self) -> list[tuple[str, ...]]:
-        return threads_of(CURRENT, self._process)
+        return threads_of(self._process)
 
     def _ask(self) -> None:
         process = self._process

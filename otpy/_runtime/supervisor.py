@@ -13,7 +13,7 @@ from otpy._core.protocol import (
     TerminateChild,
 )
 from otpy._core.spec import SupervisorSpec, check_child
-from otpy._runtime.current import CURRENT
+from otpy._runtime.current import current_or_none
 from otpy._runtime.handle import SupervisorHandle
 from otpy.errors import CallingSelf, InvalidSpec, NotFound
 
@@ -166,7 +166,7 @@ class Supervisor(SupervisorHandle):
 
         Whoever is ready may ask, whatever starts above it: its answer comes in its turn.
         """
-        process = CURRENT.get(None)
+        process = current_or_none()
         while process is not None and not process.ready:
             if process.parent is self:
                 raise CallingSelf(self.path, "call it after task_status.started()")

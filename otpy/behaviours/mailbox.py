@@ -70,7 +70,8 @@ class Caller(Question, Generic[ReplyT]):
         """Wait in `loop` for the reply to `request`; for `ServerRef.call`."""
         self.future = loop.create_future()  # not by `super`, for speed
         self._replied = False
-        self.process: Process | None = CURRENT.get(None)
+        life = CURRENT.get(None)
+        self.process: Process | None = None if life is None else life.process
         self.request = request
 
     def __repr__(self) -> str:

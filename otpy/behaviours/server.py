@@ -119,7 +119,7 @@ class Server:
             reader.ended()
         self.owed = None
         # Nothing is left for the collector to find:
-        self.process.behaviour = None
+        self.process.behaviour = self._context = None
         for question in waiting:
             if isinstance(question, Question):
                 question.fail(reason)
@@ -226,7 +226,7 @@ class Server:
         tree, context = self.process.parent.tree, self._context
         if context is None:
             context = tree.context.copy()
-            context.run(CURRENT.set, self.process)
+            context.run(CURRENT.set, self)
             self._context = context
         tree.loop.call_soon(self._serve, context=context)
         if self._timer is not None:
@@ -253,7 +253,7 @@ class Server:
             del self, do, args  # the frames of a crash lead here, and its process keeps the crash
 
     def _start(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
-        CURRENT.set(self.process)
+        CURRENT.set(self)
         self.callbacks = self.make()
         result: Any = self.callbacks.init(*args, **kwargs)
         if inspect.isawaitable(result):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, TypeAlias, TypeVar, final
 from otpy._core.checks import check_timeout
 from otpy._core.reason import Killed, Shutdown
 from otpy._core.spec import BRUTAL_KILL, INFINITY
-from otpy._runtime.current import CURRENT
+from otpy._runtime.current import current_or_none
 from otpy._runtime.waiters import check_loop
 from otpy.behaviours.task_result import Exited, Ok, TaskFailed
 from otpy.errors import NotOwner, TaskTimeout
@@ -50,7 +50,7 @@ def callers() -> tuple[Process, ...]:
 
 def chain() -> Chain:
     """Return what `callers()` will be made of in a task that is started here."""
-    caller, asked_by = CURRENT.get(None), _CALLERS.get()
+    caller, asked_by = current_or_none(), _CALLERS.get()
     return asked_by if caller is None else (caller, asked_by)
 
 
@@ -188,6 +188,6 @@ class Task(Generic[_T]):
         return None if result == Exited(Killed() if brutal else Shutdown()) else result
 
     def _check_owner(self) -> None:
-        caller = CURRENT.get(None)
+        caller = current_or_none()
         if caller is not self.owner:
             raise NotOwner(f"{self.process.path}: owner is {self.owner!r}, caller is {caller!r}")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Generic, TypeAlias, TypeVar, final
 
 from otpy._core.checks import check_member, check_number, refuse
 from otpy._core.reason import Crashed, Shutdown, signal_of
-from otpy._runtime.current import CURRENT
+from otpy._runtime.current import current_or_none
 from otpy._runtime.signals import traps
 from otpy.behaviours.task_result import Exited, Ok, TaskFailed
 from otpy.errors import TaskTimeout
@@ -69,7 +69,7 @@ async def _results(
     """Start tasks and yield results, in turns, until the items are used up or something fails."""
     waiting = iter(items)
     more = True
-    crew.serve(CURRENT.get(None))
+    crew.serve(current_or_none())
     try:
         while True:
             crew.check()

@@ -9,7 +9,7 @@ from attrs import field, frozen
 from otpy._core.checks import refuse
 from otpy._core.reason import Restart
 from otpy._core.spec import ChildSpec
-from otpy._runtime.current import CURRENT
+from otpy._runtime.current import current_or_none
 from otpy._runtime.dynamic import DynamicSupervisor
 from otpy._runtime.process import Process
 from otpy.behaviours.task import DEFAULT_TIMEOUT, Task, chain, work
@@ -105,7 +105,7 @@ class TaskSupervisor:
         linked: bool,
     ) -> Task[_T]:
         process, done = await self._begin(fn, args, shutdown)
-        return Task(process, CURRENT.get(None), done, linked=linked)
+        return Task(process, current_or_none(), done, linked=linked)
 
     async def _begin(
         self, fn: Callable[..., Awaitable[_T]], args: tuple[Any, ...], shutdown: ShutdownLimit

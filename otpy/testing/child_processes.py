@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, final
 
-from otpy._runtime.current import CURRENT
+from otpy._runtime.current import current_or_none
 
 if TYPE_CHECKING:
     import asyncio
@@ -64,7 +64,7 @@ class ChildProcesses:
         return self._noted(await self._shell(*args, **kwargs))
 
     def _noted(self, pair: tuple[asyncio.SubprocessTransport, Any]) -> Any:
-        owner = CURRENT.get(None)
+        owner = current_or_none()
         if owner is not None and owner.alive:
             if owner not in self._started:
                 self._started[owner] = []
