@@ -349,7 +349,8 @@ class SupervisorFailed(OtpyError, RuntimeError):
         history: The restarts that led here, of all children, as `otpy.RestartRecord`; of the root
             first, then of the supervisor below it that failed, each oldest first and the last
             1001 at most.
-        abandoned: Paths of the children that refused to stop, in the order they were given up.
+        abandoned: Paths of the children that refused to stop, or left a task that did, in the order
+            they were given up.
     """
 
     def __init__(

@@ -131,14 +131,17 @@ class ChildAbandoned(Report):
     """A child refused to end; it was given up and still runs, outside the tree.
 
     Attributes:
-        what: "task", or "thread" if its task ended and a thread it waited for did not.
+        what: "task"; or "thread" if its task ended and a thread it waited for did not; or "subtask"
+            if its task ended and another that it had created did not.
         stack: Where it was seen last, outermost call first, one line per frame.
+        name: Name of the subtask, by `Task.get_name()`; else empty.
     """
 
     event: ClassVar[str] = "child.abandoned"
 
     what: str
     stack: tuple[str, ...]
+    name: str = ""
 
 
 @final

@@ -14,11 +14,14 @@ import sys
 from types import CoroutineType
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from otpy._runtime.current import CURRENT
 from otpy._runtime.life import Life, live
 
 if TYPE_CHECKING:
     from contextvars import Context
 
+    from otpy._runtime.behaviour import TaskLike
+    from otpy._runtime.current import OneLife
     from otpy._runtime.life import Body
     from otpy._runtime.process import Process
     from otpy._runtime.tree import Tree
@@ -67,6 +70,20 @@ def begun(process: Process, body: Body, tree: Tree, context: Context) -> asyncio
     task: Any = make(live(process, body), loop=tree.loop, name=name, context=context)
     task.process = process
     return task  # type: ignore[no-any-return]
+
+
+def is_childs(task: asyncio.Task[Any]) -> bool:
+    """Whether `task` is one that a process lives in."""
+    return hasattr(task, "process") if SEEN_FROM_OUTSIDE else isinstance(task.get_coro(), Life)
+
+
+def life_in(task: TaskLike, process: Process) -> OneLife | None:
+    """Return what stands for the life of `process` in its contexts, if it has begun one."""
+    life: Any = task.get_coro()
+    if SEEN_FROM_OUTSIDE:
+        get_context: Any = getattr(task, "get_context", None)
+        life = None if get_context is None else get_context().get(CURRENT)
+    return None if life is None or life.process is not process else life
 
 
 def process_of(task: asyncio.Task[Any]) -> Process:

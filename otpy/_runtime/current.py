@@ -40,7 +40,8 @@ def current() -> Process:
     """Return the process of the child that is running.
 
     Tasks and threads that a child starts belong to it, as far as they inherit its context
-    variables (`asyncio.create_task`, `asyncio.to_thread` and anyio's do).
+    variables (`asyncio.create_task`, `asyncio.to_thread` and anyio's do). Such tasks are cancelled
+    when the child has ended.
 
     Raises:
         NotSupervised: If no supervisor started the code that is running.

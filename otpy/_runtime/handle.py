@@ -44,7 +44,7 @@ class SupervisorHandle(Shell):
 
     @property
     def abandoned(self) -> tuple[Process, ...]:
-        """Children anywhere in this tree that refused to end, in the order they were given up."""
+        """Children in this tree that refused to end, or left a task that did; oldest first."""
         return tuple(self.tree.abandoned)
 
     def child(self, id: str) -> Process:

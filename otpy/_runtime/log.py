@@ -139,6 +139,8 @@ def _fields(report: Report) -> dict[str, Any]:
             fields["delay"] = round(report.delay, 3)
         case ChildAbandoned():
             fields |= {"what": report.what, "stack": "\n".join(report.stack)}
+            if report.name:
+                fields["task"] = report.name
         case MessageUnhandled():
             fields["unhandled"] = report.message
         case HookFailed():

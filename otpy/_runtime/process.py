@@ -19,6 +19,7 @@ from otpy._core.reason import (
     Shutdown,
 )
 from otpy._runtime import signals
+from otpy._runtime.child_task import life_in
 from otpy._runtime.crash import call_failed, let_go, part, reason_for
 from otpy._runtime.current import current, current_or_none
 from otpy._runtime.stack import threads_exist
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from otpy._core.reason import ExitReason
     from otpy._core.spec import AnySpec
     from otpy._runtime.behaviour import Behaviour, TaskLike
+    from otpy._runtime.current import OneLife
     from otpy._runtime.shell import Shell
     from otpy._runtime.signals import Monitor, Signals
     from otpy._runtime.tree import AnySupervisor
@@ -495,7 +497,7 @@ class Process:
     def lived(self, error: BaseException | None, cancelled: bool = False) -> None:  # noqa: FBT001, FBT002 - it is news
         """Its life is over; wait for threads it has left behind if it was told to end."""
         if self._exit is not None:  # it was abandoned, and has ended at last
-            self.parent.tree.abandoned.pop(self, None)
+            self.parent.tree.leftovers.outlived(self)
             return
         ending: Any = self._ending  # an `Ending` or None, for it was alive until now
         if error is not None:
@@ -528,12 +530,15 @@ class Process:
             if self._rare is not None:
                 self._cancel_start_timers()
             self._exit = reason if self._ready else self._failed_start(reason)
+        life: OneLife | None = self.behaviour
+        if life is None and self.task is not None:
+            life = life_in(self.task, self)
         self.task = None  # it leads back here: nothing for the collector to find
         if isinstance(self.last_exit, Crashed) and isinstance(self._exit, Crashed):
             part(self._exit.error, self.last_exit.error, self._child)
         if not self._ready and self._child.process is self:
             self._child.process = None  # else it is listed until its supervisor has dealt with it
-        self._tell_end(self._exit)
+        self._tell_end(self._exit, life)
         if isinstance(self._exit, Crashed) and not self.parent.tree.hooks:
             let_go(self._exit.error)  # else when they have been told
 
@@ -543,8 +548,11 @@ class Process:
             return NORMAL
         return Crashed(ChildNotReady(self.path)) if isinstance(reason, Normal) else reason
 
-    def _tell_end(self, reason: ExitReason) -> None:
-        """Tell of the end: its supervisor last, and also if telling the others broke off."""
+    def _tell_end(self, reason: ExitReason, life: OneLife | None) -> None:
+        """Tell of the end: its supervisor last, and also if telling the others broke off.
+
+        What is left of `life` is asked when all have let go of it who were told.
+        """
         child, parent = self._child, self.parent
         try:
             if self._rare is not None:
@@ -560,6 +568,8 @@ class Process:
                 parent.post(ChildIgnored(child.key, self.incarnation))
             else:
                 parent.post(ChildStartFailed(child.key, self.incarnation, reason))
+            if life is not None:
+                parent.tree.leftovers.ended(life)
 
     def _tell_rare(self, rare: _Rare, reason: ExitReason) -> None:
         signals.ended(self, reason)

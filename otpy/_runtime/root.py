@@ -69,6 +69,11 @@ def start(
     names them, whatever `hooks` are: `asyncio.run` waits for them without limit. Under `otpy.run`,
     which does not, there is none.
 
+    Tasks that a child created, or a library for it, count as the child's: they run in a copy of its
+    context variables. They are cancelled when the child has ended, and given up a second later; the
+    next life does not wait for them, the end of the block does. What shall outlive the child that
+    creates it is created in another context: `asyncio.create_task(…, context=Context())`.
+
     When the root gives up, the body of the block is cancelled and `SupervisorFailed` is raised out
     of it. When the tree ends by itself in good order (`auto_shutdown`, `stop()`), the body goes
     on: `await root.wait()` is how it can wait for that.
@@ -162,15 +167,17 @@ class RunningTree:
         root = self.root
         assert root is not None  # noqa: S101 - the block was entered
         root.on_end = None
-        await self._stop(root)
+        by_others = isinstance(error, asyncio.CancelledError)
+        try:
+            if self._cancelled_host:
+                by_others = self._host.uncancel() > self._cancelling and by_others
+                if not isinstance(error, asyncio.CancelledError):
+                    await self._take_back()
+        finally:
+            await self._stop(root)
         failure = self._failure(root)
         if failure is None:
             return
-        by_others = isinstance(error, asyncio.CancelledError)
-        if self._cancelled_host:
-            by_others = self._host.uncancel() > self._cancelling and by_others
-            if not isinstance(error, asyncio.CancelledError):
-                await self._take_back()
         if not by_others or not isinstance(failure, Exception):
             raise failure
 
@@ -192,16 +199,17 @@ class RunningTree:
 
 
 async def _undisturbed(root: AnySupervisor) -> None:
-    """Wait until `root` has ended, then let a cancellation that came meanwhile go on.
+    """Wait until `root` and what its children left have ended, then let a cancellation go on.
 
     The shield keeps a cancelled anyio scope around the host from interrupting every single wait,
     which would keep the loop busy until the last child has stopped.
     """
     cancelled: asyncio.CancelledError | None = None
+    leftovers = root.tree.leftovers
     with _shield():
-        while not root.ended:
+        while not (root.ended and leftovers.settled()):
             try:
-                await root.wait()
+                await (leftovers.change() if root.ended else root.wait())
             except asyncio.CancelledError as error:
                 cancelled = error
         while root.tree.calls:
@@ -225,7 +233,7 @@ def name_refusing(root: AnySupervisor, consequence: str) -> bool:
     refusing = [
         process.path
         for process, what in root.tree.abandoned.items()
-        if what == "task" or threads_of(process)  # else its thread has ended since
+        if what != "thread" or threads_of(process)  # else its thread has ended since
     ]
     if not refusing:
         return False

@@ -14,6 +14,7 @@ from otpy._core.text import shown
 from otpy._runtime.child_task import TASK_CLASS, begun, process_of
 from otpy._runtime.deadlines import Deadlines
 from otpy._runtime.interpose import INTERPOSER
+from otpy._runtime.leftovers import Leftovers
 from otpy._runtime.waiters import Waiters, release, wait_among
 from otpy.errors import WrongThread
 from otpy.reports import ChildAbandoned, HookFailed, Report
@@ -64,7 +65,8 @@ class Tree:
         task_class: What children's tasks are: `TASK_CLASS`, or what a simulated loop puts in its
             place.
         deadlines: Of those who wait for an answer of one of its processes.
-        abandoned: Children that refused to end, with what was left of each: "task" or "thread".
+        abandoned: Children that refused to end, with what was left of each: see `ChildAbandoned`.
+        leftovers: Ends the tasks that its children have left behind.
         preemptor: What interrupts steps that take too long; None as long as no child wants it.
         interposer: What a test kit put between its supervisors and their children; None normally.
         interruption: The `SystemExit` or `KeyboardInterrupt` that came out of a hook or callback,
@@ -83,6 +85,7 @@ class Tree:
         "hooks",
         "interposer",
         "interruption",
+        "leftovers",
         "loop",
         "make",
         "preemptor",
@@ -106,6 +109,7 @@ class Tree:
         self.deadlines = Deadlines(loop, self.context)
         self.hooks = list(hooks)
         self.abandoned: dict[Process, str] = {}
+        self.leftovers = Leftovers(self)
         self.preemptor: Preemptor | None = None
         self.random: Callable[[], float] = random.random  # jitter, not cryptography
         self._queue: deque[tuple[Callable[..., None], tuple[Any, ...]]] = deque()
@@ -228,9 +232,11 @@ class Tree:
             error.__traceback__ = error.__traceback__.tb_next  # without otpy's own frame
         self.post(process.lived, error)
 
-    def gave_up_on(self, process: Process, what: str, stack: tuple[str, ...]) -> None:
-        """Note that `process` refused to end."""
-        self.abandoned[process] = what
+    def gave_up_on(
+        self, process: Process, what: str, stack: tuple[str, ...], name: str = ""
+    ) -> None:
+        """Note that `process` refused to end, or that what it left behind did."""
+        self.abandoned.setdefault(process, what)
         self.report(
             ChildAbandoned(
                 path=process.path,
@@ -239,6 +245,7 @@ class Tree:
                 restarts=process.restarts,
                 what=what,
                 stack=stack,
+                name=name,
             )
         )
 

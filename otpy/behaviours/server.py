@@ -12,7 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, final
 
 from otpy._core.checks import check_timeout
-from otpy._core.reason import Crashed, Exit, Normal
+from otpy._core.reason import Abandoned, Crashed, Exit, Normal
 from otpy._core.text import shown
 from otpy._runtime.crash import call_failed, reason_for
 from otpy._runtime.current import CURRENT
@@ -56,12 +56,13 @@ class Server:
         process: The process it lives in.
         mailbox: Its messages.
         make: Returns its callbacks; called once, in its own context.
-        callbacks: The object that has its callbacks, as soon as there is one.
+        callbacks: The object that has its callbacks; none yet at first, and none when it has ended.
         ending: Why it has ended or is about to; None while it takes requests.
         open: Whether a question needs no more thought: it takes requests, and has no task that
             could be the one that asks.
         owed: Who was not answered when the question had been dealt with; None before the first.
-        state: The state that the next callback gets; meaningless before `init` has returned.
+        state: The state that the next callback gets; meaningless before `init` has returned and
+            after the end.
     """
 
     __slots__ = (
@@ -90,7 +91,7 @@ class Server:
         self.owed: dict[Question, None] | None = None
         self.state: Any = None
         self.make = make
-        self.callbacks: GenServer[Any, Any, Any]
+        self.callbacks: Any  # a `GenServer`
         self._continue: Continue | None = None
         self._timeout: float | None = None
         self._timer: asyncio.TimerHandle | None = None  # of the idle timeout, while it is idle
@@ -120,6 +121,8 @@ class Server:
         self.owed = None
         # Nothing is left for the collector to find:
         self.process.behaviour = self._context = None
+        if not isinstance(reason, Abandoned):  # else some callback is still at work
+            self.state = self.callbacks = None  # a context that is left must not keep them
         for question in waiting:
             if isinstance(question, Question):
                 question.fail(reason)

@@ -124,7 +124,10 @@ class ServerRef(Generic[RequestT_contra, ReplyT_co]):
             if server.owed:
                 server.forget(caller)
         if isinstance(reply, Unanswered):
-            raise server.error(reply, timeout)
+            try:
+                raise server.error(reply, timeout)
+            finally:
+                del server  # the traceback keeps this frame
         return reply
 
     def cast(self, request: RequestT_contra) -> None:

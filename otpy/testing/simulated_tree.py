@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, final
 
 from otpy._core.spec import DynamicSpec, SupervisorSpec
 from otpy._runtime.root import RunningTree
+from otpy._runtime.stop import KILL_GRACE
 from otpy.errors import SupervisorFailed
 from otpy.testing.promises import (
     PromiseBroken,
@@ -72,7 +73,7 @@ async def live(spec: SupervisorSpec | DynamicSpec, until: Until, story: Story) -
     try:
         async with running as root:
             await _reach(root, until, loop)
-            limit = loop.time() + longest_stop(root)
+            limit = loop.time() + longest_stop(root) + KILL_GRACE  # and then for left-over tasks
         if loop.time() > limit:
             raise PromiseBroken(f"the stop took until {loop.time()} s, not {limit} s at most")
     except SupervisorFailed as failure:

@@ -12,6 +12,7 @@ from structlog.testing import capture_logs
 
 from otpy.testing import MockClock, Recording
 from tests.runtime.children import Journal
+from tests.runtime.leaving import Left
 
 
 @pytest.fixture(autouse=True)
@@ -32,6 +33,12 @@ def reports() -> Recording:
 def journal() -> Journal:
     """Where children write down when they begin and end."""
     return Journal()
+
+
+@pytest.fixture
+def left() -> Left:
+    """The tasks that children leave behind."""
+    return Left()
 
 
 @pytest.fixture

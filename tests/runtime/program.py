@@ -14,7 +14,7 @@ from contextlib import asynccontextmanager
 
 import otpy
 from otpy import AutoShutdown, ChildSpec, Restart, SupervisorSpec
-from otpy._runtime import run, stop
+from otpy._runtime import leftovers, run, stop
 from otpy.cli.loops import loop_factory
 
 
@@ -37,6 +37,11 @@ async def stubborn() -> None:
             await asyncio.get_running_loop().create_future()
         except asyncio.CancelledError:
             say("refused")
+
+
+async def leaves_a_task() -> None:
+    task = asyncio.create_task(stubborn(), name="poller")
+    await asyncio.wait([task])
 
 
 async def in_a_thread() -> None:
@@ -166,6 +171,7 @@ TREES = {
     "services": tree(ChildSpec("a", service, ("a",)), ChildSpec("b", service, ("b",))),
     "crash": tree(ChildSpec("a", service, ("a",)), ChildSpec("bad", crash)),
     "stubborn": tree(ChildSpec("a", stubborn, shutdown=0.05)),
+    "subtask": tree(ChildSpec("a", leaves_a_task, shutdown=0.05)),
     "thread": tree(ChildSpec("a", in_a_thread, shutdown=0.05)),
     "spin": tree(ChildSpec("a", spin)),
     "slow": tree(ChildSpec("a", slow, shutdown=60)),
@@ -194,7 +200,7 @@ if __name__ == "__main__":
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         usual = signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL
         signal.signal(number, signal.SIG_IGN if number.name in ignored else usual)
-    for module in (stop, run):
+    for module in (stop, leftovers, run):
         setattr(module, "KILL_GRACE", 0.05)  # noqa: B010 - it is final; this is a test
     otpy.run(TREES[name], loop_factory=loop_factory(loop))
     say("returned")

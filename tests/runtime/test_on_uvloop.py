@@ -19,12 +19,13 @@ from otpy import (
     SupervisorFailed,
     SupervisorSpec,
 )
-from otpy._runtime import stop
+from otpy._runtime import leftovers, stop
 from otpy.errors import CallTimeout
 from otpy.reports import ChildAbandoned
 from otpy.testing import Recording
 from tests.behaviours.servers import Add, Counter, Get, Script
 from tests.runtime.children import Boom, Journal, crash, forever, stubborn
+from tests.runtime.leaving import Left
 
 pytestmark = pytest.mark.real_time
 Run = Callable[[Awaitable[None]], None]
@@ -118,6 +119,31 @@ def test_who_refuses_to_end_is_given_up(
 
     run(main())
     assert reports.one(ChildAbandoned).path == "app/stubborn"
+
+
+def test_tasks_that_children_leave_behind_end_with_them(
+    run: Run, reports: Recording, monkeypatch: pytest.MonkeyPatch, left: Left
+) -> None:
+    """Those of a life that is over, before the block is left; who refuses is named."""
+    monkeypatch.setattr(leftovers, "KILL_GRACE", 0.01)
+    release = asyncio.Event()
+
+    async def child() -> None:
+        left.behind()
+        if otpy.current().incarnation == 1:
+            raise Boom
+        left.behind(stubborn(release), name="poller")
+        await forever()
+
+    async def main() -> None:
+        async with otpy.start(SupervisorSpec("app", [ChildSpec("c", child)]), hooks=[reports]):
+            await until(lambda: left.states == "crr")
+        assert left.states == "ccr"
+        release.set()
+        await asyncio.sleep(0.01)
+
+    run(main())
+    assert reports.one(ChildAbandoned).name == "poller"
 
 
 def test_servers_answer_and_time_out(run: Run) -> None:

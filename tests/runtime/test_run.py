@@ -144,12 +144,16 @@ def test_the_third_signal_leaves_at_once(launch: Launch) -> None:
 
 @pytest.mark.parametrize(
     ("name", "line", "names"),
-    [("stubborn", "+stubborn", "stubborn"), ("thread", "+thread", "hold_on")],
+    [
+        ("stubborn", "+stubborn", "stubborn"),
+        ("subtask", "+stubborn", "task poller"),
+        ("thread", "+thread", "hold_on"),
+    ],
 )
 def test_a_child_that_refuses_to_end_does_not_keep_the_process(
     launch: Launch, name: str, line: str, names: str
 ) -> None:
-    """In its task or in a thread: it is named with its stack, and the process ends in time."""
+    """Its task, one that it created, a thread: named with its stack, and the process ends."""
     running = launch(name)
     assert running.line() == line
     running.send(signal.SIGTERM)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 from contextlib import suppress
+from contextvars import Context
 from itertools import pairwise
 from typing import Any, cast
 
@@ -154,8 +155,8 @@ def test_a_function_that_only_makes_the_tree_is_refused() -> None:
 
 
 async def leaks() -> None:
-    """Leave a task behind."""
-    forgotten = asyncio.create_task(asyncio.sleep(1000))
+    """Leave a task behind that does not count as the child's."""
+    forgotten = asyncio.create_task(asyncio.sleep(1000), context=Context())
     await asyncio.sleep(1000)
     await forgotten
 

@@ -70,7 +70,7 @@ def grouped() -> Simulation:
 
 
 CORPUS: dict[str, tuple[Callable[[], Simulation], str]] = {
-    "supervised": (supervised, "11aa13519bc4c864"),
+    "supervised": (supervised, "161eac1db10397fc"),
     "served": (served, "de33d30f1544523f"),
     "grouped": (grouped, "b7cb8dc80b93c96e"),
 }

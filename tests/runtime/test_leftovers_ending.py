@@ -1,0 +1,293 @@
+"""How a task that a child left behind is ended, and who hears of one that refuses."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import MutableMapping
+from contextlib import suppress
+from typing import Any
+
+import pytest
+
+import otpy
+from otpy import (
+    ChildSpec,
+    Crashed,
+    Restart,
+    Supervisor,
+    SupervisorFailed,
+    SupervisorSpec,
+)
+from otpy._runtime import leftovers
+from otpy.reports import ChildAbandoned
+from otpy.testing import MockClock, Recording
+from tests.runtime.children import Boom, forever, stubborn, turns
+from tests.runtime.leaving import Left, plain
+
+
+@pytest.mark.usefixtures("clock")
+async def test_the_cancellation_says_whose_life_is_over(left: Left) -> None:
+    """So that one can find out where it comes from."""
+    told: list[object] = []
+
+    async def task() -> None:
+        try:
+            await forever()
+        except asyncio.CancelledError as error:
+            told.extend(error.args)
+            raise
+
+    async def child() -> None:
+        left.behind(task())
+        await asyncio.sleep(1)
+
+    spec = ChildSpec("c", child, restart=Restart.TEMPORARY)
+    async with otpy.start(SupervisorSpec("app", [spec])):
+        await asyncio.sleep(2)
+    assert told == ["app/c has ended"]
+
+
+async def test_a_clean_up_is_waited_for_at_the_end_of_the_block(
+    clock: MockClock, left: Left, reports: Recording
+) -> None:
+    """Within the grace after a cancellation; the block is left when it is over."""
+
+    async def cleans_up() -> None:
+        try:
+            await forever()
+        finally:
+            await asyncio.sleep(0.75)
+
+    async def child() -> None:
+        left.behind(cleans_up())
+        await forever()
+
+    async with otpy.start(SupervisorSpec("app", [ChildSpec("c", child)]), hooks=[reports]):
+        await asyncio.sleep(1)
+    assert clock.now == 1.75
+    assert left.tasks[0].done()
+    assert reports.of(ChildAbandoned) == ()
+
+
+async def test_a_task_that_refuses_is_named(
+    clock: MockClock, left: Left, reports: Recording, release: asyncio.Event
+) -> None:
+    """With its stack, in the report, in the list and in the error; the block is left."""
+
+    async def child() -> None:
+        left.behind(stubborn(release), name="poller")
+        await asyncio.sleep(1)
+        raise Boom
+
+    spec = SupervisorSpec("app", [ChildSpec("c", child)], intensity=0)
+    roots: list[Supervisor] = []
+    with pytest.raises(SupervisorFailed) as caught:
+        async with otpy.start(spec, hooks=[reports]) as app:
+            roots.append(app)
+            await app.wait()
+    assert clock.now == 2
+    (report,) = reports.of(ChildAbandoned)
+    assert (report.path, report.incarnation, report.time) == ("app/c", 1, 2)
+    assert (report.what, report.name) == ("subtask", "poller")
+    assert report.stack[0].startswith("stubborn (")
+    assert caught.value.abandoned == ("app/c",)
+    (process,) = roots[0].abandoned
+    assert process.path == "app/c"
+    assert isinstance(process.exit_reason, Crashed)
+    release.set()
+    await turns(2)
+    assert roots[0].abandoned == ()
+
+
+async def test_a_task_that_swallows_one_cancellation_is_given_up_and_ends(
+    clock: MockClock, left: Left, reports: Recording
+) -> None:
+    """It is cancelled once more when its time is over, and is not listed when it has ended."""
+
+    async def swallows() -> None:
+        with suppress(asyncio.CancelledError):
+            await forever()
+        await forever()
+
+    async def child() -> None:
+        left.behind(swallows())
+        await forever()
+
+    async with otpy.start(SupervisorSpec("app", [ChildSpec("c", child)]), hooks=[reports]) as app:
+        await asyncio.sleep(1)
+    assert clock.now == 2
+    assert reports.one(ChildAbandoned).what == "subtask"
+    await turns(2)
+    assert left.states == "c"
+    assert app.abandoned == ()
+
+
+async def test_the_log_names_a_task_that_refuses(
+    clock: MockClock,
+    left: Left,
+    release: asyncio.Event,
+    logs: list[MutableMapping[str, Any]],
+) -> None:
+    """By the log that a tree has without being told."""
+
+    async def child() -> None:
+        left.behind(stubborn(release), name="poller")
+        await forever()
+
+    async with otpy.start(SupervisorSpec("app", [ChildSpec("c", child)])):
+        await clock.advance(1)
+    (entry,) = [entry for entry in logs if entry["event"] == "child.abandoned"]
+    named = {key: entry[key] for key in ("log_level", "child", "what", "task")}
+    assert named == {
+        "log_level": "error",
+        "child": "app/c",
+        "what": "subtask",
+        "task": "poller",
+    }
+
+
+async def test_refusers_are_listed_until_they_end(
+    clock: MockClock, left: Left, reports: Recording
+) -> None:
+    """Once for each life, however many tasks of it are left, and while the tree runs on."""
+    first, second = asyncio.Event(), asyncio.Event()
+
+    async def child() -> None:
+        if otpy.current().incarnation == 1:
+            left.behind(stubborn(first))
+            left.behind(stubborn(second))
+            await asyncio.sleep(1)
+            raise Boom
+        await forever()
+
+    async with otpy.start(SupervisorSpec("app", [ChildSpec("c", child)]), hooks=[reports]) as app:
+        await asyncio.sleep(1.5)
+        assert [process.incarnation for process in app.abandoned] == []
+        await asyncio.sleep(0.5)
+        assert [process.incarnation for process in app.abandoned] == [1]
+        assert len(reports.of(ChildAbandoned)) == 2
+        first.set()
+        await turns(2)
+        assert [process.incarnation for process in app.abandoned] == [1]
+        second.set()
+        await turns(2)
+        assert [process.incarnation for process in app.abandoned] == []
+    assert clock.now == 2
+
+
+@pytest.mark.usefixtures("clock")
+async def test_what_a_child_that_was_given_up_left_is_listed_when_it_has_ended(left: Left) -> None:
+    """As long as one of the two runs, the list says so."""
+    own, other = asyncio.Event(), asyncio.Event()
+
+    async def child() -> None:
+        left.behind(stubborn(other))
+        await stubborn(own)
+
+    async with otpy.start(SupervisorSpec("app", [ChildSpec("c", child, shutdown=1)])) as app:
+        await asyncio.sleep(0)
+    (process,) = app.abandoned
+    assert app.tree.abandoned == {process: "task"}
+    own.set()
+    await turns(2)
+    assert app.tree.abandoned == {process: "subtask"}
+    other.set()
+    await turns(2)
+    assert app.abandoned == ()
+
+
+async def test_a_task_that_breeds_for_ever_does_not_hold_the_block(
+    clock: MockClock, left: Left, reports: Recording, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each makes another when it is cancelled: the last of them is named."""
+    monkeypatch.setattr(leftovers, "_COST", 0.02)
+    breeding = True
+
+    async def breeds() -> None:
+        try:
+            await forever()
+        finally:
+            if breeding:
+                await turns(9)  # no search that was planned before comes between
+                left.behind(breeds())
+                await turns(9)
+
+    async def child() -> None:
+        left.behind(breeds())
+        await forever()
+
+    async with otpy.start(SupervisorSpec("app", [ChildSpec("c", child)]), hooks=[reports]) as app:
+        await asyncio.sleep(1)
+    assert clock.now == 2
+    assert left.states[-2:] == "cr"
+    assert len(reports.of(ChildAbandoned)) == 1
+    assert [process.path for process in app.abandoned] == ["app/c"]
+    breeding = False
+    left.tasks[-1].cancel()
+
+
+@pytest.mark.usefixtures("clock")
+async def test_a_future_that_cannot_be_cancelled_is_nobodys_end(left: Left) -> None:
+    """What comes out of its `cancel` disturbs neither the other tasks nor the supervisor."""
+
+    class Odd(asyncio.Future[None]):
+        def cancel(self, msg: Any = None) -> bool:
+            raise ValueError(msg)
+
+    odd: list[Odd] = []
+
+    async def waits() -> None:
+        odd.append(Odd())
+        await odd[0]
+
+    async def child() -> None:
+        left.behind(waits(), name="a")
+        left.behind(name="b")
+        await asyncio.sleep(1)
+        raise Boom
+
+    spec = ChildSpec("c", child, restart=Restart.TEMPORARY)
+    async with otpy.start(SupervisorSpec("app", [spec, ChildSpec("d", forever)])) as app:
+        await asyncio.sleep(3)
+        assert left.states == "rc"
+        assert [process.path for process in app.abandoned] == ["app/c"]
+        assert app.child("d").alive
+        odd[0].set_result(None)
+
+
+async def test_a_host_that_is_cancelled_meanwhile_still_waits(
+    clock: MockClock, left: Left, release: asyncio.Event
+) -> None:
+    """The cancellation goes on when all is over, as it does during the stop."""
+
+    async def child() -> None:
+        left.behind(stubborn(release))
+        await forever()
+
+    async def host() -> None:
+        async with otpy.start(SupervisorSpec("app", [ChildSpec("c", child)])):
+            await asyncio.sleep(1)
+
+    task = asyncio.create_task(host())
+    for _ in range(2):
+        await asyncio.sleep(0.6)
+        task.cancel()
+    await asyncio.wait([task])
+    assert task.cancelled()
+    assert clock.now == pytest.approx(1.6)
+
+
+async def test_a_start_that_fails_leaves_no_task_behind(clock: MockClock, left: Left) -> None:
+    """Of the child that failed, and of those that had started before it."""
+
+    async def start(*, task_status: object) -> None:
+        del task_status
+        left.behind()
+        raise Boom
+
+    children = [ChildSpec("a", plain, (left,)), ChildSpec("b", start)]
+    with pytest.raises(SupervisorFailed):
+        async with otpy.start(SupervisorSpec("app", children)):
+            pass
+    assert left.states == "cc"
+    assert clock.now == 0
