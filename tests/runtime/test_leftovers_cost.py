@@ -16,7 +16,7 @@ from otpy import (
 )
 from otpy._runtime import leftovers
 from otpy._runtime.leftovers import Leftovers
-from otpy._runtime.life import Life
+from otpy._runtime.life import Life, Presence
 from otpy.testing import MockClock, simulate
 from tests.runtime.children import Boom, forever
 from tests.runtime.leaving import Left, crashes
@@ -126,12 +126,12 @@ async def test_nothing_is_kept_of_lives_that_left_nothing() -> None:
             raise Boom
         await forever()
 
-    before = count(Life)
+    before = count(Life) + count(Presence)
     spec = SupervisorSpec("app", [ChildSpec("c", child)], intensity=1000)
     async with otpy.start(spec, hooks=()) as app:
         await app.wait_for_restart("c", after=199)
         await asyncio.sleep(2)
-        assert count(Life) - before == 1
+        assert count(Life) + count(Presence) - before == 1
 
 
 async def test_without_reference_counts_every_life_is_looked_at(
