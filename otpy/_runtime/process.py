@@ -309,7 +309,8 @@ class Process:
         """Watch it: awaiting the result gives a `Down` when it has ended (SIG-04).
 
         Delivers exactly once; at once if it has ended already. Unlike `wait()` it watches from now
-        on, whenever it is awaited, and can be taken back with `demonitor()`.
+        on, whenever it is awaited, and can be taken back with `demonitor()`; one that is dropped
+        before anybody awaits it is taken back too.
 
         Raises:
             WrongThread: In another thread than the event loop's.

@@ -21,6 +21,7 @@ from __future__ import annotations
 
 from collections import deque
 from typing import TYPE_CHECKING, Protocol, TypeAlias, final
+from weakref import ref
 
 from attrs import frozen
 
@@ -30,7 +31,7 @@ from otpy._runtime.waiters import Waiters, release, wait_among
 from otpy.errors import Demonitored
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator
+    from collections.abc import Callable, Generator, Iterable
 
     from otpy._core.reason import ExitReason
     from otpy._runtime.process import Process
@@ -86,7 +87,8 @@ class Signals:
     """Who wants to hear of the end of one process, and what it does with exit signals itself.
 
     Attributes:
-        monitors: Its monitors, oldest first.
+        monitors: Its monitors, oldest first; one that must be told although nobody holds it is
+            kept here.
         links: The processes it is linked to, oldest first.
         watching: The monitors that its own code made, as far as they wait.
         inbox: Where exit signals go; None if they end it.
@@ -96,10 +98,31 @@ class Signals:
 
     def __init__(self) -> None:
         """Want nothing yet."""
-        self.monitors: dict[Monitor, None] = {}
+        self.monitors: dict[_Watch, Monitor | None] = {}
         self.links: dict[Process, None] = {}
-        self.watching: dict[Monitor, None] = {}
+        self.watching: dict[_Watch, None] = {}
         self.inbox: Inbox | None = None
+
+
+@final
+class _Watch(ref["Monitor"]):
+    """A monitor as it is listed: one that is dropped leaves the lists it is in.
+
+    Attributes:
+        target: Of the process it watches.
+        owner: Of the process whose code made it; None if that was code outside of any.
+    """
+
+    __slots__ = ("owner", "target")
+
+    target: Signals
+    owner: Signals | None
+
+    def leave(self) -> None:
+        """Stand in no list any more."""
+        self.target.monitors.pop(self, None)
+        if self.owner is not None:
+            self.owner.watching.pop(self, None)
 
 
 @final
@@ -108,28 +131,33 @@ class Monitor:
 
     Awaiting it gives the `Down` as soon as the process has ended; it may be awaited by many and
     again, and always gives the same one. Cancelling the wait leaves the monitor as it is. It
-    belongs to the child whose code made it, and is taken back when that ends.
+    belongs to the child whose code made it, and is taken back when that ends, or when nobody holds
+    it and nobody awaits it any more; but for one of a `GenServer`, which is told all the same.
 
     Attributes:
         process: The process it watches.
     """
 
-    __slots__ = ("_down", "_inbox", "_owner", "_removed", "_waiters", "process")
+    __slots__ = ("__weakref__", "_down", "_inbox", "_removed", "_waiters", "_watch", "process")
 
     def __init__(self, process: Process, inbox: Inbox | None = None) -> None:
         """Watch `process`; hand the notice to `inbox` if there is one, else keep it."""
         process.parent.tree.check_thread(process)
         self.process = process
-        self._owner = current_or_none()
         self._inbox = inbox
         self._down: Down | None = None
         self._removed = False
         self._waiters: Waiters[Down | None] | None = None
+        self._watch: _Watch | None = None
         reason = process.exit_reason
         if reason is None:
-            signals_of(process).monitors[self] = None
-            if self._owner is not None and self._owner.alive:
-                signals_of(self._owner).watching[self] = None
+            maker, target = current_or_none(), signals_of(process)
+            owner = None if maker is None or not maker.alive else signals_of(maker)
+            watch = self._watch = _Watch(self, _Watch.leave)
+            watch.target, watch.owner = target, owner
+            target.monitors[watch] = None if inbox is None else self
+            if owner is not None:
+                owner.watching[watch] = None
         else:
             self.notify(reason)
 
@@ -150,7 +178,12 @@ class Monitor:
         if self._down is None and not self._removed:
             if self._waiters is None:
                 self._waiters = {}
-            await wait_among(self._waiters, self.process.parent.tree.loop, self.process)
+            self._keep(self)  # who awaits it may be held by nothing but this
+            try:
+                await wait_among(self._waiters, self.process.parent.tree.loop, self.process)
+            finally:
+                if not self._waiters and self._inbox is None:
+                    self._keep(None)
         if self._down is None:
             raise Demonitored(self.process.path)
         return self._down
@@ -166,9 +199,8 @@ class Monitor:
         """
         self.process.parent.tree.check_thread(self.process)
         self._removed = True
-        if self.process.signals is not None:
-            self.process.signals.monitors.pop(self, None)
-        self._let_go()
+        if self._watch is not None:
+            self._watch.leave()
         if self._inbox is not None and self._down is not None:
             mine = self._down
             self._inbox.discard(lambda notice: notice is mine)
@@ -179,15 +211,18 @@ class Monitor:
     def notify(self, reason: ExitReason) -> None:
         """The process has ended, for the one and only time."""
         self._down = Down(self.process, reason)
-        self._let_go()
+        if self._watch is not None:
+            self._watch.leave()
         if self._inbox is not None:
             self._inbox.deliver(self._down)
         if self._waiters is not None:
             release(self._waiters, self._down)
 
-    def _let_go(self) -> None:
-        if self._owner is not None and self._owner.signals is not None:
-            self._owner.signals.watching.pop(self, None)
+    def _keep(self, strong: Monitor | None) -> None:
+        """Let the process keep it for as long as it is listed there, or not."""
+        watch = self._watch
+        if watch is not None and watch in watch.target.monitors:
+            watch.target.monitors[watch] = strong
 
 
 @final
@@ -332,10 +367,10 @@ def ended(process: Process, reason: ExitReason) -> None:
     signals = process.signals
     if signals is None:
         return
-    monitors, links = list(signals.monitors), list(signals.links)
+    monitors, links = _listed(signals.monitors), list(signals.links)
     signals.monitors.clear()
     signals.links.clear()
-    for monitor in list(signals.watching):
+    for monitor in _listed(signals.watching):
         monitor.demonitor()
     for monitor in monitors:
         monitor.notify(reason)
@@ -343,6 +378,11 @@ def ended(process: Process, reason: ExitReason) -> None:
         if partner.signals is not None:
             partner.signals.links.pop(process, None)
         send(partner, process, reason)
+
+
+def _listed(watches: Iterable[_Watch]) -> list[Monitor]:
+    """Return the monitors, without those that are being dropped at this moment."""
+    return [monitor for watch in list(watches) if (monitor := watch()) is not None]
 
 
 def send(to: Process, partner: Process, reason: ExitReason) -> None:

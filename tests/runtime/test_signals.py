@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from contextlib import suppress
 
 import pytest
@@ -116,6 +117,61 @@ class TestMonitors:
                     await monitor
             app.child("a").exit(Shutdown("x"))
             assert (await monitor).reason == Shutdown("x")
+
+    async def test_a_monitor_that_is_dropped_leaves_nothing(self) -> None:
+        """Neither with its process nor with the child that made it; nobody need take it back."""
+        made: list[Process] = []
+
+        async def curious() -> None:
+            me = otpy.current()
+            assert isinstance(me.parent, Supervisor)
+            await look(me.parent.child("a"))
+            made.append(me)
+            await forever()
+
+        async def look(process: Process) -> None:
+            monitors = [process.monitor() for _ in range(10)]
+            await asyncio.sleep(0)
+            assert process.signals is not None
+            assert len(process.signals.monitors) >= len(monitors)
+
+        async with otpy.start(SupervisorSpec("app", [mortal("a"), ChildSpec("c", curious)])) as app:
+            process = app.child("a")
+            await look(process)
+            await turns(2)
+            for one in (process, *made):
+                assert one.signals is not None
+                assert not one.signals.monitors
+                assert not one.signals.watching
+
+    async def test_a_monitor_that_is_only_awaited_is_kept(self) -> None:
+        """Nothing else may hold the task that awaits it."""
+        told: list[Down] = []
+
+        async def tell(process: Process) -> None:
+            told.append(await process.monitor())
+
+        async with otpy.start(tree("a")) as app:
+            process = app.child("a")
+            asyncio.get_running_loop().call_soon(asyncio.ensure_future, tell(process))
+            await turns(2)
+            gc.collect()
+            process.kill()
+            await process.wait()
+            await asyncio.sleep(0)
+            assert told == [Down(process, Killed())]
+
+    @pytest.mark.usefixtures("clock")
+    async def test_a_monitor_whose_wait_was_cancelled_may_be_dropped(self) -> None:
+        """It is kept no longer than somebody awaits it."""
+        async with otpy.start(tree("a")) as app:
+            process = app.child("a")
+            for _ in range(3):
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(_value(process.monitor()), 1)
+            gc.collect()
+            assert process.signals is not None
+            assert not process.signals.monitors
 
     async def test_a_supervisor_can_be_monitored(self) -> None:
         """It is a process too."""

@@ -96,8 +96,9 @@ class SignalLedger:
         if signals is not None:
             dead = [p for p in signals.links if not p.alive]
             self._expect(not dead, f"{process} is linked to {dead}")
-            owners = [m._owner for m in signals.monitors if m._owner and not m._owner.alive]
-            self._expect(not owners, f"{process} is watched by {owners}")
+            pairs = [(watch, watch.owner) for watch in signals.monitors]
+            alone = [watch() for watch, owner in pairs if owner and watch not in owner.watching]
+            self._expect(not alone, f"{process} is watched by {alone}, whose owner has ended")
         state: Any = getattr(process.behaviour, "state", None)
         inbox: Any = getattr(process.behaviour, "mailbox", None)
         if isinstance(state, Book) and inbox.asleep and not inbox.suspended:
