@@ -1,0 +1,35 @@
+"""The benchmark of a great many lives says what stays behind, and judges it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+import structlog
+from click.testing import CliRunner
+
+from benchmarks import lives
+
+
+@pytest.fixture(autouse=True)
+def configuration() -> Iterator[None]:
+    """Put back how structlog was configured."""
+    before = structlog.get_config()
+    yield
+    structlog.configure(**before)
+
+
+@pytest.mark.parametrize("subject", lives.SUBJECTS)
+def test_it_lives_all_lives_and_compares(subject: str) -> None:
+    """Each subject is looked at twice, and a few lives leave nothing behind."""
+    result = CliRunner().invoke(lives.main, ["--lives", "100", "--subject", subject])
+    assert result.exit_code == 0, result.output
+    assert result.output.startswith(f"{subject}, 100 lives in ")
+
+
+def test_it_fails_if_something_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The status says so, and the message how much."""
+    monkeypatch.setattr(lives, "MOST", -1e6)
+    result = CliRunner().invoke(lives.main, ["--lives", "100", "--subject", "restarts"])
+    assert result.exit_code == 1
+    assert "MB stay behind" in result.output
