@@ -284,12 +284,9 @@ class DynamicMachine:
     def _start_failed(self, child: Child, reason: ExitReason) -> None:
         child.ran(reason)
         by_hand = child.key in self._starters
-        if self._is_unwanted(child):
-            context: Context | None = Context.SHUTDOWN_ERROR
-        else:
-            context = None if by_hand else Context.START_ERROR
-        self._out.tell_failed_start(child, reason, context)
-        if by_hand or context is Context.SHUTDOWN_ERROR:
+        unwanted = self._is_unwanted(child)
+        self._out.tell_failed_start(child, reason, by_hand=by_hand, ending=unwanted)
+        if by_hand or unwanted:
             self._reply_failed(child, reason)
             self._forget(child)
         else:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, assert_never, final
 from otpy._core.child import Child, Status
 from otpy._core.group import ends_with_it, group_of
 from otpy._core.outbox import EVERYBODY
-from otpy._core.phase import START_CONTEXTS, Operation, Phase
+from otpy._core.phase import Operation, Phase
 from otpy._core.protocol import (
     AddChild,
     Begin,
@@ -249,7 +249,8 @@ class SupervisorMachine(Stopping):
     def _start_failed(self, child: Child, reason: ExitReason) -> None:
         child.status = Status.UNDEFINED
         child.ran(reason)
-        self._out.tell_failed_start(child, reason, START_CONTEXTS.get(self._operation))
+        by_hand, ending = self._subject is child, self.phase is Phase.STOPPING
+        self._out.tell_failed_start(child, reason, by_hand=by_hand, ending=ending)
         match self._operation:
             case Operation.INIT:  # SUP-306, SUP-309: final at once
                 failure = Failure(child.key, reason)

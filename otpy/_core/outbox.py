@@ -23,7 +23,7 @@ from otpy._core.protocol import (
     Stop,
     Tell,
 )
-from otpy._core.reason import KILLED, Verdict, is_expected, is_reported, verdict
+from otpy._core.reason import KILLED, Crashed, Verdict, is_expected, is_reported, verdict
 from otpy._core.spec import BRUTAL_KILL, ChildSpec, ChildType, Then
 
 if TYPE_CHECKING:
@@ -148,13 +148,6 @@ class Outbox:
         life, restarts = child.incarnation, child.restarts
         self.effects.append(Tell(fact, child, life, reason, context, delay, restarts))
 
-    def tell_failed_start(self, child: Child, reason: ExitReason, context: Context | None) -> None:
-        """Append that a start of `child` failed; in a shutdown it may have been told to end."""
-        told = context is Context.SHUTDOWN_ERROR
-        if told and is_expected(child.spec.restart, reason, brutal=False):
-            context = None
-        self.tell(Fact.START_FAILED, child, reason, context)
-
     def tell_exit(self, child: Child, reason: ExitReason) -> None:
         """Note that `child` ended by itself, and append that fact."""
         child.ran(reason)
@@ -170,6 +163,24 @@ class Outbox:
             expected = is_expected(spec.restart, reason, brutal=spec.shutdown is BRUTAL_KILL)
             context = None if expected else Context.SHUTDOWN_ERROR
             self.tell(Fact.STOPPED, child, reason, context)
+
+    def tell_failed_start(
+        self, child: Child, reason: ExitReason, *, by_hand: bool, ending: bool
+    ) -> None:
+        """Append that `child` did not start.
+
+        That is no error if somebody asked for the start, who is told (SUP-803, SUP-805). In a stop
+        that goes on (`ending`) it is one of the stop if the child was not ready in time, and none
+        if it was told to end and did.
+        """
+        if by_hand:
+            context = None
+        elif not ending or isinstance(reason, Crashed):
+            context = Context.START_ERROR
+        else:
+            expected = is_expected(child.spec.restart, reason, brutal=False)
+            context = None if expected else Context.SHUTDOWN_ERROR
+        self.tell(Fact.START_FAILED, child, reason, context)
 
     def tell_end(self, reason: ExitReason) -> None:
         """Append that the supervisor itself has ended."""

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from enum import Enum, auto
-from typing import Final
 
-from otpy._core.protocol import Context
 from otpy._core.quick import quicken
 
 
@@ -38,12 +36,3 @@ class Operation(Enum):
 
 
 quicken(Phase, Operation)
-
-# A start that somebody asked for is no error: he is told (SUP-803, SUP-805).
-START_CONTEXTS: Final[dict[Operation | None, Context]] = {
-    Operation.INIT: Context.START_ERROR,
-    Operation.RESTART: Context.START_ERROR,
-    Operation.SHUTDOWN: Context.SHUTDOWN_ERROR,
-    Operation.AT_ONCE: Context.SHUTDOWN_ERROR,
-}
-"""In which context a start that fails is reported, by what it was for."""

@@ -232,14 +232,17 @@ def test_a_kill_in_the_middle_of_a_restart_starts_nobody() -> None:
     assert world.finish.failure is None
 
 
-def test_a_start_that_fails_under_haste_is_a_shutdown_error() -> None:
-    """As under a stop in order."""
-    world = static("a", "b", starts={"b": "sh"})
+@BOTH
+@pytest.mark.parametrize("by_itself", [True, False])
+def test_a_restart_that_fails_is_an_error_of_who_made_it_fail(made: Any, by_itself: bool) -> None:
+    """Its own, as OTP reports it, or one of the stop, for which it was not ready in time."""
+    world = made("b", starts={"b": "sh"})
     world.die("b")
-    world.kill(GRACE)
+    world.stop()
     world.forget()
-    world.settle("b", "f")
-    assert world.contexts() == [("b", Context.SHUTDOWN_ERROR)]
+    world.settle("b", "f") if by_itself else world.gone("b", Killed())
+    context = Context.START_ERROR if by_itself else Context.SHUTDOWN_ERROR
+    assert world.contexts() == [("b", context)]
 
 
 def test_a_wreck_lets_whole_supervisors_ask() -> None:
