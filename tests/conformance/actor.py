@@ -1,9 +1,20 @@
-"""Children that follow the script of a scenario, for otpy."""
+"""Children that follow the script of a scenario, for otpy, each as the kind of child that is asked.
+
+| kind | `start` is | ends by itself when |
+|---|---|---|
+| announced | a coroutine function with `task_status` | its cue comes |
+| plain | a coroutine function | its cue comes |
+| entered | a factory of an async context manager | `Process.exit` is called on it |
+| server | a `GenServer` with plain callbacks, as far as these need not wait | it is cast a word |
+| async_server | a `GenServer` with async callbacks | it is cast a word |
+"""
 
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any, final
+from contextlib import AbstractAsyncContextManager
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, final
 
 import otpy
 from otpy import (
@@ -12,8 +23,11 @@ from otpy import (
     AutoShutdown,
     ChildSpec,
     Crashed,
+    DynamicSupervisor,
     Exit,
+    GenServer,
     Ignore,
+    Init,
     Killed,
     Normal,
     Restart,
@@ -21,8 +35,9 @@ from otpy import (
     Strategy,
     SupervisorSpec,
 )
+from otpy import Stop as StopServer
 from otpy._core.reason import FailedToStart
-from tests.conformance.scenario import Sup, Worker
+from tests.conformance.scenario import HELD, Sup, Worker
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -30,6 +45,7 @@ if TYPE_CHECKING:
     from otpy import ExitReason
     from tests.conformance.scenario import Limit, Node
 
+KINDS: Final = ("announced", "plain", "entered", "server", "async_server")
 PERIOD = 1000.0  # seconds: no restart is ever forgotten
 ASKED = "asked"
 
@@ -47,12 +63,17 @@ class Cast:
     """All the children of one run.
 
     Attributes:
-        cues: What each living child waits for: the reason to end with.
+        hints: How to make each living child end by itself, with a reason.
+        held: Which children are held up, and how to let them go on.
+        unplayed: Plain children that were started and have not taken their first step.
     """
 
-    def __init__(self, event: Callable[[str], None]) -> None:
-        self.cues: dict[str, asyncio.Future[str]] = {}
-        self._event = event
+    def __init__(self, event: Callable[[str], None], kind: str) -> None:
+        self.hints: dict[str, Callable[[str], object]] = {}
+        self.held: dict[str, asyncio.Future[None]] = {}
+        self.unplayed: dict[str, Worker] = {}
+        self.event = event
+        self._kind = kind
         self._starts: dict[str, int] = {}
         self._killed: set[str] = set()
 
@@ -65,9 +86,22 @@ class Cast:
             "significant": node.significant,
         }
         if isinstance(node, Worker):
-            return ChildSpec(node.id, self.play, (node, path), **role)
+            life = Life(self, node, path)
+            match self._kind:
+                case "announced":
+                    return ChildSpec(node.id, life.announced, **role)
+                case "plain":
+                    return ChildSpec(node.id, life.plain, **role)
+                case "entered":
+                    return ChildSpec(node.id, partial(Entered, life), **role)
+                case "server":
+                    return ChildSpec(node.id, Server, (life,), **role)
+                case _:
+                    return ChildSpec(node.id, AsyncServer, (life,), **role)
         if not above:
             role = {}
+        if node.is_pool:
+            return DynamicSupervisor.spec(node.id, intensity=node.intensity, period=PERIOD, **role)
         return SupervisorSpec(
             node.id,
             [self.spec(child, f"{path}/") for child in node.children],
@@ -83,73 +117,283 @@ class Cast:
         self._killed.add(process.path)
         process.kill()
 
-    async def play(self, script: Worker, path: str, *, task_status: Any) -> None:
-        """Live one life."""
-        if script.start_takes:
-            await asyncio.sleep(script.start_takes / 1000)
-        how = self._next_start(script, path)
-        match how:
-            case "f" | "e" | "h":
-                self._event(f"fail {path}")
-                raise Exit(Shutdown()) if how == "h" else Nope(path)
-            case "i":
-                self._event(f"ignore {path}")
-                raise Ignore
-            case _:
-                pass
-        self._killed.discard(path)
-        self._event(f"start {path}")
-        cue = self.cues[path] = asyncio.get_running_loop().create_future()
-        task_status.started()
-        if how == "d":
-            cue.set_result("boom")
-        traps = script.ends != "silent"
-        listener = self._listen(cue) if script.style == "asked" and traps else None
-        try:
-            word = await cue
-        except asyncio.CancelledError:
-            if not self._may_act(script, path):
-                raise
-            word = ASKED
-        finally:
-            if listener is not None:
-                listener.cancel()
-        if word != ASKED:
-            self._event(f"die {path} {word}")
-            raise_reason(word)
-        elif self._may_act(script, path):
-            await self._end(script, path)
+    def started(self, process: otpy.Process) -> None:
+        """Note that a child was started, which may not run yet."""
+        life = getattr(getattr(process.spec, "start", None), "__self__", None)
+        if self._kind == "plain" and isinstance(life, Life):
+            self.unplayed[process.path] = life.script
 
-    def _next_start(self, script: Worker, path: str) -> str:
+    def begun(self, path: str) -> None:
+        """Note that a life has begun, which was not killed yet."""
+        self._killed.discard(path)
+
+    def was_killed(self, path: str) -> bool:
+        """Whether the latest life was killed by the script."""
+        return path in self._killed
+
+    def next_start(self, script: Worker, path: str) -> str:
+        """Return how the start goes that is made now."""
         count = self._starts[path] = self._starts.get(path, 0) + 1
         return script.starts[count - 1] if count <= len(script.starts) else "s"
 
-    def _listen(self, cue: asyncio.Future[str]) -> asyncio.Task[None]:
+    async def wait(self, path: str, milliseconds: int) -> None:
+        """Take so long; until somebody lets it go on, if that is `HELD`."""
+        if milliseconds == HELD:
+            self.held[path] = asyncio.get_running_loop().create_future()
+            try:
+                await self.held[path]
+            finally:
+                del self.held[path]
+        elif milliseconds:
+            await asyncio.sleep(milliseconds / 1000)
+
+
+@final
+class Life:
+    """The script of one child, in the steps that all kinds of children share."""
+
+    def __init__(self, cast: Cast, script: Worker, path: str) -> None:
+        self.cast = cast
+        self.script = script
+        self.path = path
+
+    @property
+    def begins_slowly(self) -> bool:
+        """Whether its next start has to wait."""
+        script = self.script
+        count = self.cast._starts.get(self.path, 0)
+        return bool(script.start_takes) or script.starts[count : count + 1] in {"w", "W"}
+
+    async def begin_slowly(self) -> None:
+        """Start, as the script says, and take the time that it says."""
+        await self.cast.wait(self.path, self.script.start_takes)
+        how = self.cast.next_start(self.script, self.path)
+        if how in {"w", "W"}:
+            await self.cast.wait(self.path, HELD)
+        self._begin({"w": "s", "W": "f"}.get(how, how))
+
+    def begin(self) -> str:
+        """Start at once; return how."""
+        how = self.cast.next_start(self.script, self.path)
+        self._begin(how)
+        return how
+
+    def _begin(self, how: str) -> None:
+        match how:
+            case "f" | "e" | "h":
+                self.cast.event(f"fail {self.path}")
+                raise Exit(Shutdown()) if how == "h" else Nope(self.path)
+            case "i":
+                self.cast.event(f"ignore {self.path}")
+                raise Ignore
+            case _:
+                self.cast.begun(self.path)
+                self.cast.event(f"start {self.path}")
+
+    def die(self, word: str) -> None:
+        """End by itself."""
+        self.cast.event(f"die {self.path} {word}")
+        raise_reason(word)
+
+    def may_act(self) -> bool:
+        """Whether it was asked to end, and not killed, and would notice."""
+        brutal = self.script.shutdown == "brutal_kill"
+        silent = self.script.ends == "silent"
+        return not (brutal or silent or self.cast.was_killed(self.path))
+
+    async def end(self) -> None:
+        """End as asked, as the script says."""
+        self.asked()
+        await self.cast.wait(self.path, self.script.takes)
+        if self.script.ends == "refuses":
+            await asyncio.get_running_loop().create_future()
+        self.ended()
+
+    @property
+    def ends_slowly(self) -> bool:
+        """Whether its end has to wait."""
+        return bool(self.script.takes) or self.script.ends == "refuses"
+
+    def asked(self) -> None:
+        """Hear that it is to end."""
+        self.cast.hints.pop(self.path, None)
+        self.cast.event(f"asked {self.path}")
+
+    def ended(self) -> None:
+        """Have done what it wanted to do at the end; raises its reason."""
+        self.cast.event(f"end {self.path} {self.script.ends}")
+
+    # --- coroutine functions ---------------------------------------------------------------------
+
+    async def announced(self, *, task_status: Any) -> None:
+        """Live as a child that says when it is ready."""
+        cue: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        if self.begins_slowly:
+            await self.begin_slowly()
+        elif self.begin() == "d":
+            cue.set_result("boom")
+        task_status.started()
+        await self._lives(cue)
+
+    async def plain(self) -> None:
+        """Live as a child that is ready at once."""
+        self.cast.unplayed.pop(self.path, None)
+        self.begin()
+        await self._lives(asyncio.get_running_loop().create_future())
+
+    async def _lives(self, cue: asyncio.Future[str]) -> None:
+        def hint(word: str) -> None:
+            if not cue.done():
+                cue.set_result(word)
+
+        self.cast.hints[self.path] = hint
+        traps = self.script.ends != "silent"
+        listener = self._listen(hint) if self.script.style == "asked" and traps else None
+        try:
+            word = await cue
+        except asyncio.CancelledError:
+            if not self.may_act():
+                raise
+            word = ASKED
+        finally:
+            self.cast.hints.pop(self.path, None)
+            if listener is not None:
+                listener.cancel()
+        if word != ASKED:
+            self.die(word)
+        elif self.may_act():
+            await self.end()
+            if self.script.ends == "normal" and self.script.style == "asked":
+                raise Exit(Normal())  # to return is to comply, with the reason requested
+            raise_reason(self.script.ends)
+
+    @staticmethod
+    def _listen(hint: Callable[[str], None]) -> asyncio.Task[None]:
         """Wait to be asked, beside the cue."""
 
         def asked(task: asyncio.Task[None]) -> None:
-            if not task.cancelled() and not cue.done():
-                cue.set_result(ASKED)
+            if not task.cancelled():
+                hint(ASKED)
 
         task = asyncio.ensure_future(otpy.current().stop_requested())
         task.add_done_callback(asked)
         return task
 
-    def _may_act(self, script: Worker, path: str) -> bool:
-        """Whether it was asked to end, and not killed, and would notice."""
-        brutal = script.shutdown == "brutal_kill"
-        return not brutal and script.ends != "silent" and path not in self._killed
 
-    async def _end(self, script: Worker, path: str) -> None:
-        self._event(f"asked {path}")
-        if script.takes:
-            await asyncio.sleep(script.takes / 1000)
-        if script.ends == "refuses":
-            await asyncio.get_running_loop().create_future()
-        self._event(f"end {path} {script.ends}")
-        if script.ends == "normal" and script.style == "asked":
-            raise Exit(Normal())  # to return is to comply: its reason would be the one requested
-        raise_reason(script.ends)
+@final
+class Entered(AbstractAsyncContextManager[None]):
+    """A child that is a context manager."""
+
+    def __init__(self, life: Life) -> None:
+        self._life = life
+        self._word = ASKED
+
+    async def __aenter__(self) -> None:
+        """Start."""
+        life = self._life
+        if life.begins_slowly:
+            await life.begin_slowly()
+        else:
+            life.begin()
+        process = otpy.current()
+
+        def hint(word: str) -> None:
+            self._word = word
+            process.exit(reason(word))
+
+        life.cast.hints[life.path] = hint
+
+    async def __aexit__(self, kind: object, error: object, traceback: object) -> None:
+        """End."""
+        life = self._life
+        life.cast.hints.pop(life.path, None)
+        if self._word != ASKED:
+            life.cast.event(f"die {life.path} {self._word}")  # its reason is the one requested
+        elif kind is None and life.may_act():
+            await life.end()
+            if life.script.ends == "normal":
+                raise Exit(Normal())
+            raise_reason(life.script.ends)
+
+
+class Server(GenServer[Any, Any, Any]):
+    """A child that is a server, whose callbacks wait for nothing if they need not."""
+
+    dies = False
+
+    def init(self, life: Life) -> Any:
+        """Start."""
+        if life.begins_slowly:
+            return self._init_slowly(life)
+        life.begin()
+        return self._begun(life)
+
+    async def _init_slowly(self, life: Life) -> Init[Life]:
+        await life.begin_slowly()
+        return self._begun(life)
+
+    def _begun(self, life: Life) -> Init[Life]:
+        process = otpy.current()
+
+        def hint(word: str) -> None:
+            ref: otpy.ServerRef[str, object] = otpy.ServerRef(process)
+            ref.cast(word)
+
+        life.cast.hints[life.path] = hint
+        return Init(life)
+
+    def handle_cast(self, request: Any, state: Any) -> Any:
+        """End by itself."""
+        self.dies = True
+        state.cast.hints.pop(state.path, None)
+        state.cast.event(f"die {state.path} {request}")
+        if request == "boom":
+            raise Boom
+        stop: StopServer[Any, Any] = StopServer(reason(request), state)
+        return stop
+
+    def terminate(self, reason: ExitReason, state: Life) -> Any:
+        """End as asked."""
+        if self.dies or not state.may_act():
+            return None
+        if state.ends_slowly:
+            return self._terminate_slowly(state)
+        state.asked()
+        state.ended()
+        return self._raise(state)
+
+    async def _terminate_slowly(self, state: Life) -> None:
+        await state.end()
+        self._raise(state)
+
+    @staticmethod
+    def _raise(life: Life) -> None:
+        if life.script.ends == "normal":
+            raise Exit(Normal())
+        raise_reason(life.script.ends)
+
+
+@final
+class AsyncServer(Server):
+    """The same, of which every callback is a coroutine function."""
+
+    async def init(self, life: Life) -> Init[Life]:
+        """Start."""
+        await asyncio.sleep(0)
+        if life.begins_slowly:
+            return await self._init_slowly(life)
+        life.begin()
+        return self._begun(life)
+
+    async def handle_cast(self, request: Any, state: Any) -> Any:
+        """End by itself."""
+        return super().handle_cast(request, state)
+
+    async def terminate(self, reason: ExitReason, state: Life) -> None:
+        """End as asked."""
+        slowly: Any = super().terminate(reason, state)
+        if slowly is not None:
+            await slowly
 
 
 def limit(script: Limit) -> Any:
@@ -211,4 +455,4 @@ def describe(spec: Any) -> str:
     return f"{spec.id} {spec.restart.value} {shown} {significant} {spec.type.value}"
 
 
-__all__ = ["Boom", "Cast", "Nope", "Sup", "Worker", "describe", "reason", "word_of"]
+__all__ = ["KINDS", "Boom", "Cast", "Nope", "Sup", "Worker", "describe", "reason", "word_of"]

@@ -21,16 +21,18 @@ from hypothesis import HealthCheck, Phase, given, seed, settings
 from tests.conformance.differences import alike
 from tests.conformance.erlang import Erlang
 from tests.conformance.otpy_runner import play
-from tests.conformance.strategies import scenarios
+from tests.conformance.strategies import MANNERS, scenarios
 from tests.conformance.trace import side_by_side
 
 if TYPE_CHECKING:
+    from tests.conformance.manners import Manner
     from tests.conformance.scenario import Scenario
 
 ANSWERS: Final = frozenset(
     (
         *("ok", "ok up", "ok undefined", "running", "restarting", "not_found", "not_running"),
         *("already_present", "already_started", "invalid", "error nope", "error shutdown"),
+        "waits",
     )
 )
 
@@ -46,11 +48,13 @@ class Tally:
     Attributes:
         scenarios: How many scenarios.
         cut: How many of them were compared up to some step only.
+        manners: How many in which manner.
         seen: How often each kind of event, and each result of a call, was seen in Erlang.
     """
 
     scenarios: int = 0
     cut: int = 0
+    manners: Counter[str] = field(factory=Counter[str])
     seen: Counter[str] = field(factory=Counter[str])
 
 
@@ -58,23 +62,27 @@ class Mismatch(AssertionError):
     """otpy did something else than Erlang."""
 
 
-def compare(erlang: Erlang, scenario: Scenario, tally: Tally, number: int) -> None:
-    """Run `scenario` on both sides; `number` is the seed it came from.
+def compare(erlang: Erlang, scenario: Scenario, manner: Manner, tally: Tally, number: int) -> None:
+    """Run `scenario` on both sides, here in this `manner`; `number` is the seed it came from.
 
     Raises:
         Mismatch: If they differ in anything but the differences that have a name.
     """
+    scenario = manner.fitted(scenario)
     whole = erlang.play(scenario)
-    theirs, ours = alike(scenario, whole, play(scenario))
+    theirs, ours = alike(scenario, whole, play(scenario, manner))
+    theirs, ours = manner.heard(theirs), manner.heard(ours)
     tally.scenarios += 1
     tally.cut += len(theirs) < len(whole)
+    tally.manners[f"{manner.kind} {manner.hearing}"] += 1
+    tally.manners["steps meet what goes on"] += scenario.holds
     for section in theirs:
         tally.seen.update(event.split()[0] for event in section.events)
         tally.seen.update(f"-> {word}" for word in section.results if word in ANSWERS)
         tally.seen.update("restarting" for word in section.results if "=restarting" in word)
     if theirs != ours:
         again = f"python -m tests.conformance.explore --seeds {number}"
-        raise Mismatch(f"\n{scenario}\n{side_by_side(theirs, ours)}\nagain: {again}")
+        raise Mismatch(f"\n{scenario}\n{manner}\n{side_by_side(theirs, ours)}\nagain: {again}")
 
 
 def explore(erlang: Erlang, number: int, count: int) -> Tally:
@@ -84,7 +92,7 @@ def explore(erlang: Erlang, number: int, count: int) -> Tally:
         Mismatch: On the first difference; Hypothesis has made it as short as it can.
     """
     tally = Tally()
-    shortest: list[Scenario] = []  # of those on which the two differ
+    shortest: list[tuple[Scenario, Manner]] = []  # of those on which the two differ
     until = math.inf
 
     @seed(number)
@@ -96,18 +104,18 @@ def explore(erlang: Erlang, number: int, count: int) -> Tally:
         phases=[Phase.generate, Phase.shrink],
         suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
     )
-    @given(scenarios())
-    def compare_one(scenario: Scenario) -> None:
+    @given(scenarios(), MANNERS)
+    def compare_one(scenario: Scenario, manner: Manner) -> None:
         nonlocal until
-        if time.perf_counter() > until and scenario not in shortest:
+        if time.perf_counter() > until and (scenario, manner) not in shortest:
             return
         try:
-            compare(erlang, scenario, tally, number)
+            compare(erlang, scenario, manner, tally, number)
         except Mismatch as mismatch:
             if not shortest:  # now, in case nobody waits for the shortest
                 sys.stderr.write(f"the first mismatch of seed {number}:{mismatch}\n")
                 until = time.perf_counter() + SHRINKING
-            shortest.append(scenario)
+            shortest.append((scenario, manner))
             raise
 
     compare_one()
@@ -131,13 +139,14 @@ def main() -> int:
                 return 1
             total.scenarios += tally.scenarios
             total.cut += tally.cut
+            total.manners.update(tally.manners)
             total.seen.update(tally.seen)
     spent = time.perf_counter() - began
     sys.stdout.write(
         f"OTP {erlang.version}, seeds {asked.seeds}: {total.scenarios} scenarios, none differs, "
         f"{total.cut} compared in part; {spent:.0f} s\n"
     )
-    for word, count in sorted(total.seen.items()):
+    for word, count in (*sorted(total.manners.items()), *sorted(total.seen.items())):
         sys.stdout.write(f"  {word:20} {count}\n")
     return 0
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any, final
+from typing import TYPE_CHECKING, Any, Final, final
+
+import structlog
 
 import otpy
-from otpy import RESTARTING, InvalidSpec, SupervisorFailed
+from otpy import RESTARTING, DynamicSupervisor, InvalidSpec, SupervisorFailed
 from otpy.errors import (
     AlreadyPresent,
     AlreadyStarted,
@@ -28,15 +30,29 @@ from otpy.reports import (
 )
 from otpy.testing import MockClock
 from tests.conformance.actor import Cast, describe, reason, word_of
-from tests.conformance.scenario import Call, Die, Stop, Sup, Together, Worker, name_of
+from tests.conformance.manners import Manner
+from tests.conformance.scenario import (
+    Call,
+    Die,
+    Release,
+    Stop,
+    Sup,
+    Together,
+    Worker,
+    name_of,
+)
 from tests.conformance.trace import Section
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from otpy import Supervisor, SupervisorSpec
     from tests.conformance.scenario import Scenario, Step
     from tests.conformance.trace import Trace
 
 REST = 10.0  # virtual seconds: more than any child of any scenario takes
+MOMENT = 0.3  # the same where something is held up: no limit is to be over before that goes on
+TURNS = 50  # of the loop: more than anything takes to reach a supervisor that takes no time
 
 REFUSALS: dict[type[Exception], str] = {
     AlreadyStarted: "already_started",
@@ -48,39 +64,84 @@ REFUSALS: dict[type[Exception], str] = {
     InvalidSpec: "invalid",
 }
 
+_QUIET: Final = structlog.wrap_logger(structlog.ReturnLogger(), processors=[])
 
-def play(scenario: Scenario) -> Trace:
+
+def play(scenario: Scenario, manner: Manner = Manner()) -> Trace:  # noqa: B008 - it is frozen
     """Run `scenario` and return its trace."""
     clock = MockClock()
-    return clock.run(_Run(clock).whole(scenario))
+    return clock.run(_Run(clock, scenario, manner).whole())
+
+
+@final
+class _Held:
+    """A supervisor that takes note of nothing, as long as somebody else is busy with it."""
+
+    def __init__(self, supervisor: Any) -> None:
+        self._supervisor = supervisor
+        self._news: list[tuple[str, tuple[Any, ...]]] = []
+        for name in ("take", "child_exited"):
+            setattr(supervisor, name, self._keeper(name))
+
+    def _keeper(self, name: str) -> Callable[..., None]:
+        return lambda *news: self._news.append((name, news))
+
+    async def grown(self, before: int) -> None:
+        """Wait until what was just done has reached it, if it ever does."""
+        for _ in range(TURNS):
+            if len(self) > before:
+                return
+            await asyncio.sleep(0)
+
+    def __len__(self) -> int:
+        """Return how much has reached it."""
+        return len(self._news)
+
+    def release(self) -> None:
+        """Let it take note of everything, in order, before anything else happens."""
+        supervisor = self._supervisor
+        del supervisor.take, supervisor.child_exited
+
+        def all_of_it() -> None:
+            for name, news in self._news:
+                supervisor.tree.post(getattr(supervisor, name), *news)
+
+        supervisor.tree.post(all_of_it)
 
 
 @final
 class _Run:
     """One run of one scenario."""
 
-    def __init__(self, clock: MockClock) -> None:
+    def __init__(self, clock: MockClock, scenario: Scenario, manner: Manner) -> None:
         self._clock = clock
+        self._scenario = scenario
+        self._manner = manner
+        self._rest = MOMENT if scenario.holds else REST
         self._events: list[str] = []
-        self._cast = Cast(self._events.append)
+        self._cast = Cast(self._events.append, manner.kind)
         self._ended: list[str] = []
-        self._results: list[asyncio.Task[str]] = []
-        self._hinted: set[asyncio.Future[str]] = set()  # cues of those who are about to end
+        self._calls: list[tuple[str, asyncio.Task[str]]] = []  # of this step, and unanswered ones
         self._failures: dict[str, str] = {}  # why starts by hand failed, by path
         self._root: Supervisor | None = None
+        self._pools = {p for p, n in scenario.nodes() if isinstance(n, Sup) and n.is_pool}
 
-    async def whole(self, scenario: Scenario) -> Trace:
+    async def whole(self) -> Trace:
         """Start, take every step, end."""
+        scenario = self._scenario
         host = asyncio.create_task(self._host(scenario.tree))
-        await self._clock.advance(REST)
+        await self._clock.advance(self._rest)
         trace = [await self._section("start", [await self._started(host)])]
-        for step in scenario.steps:
-            self._results = []
-            await self._step(step)
-            await self._clock.advance(REST)
-            trace.append(await self._section(name_of(step), [await r for r in self._results]))
+        for number, step in enumerate(scenario.steps, 1):
+            known = len(self._calls)
+            await self._step(step, str(number))
+            await self._clock.advance(self._rest)
+            trace.append(await self._section(name_of(step), self._answers(known)))
         host.cancel()
-        await asyncio.wait([host])
+        while not host.done():
+            self._let_go(len(self._cast.held))
+            await self._clock.advance(self._rest)
+        await asyncio.gather(*(call for _, call in self._calls))
         if not host.cancelled():
             host.exception()  # the root gave up: seen, and no news
         return trace
@@ -88,7 +149,12 @@ class _Run:
     async def _host(self, tree: Sup) -> None:
         """Be the root's parent."""
         spec: SupervisorSpec = self._cast.spec(tree)
-        async with otpy.start(spec, hooks=[self._hear]) as root:
+        hooks: dict[str, list[Callable[[Report], object]]] = {
+            "recorded": [self._hear],
+            "logged": [otpy.log_reports(_QUIET), self._hear],
+            "unheard": [],
+        }
+        async with otpy.start(spec, hooks=hooks[self._manner.hearing]) as root:
             self._root = root
             await root.wait()
             await asyncio.get_running_loop().create_future()
@@ -99,76 +165,75 @@ class _Run:
         try:
             await host
         except TreeStartFailed:
-            return f"error {self._ended[-1].partition('=')[2]}"
+            return f"error {self._ended[-1].partition('=')[2]}" if self._ended else "error"
         except SupervisorFailed:
             return "ok up"  # it had started, and gave up at once
         raise AssertionError("neither started nor failed")
 
+    def _answers(self, known: int) -> list[str]:
+        """Return the answers to the calls of this step, and those to earlier ones that came."""
+        late, new = self._calls[:known], self._calls[known:]
+        results = [call.result() if call.done() else "waits" for _, call in new]
+        results += [f"late {tag}: {call.result()}" for tag, call in late if call.done()]
+        self._calls = [entry for entry in self._calls if not entry[1].done()]
+        return results
+
     # --- steps -----------------------------------------------------------------------------------
 
-    async def _step(self, step: Step) -> None:
-        """Do it. Nothing of it has reached a supervisor when this returns.
-
-        What happens together reaches the supervisor three turns of the loop later, all in one turn
-        and in order: a child hears its cue, or is told to end, in the first, takes its last step in
-        the second and is known to have ended in the third; calls are held back for as long.
-        """
-        root = self._root
-        items = step.items if isinstance(step, Together) else (step,)
-        supervisor = self._supervisor(step.path) if isinstance(step, Together) else None
-        loop = asyncio.get_running_loop()
-        for item in items:
-            match item:
-                case Die():
-                    self._die(item)
-                case Call():
-                    server = supervisor or self._supervisor(item.path)
-                    result: asyncio.Future[asyncio.Task[str]] = loop.create_future()
-                    loop.call_soon(self._begin_call, result, server, item)
-                    self._results.append(asyncio.ensure_future(_both(result)))
-                case Stop() if root is not None:
-                    loop.call_soon(loop.call_soon, root.shut_down, reason(item.reason))
-                case _:
-                    pass
-
-    def _die(self, step: Die) -> None:
-        process = self._process(step.path)
-        cue = self._cast.cues.get(step.path)
-        if process is None or not process.runs or cue in self._hinted:
+    async def _step(self, step: Step, number: str) -> None:
+        """Do it."""
+        if not isinstance(step, Together):
+            self._do(step, self._supervisor_of(step), number)
             return
-        if cue is not None:
-            self._hinted.add(cue)
-        loop = asyncio.get_running_loop()
+        supervisor = self._supervisor(step.path)
+        held = None if supervisor is None or supervisor.ended else _Held(supervisor)
+        for index, item in enumerate(step.items):
+            before = 0 if held is None else len(held)
+            if self._do(item, supervisor or self._supervisor_of(item), f"{number}.{index}"):
+                await (asyncio.sleep(0) if held is None else held.grown(before))
+        if held is not None:
+            held.release()
 
-        def note(event: str) -> None:  # in the turn in which a child takes its last step
-            loop.call_soon(loop.call_soon, self._events.append, event)
+    def _do(self, step: Step, supervisor: Any, tag: str) -> bool:
+        """Begin to do it; return whether a supervisor will hear of it."""
+        match step:
+            case Die():
+                return self._die(step)
+            case Call():
+                self._calls.append((tag, asyncio.create_task(self._call(supervisor, step))))
+            case Stop() if self._root is not None:
+                self._root.shut_down(reason(step.reason))
+            case Release():
+                self._let_go(1)
+            case _:
+                pass
+        return True
 
+    def _let_go(self, count: int) -> None:
+        for path in sorted(self._cast.held)[:count]:
+            if not self._cast.held[path].done():
+                self._cast.held[path].set_result(None)
+
+    def _die(self, step: Die) -> bool:
+        process, event = self._process(step.path), self._cast.event
+        if process is None or not process.runs or not process.ready:
+            return False
         if process.supervisor is not None:
-            note(f"kill {step.path}")
-            self._kill_supervisor(process)
-        elif step.reason == "killed":
-            note(f"kill {step.path}")
+            event(f"kill {step.path}")
+            process.kill()
+            return True
+        hint = self._cast.hints.pop(step.path, None)
+        if hint is None:  # it is ending already
+            return False
+        if step.reason == "killed":
+            event(f"kill {step.path}")
             self._cast.kill(process)
         elif step.by == "others":
-            note(f"exit {step.path} {step.reason}")
+            event(f"exit {step.path} {step.reason}")
             process.exit(reason(step.reason))
-        elif cue is not None:
-            loop.call_soon(_hint, cue, step.reason)
-
-    def _kill_supervisor(self, process: otpy.Process) -> None:
-        """Kill it so that it has ended two turns later, as a child: at once if nobody is below."""
-        below = f"{process.path}/"
-        cues = self._cast.cues.items()
-        if any(path.startswith(below) and not cue.done() for path, cue in cues):
-            process.kill()
         else:
-            loop = asyncio.get_running_loop()
-            loop.call_soon(loop.call_soon, process.kill)
-
-    def _begin_call(
-        self, result: asyncio.Future[asyncio.Task[str]], server: Supervisor | None, call: Call
-    ) -> None:
-        result.set_result(asyncio.create_task(self._call(server, call)))
+            hint(step.reason)
+        return True
 
     async def _call(self, server: Supervisor | None, call: Call) -> str:
         try:
@@ -177,7 +242,7 @@ class _Run:
             return await self._ask(server, call.path, call.op, call.arg)
         except StartFailed:
             name = call.arg if isinstance(call.arg, str) else call.arg.id
-            return f"error {self._failures[f'{call.path}/{name}']}"
+            return f"error {self._failures.get(f'{call.path}/{name}')}"
         except tuple(REFUSALS) as refusal:
             return REFUSALS[type(refusal)]
 
@@ -213,6 +278,9 @@ class _Run:
         except (NotFound, NotRunning):
             return None
 
+    def _supervisor_of(self, step: Step) -> Any:
+        return self._supervisor(step.path) if isinstance(step, Call) else None
+
     def _supervisor(self, path: str) -> Any:
         if self._root is None or path == self._root.path:
             return None if self._root is None or self._root.ended else self._root
@@ -221,22 +289,42 @@ class _Run:
 
     # --- what is seen ----------------------------------------------------------------------------
 
+    def _shown(self, path: str) -> str:
+        """Return how a supervisor names the child at `path`: one of a pool has no name."""
+        above = path.rpartition("/")[0]
+        return f"{above}/?" if above in self._pools else path
+
     def _hear(self, report: Report) -> None:
         match report:
             case ChildStarted():
-                self._events.append(f"started {report.path}")
+                process = self._process(report.path)
+                if process is not None:
+                    self._cast.started(process)
+                if self._shown(report.path) == report.path:  # REP-08
+                    self._events.append(f"started {report.path}")
             case SupervisorGaveUp():
-                self._events.append(f"shutdown {report.child} limit")
+                self._events.append(f"shutdown {self._shown(report.child)} limit")
             case SupervisorStopped():
                 self._ended.append(f"{report.path}={word_of(report.reason)}")
             case ChildStartFailed() | ChildExited() | ChildStopped():
                 why = word_of(report.reason)
+                if isinstance(report, ChildStopped):
+                    self._speak_for(report.path)
+                path = self._shown(report.path)
+                if path != report.path and isinstance(report, ChildStopped):
+                    return  # SUP-710: a pool groups these
                 if report.context is not None:
-                    self._events.append(f"{report.context.value} {report.path} {why}")
+                    self._events.append(f"{report.context.value} {path} {why}")
                 elif isinstance(report, ChildStartFailed):
                     self._failures[report.path] = why
             case _:
                 pass
+
+    def _speak_for(self, path: str) -> None:
+        """Say what a plain child that never took its first step would have said (AIO-06)."""
+        script = self._cast.unplayed.pop(path, None)
+        if script is not None and script.ends != "silent" and script.shutdown != "brutal_kill":
+            self._events += [f"asked {path}", f"end {path} {script.ends}"]
 
     async def _section(self, step: str, results: list[str]) -> Section:
         events, ended = self._events[:], sorted(self._ended)
@@ -247,26 +335,21 @@ class _Run:
             await self._tables(self._root, tables)
         return Section(step, events, results, ended, [tables[path] for path in sorted(tables)])
 
-    async def _tables(self, supervisor: Supervisor, tables: dict[str, str]) -> None:
+    async def _tables(self, supervisor: Any, tables: dict[str, str]) -> None:
+        """Look into every supervisor that is not busy, which would not answer now."""
         path = supervisor.path
-        tables[path] = f"{path}: {await _which(supervisor)} ({await _count(supervisor)})"
-        for info in await supervisor.which_children():
-            below: Any = getattr(info.process, "supervisor", None)
-            if below is not None:
-                await self._tables(below, tables)
+        if supervisor.settled:
+            tables[path] = f"{path}: {await _which(supervisor)} ({await _count(supervisor)})"
+        for child in supervisor.snapshot().children:
+            nested = self._supervisor(child.path)
+            if nested is not None:
+                await self._tables(nested, tables)
 
 
-def _hint(cue: asyncio.Future[str], reason: str) -> None:
-    if not cue.done():
-        cue.set_result(reason)
-
-
-async def _both(call: asyncio.Future[asyncio.Task[str]]) -> str:
-    return await (await call)
-
-
-async def _which(supervisor: Supervisor) -> str:
+async def _which(supervisor: Supervisor | DynamicSupervisor) -> str:
     rows = await supervisor.which_children()
+    if isinstance(supervisor, DynamicSupervisor):
+        return " ".join(sorted(f"undefined={_state(row.process)}" for row in rows))
     return " ".join(f"{row.id}={_state(row.process)}" for row in rows)
 
 
@@ -276,9 +359,10 @@ def _state(process: object) -> str:
     return "restarting" if process is RESTARTING else "up"
 
 
-async def _count(supervisor: Supervisor) -> str:
+async def _count(supervisor: Supervisor | DynamicSupervisor) -> str:
     counts = await supervisor.count_children()
-    return f"{counts.specs}/{counts.active}/{counts.supervisors}/{counts.workers}"
+    specs = 1 if isinstance(supervisor, DynamicSupervisor) else counts.specs  # SUP-811
+    return f"{specs}/{counts.active}/{counts.supervisors}/{counts.workers}"
 
 
 __all__ = ["SupervisorFailed", "Worker", "play"]

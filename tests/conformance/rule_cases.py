@@ -16,6 +16,7 @@ from tests.conformance.case import (
     top,
     transient,
 )
+from tests.conformance.meeting_cases import MEETINGS
 from tests.conformance.retry_cases import RETRIES
 from tests.conformance.scenario import Call, Die, Limit, Worker
 from tests.conformance.significance_cases import SIGNIFICANCE_RULES
@@ -325,4 +326,5 @@ RULE_CASES: Final[list[Case]] = [
     *RETRIES,
     *TERMINATION,
     *SIGNIFICANCE_RULES,
+    *MEETINGS,
 ]

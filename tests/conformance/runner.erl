@@ -10,12 +10,13 @@
 %% - Events are written into a table under a strictly growing number by the process they happen in,
 %%   so their order is the order in which they happened, and nobody's mailbox is involved.
 %% - A step is over when the tree is at rest: every supervisor idles in its main loop, every child
-%%   waits for its cue, all mailboxes are empty. There is one scheduler, so that a look at all
-%%   processes is a look at one moment.
+%%   waits for its cue, all mailboxes are empty. Or somebody is held up until a later step, and all
+%%   that do something else wait for that. There is one scheduler, so that a look at all processes
+%%   is a look at one moment.
 %% - Things that happen together are put into the mailbox of a supervisor that is held up, one by one.
 -module(runner).
 -mode(compile).
--export([main/1, init/1, start_sup/3, start_worker/3, worker/5, watch/1, log/2]).
+-export([main/1, init/1, start_sup/3, start_worker/3, start_worker/4, worker/5, watch/1, log/2]).
 
 -define(LIMIT, 8000).   % milliseconds for one scenario
 -define(PERIOD, 1000).  % seconds: no restart is ever forgotten
@@ -58,12 +59,26 @@ run(Tab, #{tree := Tree, steps := Steps}) ->
     process_flag(trap_exit, true),
     Env = #{tab => Tab, watcher => spawn_link(?MODULE, watch, [[]])},
     Started = supervisor:start_link(?MODULE, {Env, <<"top">>, Tree}),
-    [section(Env, <<"start">>, [result(Started)]) | [step(Env, Step) || Step <- Steps]].
+    put(unanswered, []),
+    First = section(Env, <<"start">>, [result(Started)]),
+    [First | [step(Env, N, Step) || {N, Step} <- lists:enumerate(Steps)]].
 
-step(Env, [What | Args] = Step) ->
+step(Env, N, [What | Args] = Step) ->
     Jobs = perform(binary_to_atom(What), Env, Args),
     settle(Env),
-    section(Env, name(Step), [answer(Env, Job) || Job <- Jobs]).
+    section(Env, name(Step), answers(Env, tagged(N, What, Jobs))).
+
+tagged(N, <<"together">>, Jobs) ->
+    [{text("~b.~b", [N, Index]), Job} || {Index, Job} <- Jobs];
+tagged(N, _, Jobs) -> [{text("~b", [N]), Job} || Job <- Jobs].
+
+%% The answers to the calls of this step, and those to earlier ones that have come since.
+answers(Env, New) ->
+    Old = get(unanswered),
+    put(unanswered, [Call || {_, Job} = Call <- Old ++ New, answer(Env, Job) =:= <<"waits">>]),
+    [answer(Env, Job) || {_, Job} <- New] ++
+        [text("late ~s: ~s", [Tag, answer(Env, Job)])
+         || {Tag, Job} <- Old, answer(Env, Job) =/= <<"waits">>].
 
 %% What is asked for is done; the answers are looked at when the tree is at rest.
 perform(stop, #{tab := Tab}, [Reason]) ->
@@ -71,15 +86,25 @@ perform(stop, #{tab := Tab}, [Reason]) ->
     [];
 perform(together, Env, [Path, Steps]) ->
     case running(Env, {sup, Path}) of
-        none -> [J || S <- Steps, J <- one(Env, S, none)];
+        none -> numbered(Env, Steps, none);
         Sup ->
-            Go = hold(Sup),
-            Jobs = [J || S <- Steps, J <- one(Env, S, Sup)],
-            Sup ! Go,
-            Jobs
+            case answers(Sup) of
+                true ->
+                    Go = hold(Sup),
+                    Jobs = numbered(Env, Steps, Sup),
+                    Sup ! Go,
+                    Jobs;
+                false -> numbered(Env, Steps, Sup)  % it is busy anyway
+            end
     end;
+perform(release, Env, []) ->
+    [Pid ! release || {_, Pid} <- lists:sublist(lists:sort(held(Env)), 1)],
+    [];
 perform(What, Env, Args) ->
     one(Env, [atom_to_binary(What) | Args], unknown).
+
+numbered(Env, Steps, Sup) ->
+    [{N - 1, J} || {N, S} <- lists:enumerate(Steps), J <- one(Env, S, Sup)].
 
 one(Env, [<<"die">>, Path, Reason, By], Sup) ->
     case running(Env, {child, Path}) of
@@ -136,8 +161,20 @@ call(#{tab := Tab} = Env, Job, Server, Op, Path, Arg) ->
     ets:insert(Tab, {{answer, Job}, Answer}).
 
 ask(_, none, _, _, _) -> exit(noproc);
-ask(Env, Sup, start, Path, Spec) -> added(supervisor:start_child(Sup, spec(Env, Path, Spec)));
-ask(_, Sup, terminate, _, Id) -> supervisor:terminate_child(Sup, Id);
+ask(Env, Sup, start, Path, Spec) ->
+    added(supervisor:start_child(Sup, case is_pool(Env, Path) of
+        true -> [Spec];
+        false -> spec(Env, Path, Spec)
+    end));
+ask(Env, Sup, terminate, Path, Id) ->
+    supervisor:terminate_child(Sup, case is_pool(Env, Path) of
+        false -> Id;
+        true ->
+            case running(Env, {child, <<Path/binary, "/", Id/binary>>}) of
+                none -> self();  % who is no child
+                Pid -> Pid
+            end
+    end);
 ask(_, Sup, restart, _, Id) -> supervisor:restart_child(Sup, Id);
 ask(_, Sup, delete, _, Id) -> supervisor:delete_child(Sup, Id);
 ask(_, Sup, get, _, Id) -> supervisor:get_childspec(Sup, Id);
@@ -148,7 +185,7 @@ ask(_, Sup, stop, _, Reason) -> gen_server:stop(Sup, reason(Reason), infinity).
 answer(#{tab := Tab}, Job) ->
     case ets:lookup(Tab, {answer, Job}) of
         [{_, Answer}] -> Answer;
-        [] -> <<"no answer">>
+        [] -> <<"waits">>
     end.
 
 %% --- coming to rest ----------------------------------------------------------------------------
@@ -178,6 +215,10 @@ at_rest(_, _) -> false.
 idle(Pid) ->
     case process_info(Pid, [status, message_queue_len, current_function, reductions]) of
         undefined -> dead;
+        [{_, waiting}, _, {_, {?MODULE, held, _}}, {_, Done}] -> Done;
+        [{_, waiting}, _, {_, {supervisor, _, _}}, {_, Done}] -> Done;
+        [{_, waiting}, _, {_, {proc_lib, _, _}}, {_, Done}] -> Done;
+        [{_, waiting}, _, {_, {gen, do_call, _}}, {_, Done}] -> Done;
         [{_, waiting}, {_, 0}, {_, {?MODULE, live, _}}, {_, Done}] -> Done;
         [{_, waiting}, {_, 0}, {_, {gen_server, loop, _}}, {_, Done}] -> Done;
         [{_, waiting}, {_, 0}, {_, {gen_server, loop_hibernate, _}}, {_, Done}] -> Done;
@@ -192,9 +233,18 @@ section(#{tab := Tab, watcher := Watcher} = Env, Step, Results) ->
     Seen = events(Tab),
     Watcher ! {ended, self()},
     Ended = receive {ended, Found} -> Found end,
-    Sups = [{Path, Pid} || {{sup, Path}, Pid} <- ets:tab2list(Tab), is_process_alive(Pid)],
+    Sups = [{Path, Pid} || {{sup, Path}, Pid} <- ets:tab2list(Tab), answers(Pid)],
     Tables = [text("~s: ~s (~s)", [Path, which(Pid), count(Pid)]) || {Path, Pid} <- Sups],
     #{step => Step, events => Seen, results => Results, ended => Ended, tables => Tables}.
+
+%% Whether a supervisor is in its main loop. Another one is busy, and answers when that is over.
+answers(Sup) ->
+    case process_info(Sup, current_function) of
+        {_, {gen_server, loop, _}} -> true;
+        {_, {gen_server, loop_hibernate, _}} -> true;
+        {_, {erlang, hibernate, _}} -> true;
+        _ -> false
+    end.
 
 events(Tab) ->
     Found = ets:match(Tab, {{event, '$1'}, '$2'}),
@@ -253,6 +303,7 @@ init({#{tab := Tab, watcher := Watcher} = Env, Path, Tree}) ->
     ets:insert(Tab, [{{sup, Path}, self()}, {{child, Path}, self()}, {{pid, self()}, supervisor}]),
     Watcher ! {watch, self(), Path},
     receive {watched, Watcher} -> ok end,
+    [ets:insert(Tab, {{pool, Path}, true}) || #{strategy := <<"simple_one_for_one">>} <- [Tree]],
     #{strategy := Strategy, intensity := N, auto_shutdown := Auto, children := Children} = Tree,
     Flags = #{strategy => binary_to_atom(Strategy), intensity => N, period => ?PERIOD,
               auto_shutdown => binary_to_atom(Auto)},
@@ -267,10 +318,16 @@ spec(Env, Path, #{id := Id, restart := Restart, shutdown := Shutdown, significan
       restart => binary_to_atom(Restart), significant => Sig, type => Type, modules => [],
       shutdown => if is_binary(Shutdown) -> binary_to_atom(Shutdown); true -> Shutdown end}.
 
+%% A child of a pool, whose pattern has the first arguments.
+start_worker(Env, Pattern, _, #{id := Id} = Spec) ->
+    start_worker(Env, <<(filename:dirname(Pattern))/binary, "/", Id/binary>>, Spec).
+
+is_pool(#{tab := Tab}, Path) -> ets:member(Tab, {pool, Path}).
+
 start_worker(#{tab := Tab} = Env, Path, #{starts := Starts, start_takes := Takes} = Spec) ->
     N = ets:update_counter(Tab, {starts, Path}, 1, {{starts, Path}, 0}),
-    nap(Takes),
-    case binary_part(<<Starts/binary, "s">>, min(N - 1, byte_size(Starts)), 1) of
+    nap(Env, Path, Takes),
+    case held_start(Env, Path, binary_part(<<Starts/binary, "s">>, min(N - 1, byte_size(Starts)), 1)) of
         <<"e">> ->
             event(Env, "fail ~s", [Path]),
             started(Env, Path, Spec, error),
@@ -284,6 +341,10 @@ start_worker(#{tab := Tab} = Env, Path, #{starts := Starts, start_takes := Takes
             Result = proc_lib:start_link(?MODULE, worker, [self(), Env, Path, Spec, How]),
             started(Env, Path, Spec, Result)
     end.
+
+held_start(Env, Path, <<"w">>) -> hold_up(Env, Path), <<"s">>;
+held_start(Env, Path, <<"W">>) -> hold_up(Env, Path), <<"f">>;
+held_start(_, _, How) -> How.
 
 worker(Parent, Env, Path, _, $f) -> decline(Parent, Env, "fail", Path, {error, nope});
 worker(Parent, Env, Path, _, $h) -> decline(Parent, Env, "fail", Path, {error, shutdown});
@@ -306,18 +367,33 @@ live(Parent, Env, Path, #{ends := Ends, takes := Takes}) ->
             event(Env, "die ~s ~s", [Path, norm(Reason)]),
             exit(Reason);
         {'EXIT', Parent, _} ->
+            ets:delete(maps:get(tab, Env), {child, Path}),  % nobody can make it end otherwise now
             event(Env, "asked ~s", [Path]),
-            nap(Takes),
+            nap(Env, Path, Takes),
             case Ends of
-                <<"refuses">> -> receive never -> ok end;
+                <<"refuses">> -> refuse();
                 _ ->
                     event(Env, "end ~s ~s", [Path, Ends]),
                     exit(reason(Ends))
             end
     end.
 
-nap(0) -> ok;
-nap(Milliseconds) -> receive after Milliseconds -> ok end.
+refuse() -> receive never -> ok end.
+
+nap(_, _, 0) -> ok;
+nap(Env, Path, -1) -> hold_up(Env, Path);
+nap(_, _, Milliseconds) -> receive after Milliseconds -> ok end.
+
+hold_up(#{tab := Tab}, Path) ->
+    ets:insert(Tab, {{held, Path}, self()}),
+    held(),
+    ets:delete(Tab, {held, Path}).
+
+held() -> receive release -> ok end.
+
+%% Whom is held up, and the process that is to be told when it may go on.
+held(#{tab := Tab}) ->
+    [{Path, Pid} || {{held, Path}, Pid} <- ets:tab2list(Tab), is_process_alive(Pid)].
 
 running(#{tab := Tab}, Key) ->
     case ets:lookup(Tab, Key) of
@@ -335,9 +411,15 @@ log(#{msg := {report, #{label := {supervisor, Context}, report := Report}}}, _) 
     end;
 log(_, _) -> ok.
 
-report(progress, Env, Path, #{started := Child}) ->
+report(Context, Env, Path, Report) -> report(Context, Env, Path, Report, is_pool(Env, Path)).
+
+report(progress, Env, Path, #{started := Child}, false) ->
     event(Env, "started ~s/~s", [Path, proplists:get_value(id, Child)]);
-report(Context, Env, Path, #{offender := Child, reason := Reason}) ->
+report(progress, _, _, _, true) -> ok;
+report(shutdown_error, _, _, _, true) -> ok;  % a pool groups them
+report(Context, Env, Path, #{reason := Reason}, true) ->
+    event(Env, "~s ~s/? ~s", [Context, Path, norm(Reason)]);
+report(Context, Env, Path, #{offender := Child, reason := Reason}, false) ->
     event(Env, "~s ~s/~s ~s", [Context, Path, proplists:get_value(id, Child), norm(Reason)]).
 
 event(#{tab := Tab}, Format, Args) ->

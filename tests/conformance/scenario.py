@@ -11,12 +11,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from typing import Any, TypeAlias, cast, final
+from typing import Any, Final, TypeAlias, cast, final
 
 from attrs import asdict, frozen
 
 Limit: TypeAlias = int | str
 """Milliseconds, "brutal_kill" or "infinity"."""
+
+POOL: Final = "simple_one_for_one"
+
+HELD: Final = -1
+"""Instead of milliseconds: until a step releases it."""
 
 
 @final
@@ -31,10 +36,11 @@ class Worker:
         significant: Whether its end can end its supervisor.
         starts: How its starts go, one letter each, counted over the whole scenario: `s` succeeds,
             `f` fails, `e` raises, `h` fails with reason `shutdown`, `i` is ignored, `d` succeeds
-            and the child is dead (`boom`) on arrival. After the last letter all succeed.
+            and the child is dead (`boom`) on arrival, `w` waits until a step releases it and
+            succeeds, `W` waits and fails. After the last letter all succeed.
         ends: How it ends when asked: a reason, "silent" (`shutdown`, and no code of its own runs:
             it does not trap exits) or "refuses" (only a kill ends it).
-        takes: Milliseconds it takes to end when asked.
+        takes: Milliseconds it takes to end when asked; `HELD` waits until a step releases it.
         start_takes: Milliseconds each start takes.
         style: For otpy only: whether it ends by being "cancelled", or waits to be "asked".
     """
@@ -53,7 +59,11 @@ class Worker:
 @final
 @frozen
 class Sup:
-    """A supervisor, with its flags and its role as somebody's child."""
+    """A supervisor, with its flags and its role as somebody's child.
+
+    With the strategy `simple_one_for_one` its one child is a pattern: it is not started, and those
+    who are have its restart type and its limit. They are known by their ids to the scenario alone.
+    """
 
     id: str
     children: tuple[Node, ...] = ()
@@ -63,6 +73,11 @@ class Sup:
     restart: str = "permanent"
     shutdown: Limit = "infinity"
     significant: bool = False
+
+    @property
+    def is_pool(self) -> bool:
+        """Whether its children come and go."""
+        return self.strategy == POOL
 
 
 Node: TypeAlias = Worker | Sup
@@ -113,7 +128,13 @@ class Together:
     items: tuple[Die | Call | Stop, ...]
 
 
-Step: TypeAlias = Die | Call | Stop | Together
+@final
+@frozen
+class Release:
+    """Of those who are held up in their start or in their end the first goes on, by its path."""
+
+
+Step: TypeAlias = Die | Call | Stop | Together | Release
 
 
 @final
@@ -132,6 +153,12 @@ class Scenario:
                 if isinstance(item, Call) and isinstance(item.arg, Worker | Sup):
                     yield from below(f"{item.path}/{item.arg.id}", item.arg)
 
+    @property
+    def holds(self) -> bool:
+        """Whether a step may meet something that goes on."""
+        workers = [node for _, node in self.nodes() if isinstance(node, Worker)]
+        return any(w.takes == HELD or set("wW") & set(w.starts) for w in workers)
+
     def plain(self) -> dict[str, Any]:
         """Return it as dicts, lists, texts and numbers."""
         return {"tree": asdict(self.tree), "steps": [_plain_step(step) for step in self.steps]}
@@ -148,7 +175,7 @@ class Scenario:
 def below(path: str, node: Node) -> Iterator[tuple[str, Node]]:
     """Yield `node` and everything below it, with paths."""
     yield path, node
-    if isinstance(node, Sup):
+    if isinstance(node, Sup) and not node.is_pool:
         for child in node.children:
             yield from below(f"{path}/{child.id}", child)
 
@@ -162,6 +189,8 @@ def _plain_step(step: Step) -> list[Any]:
             return ["call", step.path, step.op, arg]
         case Stop():
             return ["stop", step.reason]
+        case Release():
+            return ["release"]
         case Together():
             return ["together", step.path, [_plain_step(item) for item in step.items]]
 
@@ -192,5 +221,7 @@ def name_of(step: Step) -> str:
             return f"call {step.path} {step.op} {arg}"
         case Stop():
             return f"stop {step.reason}"
+        case Release():
+            return "release"
         case Together():
             return f"together {step.path} [{', '.join(map(name_of, step.items))}]"

@@ -15,13 +15,19 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from attrs import evolve
 from hypothesis import strategies as st
 
+from tests.conformance.actor import KINDS
+from tests.conformance.manners import HEARINGS, LONG, Manner
 from tests.conformance.scenario import (
+    HELD,
+    POOL,
     Call,
     Die,
     Limit,
     Node,
+    Release,
     Scenario,
     Step,
     Stop,
@@ -43,7 +49,6 @@ OPERATIONS: Final = (
 )
 NAP: Final = 3  # milliseconds
 SHORT: Final = 15  # milliseconds that those who refuse are granted
-LONG: Final = 5000  # milliseconds that nobody ever needs
 
 
 @st.composite
@@ -130,16 +135,106 @@ def _nodes(draw: st.DrawFn, name: str, auto: str, depth: int, *, doomed: bool) -
 
 
 @st.composite
+def pools(draw: st.DrawFn) -> Scenario:
+    """Return a tree with a pool, and up to ten steps that are mostly about that.
+
+    One at a time: starts and restarts of a pool run side by side (`dynamic_starts`).
+    """
+    pattern = draw(workers("pattern", "never"))
+    strategy, intensity = draw(st.sampled_from(STRATEGIES)), draw(st.sampled_from(INTENSITIES))
+    pool = Sup("p", (pattern,), POOL, intensity, restart=draw(st.sampled_from(RESTARTS)))
+    tree = Sup("top", (Worker("a"), pool, Worker("b")), strategy, 20)
+    steps: list[Step] = []
+    started = 0
+    for kind in draw(_some(st.sampled_from(_POOL_STEPS), 2, 10)):
+        name = f"c{draw(st.integers(1, max(1, started)))}"
+        match kind:
+            case "start":
+                started += 1
+                script = draw(workers(f"c{started}", "never"))
+                starts = script.starts[:1] + script.starts[1:].replace("i", "s")
+                child = Worker(
+                    script.id,
+                    pattern.restart,
+                    pattern.shutdown,
+                    starts=starts,
+                    ends=pattern.ends,
+                    takes=script.takes,
+                    style=script.style,
+                )
+                steps.append(Call("top/p", "start", child))
+            case "die":
+                steps.append(Die(f"top/p/{name}", draw(st.sampled_from(REASONS))))
+            case "terminate":
+                steps.append(Call("top/p", "terminate", name))
+            case "sibling":
+                steps.append(Die("top/a"))
+            case _:
+                steps.append(Call("top/p", kind, "shutdown" if kind == "stop" else ""))
+    end = [Stop()] if draw(_one_in(3)) else []
+    return Scenario(tree, (*steps, *end))
+
+
+_POOL_STEPS: Final = (
+    *("start", "start", "start", "die", "die", "terminate"),
+    *("which", "count", "stop", "sibling"),
+)
+
+
+@st.composite
 def scenarios(draw: st.DrawFn) -> Scenario:
     """Return a tree and up to eight steps."""
+    if draw(_one_in(6)):
+        return draw(pools())
     root = draw(supervisors("top", "never", 1))
     tree = Sup("top", root.children, root.strategy, root.intensity, root.auto_shutdown)
     places = _Places(Scenario(tree))
     steps: list[Step] = draw(_some(_steps(places), 1, 8))
     if places.failing and not draw(_one_in(4)):  # before anything else has used up the failures
         steps.insert(0, draw(_retries(places)))
+    if draw(_one_in(3)):
+        return draw(_holding(Scenario(tree, tuple(steps))))
     end = [Stop(draw(st.sampled_from(STOP_REASONS)))] if draw(_one_in(3)) else []
     return Scenario(tree, (*steps, *end))
+
+
+@st.composite
+def _holding(draw: st.DrawFn, scenario: Scenario) -> Scenario:
+    """Return `scenario` with children that are held up, so that steps meet what is going on.
+
+    Without stops, which overtake it (`stop_overtakes`), and bad specs, which are refused at once
+    (`bad_specs_are_refused_by_the_caller`).
+    """
+
+    def held(node: Any) -> Any:
+        if isinstance(node, Sup):
+            return evolve(node, children=tuple(map(held, node.children)))
+        if _is_doomed(node) or not draw(_one_in(2)):
+            return node
+        starts = "s" + draw(st.text(st.sampled_from("wWsf"), min_size=1, max_size=4))
+        takes = HELD if draw(_one_in(2)) and node.ends != "silent" else node.takes
+        return evolve(node, starts=starts, takes=takes)
+
+    def step(found: Step) -> Any:
+        if isinstance(found, Together):
+            items = [step(item) for item in found.items if not _is_stop(item)]
+            return evolve(found, items=tuple(items))
+        if isinstance(found, Call) and isinstance(found.arg, Worker | Sup):
+            return evolve(found, arg=evolve(held(found.arg), significant=False))
+        return found
+
+    steps: list[Step] = []
+    for found in scenario.steps:
+        if not _is_stop(found):
+            steps += [step(found), *[Release()] * draw(st.sampled_from((0, 0, 1, 2)))]
+    return Scenario(held(scenario.tree), (*steps, *[Release()] * 5))
+
+
+def _is_stop(step: Step) -> bool:
+    return isinstance(step, Stop) or (isinstance(step, Call) and step.op == "stop")
+
+
+MANNERS: Final = st.builds(Manner, st.sampled_from(KINDS), st.sampled_from(HEARINGS))
 
 
 class _Places:
