@@ -14,6 +14,8 @@ from otpy._runtime.process import Process
 from otpy.errors import CallingSelf, NotFound
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from otpy._core.backoff import Backoff
     from otpy._core.child import Child
     from otpy._core.dynamic import DynamicMachine
@@ -102,17 +104,24 @@ class DynamicSupervisor(SupervisorHandle):
         _, process = await self._request(lambda ref: AddChild(ref, spec), spec.id)
         return process
 
-    async def start_claimed(self, spec: AnySpec) -> Process | None:
+    async def start_claimed(
+        self, spec: AnySpec, leave: Callable[[asyncio.Future[Process | None]], object] | None = None
+    ) -> Process | None:
         """Start a child that only its caller wants; for behaviours.
 
         As `start_child`, but a caller that is cancelled before it gets the child ends it, and
-        waits for that.
+        waits for that. With `leave` it does not wait: that gets a future of the child, or of None
+        if there is none, to be waited for together with others, in one wait that ends when the
+        caller is cancelled again.
         """
         try:
             return await self.start_child(spec)
         except asyncio.CancelledError:
             unclaimed: asyncio.Future[Process | None] = self.tree.loop.create_future()
             self.tree.order(self._end_unclaimed, spec, unclaimed)  # behind the start
+            if leave is not None:
+                leave(unclaimed)
+                raise
             process = await unclaimed
             if process is not None:
                 await process.wait()

@@ -163,13 +163,13 @@ class Portal:
         if get_ident() == tree.thread and not tree.loop.is_closed():
             raise CallingSelf(root.path, "a portal is for other threads; await it here")
         call = PortalCall(tree, partial(func, *args), str(name or _name_of(func)))
-        tree.calls.add(call)  # first: the end of the tree comes either before or behind that
+        tree.calls[call] = None  # first: the end of the tree comes either before or behind that
         try:
             if root.ended:
                 raise NotRunning(root.path)
             tree.loop.call_soon_threadsafe(call.begin, context=copy_context())
         except BaseException as error:
-            tree.calls.discard(call)
+            tree.calls.pop(call, None)
             if isinstance(error, RuntimeError) and tree.loop.is_closed():
                 raise NotRunning(root.path) from None
             raise
@@ -248,7 +248,7 @@ class PortalCall:
         self._end(error=NotRunning(root.path))
 
     def _end(self, result: Any = None, *, error: BaseException | None = None) -> None:
-        self._tree.calls.discard(self)
+        self._tree.calls.pop(self, None)
         if self._ended:
             return
         self._ended = True

@@ -134,11 +134,12 @@ class RunningTree:
         root.order(Begin())
         try:
             await root.wait_ready()
+            if not root.running or tree.interruption is not None:
+                await _undisturbed(root)
         except asyncio.CancelledError:
             await self._stop(root)
-            raise
-        if not root.running:
-            await _undisturbed(root)
+            if tree.interruption is None:
+                raise
         failure = self._failure(root)
         if failure is not None:
             raise failure
@@ -174,7 +175,11 @@ class RunningTree:
                 if not isinstance(error, asyncio.CancelledError):
                     await self._take_back()
         finally:
-            await self._stop(root)
+            try:
+                await self._stop(root)
+            except asyncio.CancelledError:
+                if root.tree.interruption is None:  # it is what matters more, and is raised below
+                    raise
         failure = self._failure(root)
         if failure is None:
             return

@@ -155,9 +155,9 @@ class Monitor:
             owner = None if maker is None or not maker.alive else signals_of(maker)
             watch = self._watch = _Watch(self, _Watch.leave)
             watch.target, watch.owner = target, owner
-            target.monitors[watch] = None if inbox is None else self
-            if owner is not None:
-                owner.watching[watch] = None
+            watching = dict[_Watch, None]() if owner is None else owner.watching
+            held = None if inbox is None else self
+            target.monitors[watch], watching[watch] = held, None  # both, or neither
         else:
             self.notify(reason)
 
@@ -313,8 +313,8 @@ def link(one: Process, other: Process) -> None:
         return
     ends = one.exit_reason, other.exit_reason
     if ends == (None, None):
-        signals_of(one).links[other] = None
-        signals_of(other).links[one] = None
+        mine, theirs = signals_of(one).links, signals_of(other).links
+        mine[other] = theirs[one] = None  # without a call between: both, or neither
     elif ends[0] is not None:
         other.parent.tree.order(other.hear_of, one, ends[0])
     elif ends[1] is not None:
@@ -329,12 +329,12 @@ def _check_threads(*processes: Process) -> None:
 def unlink(one: Process, other: Process) -> None:
     """Let neither hear of the other's end; take back what lies unread (SIG-07)."""
     _check_threads(one, other)
-    for mine, partner in ((one, other), (other, one)):
-        signals, end = mine.signals, partner.exit_reason
-        if signals is None:
-            continue
-        signals.links.pop(partner, None)
-        if signals.inbox is not None and end is not None:
+    mine, theirs = one.signals, other.signals
+    if mine is not None and theirs is not None and other in mine.links:
+        del mine.links[other], theirs.links[one]  # without a call between: both, or neither
+    for signals, partner in ((mine, other), (theirs, one)):
+        end = partner.exit_reason
+        if signals is not None and signals.inbox is not None and end is not None:
             signals.inbox.discard(_is_signal_of(partner, end))
 
 

@@ -59,7 +59,7 @@ class Tree:
         root: The supervisor at the top, as soon as there is one.
         up: Whether the root is ready, or was.
         thread: The thread that the loop runs in.
-        calls: What other threads have asked for through a portal, and wait for.
+        calls: What other threads have asked for through a portal, and wait for, oldest first.
         make: Makes the supervisors of the tree from their specs.
         hooks: Who gets the reports, in order of subscription.
         task_class: What children's tasks are: `TASK_CLASS`, or what a simulated loop puts in its
@@ -115,7 +115,7 @@ class Tree:
         self._queue: deque[tuple[Callable[..., None], tuple[Any, ...]]] = deque()
         self._draining = False
         self.thread = get_ident()
-        self.calls: set[PortalCall] = set()
+        self.calls: dict[PortalCall, None] = {}
         self.interruption: BaseException | None = None
         self._hear = self._task_done  # one callback for all tasks, found once
         self._waiters: Waiters[None] = {}

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
     Started: TypeAlias = "tuple[Process, list[_T]]"
     """A task's process, and where it leaves its result."""
+    Leave: TypeAlias = Callable[[asyncio.Future[Process | None]], object]
+    """Takes a task whose start was cancelled: see `DynamicSupervisor.start_claimed`."""
 
 _T = TypeVar("_T")
 _I = TypeVar("_I")
@@ -37,7 +39,7 @@ class OnTimeout(Enum):
 
 
 def stream(
-    start: Callable[[_I], Awaitable[Started[_T]]],
+    start: Callable[[_I, Leave], Awaitable[Started[_T]]],
     items: Iterable[_I],
     *,
     max_concurrency: int | None,
@@ -64,7 +66,7 @@ def stream(
 
 
 async def _results(
-    crew: _Crew[_T], start: Callable[[_I], Awaitable[Started[_T]]], items: Iterable[_I]
+    crew: _Crew[_T], start: Callable[[_I, Leave], Awaitable[Started[_T]]], items: Iterable[_I]
 ) -> AsyncGenerator[Ok[_T] | Exited, None]:
     """Start tasks and yield results, in turns, until the items are used up or something fails."""
     waiting = iter(items)
@@ -79,7 +81,7 @@ async def _results(
                 except StopIteration:
                     more = False
                 else:
-                    crew.add(*await start(item))
+                    crew.add(*await start(item, crew.leave))
             if crew.has_result:
                 yield crew.next_result()
             elif crew.busy:
@@ -114,6 +116,7 @@ class _Crew(Generic[_T]):
         self._yielded = 0
         self._running: dict[int, Process] = {}
         self._results: dict[int, Ok[_T] | Exited] = {}  # not yet yielded, by number, as they ended
+        self._left: asyncio.Future[Process | None] | None = None  # its start was cancelled
         self._late: dict[int, TaskTimeout] = {}  # killed for their slowness
         self._failure: TaskFailed | TaskTimeout | None = None
         self._news: asyncio.Future[None] | None = None
@@ -222,9 +225,16 @@ class _Crew(Generic[_T]):
         for process in self._running.values():
             process.order_stop(reason=signal_of(reason) or Shutdown())
 
+    def leave(self, process: asyncio.Future[Process | None]) -> None:
+        """Take a task whose start was cancelled: it is being ended."""
+        self._left = process
+
     async def dismiss(self) -> None:
         """End all tasks and return when they are gone; cancelled, they end all the same."""
         self._forget_owner()
         self._shut_down(Shutdown())
-        for process in tuple(self._running.values()):
+        ending = [*self._running.values()]
+        if self._left is not None and (left := await self._left) is not None:
+            ending.append(left)
+        for process in ending:
             await process.wait()

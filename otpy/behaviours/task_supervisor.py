@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from otpy._core.spec import ShutdownLimit
     from otpy._runtime.tree import AnySupervisor
     from otpy.behaviours.task_result import Exited, Ok
+    from otpy.behaviours.task_stream import Leave
 
 _T = TypeVar("_T")
 _I = TypeVar("_I")
@@ -108,10 +109,17 @@ class TaskSupervisor:
         return Task(process, current_or_none(), done, linked=linked)
 
     async def _begin(
-        self, fn: Callable[..., Awaitable[_T]], args: tuple[Any, ...], shutdown: ShutdownLimit
+        self,
+        fn: Callable[..., Awaitable[_T]],
+        args: tuple[Any, ...],
+        shutdown: ShutdownLimit,
+        leave: Leave | None = None,
     ) -> tuple[Process, list[_T]]:
         done: list[_T] = []
-        return await self._start(fn, args, done, Restart.TEMPORARY, shutdown), done
+        spec = self._spec(fn, args, done, Restart.TEMPORARY, shutdown)
+        process = await self.supervisor.start_claimed(spec, leave)
+        assert process is not None  # noqa: S101 - a coroutine function cannot decline to start
+        return process, done
 
     async def start_child(
         self,
@@ -134,26 +142,25 @@ class TaskSupervisor:
             MaxChildren: If the supervisor holds as many tasks as it may.
             NotRunning: If the supervisor is ending.
         """
-        return await self._start(fn, args, None, restart, shutdown)
+        spec = self._spec(fn, args, None, restart, shutdown)
+        process = await self.supervisor.start_child(spec)
+        assert process is not None  # noqa: S101 - as above
+        return process
 
-    async def _start(
+    def _spec(
         self,
         fn: Callable[..., Awaitable[_T]],
         args: tuple[Any, ...],
         done: list[_T] | None,
         restart: Restart,
         shutdown: ShutdownLimit,
-    ) -> Process:
+    ) -> ChildSpec:
         if not callable(fn):
             who = f"TaskSupervisor {self.supervisor.path!r}"
             refuse(who, "fn", fn, "a coroutine function, not its result")
         name = str(getattr(fn, "__name__", "task"))
         job = (chain(), fn, args, done)
-        spec = ChildSpec(name, work, job, restart=restart, shutdown=shutdown)
-        start = self.supervisor.start_child if done is None else self.supervisor.start_claimed
-        process = await start(spec)
-        assert process is not None  # noqa: S101 - a coroutine function cannot decline to start
-        return process
+        return ChildSpec(name, work, job, restart=restart, shutdown=shutdown)
 
     def async_stream(
         self,
@@ -203,7 +210,7 @@ class TaskSupervisor:
             NotRunning: If the supervisor is ending.
         """
         return stream(
-            lambda item: self._begin(fn, (item,), shutdown),
+            lambda item, leave: self._begin(fn, (item,), shutdown, leave),
             items,
             max_concurrency=max_concurrency,
             ordered=ordered,

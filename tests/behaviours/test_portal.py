@@ -465,7 +465,8 @@ async def test_a_call_that_comes_with_the_end_of_the_tree_is_not_forgotten() -> 
         await root.stop()
         thread = threading.Thread(target=lambda: futures.append(call.future))
         call = portal_module.PortalCall(root.tree, lambda: None, "late")
-        root.tree.calls.add(call)  # as a thread does that has not looked yet whether it has ended
+        # As a thread does that has not looked yet whether it has ended:
+        root.tree.calls[call] = None
         thread.start()
         thread.join()
     with pytest.raises(NotRunning):

@@ -386,3 +386,27 @@ async def test_the_clean_up_may_be_cancelled_too(clock: MockClock, tasks: TaskSu
     await asyncio.sleep(3.5)
     assert load.now == 0
     assert await tasks.children() == []
+
+
+async def test_the_clean_up_is_one_wait_that_a_second_cancellation_ends(
+    clock: MockClock, tasks: TaskSupervisor
+) -> None:
+    """Also if the first came while a task was being started: a killed owner ends in time."""
+    load = Load()
+
+    async def read() -> None:
+        async for _ in tasks.async_stream(load.nap, [(0, 5.0), (1, 5.0)], max_concurrency=2):
+            pass
+
+    for turn in range(12):
+        reading = asyncio.create_task(read())
+        for _ in range(turn):
+            await asyncio.sleep(0)
+        reading.cancel()
+        await clock.advance(0.1)
+        reading.cancel()
+        await clock.advance(0)
+        assert reading.done(), turn
+        await asyncio.sleep(5)
+        assert load.now == 0
+        assert await tasks.children() == []

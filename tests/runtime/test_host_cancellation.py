@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from itertools import count
 
 import anyio
 import pytest
@@ -10,6 +11,7 @@ from anyio.abc import TaskStatus
 
 import otpy
 from otpy import ChildSpec, SupervisorSpec
+from otpy.reports import Report, ReportHook
 from otpy.testing import MockClock
 from tests.runtime.children import Boom, Journal, crash, forever, turns
 
@@ -39,10 +41,39 @@ def check_order(journal: Journal) -> None:
     assert len(stopped) == len(set(stopped))
 
 
-async def host(journal: Journal, body: int) -> None:
+async def host(journal: Journal, body: int, *hooks: ReportHook) -> None:
     children = [ChildSpec(name, two_step_child, (journal, name)) for name in NAMES]
-    async with otpy.start(SupervisorSpec("app", children)):
+    async with otpy.start(SupervisorSpec("app", children), hooks=hooks or None):
         await turns(body)
+
+
+@pytest.mark.parametrize("report", range(1, 8))
+async def test_an_exit_out_of_a_hook_is_raised_after_the_stop_at_any_turn(
+    clock: MockClock, report: int
+) -> None:
+    """While the tree starts, runs or stops, and if the host is cancelled beside it."""
+    before = asyncio.all_tasks()
+    for k in range(40):
+        journal, reports, raised = Journal(), count(1), list[SystemExit]()
+
+        def hook(_: Report) -> None:
+            if next(reports) == report:  # noqa: B023 - it is called in this round only
+                raise SystemExit(report)
+
+        async def ends(journal: Journal = journal, hook: ReportHook = hook) -> None:
+            try:
+                await host(journal, 10, hook)
+            except SystemExit as error:
+                raised.append(error)  # noqa: B023 - as above
+            assert asyncio.all_tasks() == {*before, asyncio.current_task()}
+
+        task = asyncio.create_task(ends())
+        await turns(k)
+        task.cancel()
+        await asyncio.wait([task])
+        check_order(journal)
+        assert [error.code for error in raised] == [report] * (next(reports) > report)
+        assert task.cancelled() or task.exception() is None
 
 
 @pytest.mark.parametrize("again", [0, 1, 3])

@@ -7,6 +7,7 @@ import inspect
 import sys
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager, suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias, final
 
 import pytest
@@ -22,6 +23,8 @@ from otpy import (
     Reply,
     SupervisorSpec,
 )
+from otpy._runtime.current import CURRENT
+from otpy._runtime.life import Presence
 from otpy._runtime.process import Process
 from otpy._runtime.shell import Shell
 from otpy._runtime.stop import Ending
@@ -167,6 +170,45 @@ def test_whatever_is_left_of_the_stack_nothing_is_half_done(name: str) -> None:
         MockClock().run(main(depth))
     assert raised > 0
     assert done > 0
+
+
+def below(depth: int, do: Callable[[], object]) -> None:
+    """Call `do` with so many calls above it."""
+    if depth:
+        below(depth - 1, do)
+    else:
+        do()
+
+
+@pytest.mark.parametrize("what", ["link", "unlink", "monitor"])
+async def test_both_sides_of_a_link_know_it_or_neither_does(what: str) -> None:
+    """So does a monitor's owner, wherever in a recursion it was made."""
+    limit, done = sys.getrecursionlimit(), set[bool]()
+    async with a_tree(hooks=()) as root:
+        for depth in range(ROOM):
+            one = await pool(root).start_child(ChildSpec("one", forever))
+            other = await pool(root).start_child(ChildSpec("other", forever))
+            assert one is not None
+            assert other is not None
+            if what == "unlink":
+                one.link(other)
+            (other if what == "monitor" else one).made_signals()  # the second side goes deeper
+            CURRENT.set(Presence(one))
+            do = other.monitor if what == "monitor" else partial(getattr(one, what), other)
+            sys.setrecursionlimit(calls() + ROOM)
+            try:
+                below(depth, do)
+            except RecursionError:
+                done.add(False)
+            else:
+                done.add(True)
+            finally:
+                sys.setrecursionlimit(limit)
+            mine, theirs = one.made_signals(), other.made_signals()
+            assert (other in mine.links) == (one in theirs.links)
+            assert [*mine.watching] == [*theirs.monitors]
+            del do
+    assert done == {True, False}
 
 
 # --- an error at each line ------------------------------------------------------------------------
