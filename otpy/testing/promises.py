@@ -3,22 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import math
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import suppress
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, final
 
-from otpy._core.spec import BRUTAL_KILL, INFINITY
-from otpy._runtime.stop import KILL_GRACE
-from otpy.errors import NotRunning, OtpyError
+from otpy.errors import OtpyError
 from otpy.reports import ChildExited, ChildStarted, ChildStartFailed, ChildStopped
 
 if TYPE_CHECKING:
-    from otpy._runtime.process import Process
-    from otpy._runtime.tree import AnySupervisor
     from otpy.reports import Report
-
-_LAST_STEPS = 6  # a stop that a kill overtakes, which waits for cancellations and threads again
 
 
 @final
@@ -73,23 +65,3 @@ def check_lives(reports: Iterable[Report]) -> None:
             raise PromiseBroken(f"{report} came in the midst of {begun[report.path]}")
     if begun:
         raise PromiseBroken(f"no end was reported of {', '.join(map(str, begun.values()))}")
-
-
-def longest_stop(root: AnySupervisor) -> float:
-    """Return how many seconds stopping `root` may take now: the deadlines of all that runs."""
-    return sum(_longest_of(process) for process in _children_of(root))
-
-
-def _children_of(supervisor: AnySupervisor) -> Iterator[Process]:
-    for node in supervisor.snapshot().children:
-        with suppress(NotRunning):
-            yield supervisor.child(node.id)
-
-
-def _longest_of(process: Process) -> float:
-    limit = process.spec.shutdown
-    seconds = math.inf if limit is INFINITY else 0.0 if limit is BRUTAL_KILL else float(limit)
-    longest = seconds + _LAST_STEPS * KILL_GRACE
-    if process.supervisor is None:
-        return longest
-    return min(longest, longest_stop(process.supervisor))  # then all below it is killed, at once

@@ -6,9 +6,10 @@ import asyncio
 import inspect
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Final, TypeAlias, final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast, final
 
 from otpy._core.spec import DynamicSpec, SupervisorSpec
+from otpy._runtime.interpose import INTERPOSER
 from otpy._runtime.root import RunningTree
 from otpy._runtime.stop import KILL_GRACE
 from otpy.errors import SupervisorFailed
@@ -17,10 +18,10 @@ from otpy.testing.promises import (
     check_lives,
     check_nothing_left,
     check_silence,
-    longest_stop,
 )
 from otpy.testing.schedule import NoProgress
 from otpy.testing.simulated_loop import SimulatedLoop
+from otpy.testing.stop_bound import Starts, StopBound
 
 if TYPE_CHECKING:
     from otpy._runtime.tree import AnySupervisor
@@ -69,11 +70,15 @@ async def live(spec: SupervisorSpec | DynamicSpec, until: Until, story: Story) -
         story.reports.append(report)
         loop.schedule.record.append(report)
 
+    interpose = INTERPOSER.get()
+    INTERPOSER.set(lambda tree: Starts(interpose(tree)))
     running = RunningTree(spec, [hook])
     try:
         async with running as root:
             await _reach(root, until, loop)
-            limit = loop.time() + longest_stop(root) + KILL_GRACE  # and then for left-over tasks
+            bound, began = StopBound(root), loop.time()
+            cast("Starts", root.tree.interposer).bound = bound
+        limit = began + bound.seconds + KILL_GRACE  # and then for left-over tasks
         if loop.time() > limit:
             raise PromiseBroken(f"the stop took until {loop.time()} s, not {limit} s at most")
     except SupervisorFailed as failure:

@@ -129,6 +129,10 @@ class _AskingSelector(selectors.DefaultSelector):
         return super().select(timeout)
 
 
+def _in_main_thread() -> bool:
+    return threading.current_thread() is threading.main_thread()
+
+
 def _wake(waiter: asyncio.Future[None]) -> None:
     if not waiter.done():
         waiter.set_result(None)
@@ -287,6 +291,9 @@ class VirtualLoop(asyncio.SelectorEventLoop):
 
     def _suspects(self) -> list[str]:
         """Name the open descriptors and the threads that may wake the loop, for all it knows."""
+        alone = threading.active_count() == 1 and _in_main_thread()
+        if alone and len(self._asking.get_map()) == len(self._own_descriptors):
+            return []  # as nearly always; this is asked before each move of the clock
         known = {threading.current_thread(), *self._bystanders, *workers_of(self)}
         for executor in self._executors:
             known.update(getattr(executor, "_threads", ()))

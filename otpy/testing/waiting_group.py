@@ -7,6 +7,9 @@ program can have: it would leave the group's tasks behind. What fails there is o
 from __future__ import annotations
 
 import asyncio
+import sys
+from collections.abc import Generator
+from contextlib import contextmanager
 from typing import Any, TypeAlias
 
 from anyio.abc import TaskGroup
@@ -32,13 +35,31 @@ def raise_in_group(group: Group, error: Exception) -> bool:
     failing = _fail(error)
     try:
         if isinstance(group, TaskGroup):
-            group.start_soon(_awaited, failing)
+            with _known_library():
+                group.start_soon(_awaited, failing)
         else:
             group.create_task(failing)
     except RuntimeError:
         failing.close()
         return False
     return True
+
+
+@contextmanager
+def _known_library() -> Generator[None]:
+    """Let anyio find its backend also where no task runs, as in a timer.
+
+    It asks sniffio, where that is installed, and that knows asyncio by the task that runs.
+    """
+    sniffio: Any = sys.modules.get("sniffio")
+    if sniffio is None:
+        yield
+        return
+    token = sniffio.current_async_library_cvar.set("asyncio")
+    try:
+        yield
+    finally:
+        sniffio.current_async_library_cvar.reset(token)
 
 
 async def _fail(error: Exception) -> None:
