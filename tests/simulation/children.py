@@ -30,7 +30,7 @@ from otpy import (
 from otpy._core.spec import Then
 from otpy._runtime.stop import KILL_GRACE
 from tests.simulation.ledger import Ledger
-from tests.simulation.servers import Till
+from tests.simulation.servers import SERVERS, Till
 
 
 async def forever() -> None:
@@ -171,7 +171,7 @@ async def watching() -> None:
     monitor = neighbour.monitor()
     down = await monitor
     told = down.process is neighbour and down.reason is neighbour.exit_reason
-    ledger.expect(told, f"{me} was told {down}")
+    ledger.expect(told, "{} was told {}", me, down)
 
 
 async def registered(key: str) -> None:
@@ -182,7 +182,7 @@ async def registered(key: str) -> None:
             registry.register(key, "somebody")
             if registry.unique:
                 found = registry.whereis(key)
-                ledger.expect(found is otpy.current(), f"{key} leads to {found}")
+                ledger.expect(found is otpy.current(), "{} leads to {}", key, found)
             async with registry.lock(key):
                 await asyncio.sleep(0.1)
             if random.random() < 0.3:
@@ -219,7 +219,7 @@ async def employer(seed: int) -> None:
                 ledger.signals.linked(me, task.process)
             result = await task.yield_(rng.choice([0.05, 1, None]))
             right = result is None or result == Ok(2 * item) or isinstance(result, Exited)
-            ledger.expect(right, f"{task} of {me}: {result}")
+            ledger.expect(right, "{} of {}: {}", task, me, result)
             if result is None:
                 await dismissed(task, rng.choice([0, 0.1, 5]))
         await asyncio.sleep(rng.choice([0, 0.5]))
@@ -231,9 +231,9 @@ async def dismissed(task: Task[Any], seconds: float) -> None:
     if task.owner is not None:
         ledger.signals.unlinked(task.owner, task.process)
     await task.shutdown(seconds)
-    ledger.expect(not task.process.alive, f"{task} was shut down")
+    ledger.expect(not task.process.alive, "{} was shut down", task)
     late = asyncio.get_running_loop().time() > began + seconds + 2 * KILL_GRACE
-    ledger.expect(not late, f"{task} took longer than {seconds} s to be shut down")
+    ledger.expect(not late, "{} took longer than {} s to be shut down", task, seconds)
 
 
 async def streaming(seed: int) -> None:
@@ -271,15 +271,15 @@ async def streaming(seed: int) -> None:
                     break
     except OtpyError:
         leave = 0
-    ledger.expect(loop.time() <= told + 5, f"a stream that was left at {told} took its time")
-    ledger.expect(at_once == 0, f"{at_once} tasks of a stream are left")
+    ledger.expect(loop.time() <= told + 5, "a stream that was left at {} took its time", told)
+    ledger.expect(at_once == 0, "{} tasks of a stream are left", at_once)
     if not leave:
         return
     if options["ordered"]:
         for item, result in zip(items, found, strict=False):
             if isinstance(result, Ok):
-                ledger.expect(result.value == 2 * item, f"{found} of {items}")
-    ledger.expect(len(found) == min(leave, len(items)), f"{found} of {items}")
+                ledger.expect(result.value == 2 * item, "{} of {}", found, items)
+    ledger.expect(len(found) == min(leave, len(items)), "{} of {}", found, items)
 
 
 async def customer(seed: int) -> None:
@@ -325,13 +325,13 @@ SIGNALLING: list[Kind] = [
     lambda rng: (linked, (seconds(rng), rng.choice([None, LookupError("linked")]))),
     lambda rng: (trapping, (rng.randint(1, 3),)),
     lambda _: (watching, ()),
-    lambda rng: (Till, (rng.randrange(99),)),
+    lambda rng: (rng.choice(SERVERS), (rng.randrange(99),)),
     lambda rng: (short, (seconds(rng), LookupError("lost"))),
     lambda _: (forever, ()),
 ]
 TALKING: list[Kind] = [
     lambda rng: (Till, (rng.randrange(99),)),
-    lambda rng: (Till, (rng.randrange(99),)),
+    lambda rng: (rng.choice(SERVERS), (rng.randrange(99),)),
     lambda rng: (customer, (rng.randrange(99),)),
 ]
 WORKING: list[Kind] = [

@@ -2,9 +2,13 @@
 
     python -m tests.simulation.explore --seeds 0-9999
     python -m tests.simulation.explore --seconds 15
+    python -m tests.simulation.explore --seeds 1000000-1999999 --tally tally.txt
 
 The second form begins at a seed drawn by chance, and says which. Ends with status 1 and the seed if
 one fails; Ctrl-C ends it with what was done so far.
+
+With `--tally` it prints nothing and plays all seeds, also behind one that fails: the file has how
+far it is, and which have failed and why.
 """
 
 from __future__ import annotations
@@ -17,6 +21,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 
 from otpy import Process
 from otpy._core.child import Child
@@ -42,31 +47,45 @@ class Search:
     """A search over seeds.
 
     Attributes:
-        done: How many seeds have passed.
+        done: How many seeds were played.
         asked: How often their users asked for something.
         steps: How many steps and reports there were.
+        failures: What was wrong, by seed; of memory, by the last seed of the piece.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, to_the_end: bool = False) -> None:
         self.done = self.asked = self.steps = 0
+        self.failures: dict[int, str] = {}
+        self._to_the_end = to_the_end
         self._objects: int | None = None
+        self._began = time.perf_counter()
 
     def run(self, seeds: Iterable[int]) -> Iterator[int]:
         """Play one seed after the other; yield after each piece the seed that comes next.
 
         Raises:
-            SimulationFailed: A promise was broken.
-            MemoryKept: Memory did not return to where it was before the piece.
+            SimulationFailed: A promise was broken, and the search is not one to the end.
+            MemoryKept: Memory did not return to where it was before the piece; likewise.
         """
         for seed in seeds:
-            play = Play(seed)
+            try:
+                self._play(seed)
+                if self.done % PIECE == 0:
+                    self.check_memory()
+            except (SimulationFailed, MemoryKept) as failure:
+                if not self._to_the_end:
+                    raise
+                self.failures[seed] = _first_line(failure.__cause__ or failure)
+            if self.done % PIECE == 0:
+                yield seed + 1
+
+    def _play(self, seed: int) -> None:
+        play = Play(seed)
+        try:
             self.steps += len(play().record)
+        finally:
             self.asked += play.asked
             self.done += 1
-            del play
-            if self.done % PIECE == 0:
-                self.check_memory()
-                yield seed + 1
 
     def check_memory(self) -> None:
         """Check that nothing of any tree is left, and that there are no more objects than before.
@@ -77,11 +96,20 @@ class Search:
         gc.collect()
         objects = gc.get_objects()
         kept = Counter(type(found).__name__ for found in objects if isinstance(found, _KINDS))
+        before, self._objects = self._objects, len(objects)
         if kept:
             raise MemoryKept(f"of trees that have ended there are still {dict(kept)}")
-        if self._objects is not None and len(objects) > self._objects + PIECE:
-            raise MemoryKept(f"{len(objects)} objects, and {self._objects} a piece before")
-        self._objects = len(objects)
+        if before is not None and self._objects > before + PIECE:
+            raise MemoryKept(f"{self._objects} objects, and {before} a piece before")
+
+    def __str__(self) -> str:
+        """Return what was done."""
+        seconds = time.perf_counter() - self._began
+        return f"{self.done} seeds, {self.steps} steps, {self.asked} requests in {seconds:.0f} s"
+
+
+def _first_line(error: BaseException) -> str:
+    return f"{type(error).__name__}: {error}".partition("\n")[0]
 
 
 def main(arguments: list[str]) -> int:
@@ -89,41 +117,57 @@ def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.simulation.explore")
     parser.add_argument("--seeds", metavar="A-B", help="from A to B, both included")
     parser.add_argument("--seconds", type=float, default=15.0, help="real time, without --seeds")
+    parser.add_argument("--tally", metavar="FILE", type=Path, help="play all; tell how far it is")
     chosen = parser.parse_args(arguments)
-    began = time.perf_counter()
     if chosen.seeds:
         first, _, last = chosen.seeds.partition("-")
         seeds: Iterable[int] = range(int(first), int(last or first) + 1)
     else:
         start = int.from_bytes(os.urandom(4), "big")
-        late = began + chosen.seconds
+        late = time.perf_counter() + chosen.seconds
         seeds = itertools.takewhile(lambda _: time.perf_counter() < late, itertools.count(start))
         _tell(f"from seed {start}")
+    if chosen.tally is not None:
+        return _tally(Search(to_the_end=True), seeds, chosen.tally)
     search = Search()
     try:
         for following in search.run(seeds):
-            _tell(f"{_told(search, began)}; next {following}")
+            _tell(f"{search}; next {following}")
     except (SimulationFailed, MemoryKept) as failure:
-        _tell(f"{_told(search, began)}; then came\n{failure}")
+        _tell(f"{search}; the last one broke a promise\n{failure}")
         if isinstance(failure, SimulationFailed):
             seed = failure.simulation.seed
             _tell(f"again: python -m tests.simulation.explore --seeds {seed}")
         return 1
     except KeyboardInterrupt:
-        _tell(f"{_told(search, began)}; then stopped by Ctrl-C")
+        _tell(f"{search}; then stopped by Ctrl-C")
         return 130
-    _tell(f"{_told(search, began)}; all passed")
+    _tell(f"{search}; all passed")
     return 0
+
+
+def _tally(search: Search, seeds: Iterable[int], file: Path) -> int:
+    """Play all `seeds` and keep `file` up to date."""
+
+    def write(where: str) -> None:
+        broken = f"{len(search.failures)} broke a promise" if search.failures else "none broken"
+        lines = [f"{seed}: {what}\n" for seed, what in search.failures.items()]
+        file.write_text(f"{search}; {broken}; {where}\n{''.join(lines)}")
+
+    write("just begun")
+    try:
+        for following in search.run(seeds):
+            write(f"next {following}")
+    except KeyboardInterrupt:
+        write("stopped by Ctrl-C")
+        return 130
+    write("all played")
+    return 1 if search.failures else 0
 
 
 def _tell(line: str) -> None:
     sys.stdout.write(f"{line}\n")
     sys.stdout.flush()
-
-
-def _told(search: Search, began: float) -> str:
-    seconds = time.perf_counter() - began
-    return f"{search.done} seeds, {search.steps} steps, {search.asked} requests in {seconds:.0f} s"
 
 
 if __name__ == "__main__":

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any
 from otpy import (
     Abandoned,
     AutoShutdown,
+    ChildInfo,
     ChildSpec,
+    Counts,
     DynamicSpec,
     ExitReason,
     Ignore,
@@ -35,11 +37,12 @@ from otpy.reports import (
     ChildStarted,
     ChildStartFailed,
     ChildStopped,
+    HookFailed,
     Report,
     SupervisorGaveUp,
     SupervisorStopped,
 )
-from tests.simulation.ledger import RUNNING, Ledger, Office
+from tests.simulation.ledger import RUNNING, Ledger, Office, supervisors
 
 if TYPE_CHECKING:
     from otpy._runtime.shell import Shell
@@ -80,7 +83,9 @@ class Histories:
         ledger.enter(process)
         office = ledger.offices[parent]
         in_time = machine.phase is Phase.STARTING or machine.phase is Phase.RUNNING
-        self.expect(in_time or _is_stopped_too(machine, key), f"{process} was started by {parent}")
+        self.expect(
+            in_time or _is_stopped_too(machine, key), "{} was started by {}", process, parent
+        )
         if key in office.order and process.incarnation == 1:
             office.order.remove(key)  # it was forgotten, and has come back as another
         if key not in office.order:
@@ -91,28 +96,28 @@ class Histories:
         if isinstance(machine.spec, DynamicSpec):
             limit, number = machine.spec.max_children, len(machine.children)
             room = not isinstance(limit, int) or number <= limit
-            self.expect(room, f"{process} is one too many")
+            self.expect(room, "{} is one too many", process)
             self._check_retry(machine, office, process)
         else:
             self._check_turn(machine, office, process)
 
     def _check_successor(self, process: Process, number: int, old: Process) -> None:
-        self.expect(process.incarnation == number + 1, f"{process} came after {number}")
-        self.expect(not old.alive, f"{process} began before the end of {old}")
+        self.expect(process.incarnation == number + 1, "{} came after {}", process, number)
+        self.expect(not old.alive, "{} began before the end of {}", process, old)
         if not isinstance(old.exit_reason, Normal):  # who declined has no reason
             known = process.last_exit == old.exit_reason
-            self.expect(known, f"{process} knows {process.last_exit}, not {old}")
+            self.expect(known, "{} knows {}, not {}", process, process.last_exit, old)
 
     def _check_time(self, office: Office, process: Process) -> None:
         due = office.due.pop(process.id, 0.0)
         own_time = office.hurried or office.changed or process.path in self.ledger.touched
         if not own_time:
-            self.expect(self.ledger.loop.time() >= due, f"{process} was due at {due}")
+            self.expect(self.ledger.loop.time() >= due, "{} was due at {}", process, due)
 
     def _check_turn(self, machine: Any, office: Office, process: Process) -> None:
         siblings = [p for p in self._children_of(process.parent) if p is not process]
         unready = [p for p in siblings if not p.ready]
-        self.expect(not unready, f"{process} was started, and {unready} were not ready")
+        self.expect(not unready, "{} was started, and {} were not ready", process, unready)
         strategy = machine.spec.strategy
         if office.changed or self._by_hand(process.parent, office):
             return
@@ -120,11 +125,11 @@ class Histories:
             self._check_retry(machine, office, process)
             return
         late = self._after(office, process.id, siblings)
-        self.expect(not late, f"{process} was started before {late} had ended")
+        self.expect(not late, "{} was started before {} had ended", process, late)
         if strategy is Strategy.ONE_FOR_ALL:
             # Not what the machine knows: an exit that it dealt with in the same go comes later.
             waits = [*process.parent._timers]
-            self.expect(not waits, f"{process} was started, and {waits} wait")
+            self.expect(not waits, "{} was started, and {} wait", process, waits)
 
     def _check_retry(self, machine: Any, office: Office, process: Process) -> None:
         """A start after a restart that failed is counted like the first."""
@@ -133,13 +138,13 @@ class Histories:
         touched = process.path in self.ledger.touched
         if failed == process.incarnation - 1 and not own and not touched:
             office.retried.append(floor(self.ledger.loop.time()))
-            self._check_count(machine, office, f"the start of {process}")
+            self._check_count(machine, office, process)
 
-    def _check_count(self, machine: Any, office: Office, what: str) -> None:
+    def _check_count(self, machine: Any, office: Office, what: object) -> None:
         second, limit = floor(self.ledger.loop.time()), machine.spec.intensity
         times = [*office.restarts, *office.retried]
         recent = [time for time in times if time >= second - machine.spec.period]
-        self.expect(len(recent) <= limit, f"{what} was one too many: {recent}, {limit}")
+        self.expect(len(recent) <= limit, "{} was one too many: {}, {}", what, recent, limit)
 
     def _children_of(self, parent: Shell) -> list[Process]:
         return [p for p in self.ledger.alive.values() if p.parent is parent]
@@ -159,11 +164,14 @@ class Histories:
         """Take a report."""
         self.ledger.reports.append(report)
         self.ledger.loop.schedule.record.append(report)
+        if isinstance(report, HookFailed):
+            self._hear_failure(report)
+            return
         due, self._due = self._due, None
         if due is not None:
             follows = isinstance(report, ChildRestarting | ChildGaveUp) and report.path == due.path
             given_up = isinstance(report, SupervisorGaveUp) and report.child == due.path
-            self.expect(follows or given_up, f"{report} came after {due}")
+            self.expect(follows or given_up, "{} came after {}", report, due)
         match report:
             case ChildStarted():
                 self._hear_start(report)
@@ -172,11 +180,19 @@ class Histories:
             case ChildRestarting():
                 self._hear_restart(report, due)
             case SupervisorGaveUp():
+                whole = report.child != report.path
+                self.expect(whole, "a decision of {} broke off: {}", report.path, report.reason)
                 self._check_limit(report)
             case ChildAbandoned():
-                self.expect(report.path in self.ledger.ignoring, f"{report} without a fault")
+                self.expect(report.path in self.ledger.ignoring, "{} without a fault", report)
             case _:
                 pass
+
+    def _hear_failure(self, report: HookFailed) -> None:
+        """Take that a hook or callback has raised; it is told once."""
+        number = self.ledger.raised.get(report.error)
+        self.expect(number == 0, "{} came {} times before", type(report.error), number)
+        self.ledger.raised[report.error] = 1
 
     def _office(self, path: str) -> tuple[Shell, Office] | None:
         """Return the latest life of the supervisor at `path`, if it has started a worker."""
@@ -192,12 +208,12 @@ class Histories:
                 if root is not None:
                     self.ledger.enter(root.whereis(report.path))
             return
-        self.expect(process.incarnation == report.incarnation, f"{report} came for {process}")
-        self.expect(process.ready, f"{report} came before it was ready")
+        self.expect(process.incarnation == report.incarnation, "{} came for {}", report, process)
+        self.expect(process.ready, "{} came before it was ready", report)
 
     def _hear_end(self, report: ChildExited | ChildStopped | ChildStartFailed) -> None:
         there = self.ledger.alive.get(report.path)
-        self.expect(there is None, f"{report} came while {there} lived")
+        self.expect(there is None, "{} came while {} lived", report, there)
         self._check_registries(report)
         found = self._office(report.supervisor)
         if found is None:
@@ -206,6 +222,9 @@ class Histories:
         number, process = self.ledger.last.get((shell, report.id), (0, None))
         if process is None or number != report.incarnation:
             return  # too short a life to be seen
+        if not isinstance(report, ChildStartFailed):
+            same = report.reason == process.exit_reason
+            self.expect(same, "{} ended, it is said, with {}", process, report.reason)
         if isinstance(report, ChildExited):
             if restarts(process.spec.restart, report.reason):
                 self._due = report
@@ -223,20 +242,20 @@ class Histories:
         slow = isinstance(getattr(process.ending, "error", None), StartTimeout)
         excused = known or slow or task in ("work", "streaming")
         if process.supervisor is None and not excused:
-            self.expect(process.ending is None, f"{report}: nobody wanted it to end")
+            self.expect(process.ending is None, "{}: nobody wanted it to end", report)
 
     def _check_registries(self, report: Report) -> None:
         for registry in self.ledger.registries:
             dead = [p for p in registry._owned if not p.alive]
-            self.expect(not dead, f"{registry} keeps {dead} after {report}")
-            self.expect(registry._forget.keys() == registry._owned.keys(), f"{registry} forgets")
+            self.expect(not dead, "{} keeps {} after {}", registry, dead, report)
+            self.expect(registry._forget.keys() == registry._owned.keys(), "{} forgets", registry)
             held = sorted(n for numbers in registry._owned.values() for n in numbers)
             kept = sorted(n for numbers in registry._entries.values() for n in numbers)
-            self.expect(held == kept, f"{registry} keeps entries of nobody")
+            self.expect(held == kept, "{} keeps entries of nobody", registry)
         orphans, self.ledger.orphans = self.ledger.orphans, []
         for process in orphans:
             ends = not process.runs or process.ending is not None or traps(process)
-            self.expect(ends, f"{process} lives on without its registry")
+            self.expect(ends, "{} lives on without its registry", process)
 
     def _check_stop(
         self, shell: Shell, office: Office, process: Process, report: ChildStopped
@@ -247,15 +266,16 @@ class Histories:
             return
         if machine.phase is Phase.STOPPING:
             above = shell.process
-            wanted = office.told if above is None else office.told or above.ending is not None
+            wanted = office.told or None in self.ledger.killed
+            wanted = wanted or (above is not None and above.ending is not None)
             unwanted = machine._ending.failure is None and not wanted
             if unwanted and machine.spec.auto_shutdown is not AutoShutdown.ANY_SIGNIFICANT:
                 auto = machine.spec.auto_shutdown is AutoShutdown.ALL_SIGNIFICANT
                 early = not auto or process.spec.significant
-                self.expect(not early, f"{report} came, and nobody wanted {shell} to end")
+                self.expect(not early, "{} came, and nobody wanted {} to end", report, shell)
         if machine._operation not in (Operation.AT_ONCE, Operation.KILL):
             late = self._after(office, report.id, self._children_of(shell))
-            self.expect(not late, f"{report} came before the end of {late}")
+            self.expect(not late, "{} came before the end of {}", report, late)
 
     def _hear_restart(self, report: ChildRestarting, due: ChildExited | None) -> None:
         found = self._office(report.supervisor)
@@ -264,12 +284,12 @@ class Histories:
         shell, office = found
         number, process = self.ledger.last.get((shell, report.id), (0, None))
         seen = process is not None and number == report.incarnation
-        self.expect(not seen or due is not None, f"{report} came without an end")
+        self.expect(not seen or due is not None, "{} came without an end", report)
         office.due[report.id] = report.time + report.delay
         spec = getattr(process, "spec", None)
         if not office.changed and not (isinstance(spec, ChildSpec) and spec.intensity is not None):
             office.restarts.append(floor(report.time))
-            self._check_count(shell._machine, office, str(report))
+            self._check_count(shell._machine, office, report)
 
     def _check_limit(self, report: SupervisorGaveUp) -> None:
         """No supervisor gives up without having tried."""
@@ -282,19 +302,43 @@ class Histories:
         if office.changed or last is None:
             return
         if isinstance(last.spec, ChildSpec) and last.spec.intensity is not None:
-            self.expect(last.spec.intensity.then is ESCALATE, f"{report} instead of the child")
+            self.expect(last.spec.intensity.then is ESCALATE, "{} instead of the child", report)
             return
         since, limit = floor(report.time) - machine.spec.period, machine.spec.intensity
         recent = [time for time in office.restarts + office.failed if time >= since]
-        self.expect(len(recent) >= limit, f"{report} came too early: {recent}, {limit}")
+        self.expect(len(recent) >= limit, "{} came too early: {}, {}", report, recent, limit)
 
     # --- at rest ---------------------------------------------------------------------------------
+
+    async def check_tables(self) -> None:
+        """Check, when nothing can happen without time passing, that supervisors know who lives."""
+        ledger, root = self.ledger, self.ledger.tree.root
+        now = (len(ledger.lives), len(ledger.alive), ledger.bound)
+        for shell in [*supervisors(root)] if root is not None else ():
+            if not (shell.running and shell.settled):
+                continue
+            with suppress(OtpyError):
+                known, counts = await shell.which_children(), await shell.count_children()
+                if now != (len(ledger.lives), len(ledger.alive), ledger.bound):
+                    return  # the end came in between
+                self._check_answers(shell, known, counts)
+
+    def _check_answers(self, shell: Shell, known: list[ChildInfo], counts: Counts) -> None:
+        running = {info.id: info.process for info in known if isinstance(info.process, Process)}
+        alive = {p.id: p for p in self.ledger.alive.values() if p.parent is shell}
+        more = {
+            key: p for key, p in running.items() if key not in alive
+        }  # supervisors without workers
+        true = {**alive, **more} == running and all(p.supervisor for p in more.values())
+        self.expect(true, "{} knows {}, not {}", shell, running, alive)
+        right = (counts.specs, counts.active) == (len(known), len(running))
+        self.expect(right, "{} counts {}, and knows {}", shell, counts, known)
 
     def check_rest(self) -> None:
         """Check what must hold when nothing can happen without time passing."""
         for process in [p for p in self.ledger.alive.values() if p.supervisor is None]:
             task = process.task
-            self.expect(task is None or not task.done(), f"{process} has ended, nobody knows")
+            self.expect(task is None or not task.done(), "{} has ended, nobody knows", process)
             self._check_waiters(process, process._rare.waiters if process._rare else ())
             self.ledger.signals.check_rest(process)
         self.ledger.desk.check_rest()
@@ -310,7 +354,7 @@ class Histories:
 
     def _check_waiters(self, who: object, waiters: Any) -> None:
         done = [waiter for waiter in waiters if waiter.done()]
-        self.expect(not done, f"{who} keeps those that wait no longer: {done}")
+        self.expect(not done, "{} keeps those that wait no longer: {}", who, done)
 
     def _check_table(self, shell: Shell, machine: Any, office: Office) -> None:
         spec, touched = machine.spec, self.ledger.touched
@@ -322,14 +366,14 @@ class Histories:
         for key, child in machine.children.items():
             path, status = f"{shell.path}/{key}", child.status.value
             there = self.ledger.alive.get(path)
-            self.expect((status == "running") is (there is not None), f"{child}: {there}")
+            self.expect((status == "running") is (there is not None), "{}: {}", child, there)
             if child.waits:
-                self.expect(key in shell._timers, f"{child} of {shell} waits for ever")
+                self.expect(key in shell._timers, "{} of {} waits for ever", child, shell)
             temporary = child.spec.restart is Restart.TEMPORARY
             wanted = child.spec.restart is Restart.PERMANENT or (auto and child.spec.significant)
             down = status == "undefined" and not excused and path not in touched
             if down and not self._declined(shell, key):
-                self.expect(not wanted and not temporary, f"{child} of {shell} is down")
+                self.expect(not wanted and not temporary, "{} of {} is down", child, shell)
 
     def _declined(self, shell: Shell, key: str) -> bool:
         _, process = self.ledger.last.get((shell, key), (0, None))
@@ -340,29 +384,35 @@ class Histories:
         """A supervisor that is busy waits for a child that starts or stops."""
         children = machine.children.values()
         busy = [c for c in children if c.status.value in ("starting", "stopping")]
-        self.expect(bool(busy), f"{shell} waits for nobody")
+        self.expect(bool(busy), "{} waits for nobody", shell)
         for child in busy:
             there = self.ledger.alive.get(f"{shell.path}/{child.key}")
             below = isinstance(child.spec, ChildSpec)  # others may have no workers yet
-            self.expect(there is not None or not below, f"{shell} waits for {child}, which is dead")
+            self.expect(
+                there is not None or not below, "{} waits for {}, which is dead", shell, child
+            )
 
     def check_end(self) -> None:
         """Check what must hold when the tree has ended."""
         alive = [*self.ledger.alive.values()]
-        self.expect(not alive, f"{alive} live")
-        self.expect(self._due is None, f"nothing came after {self._due}")
+        self.expect(not alive, "{} live", alive)
+        heard = self.hear in self.ledger.tree.hooks
+        self.expect(heard, "nobody listens any more")
+        self.expect(self._due is None, "nothing came after {}", self._due)
         for life in self.ledger.lives.values():
             process = life.process
             given_up = isinstance(process.exit_reason, Abandoned)
-            self.expect(life.body != RUNNING or given_up, f"the code of {process} runs on")
-            self.expect(not (process._rare and process._rare.waiters), f"{process} is waited for")
+            self.expect(life.body != RUNNING or given_up, "the code of {} runs on", process)
+            self.expect(not (process._rare and process._rare.waiters), "{} is waited for", process)
             self.ledger.signals.check_gone(process)
             if isinstance(process.value, Registry):
-                self.expect(not process.value._queues, f"{process.value} keeps locks")
+                self.expect(not process.value._queues, "{} keeps locks", process.value)
+        untold = [error for error, number in self.ledger.raised.items() if not number]
+        self.expect(not untold, "nobody was told of {}", [*map(type, untold)])
         for shell in self.ledger.offices:
             kept = [child for child in shell._machine.children.values() if child.process]
-            self.expect(not kept and not shell._timers, f"{shell} keeps something")
-            self.expect(not shell._waiters and not shell._end_waiters, f"{shell} is waited for")
+            self.expect(not kept and not shell._timers, "{} keeps something", shell)
+            self.expect(not shell._waiters and not shell._end_waiters, "{} is waited for", shell)
         root = [r for r in self.ledger.reports if isinstance(r, SupervisorStopped)]
         ends = sum("/" not in report.path for report in root)
-        self.expect(ends == 1, f"the root ended {ends} times")
+        self.expect(ends == 1, "the root ended {} times", ends)

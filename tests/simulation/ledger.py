@@ -22,7 +22,6 @@ from otpy import (
     Ignore,
     Killed,
     Normal,
-    OtpyError,
     Process,
     Registry,
     TaskSupervisor,
@@ -30,7 +29,7 @@ from otpy import (
 from otpy._runtime.stop import KILL_GRACE
 from otpy.behaviours.task import work
 from otpy.errors import StartTimeout
-from tests.simulation.servers import Desk, Till
+from tests.simulation.servers import SERVERS, Desk, Kiosk, Stall
 from tests.simulation.signals import SignalLedger
 
 if TYPE_CHECKING:
@@ -41,8 +40,11 @@ if TYPE_CHECKING:
     from otpy.reports import Report
     from otpy.testing import FaultPlan
     from otpy.testing.simulated_loop import SimulatedLoop
+    from otpy.testing.stop_bound import StopBound
+    from tests.simulation.rogues import Rogue
 
 UNBEGUN, RUNNING, RETURNED, CANCELLED = "unbegun", "running", "returned", "cancelled"
+SERVED = "served"  # without a task: only the server knows why it ended
 
 
 @define(eq=False)
@@ -96,13 +98,10 @@ class Office:
 def supervisors(root: AnySupervisor) -> Iterator[AnySupervisor]:
     """Yield every supervisor that runs."""
     yield root
-    for node in root.snapshot().children:
-        try:
-            below = root.child(node.id).supervisor
-        except OtpyError:
-            continue
-        if below is not None:
-            yield from supervisors(below)
+    for child in root._machine.children.values():
+        process = root.process_of(child)
+        if process is not None and process.supervisor is not None:
+            yield from supervisors(process.supervisor)
 
 
 class Ledger:
@@ -123,6 +122,14 @@ class Ledger:
         last: The number and the process of the latest life of each child.
         resized: How often users have changed the number of partitions, or could have.
         orphans: Who was registered in a registry that has ended.
+        bound: How long the stop of the tree may take, once it has begun.
+        rest: Seconds that the block may take when the tree has ended.
+        attendants: Who hears of the end of some processes, and does harm.
+        raised: What hooks and callbacks have raised, and how often that was reported.
+        exits: What hooks and callbacks have raised to end the program.
+        errands: The tasks of those who ask the tree for something at an odd place.
+        strays: The tasks that workers have left behind, and who did.
+        over: Whether the tree has ended and nobody looks any more.
     """
 
     def __init__(self, plan: FaultPlan, loop: SimulatedLoop) -> None:
@@ -141,9 +148,18 @@ class Ledger:
         self.last: dict[tuple[Shell, str], tuple[int, Process]] = {}
         self.resized: Counter[Shell] = Counter()
         self.orphans: list[Process] = []
+        self.bound: StopBound | None = None
+        self.rest = 0.0
+        self.attendants: list[Rogue] = []
+        self.raised: dict[BaseException, int] = {}
+        self.exits: list[BaseException] = []
+        self.errands: list[asyncio.Task[None]] = []
+        self.strays: dict[asyncio.Task[None], Process] = {}
+        self.over = False
         self.desk = Desk(self.expect, self.faulty, self.blamed)
         self.signals = SignalLedger(self)
         self.begin: Callable[[Process], None] = lambda _: None
+        self.stops: Callable[[], None] = lambda: None
         self.tree: Tree
         self._inner: Interposer
 
@@ -161,10 +177,31 @@ class Ledger:
 
         return make
 
-    def expect(self, holds: bool, otherwise: str) -> None:
-        """Note what should not have happened; nobody's step is disturbed."""
+    def expect(self, holds: bool, otherwise: str, *about: object) -> None:
+        """Note what should not have happened; nobody's step is disturbed.
+
+        Args:
+            holds: Whether all is well, as nearly always: no text is made then.
+            otherwise: What is wrong, with a `{}` for each of what it is about.
+            *about: That.
+        """
         if not holds:
-            self.broken.append(f"{self.loop.time():.3f} {otherwise}")
+            self.broken.append(f"{self.loop.time():.3f} {otherwise.format(*about)}")
+
+    def note_raised(self, error: BaseException, *, exits: bool) -> None:
+        """Note that a hook or callback is about to raise `error`, which may end the program."""
+        if exits:
+            self.exits.append(error)
+            self.stops()
+        else:
+            self.raised[error] = 0
+
+    def office(self, shell: Shell) -> Office:
+        """Return what is known of a supervisor."""
+        office = self.offices.get(shell)
+        if office is None:
+            office = self.offices[shell] = Office()
+        return office
 
     # --- whom children and users find ------------------------------------------------------------
 
@@ -198,10 +235,15 @@ class Ledger:
 
     def around(self, process: Process, body: Any) -> Any:
         """Note that `process` begins, and return what runs in place of `body`."""
-        body = self._inner.around(process, body)
+        own, body = body, self._inner.around(process, body)
         self.begin(process)
+        if self.bound is not None:
+            self.bound.note(process)
         life = self.lives[process] = Life(process, self.loop.time())
         self.signals.born(process)
+        if body is own and getattr(process.spec, "start", None) in (Kiosk, Stall):
+            life.body = SERVED
+            return body
 
         async def lived(*args: Any, **kwargs: Any) -> None:
             life.body = RUNNING
@@ -220,11 +262,13 @@ class Ledger:
     def enter(self, process: Process) -> None:
         """Note that `process` is alive; so then are the supervisors above it."""
         there = self.alive.get(process.path)
-        self.expect(there is None, f"{process} began while {there} lived")
+        self.expect(there is None, "{} began while {} lived", process, there)
         self.alive[process.path] = process
-        self.offices.setdefault(process.parent, Office())
+        self.office(process.parent)
         self.last[process.parent, process.id] = process.incarnation, process
         process.on_exit(self._ended)
+        for attendant in self.attendants:
+            attendant.attend(process)
         above = process.parent.process
         if above is not None and above.alive and self.alive.get(above.path) is not above:
             self.enter(above)
@@ -234,11 +278,12 @@ class Ledger:
         life, now, limit = self.lives[process], self.loop.time(), process.spec.shutdown
         if life.told is None:
             asked = process.asked is not None or process.behaviour is not None
+            asked = asked and process.ready  # while it starts, it is not asked
             grace = KILL_GRACE if asked or isinstance(limit, Enum) else float(limit)
             life.told, life.grace = now, grace
         elif not self._kills(process):
             in_time = now >= life.told + life.grace
-            self.expect(in_time, f"{process} was cancelled again before its time was over")
+            self.expect(in_time, "{} was cancelled again before its time was over", process)
         return self._inner.lets_cancel(process)
 
     def _kills(self, process: Process) -> bool:
@@ -258,7 +303,7 @@ class Ledger:
         """`process` has ended; nobody but those who monitor it and are linked to it knows yet."""
         if self.alive.get(process.path) is process:
             del self.alive[process.path]
-        self.expect(process.exit_reason is reason, f"{process} was said to end with {reason}")
+        self.expect(process.exit_reason is reason, "{} was said to end with {}", process, reason)
         self.signals.ended(process, reason)
         if isinstance(process.value, Registry):
             self.orphans += process.value._owned
@@ -266,32 +311,35 @@ class Ledger:
         life = self.lives.get(process)
         if life is None:
             below = [p for p in self.alive.values() if p.parent.process is process]
-            self.expect(not below, f"{process} ended before {below}")
+            self.expect(not below, "{} ended before {}", process, below)
         else:
             self._check_end_of(life, reason)
 
     def _check_end_of(self, life: Life, reason: ExitReason) -> None:
         process, now, limit = life.process, self.loop.time(), life.process.spec.shutdown
         if isinstance(reason, Abandoned):
-            self.expect(process.path in self.ignoring, f"{process} was given up")
+            self.expect(process.path in self.ignoring, "{} was given up", process)
             return
-        self.expect(_fits(life, reason), f"{process} ended by {life.body!r}, told {life.wanted}")
+        fits = self.desk.fits(process, reason) if life.body == SERVED else _fits(life, reason)
+        self.expect(fits, "{} ended by {!r}, told {}", process, life.body, life.wanted)
         if life.told is not None and limit is not INFINITY:
             seconds = (0.0 if limit is BRUTAL_KILL else float(limit)) + 4 * KILL_GRACE
-            self.expect(now <= life.told + seconds, f"{process} was told to end at {life.told}")
+            self.expect(now <= life.told + seconds, "{} was told to end at {}", process, life.told)
         killed = self.killed.get(process)
         if killed is not None:
-            self.expect(now <= killed + 2 * KILL_GRACE, f"{process} was killed at {killed}")
+            self.expect(now <= killed + 2 * KILL_GRACE, "{} was killed at {}", process, killed)
         error = getattr(reason, "error", None)
         if isinstance(error, StartTimeout) and error.path == process.path:
             refused = process.path in self.ignoring
-            self.expect(not process.ready or refused, f"{process} was ready")
+            self.expect(not process.ready or refused, "{} was ready", process)
             due = life.begun + (getattr(process.spec, "start_timeout", None) or 0.0)
-            self.expect(life.told in (None, due), f"{process} was told at {life.told}, not {due}")
+            self.expect(
+                life.told in (None, due), "{} was told at {}, not {}", process, life.told, due
+            )
         by_itself = life.body == RETURNED or isinstance(life.body, LookupError)
-        if process.ready and by_itself and getattr(process.spec, "start", None) is Till:
+        if process.ready and by_itself and getattr(process.spec, "start", None) in SERVERS:
             cleaned = process.path in self.faulty or process in self.desk.ended
-            self.expect(cleaned, f"{process} ended without its terminate")
+            self.expect(cleaned, "{} ended without its terminate", process)
 
 
 def _fits(life: Life, reason: ExitReason) -> bool:

@@ -6,25 +6,25 @@ import asyncio
 import math
 import random
 from collections.abc import Callable
-from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import otpy
 from otpy import Normal, SupervisorFailed
 from otpy._runtime.interpose import INTERPOSER
-from otpy.reports import Report
+from otpy.reports import Report, ReportHook
 from otpy.testing import Simulation, simulate
 from otpy.testing.promises import (
     PromiseBroken,
     check_lives,
     check_nothing_left,
     check_silence,
-    longest_stop,
 )
-from otpy.testing.schedule import Schedule
 from otpy.testing.simulated_loop import SimulatedLoop
+from otpy.testing.stop_bound import StopBound
 from tests.simulation.histories import Histories
-from tests.simulation.ledger import Ledger, Office
+from tests.simulation.ledger import Ledger
+from tests.simulation.rogues import Rogue
 from tests.simulation.trees import Draft, drawn_plan
 from tests.simulation.users import User
 
@@ -35,19 +35,21 @@ ENDS = ["leave", "leave", "leave", "time", "step", "step", "step", "cancel", "ca
 
 
 class Stepper:
-    """Stands in front of a schedule and does something between two of its steps."""
+    """Stands in front of a loop's schedule until it has done something between two of its steps."""
 
-    def __init__(self, schedule: Schedule, at: int, do: Callable[[], object]) -> None:
-        self._schedule = schedule
+    def __init__(self, loop: SimulatedLoop, at: int, do: Callable[[], object]) -> None:
+        self._loop, self._schedule = loop, loop.schedule
         self._left = at
         self._do = do
-        self.append = schedule.append
-        self.clear = schedule.clear
+        self.append = loop.schedule.append
+        self.clear = loop.schedule.clear
+        loop._ready = self  # type: ignore[assignment]
 
     def popleft(self) -> asyncio.Handle:
         """Return the next handle."""
         self._left -= 1
         if not self._left:
+            self._loop._ready = self._schedule
             self._do()
         return self._schedule.popleft()
 
@@ -60,25 +62,31 @@ class Play:
 
     Args:
         seed: The seed.
-        heard: Whether somebody listens to the reports. If nobody does, histories are not judged,
-            and otpy decides in shorter ways.
 
     Attributes:
+        heard: Whether somebody listens to the reports. If nobody does, histories are not judged,
+            and otpy decides in shorter ways.
         asked: How often users asked for something.
     """
 
-    def __init__(self, seed: int, *, heard: bool = True) -> None:
+    def __init__(self, seed: int) -> None:
         rng = random.Random(seed)
         self.seed = seed
-        self.heard = heard
-        self.spec = Draft(rng).root()
+        self.heard = True
+        draft = Draft(rng)
+        self.spec = draft.root()
         self.plan = drawn_plan(rng, self.spec)
         self.way = rng.choice(ENDS)
         self.when = rng.choice([rng.uniform(0, 3), 0.0, 0.5, 1.0])
         self.step = int(math.exp(rng.uniform(0, math.log(400))))
         self.users = [(rng.random(), rng.randint(2, 5)) for _ in range(rng.randint(1, 3))]
+        odd = rng.random()
+        self.hooks = [Rogue(rng, exits=True) for _ in range(odd < 0.2)]
+        self.callbacks = [Rogue(rng, exits=True) for _ in range(0.1 < odd < 0.3)]
+        self.listeners = draft.rogues
         self.asked = 0
-        self._limit = math.inf
+        self._raised: BaseException | None = None
+        self._stop_began = math.inf
         self._cancelled = False
         self._running: Any
         self._ledger: Ledger
@@ -92,16 +100,19 @@ class Play:
         Raises:
             SimulationFailed: Something did not hold.
         """
-        twin = self.heard and self.seed % 3 == 0
+        alone = any(hook.asks or hook.exits for hook in self.hooks)
+        twin = self.heard and self.seed % 3 == 0 and not alone
         check = self._compare_with_one_unheard if twin else None
         return simulate(self._live, seed=self.seed, faults=self.plan, check=check)
 
     def _compare_with_one_unheard(self, heard: Simulation) -> None:
         """Check that the same happens, in the same order, if nobody listens."""
-        play = Play(self.seed, heard=False)
-        play.plan = heard.faults
         steps = [entry for entry in heard.record if not isinstance(entry, Report)]
-        twin = list(play().record)
+        self.heard = False
+        try:
+            twin = list(simulate(self._live, seed=self.seed, faults=heard.faults).record)
+        finally:
+            self.heard = True
         if steps != twin:
             pairs = zip(steps, twin, strict=False)
             at = next((n for n, (one, other) in enumerate(pairs) if one != other), -1)
@@ -118,8 +129,13 @@ class Play:
         self._histories = histories = Histories(ledger)
         INTERPOSER.set(ledger.put_around(INTERPOSER.get()))
         ledger.begin = histories.begins if self.heard else ledger.enter
-        self._running = otpy.start(self.spec, hooks=[histories.hear] if self.heard else [])
-        self._limit, self._cancelled = math.inf, False
+        ledger.attendants, ledger.stops = self.callbacks, self._stopping
+        for rogue in (*self.hooks, *self.callbacks, *self.listeners):
+            rogue.enter(ledger)
+        hear: list[ReportHook] = [histories.hear] if self.heard else []
+        first, last = (self.hooks, []) if self.seed % 2 else ([], self.hooks)
+        self._running = otpy.start(self.spec, hooks=[*first, *hear, *last])
+        self._stop_began, self._cancelled, self._raised = math.inf, False, None
         self._host = asyncio.create_task(self._be_host(), name="host")
         users = [User(seed, ledger) for seed, _ in self.users]
         self._users = [
@@ -128,17 +144,18 @@ class Play:
         ]
         inspector = asyncio.create_task(self._inspect(), name="inspector")
         if self.way in ("step", "kill", "cancel"):
-            ready: Any = Stepper(loop.schedule, self.step, self._end)
-            loop._ready = ready
+            Stepper(loop, self.step, self._end)
         await asyncio.wait([self._host])
         await asyncio.gather(*self._users, inspector)
+        for errand in ledger.errands:  # which may lead to more
+            await errand
         self.asked = sum(user.asked for user in users)
         await loop.until_idle()
         self._check(loop, unheard)
 
     async def _be_host(self) -> None:
         """Run the tree, and leave it when it is time to."""
-        with suppress(SupervisorFailed):
+        try:
             async with self._running as root:
                 if self.way == "leave":
                     await asyncio.wait(self._users, timeout=2 + self.when)
@@ -148,9 +165,14 @@ class Play:
                 else:  # or sooner: `_end`
                     await asyncio.wait([asyncio.ensure_future(root.wait())], timeout=4)
                 self._stopping()
-        now = asyncio.get_running_loop().time()
-        in_time = now <= self._limit
-        self._ledger.expect(in_time, f"the stop took until {now}, longer than {self._limit}")
+        except SupervisorFailed:
+            pass
+        except (SystemExit, KeyboardInterrupt) as error:
+            self._raised = error
+        now, bound = asyncio.get_running_loop().time(), self._ledger.bound
+        limit = self._stop_began + (bound.seconds if bound is not None else 0.0)
+        limit += self._ledger.rest
+        self._ledger.expect(now <= limit, "the stop took until {}, longer than {}", now, limit)
 
     async def _use(self, user: User, times: int) -> None:
         while self._running.root is None:
@@ -175,13 +197,15 @@ class Play:
                     break
             if self.heard:
                 self._histories.check_rest()
+            await self._histories.check_tables()
 
     def _stopping(self) -> None:
-        """Note until when a stop that begins now must be over."""
+        """Note that a stop begins now."""
         root: AnySupervisor | None = self._running.root
-        if root is not None and not root.ended and self._limit == math.inf:
-            self._ledger.offices.setdefault(root, Office()).told = True
-            self._limit = asyncio.get_running_loop().time() + longest_stop(root)
+        if root is not None and not root.ended and self._ledger.bound is None:
+            self._ledger.office(root).told = True
+            self._ledger.bound = StopBound(root)
+            self._stop_began = asyncio.get_running_loop().time()
 
     def _end(self) -> None:
         """Stop the tree between two steps, in one way or the other."""
@@ -195,11 +219,13 @@ class Play:
             root.shut_down(Normal())
             if self.way == "kill":
                 self._ledger.killed[None] = 0.0
-                asyncio.get_running_loop().call_soon(root.kill)
+                asyncio.get_running_loop().call_soon(partial(root.kill, grace=self.seed % 2))
 
     def _check(self, loop: SimulatedLoop, unheard: list[dict[str, Any]]) -> None:
         ledger, root = self._ledger, self._running.root
-        if self._cancelled:
+        if ledger.exits:
+            ledger.expect(self._raised is ledger.exits[0], "{} raised", ledger.exits)
+        elif self._cancelled:
             ledger.expect(self._host.cancelled(), "the cancellation of the host was lost")
         if not self._host.cancelled():
             self._host.result()
@@ -207,12 +233,17 @@ class Play:
             if self.heard:
                 self._histories.check_end()
             left = [t for t in loop._scheduled if not t.cancelled() and _is_ours(t)]
-            ledger.expect(not left, f"timers are left: {left}")
+            ledger.expect(not left, "timers are left: {}", left)
         if ledger.broken:
             raise PromiseBroken("\n".join(ledger.broken[:5]))
         if root is not None and not root.abandoned:
             check_nothing_left()
         check_lives(ledger.reports)
+        for hook in self.hooks if not self.heard else ():
+            told = [context for context in unheard if context.get("exception") is hook.failure]
+            if hook.failure is not None and len(told) != 1:
+                raise PromiseBroken(f"the end of a hook was told {len(told)} times")
+            unheard = [context for context in unheard if context not in told]
         check_silence(unheard)
 
 

@@ -15,11 +15,13 @@ import otpy
 from otpy import (
     TIMEOUT,
     Caller,
+    Crashed,
     Down,
     ExitReason,
     ExitSignal,
     GenServer,
     Init,
+    Killed,
     NoReply,
     Process,
     Reply,
@@ -29,6 +31,7 @@ from otpy import (
 )
 from otpy.behaviours.server import Server
 from otpy.errors import CallFailed, CallTimeout
+from tests.simulation.errors import NUMBERS, error
 
 
 @frozen
@@ -71,20 +74,22 @@ class Desk:
         suspended: The servers that must not serve now.
         busy: Servers that somebody is suspending or resuming.
         held: Servers that somebody has suspended at some time.
-        ended: The servers whose `terminate` was called.
+        ended: The servers whose `terminate` was called, and for which reason.
+        working: Servers that are in the midst of serving an order.
+        sent: The orders that servers are to serve, if they live on.
         waits: How many customers wait for each server.
     """
 
-    def __init__(
-        self, expect: Callable[[bool, str], None], faulty: set[str], blamed: set[Process]
-    ) -> None:
+    def __init__(self, expect: Callable[..., None], faulty: set[str], blamed: set[Process]) -> None:
         self.expect, self.faulty, self.blamed = expect, faulty, blamed
         self.numbers = self.customers = 0
         self.served: set[int] = set()
         self.suspended: set[Process] = set()
         self.busy: set[Process] = set()
         self.held: set[Process] = set()
-        self.ended: set[Process] = set()
+        self.ended: dict[Process, ExitReason] = {}
+        self.working: set[Process] = set()
+        self.sent: dict[Process, list[int]] = {}
         self.waits: Counter[Process] = Counter()
 
     @staticmethod
@@ -101,26 +106,48 @@ class Desk:
     def take(self, order: Order, book: Book) -> None:
         """Note that the running server begins with `order`."""
         me = otpy.current()
-        self.expect(order.number not in self.served, f"{me.path} served {order} again")
-        self.expect(me not in self.suspended, f"{me.path} served {order} while suspended")
-        self.expect(me not in self.ended, f"{me.path} served {order} after its terminate")
-        self.expect(not book.must, f"{me.path} served {order} before it went on")
+        self.expect(order.number not in self.served, "{} served {} again", me.path, order)
+        self.expect(me not in self.suspended, "{} served {} while suspended", me.path, order)
+        self.expect(me not in self.ended, "{} served {} after its terminate", me.path, order)
+        self.expect(not book.must, "{} served {} before it went on", me.path, order)
         last = book.last.get(order.customer, 0)
-        self.expect(last < order.number, f"{me.path} served {order} after number {last}")
+        self.expect(last < order.number, "{} served {} after number {}", me.path, order, last)
         book.last[order.customer] = order.number
         self.served.add(order.number)
         book.served.append(order.number)
+
+    async def work(self, seconds: float) -> None:
+        """Let the running server be busy."""
+        me = otpy.current()
+        self.working.add(me)
+        try:
+            await asyncio.sleep(seconds)
+        finally:
+            self.working.discard(me)
+
+    def leave(self, process: Process) -> None:
+        """Leave messages for what may be a server."""
+        self.customers += 1
+        server: ServerRef[Order, int] = Till.at(process)
+        self._cast(server, process, "note")
+        self._cast(server, process, "info")
+
+    def _cast(self, server: ServerRef[Order, int], process: Process, what: str) -> None:
+        order = self.order(self.customers, what)
+        if isinstance(process.behaviour, Server):
+            self.sent.setdefault(process, []).append(order.number)
+        if what == "info":
+            server.send(order)
+        else:
+            server.cast(order)
 
     async def visit(self, process: Process, rng: random.Random) -> None:
         """Be a customer of one server for a while."""
         self.customers += 1
         server: ServerRef[Order, int] = Till.at(process)
         for what in rng.choices(WHAT, k=rng.randint(1, 3)):
-            order = self.order(self.customers, what)
-            if what in ("busy", "note", "watch"):
-                server.cast(order)
-            elif what == "info":
-                server.send(order)
+            if what in ("busy", "note", "watch", "info"):
+                self._cast(server, process, what)
             elif what == "suspend":
                 await self._suspend(server, process, rng)
             elif what == "close":
@@ -128,6 +155,7 @@ class Desk:
             elif what == "state":
                 await self._look(server, process)
             else:
+                order = self.order(self.customers, what)
                 await self._call(server, process, order, rng.choice([None, 0.1, 1, 5]))
 
     async def _call(
@@ -140,26 +168,26 @@ class Desk:
         try:
             answer = await server.call(order, limit)
         except CallTimeout:
-            self.expect(limit is not None and loop.time() == began + limit, f"{took} timed out")
-            self.expect(process.alive or loop.time() > began, f"{took} timed out, dead")
+            self.expect(limit is not None and loop.time() == began + limit, "{} timed out", took)
+            self.expect(process.alive or loop.time() > began, "{} timed out, dead", took)
         except CallFailed as error:
-            self.expect(not process.alive or _ending(process) is not None, f"{took}: {error}")
-            self.expect(error.path == process.path, f"{took}: {error}")
+            self.expect(not process.alive or _ending(process) is not None, "{}: {}", took, error)
+            self.expect(error.path == process.path, "{}: {}", took, error)
         else:
-            self.expect(ending is None, f"{took} was answered though it ends with {ending}")
-            self.expect(answer == order.number, f"{took} was answered by {answer}")
-            self.expect(order.number in self.served, f"{took} was answered, and not served")
+            self.expect(ending is None, "{} was answered though it ends with {}", took, ending)
+            self.expect(answer == order.number, "{} was answered by {}", took, answer)
+            self.expect(order.number in self.served, "{} was answered, and not served", took)
         finally:
             self.waits[process] -= 1
-        self.expect(ending is None or loop.time() == began, f"{took} waited for the dying")
-        self.expect(limit is None or loop.time() <= began + limit, f"{took} took too long")
+        self.expect(ending is None or loop.time() == began, "{} waited for the dying", took)
+        self.expect(limit is None or loop.time() <= began + limit, "{} took too long", took)
 
     async def _look(self, server: ServerRef[Order, int], process: Process) -> None:
         try:
             book = await server.get_state(1)
         except (CallFailed, CallTimeout):
             return
-        self.expect(isinstance(book, Book), f"{process.path} keeps {book!r}")
+        self.expect(isinstance(book, Book), "{} keeps {!r}", process.path, book)
 
     async def _suspend(
         self, server: ServerRef[Order, int], process: Process, rng: random.Random
@@ -173,8 +201,8 @@ class Desk:
             try:
                 await server.suspend()
                 self.suspended.add(process)
-                server.cast(self.order(self.customers, "note"))
-                server.send(self.order(self.customers, "info"))
+                self._cast(server, process, "note")
+                self._cast(server, process, "info")
                 await asyncio.sleep(rng.choice([0, 0.05, 0.5]))
             finally:  # nobody shall wait for it for ever
                 self.suspended.discard(process)
@@ -182,7 +210,7 @@ class Desk:
                     resuming = asyncio.ensure_future(server.resume(None))
                     resuming.add_done_callback(lambda f: f.cancelled() or f.exception())
             await asyncio.sleep(0)
-            server.cast(self.order(self.customers, "note"))
+            self._cast(server, process, "note")
         self.busy.discard(process)
 
     async def _close(
@@ -200,15 +228,30 @@ class Desk:
             await server.stop(reason, rng.choice([None, 1]))
             left = [order for order in orders if order.number not in self.served]
             # One that was suspended meanwhile stops without serving what it holds.
-            self.expect(not left or process in self.held, f"{process} was stopped before {left}")
+            self.expect(not left or process in self.held, "{} was stopped before {}", process, left)
+
+    def fits(self, process: Process, reason: ExitReason) -> bool:
+        """Whether a server that has no task may have ended with `reason`."""
+        told = process.ending
+        if isinstance(reason, Crashed) or not process.ready:
+            return True  # what came out of its callbacks was seen by nobody else
+        return reason in (self.ended.get(process), told, Killed())
 
     def check_rest(self) -> None:
-        """Check that nobody waits for the dead, and no answer is waited for that has come."""
+        """Check that nobody waits for the dead, and that servers serve what they were sent."""
         for process, count in self.waits.items():
-            self.expect(process.alive or not count, f"{count} wait for {process}")
+            self.expect(process.alive or not count, "{} wait for {}", count, process)
             pending: Any = getattr(process.behaviour, "owed", None)
             done = [question for question in pending or () if question.future.done()]
-            self.expect(not done, f"{process} keeps {done}")
+            self.expect(not done, "{} keeps {}", process, done)
+        for process, numbers in [*self.sent.items()]:
+            server = process.behaviour
+            if not isinstance(server, Server) or _ending(process) is not None:
+                del self.sent[process]
+            elif process.ready and process not in self.working and not server.mailbox.suspended:
+                del self.sent[process]
+                left = [number for number in numbers if number not in self.served]
+                self.expect(not left, "{} is deaf to {}", process, left)
 
 
 def _ending(process: Process) -> ExitReason | None:
@@ -231,45 +274,21 @@ class Till(GenServer[Order, int, Book]):
         """Begin with an empty book; some take their time, trap exits or have more to do."""
         if seed % 3 == 0:
             await asyncio.sleep(0.2)
-        if seed % 2 == 0:
-            self.trap_exit()
-        book = Book(must=seed % 5 == 0)
-        return Init(book, continue_="begin") if book.must else book
+        return _opened(self, seed)
 
     async def handle_call(self, request: Order, caller: Caller[int], state: Book) -> Any:
         """Do as the order says."""
         Desk.current().take(request, state)
-        match request.what:
-            case "slow":
-                await asyncio.sleep(0.3)
-            case "later":
-                loop, number = asyncio.get_running_loop(), request.number
-                loop.call_later(0.2, lambda: caller.reply(number))
-                return NoReply(state)
-            case "stop":
-                return Stop(Shutdown("sold out"), state, request.number)
-            case "crash":
-                raise LookupError(f"order {request.number}")
-            case "continue":
-                state.must = True
-                return Reply(request.number, state, continue_="more")
-            case "idle":
-                return Reply(request.number, state, timeout=0.4)
-            case _:
-                pass
-        return Reply(request.number, state)
+        if request.what == "slow":
+            await Desk.current().work(0.3)
+        return _answer(request, caller, state)
 
     async def handle_cast(self, request: Order, state: Book) -> Result:
         """Do as the order says."""
         Desk.current().take(request, state)
         if request.what == "busy":
-            await asyncio.sleep(0.2)
-        if request.what == "watch":
-            ledger: Any = otpy.current().parent.tree.interposer
-            process = ledger.anybody(otpy.current())
-            if process is not None:
-                state.watched.append(process)
-                _ = self.monitor(process)
+            await Desk.current().work(0.2)
+        _watch(self, request, state)
         return NoReply(state)
 
     def handle_info(self, message: object, state: Book) -> Result:
@@ -280,24 +299,90 @@ class Till(GenServer[Order, int, Book]):
                 desk.take(message, state)
             case Down():
                 known = message.process in state.watched
-                desk.expect(known, f"{otpy.current().path} heard of {message} without a monitor")
-                desk.expect(not message.process.alive, f"{message} is about the living")
+                desk.expect(known, "{} heard of {} without a monitor", otpy.current().path, message)
+                desk.expect(not message.process.alive, "{} is about the living", message)
                 if known:
                     state.watched.remove(message.process)
             case ExitSignal():
                 return Stop(Shutdown("signal"), state)
             case _:
-                desk.expect(message is TIMEOUT, f"{message} came from nowhere")
+                desk.expect(message is TIMEOUT, "{} came from nowhere", message)
         return NoReply(state)
 
     def handle_continue(self, value: Any, state: Book) -> Result:
         """Go on, before any other message."""
-        Desk.current().expect(state.must and value in ("begin", "more"), f"went on with {value}")
+        Desk.current().expect(state.must and value in ("begin", "more"), "went on with {}", value)
         state.must = False
         return NoReply(state)
 
     def terminate(self, reason: ExitReason, state: Book) -> None:
         """Close."""
         desk, me = Desk.current(), otpy.current()
-        desk.expect(me not in desk.ended, f"{me.path} was terminated twice ({reason})")
-        desk.ended.add(me)
+        desk.expect(me not in desk.ended, "{} was terminated twice ({})", me.path, reason)
+        desk.ended[me] = reason
+
+
+class Kiosk(Till):
+    """Serves orders in plain callbacks, and so without a task."""
+
+    def init(self, seed: int) -> Book | Init[Book]:  # type: ignore[override] # plain, for once
+        """Begin with an empty book; some trap exits or have more to do."""
+        return _opened(self, seed)
+
+    def handle_call(self, request: Order, caller: Caller[int], state: Book) -> Any:
+        """Do as the order says; nothing takes its time here."""
+        Desk.current().take(request, state)
+        return _answer(request, caller, state)
+
+    def handle_cast(self, request: Order, state: Book) -> Result:  # type: ignore[override] # plain
+        """Do as the order says; nothing takes its time here."""
+        Desk.current().take(request, state)
+        _watch(self, request, state)
+        return NoReply(state)
+
+
+class Stall(Kiosk):
+    """Serves in plain callbacks, but for the last."""
+
+    async def terminate(self, reason: ExitReason, state: Book) -> None:  # type: ignore[override] # slow
+        """Close, slowly."""
+        await asyncio.sleep(0.1)
+        super().terminate(reason, state)
+
+
+SERVERS = (Till, Kiosk, Stall)
+
+
+def _opened(server: GenServer[Order, int, Book], seed: int) -> Book | Init[Book]:
+    if seed % 2 == 0:
+        server.trap_exit()
+    book = Book(must=seed % 5 == 0)
+    return Init(book, continue_="begin") if book.must else book
+
+
+def _answer(request: Order, caller: Caller[int], state: Book) -> Any:
+    match request.what:
+        case "later":
+            loop, number = asyncio.get_running_loop(), request.number
+            loop.call_later(0.2, lambda: caller.reply(number))
+            return NoReply(state)
+        case "stop":
+            return Stop(Shutdown("sold out"), state, request.number)
+        case "crash":
+            raise error(request.number % len(NUMBERS))
+        case "continue":
+            state.must = True
+            return Reply(request.number, state, continue_="more")
+        case "idle":
+            return Reply(request.number, state, timeout=0.4)
+        case _:
+            return Reply(request.number, state)
+
+
+def _watch(server: GenServer[Order, int, Book], request: Order, state: Book) -> None:
+    if request.what == "watch":
+        ledger: Any = otpy.current().parent.tree.interposer
+        process = ledger.anybody(otpy.current())
+        if process is not None:
+            state.watched.append(process)
+            _ = server.monitor(process)

@@ -38,14 +38,18 @@ class SignalLedger:
 
     def link(self, one: Process, other: Process) -> None:
         """Link two processes."""
-        for mine, partner in ((one, other), (other, one)):
-            if mine.exit_reason is not None and not isinstance(mine.exit_reason, Normal):
-                self._blamed.add(partner)
         self.linked(one, other)
-        one.link(other)
+        try:
+            one.link(other)
+        except RecursionError:  # then it is not done
+            self.unlinked(one, other)
+            raise
 
     def linked(self, one: Process, other: Process) -> None:
         """Note that two processes are linked, or are just about to be."""
+        for mine, partner in ((one, other), (other, one)):
+            if mine.exit_reason is not None and not isinstance(mine.exit_reason, Normal):
+                self._blamed.add(partner)
         if one.alive and other.alive and one is not other:
             self._links.setdefault(one, {})[other] = None
             self._links.setdefault(other, {})[one] = None
@@ -66,7 +70,7 @@ class SignalLedger:
         if monitor is not None:
             down = monitor._down
             told = down is not None and down.process is process and down.reason is reason
-            self._expect(told, f"{monitor} was told {down}")
+            self._expect(told, "{} was told {}", monitor, down)
         for partner in self._links.pop(process, {}):
             self._links.get(partner, {}).pop(process, None)
             if partner.alive and partner.supervisor is None:
@@ -76,34 +80,34 @@ class SignalLedger:
         if traps(partner):
             inbox = partner.signals.inbox if partner.signals else None
             got = [n for n in unread(inbox) if _tells(n, process, reason)]
-            self._expect(len(got) == 1, f"{partner} was told {len(got)} times of {process}")
+            self._expect(len(got) == 1, "{} was told {} times of {}", partner, len(got), process)
         elif not isinstance(reason, Normal):
             self._blamed.add(partner)
             task = partner.task
             ends = partner.ending is not None or (task is not None and task.done())
-            self._expect(ends, f"{partner} lives on after {process}")
+            self._expect(ends, "{} lives on after {}", partner, process)
 
     def check_gone(self, process: Process) -> None:
         """Check that a process that has ended is bound to nobody."""
         signals = process.signals
         if signals is not None:
             rest = [*signals.monitors, *signals.links, *signals.watching]
-            self._expect(not rest, f"{process} keeps {rest}")
+            self._expect(not rest, "{} keeps {}", process, rest)
 
     def check_rest(self, process: Process) -> None:
         """Check that a process which is alive is bound to the living only, and knows the dead."""
         signals = process.signals
         if signals is not None:
             dead = [p for p in signals.links if not p.alive]
-            self._expect(not dead, f"{process} is linked to {dead}")
+            self._expect(not dead, "{} is linked to {}", process, dead)
             pairs = [(watch, watch.owner) for watch in signals.monitors]
             alone = [watch() for watch, owner in pairs if owner and watch not in owner.watching]
-            self._expect(not alone, f"{process} is watched by {alone}, whose owner has ended")
+            self._expect(not alone, "{} is watched by {}, whose owner has ended", process, alone)
         state: Any = getattr(process.behaviour, "state", None)
         inbox: Any = getattr(process.behaviour, "mailbox", None)
         if isinstance(state, Book) and inbox.asleep and not inbox.suspended:
             untold = [p for p in state.watched if not p.alive]
-            self._expect(not untold, f"{process} was never told of {untold}")
+            self._expect(not untold, "{} was never told of {}", process, untold)
 
 
 def _tells(notice: object, process: Process, reason: ExitReason) -> bool:

@@ -81,6 +81,9 @@ def _never(*_: object, **__: object) -> None:
     """Stand for what was forgotten."""
 
 
+# What a defect forgets to close complains of that too.
+@pytest.mark.filterwarnings("ignore:coroutine .* was never awaited")
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.parametrize(
     ("where", "what", "instead"),
     [
@@ -97,7 +100,7 @@ def test_a_defect_does_not_stay_hidden(
     """Where otpy forgets something, one of a few hundred seeds shows it."""
     monkeypatch.setattr(where, what, instead)
     with pytest.raises(SimulationFailed):
-        for seed in range(300):
+        for seed in range(600):
             Play(seed)()
 
 

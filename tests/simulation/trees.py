@@ -33,6 +33,10 @@ from tests.simulation.children import (
     Kind,
     drawn_worker,
 )
+from tests.simulation.rogues import Rogue
+from tests.simulation.rough import DEEP, MEDDLING, ODD, THREADED
+
+DRAWN: list[list[Kind]] = [ODD, MEDDLING, DEEP, THREADED]
 
 
 class Draft:
@@ -41,15 +45,16 @@ class Draft:
     Attributes:
         rng: Where chance comes from.
         kinds: What its workers may be.
-        tasks: Whether something in it gives work to a supervisor of tasks.
+        rogues: Who does harm in it.
     """
 
     def __init__(self, rng: random.Random) -> None:
         self.rng = rng
-        theme = rng.choice([PLAIN, PLAIN, SIGNALLING, TALKING, WORKING, NAMED])
+        theme = rng.choice([PLAIN, PLAIN, SIGNALLING, TALKING, WORKING, NAMED, *DRAWN])
         self.theme = theme
         self.kinds: list[Kind] = [*theme, *theme, *rng.sample(PLAIN, 3)]
         self.strategy = rng.choice([*Strategy])
+        self.rogues: list[Rogue] = []
 
     def root(self) -> SupervisorSpec:
         """Draw the whole."""
@@ -58,7 +63,9 @@ class Draft:
         if self.theme is NAMED:
             keys = rng.choice([*Keys])
             restart = rng.choice([Restart.PERMANENT, Restart.TRANSIENT])
-            first.append(Registry.spec("names", keys=keys, restart=restart))
+            if rng.random() < 0.3:
+                self.rogues.append(Rogue(rng, exits=False))
+            first.append(Registry.spec("names", keys=keys, restart=restart, listeners=self.rogues))
         if self.theme is WORKING:
             most = rng.choice([None, 1, 2, 3])
             first.append(DynamicSupervisor.spec("tasks", max_children=most, intensity=9))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import random
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
@@ -21,14 +22,22 @@ from otpy import (
     SupervisorSpec,
     TaskSupervisor,
 )
-from otpy.errors import NotFound
+from otpy.errors import NotFound, NotRunning
 from tests.simulation.children import PLAIN, SIGNALLING, double, drawn_worker
-from tests.simulation.ledger import Ledger, Office, supervisors
+from tests.simulation.ledger import Ledger, supervisors
 
 if TYPE_CHECKING:
     from otpy._runtime.tree import AnySupervisor
 
 _BY_HAND = 1000  # more than any number of resizes
+
+_SIGNALS = ("end", "end", "post")
+_ANYWHERE = (
+    *("end", "end", "watch", "link", "wait", "stop", "look", "start", "start", "retry", "retry"),
+    *("terminate", "terminate"),
+)
+_STATIC = ("restart", "restart", "delete", "reconfigure", "partitions")
+_DYNAMIC = ("bury",)
 
 
 class User:
@@ -48,81 +57,78 @@ class User:
         rng = self.rng
         for _ in range(times):
             await asyncio.sleep(rng.choice([0, 0, 0.1, 0.3, 1, rng.uniform(0, 1)]))
-            if root.ended:
-                return
-            on = rng.choice([*supervisors(root)])
-            self.asked += 1
             with suppress(OtpyError, TimeoutError):
                 async with asyncio.timeout(rng.choice([None, None, 0, 0.01, 1])):
-                    await self._ask(on)
+                    await self._ask(root, (*_ANYWHERE, "visit", "tasks"))
 
-    async def _ask(self, on: AnySupervisor) -> object:
-        rng, ledger = self.rng, self.ledger
-        ids = [node.id for node in on.snapshot().children] or ["nobody"]
-        waiting = [node.id for node in on.snapshot().children if node.due_in is not None]
-        key = rng.choice(waiting or ids)
-        path = f"{on.path}/{key}"
+    async def errand(self, root: AnySupervisor) -> None:
+        """Ask once, where there may be no task."""
+        with suppress(OtpyError, TimeoutError):
+            await self._ask(root, (*_ANYWHERE, "post"))
 
-        def touching(ask: Callable[[str], Awaitable[object]]) -> Callable[[], Awaitable[object]]:
-            async def touch() -> object:
-                ledger.touched.add(path)
-                return await ask(key)
+    async def signal(self, root: AnySupervisor) -> None:
+        """End somebody or leave a message: do what has no answer."""
+        with suppress(OtpyError):
+            await self._ask(root, _SIGNALS, others=False)
 
-            return touch
+    async def _ask(
+        self, root: AnySupervisor, asks: tuple[str, ...], *, others: bool = True
+    ) -> None:
+        if root.ended:
+            return
+        on = self.rng.choice([*supervisors(root)])
+        self.asked += 1
+        table = on._machine.children
+        waiting = [key for key, child in table.items() if child.waits]
+        key = self.rng.choice(waiting or [*table] or ["nobody"])
+        if others:
+            asks += _STATIC if isinstance(on, Supervisor) else _DYNAMIC
+        ask: Callable[[AnySupervisor, str], Awaitable[object]]
+        ask = getattr(self, f"_{self.rng.choice(asks)}")
+        await ask(on, key)
 
-        asks: list[Callable[[], Awaitable[object]]] = [
-            lambda: self._end(on, key),
-            lambda: self._end(on, key),
-            lambda: self._visit(on, key),
-            lambda: self._watch(on, key),
-            lambda: self._link(on, key),
-            lambda: self._wait(on, key),
-            lambda: self._stop(on),
-            lambda: self._look(on),
-            lambda: self._start(on),
-            lambda: self._start(on),
-            lambda: self._retry(on, key),
-            lambda: self._retry(on, key),
-            touching(on.terminate_child),
-            touching(on.terminate_child),
-        ]
-        if isinstance(on, Supervisor):
-            asks += [
-                touching(self._restart(on)),
-                touching(self._restart(on)),
-                touching(self._delete(on)),
-                lambda: self._reconfigure(on),
-                lambda: self._partitions(on),
-            ]
-        else:
-            asks += [lambda: self._tasks(on), lambda: self._bury(on)]
-        return await rng.choice(asks)()
+    async def _terminate(self, on: AnySupervisor, key: str) -> None:
+        self.ledger.touched.add(f"{on.path}/{key}")
+        await on.terminate_child(key)
 
-    def _delete(self, on: Supervisor) -> Callable[[str], Awaitable[object]]:
-        self.ledger.resized[on] += _BY_HAND
-        return on.delete_child
+    async def _delete(self, on: Supervisor, key: str) -> None:
+        self._touch(on, key)
+        await on.delete_child(key)
 
-    def _restart(self, on: Supervisor) -> Callable[[str], Awaitable[object]]:
+    async def _restart(self, on: Supervisor, key: str) -> None:
+        self._touch(on, key)
+        await on.restart_child(key)
+
+    def _touch(self, on: Supervisor, key: str) -> None:
         self.ledger.resized[on] += _BY_HAND  # it may be a partition
-        return on.restart_child
+        self.ledger.touched.add(f"{on.path}/{key}")
 
     async def _retry(self, on: AnySupervisor, key: str) -> None:
-        self.ledger.offices.setdefault(on, Office()).hurried = True
+        self.ledger.office(on).hurried = True
         await on.retry_now(key)
 
-    async def _bury(self, on: DynamicSupervisor) -> None:
+    async def _post(self, on: AnySupervisor, key: str) -> None:
+        """Leave a message; whether anybody is there or not."""
+        process = on.child(key)
+        self.ledger.desk.leave(process)
+
+    async def _bury(self, on: DynamicSupervisor, _: str) -> None:
         """Terminate a process that has ended, which hits nobody."""
         dead = [p for p in self.ledger.lives if p.parent is on and not p.alive]
         if dead:
             with suppress(NotFound):
                 await on.terminate_child(self.rng.choice(dead))
-                self.ledger.expect(False, f"somebody was terminated in place of {dead}")
+                self.ledger.expect(False, "somebody was terminated in place of {}", dead)
 
     async def _end(self, on: AnySupervisor, key: str) -> None:
         process: Process = on.child(key)
         if self.rng.random() < 0.4:
             self.ledger.killed.setdefault(process, self.ledger.loop.time())
-            process.kill()
+            try:
+                process.kill()
+            except RecursionError:  # it may be killed, or not
+                self.ledger.killed[process] = math.inf
+                raise
         else:
             self.ledger.blamed.add(process)
             process.exit(self.rng.choice([None, Shutdown("by a user")]))
@@ -141,7 +147,7 @@ class User:
             monitor.demonitor()
             return
         down = await monitor
-        self.ledger.expect(down.reason is process.exit_reason, f"{process} was told as {down}")
+        self.ledger.expect(down.reason is process.exit_reason, "{} was told as {}", process, down)
 
     async def _link(self, on: AnySupervisor, key: str) -> None:
         process, other = on.child(key), self.ledger.anybody(None)
@@ -153,33 +159,40 @@ class User:
     async def _wait(self, on: AnySupervisor, key: str) -> None:
         process = on.child(key)
         reason = await process.wait()
-        self.ledger.expect(reason is process.exit_reason, f"{process} was told as {reason}")
+        self.ledger.expect(reason is process.exit_reason, "{} was told as {}", process, reason)
         with suppress(OtpyError):
             async with asyncio.timeout(1):
                 later = await on.wait_for_restart(key, after=process.incarnation)
-                self.ledger.expect(later is not process, f"{process} is its own successor")
+                self.ledger.expect(later is not process, "{} is its own successor", process)
 
-    async def _stop(self, on: AnySupervisor) -> None:
+    async def _stop(self, on: AnySupervisor, _: str) -> None:
         if self.rng.random() < 0.3:
-            self.ledger.offices.setdefault(on, Office()).told = True
+            self.ledger.office(on).told = True
             await on.stop()
-            self.ledger.expect(on.ended, f"{on} was stopped")
+            self.ledger.expect(on.ended, "{} was stopped", on)
 
-    async def _look(self, on: AnySupervisor) -> None:
+    async def _look(self, on: AnySupervisor, _: str) -> None:
         known = await on.which_children()
         counts = await on.count_children()
         self.ledger.expect(counts.specs >= 0 <= len(known), "a count below nothing")
 
-    async def _start(self, on: AnySupervisor) -> None:
+    async def _start(self, on: AnySupervisor, _: str) -> None:
         rng = self.rng
         fresh = drawn_worker(rng, f"n{rng.randint(0, 3)}", [*PLAIN, *SIGNALLING])
         if isinstance(on, Supervisor):
             self.ledger.touched.add(f"{on.path}/{fresh.id}")
-        process = await on.start_child(fresh)
+        try:
+            process = await on.start_child(fresh)
+        except (
+            NotRunning
+        ) as error:  # whose start has begun gets the child, or hears why there is none
+            begun = [life for life in self.ledger.lives if life.spec is fresh]
+            self.ledger.expect(not begun, "{} was started, and answered by {}", begun, error)
+            raise
         if process is not None:
-            self.ledger.expect(process.ready, f"{process} was handed out before it was ready")
+            self.ledger.expect(process.ready, "{} was handed out before it was ready", process)
 
-    async def _reconfigure(self, on: Supervisor) -> None:
+    async def _reconfigure(self, on: Supervisor, _: str) -> None:
         rng, spec = self.rng, on._machine.spec
         children = [*spec.children]
         rng.shuffle(children)
@@ -188,10 +201,10 @@ class User:
         changed: SupervisorSpec = evolve(
             spec, children=children, intensity=rng.randint(0, 9), strategy=rng.choice([*Strategy])
         )
-        self.ledger.offices.setdefault(on, Office()).changed = True
+        self.ledger.office(on).changed = True
         await on.reconfigure(changed)
 
-    async def _partitions(self, on: Supervisor) -> None:
+    async def _partitions(self, on: Supervisor, _: str) -> None:
         try:
             parts = PartitionSupervisor(on)
         except TypeError:
@@ -209,12 +222,16 @@ class User:
                 for p in self.ledger.alive.values()
                 if p.parent is on and p.id.isdigit() and int(p.id) >= number
             ]
-            self.ledger.expect(not left, f"{left} are left of {number} partitions")
+            self.ledger.expect(not left, "{} are left of {} partitions", left, number)
         process = parts.route(self.rng.randrange(9))
-        self.ledger.expect(process.ready and process.alive, f"{process} was routed to")
+        self.ledger.expect(process.ready and process.alive, "{} was routed to", process)
 
-    async def _tasks(self, on: DynamicSupervisor) -> None:
+    async def _tasks(self, on: AnySupervisor, _: str) -> None:
+        if not isinstance(on, DynamicSupervisor):
+            return
         crew, item = TaskSupervisor(on), self.rng.randrange(9)
         task: Any = await crew.async_(double, item)
+        if task.owner is not None:  # a child that is a user
+            self.ledger.signals.linked(task.owner, task.process)
         result = await task.await_(self.rng.choice([0.1, 9]))
-        self.ledger.expect(result == 2 * item, f"{task} gave {result}")
+        self.ledger.expect(result == 2 * item, "{} gave {}", task, result)
