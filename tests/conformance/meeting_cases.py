@@ -15,7 +15,18 @@ def pool(*, strategy: str = "one_for_one") -> Sup:
     return top("a", sub("p", "pattern", strategy=POOL, intensity=2), "b", strategy=strategy)
 
 
+GROUPS: Final = ("one_for_one", "one_for_all", "rest_for_one")
+
 MEETINGS: Final[list[Case]] = [
+    *(
+        case(
+            f"queries_behind_a_restart_{strategy}",
+            "SUP-613 SUP-810 SUP-811",
+            top("a", "b", "c", intensity=9, strategy=strategy),
+            together("die b", "which", "count"),
+        )
+        for strategy in GROUPS
+    ),
     *(
         case(
             f"calls_meet_a_restart_{strategy}",
@@ -30,7 +41,7 @@ MEETINGS: Final[list[Case]] = [
             LET_GO,
             "which",
         )
-        for strategy in ("one_for_one", "one_for_all", "rest_for_one")
+        for strategy in GROUPS
     ),
     case(
         "calls_meet_a_restart_that_fails",

@@ -192,7 +192,7 @@ def scenarios(draw: st.DrawFn) -> Scenario:
     steps: list[Step] = draw(_some(_steps(places), 1, 8))
     if places.failing and not draw(_one_in(4)):  # before anything else has used up the failures
         steps.insert(0, draw(_retries(places)))
-    if draw(_one_in(3)):
+    if draw(st.booleans()):
         return draw(_holding(Scenario(tree, tuple(steps))))
     end = [Stop(draw(st.sampled_from(STOP_REASONS)))] if draw(_one_in(3)) else []
     return Scenario(tree, (*steps, *end))
@@ -202,32 +202,35 @@ def scenarios(draw: st.DrawFn) -> Scenario:
 def _holding(draw: st.DrawFn, scenario: Scenario) -> Scenario:
     """Return `scenario` with children that are held up, so that steps meet what is going on.
 
-    Without stops, which overtake it (`stop_overtakes`), and bad specs, which are refused at once
+    Without what would overtake it (`stop_overtakes`): stops, and children that are held up below a
+    supervisor which its own may stop. And without bad specs, which are refused at once
     (`bad_specs_are_refused_by_the_caller`).
     """
 
     def held(node: Any) -> Any:
-        if isinstance(node, Sup):
-            return evolve(node, children=tuple(map(held, node.children)))
-        if _is_doomed(node) or not draw(_one_in(2)):
+        if isinstance(node, Sup) or _is_doomed(node) or draw(_one_in(3)):
             return node
         starts = "s" + draw(st.text(st.sampled_from("wWsf"), min_size=1, max_size=4))
-        takes = HELD if draw(_one_in(2)) and node.ends != "silent" else node.takes
-        return evolve(node, starts=starts, takes=takes)
+        if node.ends in {"silent", "refuses"} or not draw(_one_in(2)):
+            return evolve(node, starts=starts)
+        limit = "brutal_kill" if node.shutdown == "brutal_kill" else LONG
+        return evolve(node, starts=starts, takes=HELD, shutdown=limit)
 
     def step(found: Step) -> Any:
         if isinstance(found, Together):
             items = [step(item) for item in found.items if not _is_stop(item)]
             return evolve(found, items=tuple(items))
         if isinstance(found, Call) and isinstance(found.arg, Worker | Sup):
-            return evolve(found, arg=evolve(held(found.arg), significant=False))
+            child = held(found.arg) if found.path == "top" else found.arg
+            return evolve(found, arg=evolve(child, significant=False))
         return found
 
     steps: list[Step] = []
     for found in scenario.steps:
         if not _is_stop(found):
             steps += [step(found), *[Release()] * draw(st.sampled_from((0, 0, 1, 2)))]
-    return Scenario(held(scenario.tree), (*steps, *[Release()] * 5))
+    tree = evolve(scenario.tree, children=tuple(map(held, scenario.tree.children)))
+    return Scenario(tree, (*steps, *[Release()] * 5))
 
 
 def _is_stop(step: Step) -> bool:
