@@ -8,6 +8,7 @@ import random
 
 import pytest
 
+import otpy
 from otpy import OtpyError
 from otpy_agents.run import Detail
 from otpy_agents.store import RunStore
@@ -89,6 +90,13 @@ async def test_a_host_of_runs_that_is_killed_costs_restarts_and_no_assignment(
     assert not agents.sandbox.alive
 
 
+def cut_off(root: otpy.Supervisor, child: str) -> None:
+    """Kill a supervisor without asking anybody below it, as the death of a host would."""
+    supervisor = root.child(child).supervisor
+    assert supervisor is not None
+    supervisor.kill(grace=0)
+
+
 @pytest.mark.parametrize("restarts", [0, 1])
 async def test_who_is_given_up_leaves_no_run_unfinished(agents: AgentWorld, restarts: int) -> None:
     """Not even one that the host of runs could not go on with: nobody would ever end it (C-13)."""
@@ -96,7 +104,7 @@ async def test_who_is_given_up_leaves_no_run_unfinished(agents: AgentWorld, rest
     async with agents.running(agent("a", restarts=restarts, within=600, backoff=[1])) as root:
         for _ in range(restarts + 1):
             await asyncio.sleep(5)
-            root.child("RunHost").kill()
+            cut_off(root, "RunHost")
         await root.wait()
     assert agents.known["a"].state is State.REAPED
     async with RunStore(agents.folder / "state" / "runs.sqlite3", as_host=False) as store:
@@ -110,7 +118,7 @@ async def test_a_run_of_who_was_given_up_is_ended_by_the_next_host(agents: Agent
     async with agents.running(agent("a", restarts=0)) as root:
         await asyncio.sleep(5)
         for child in ("JakeSupervisor", "MortalPool", "RunHost"):
-            root.child(child).kill()
+            cut_off(root, child)
         await agents.ledger.finish("a", State.REAPED, "given up")
     assert agents.known["a"].state is State.REAPED
     async with RunStore(agents.folder / "state" / "runs.sqlite3", as_host=False) as store:
