@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import copy
 import importlib
 import inspect
@@ -11,7 +10,7 @@ import pkgutil
 from collections.abc import Callable, Iterator
 from enum import Enum
 from functools import partial
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
@@ -45,6 +44,7 @@ from otpy.testing import (
     PromiseBroken,
     Simulation,
     SimulationFailed,
+    VirtualLoop,
 )
 from tests.runtime.children import Boom, forever
 
@@ -70,6 +70,13 @@ def failed(kind: type[errors.SupervisorFailed]) -> errors.SupervisorFailed:
     """Return one whose history nobody has read yet."""
     history = (record for record in [RECORD])
     return kind("app/db", "gave up", reasons=REASONS, history=history, abandoned=["app/web"])
+
+
+def deadlock() -> Deadlock:
+    """Return one of a loop without tasks."""
+    loop = VirtualLoop()
+    loop.close()
+    return Deadlock(loop)
 
 
 ERRORS: dict[type[BaseException], Callable[[], BaseException]] = {
@@ -123,7 +130,7 @@ ERRORS: dict[type[BaseException], Callable[[], BaseException]] = {
     TaskFailed: lambda: TaskFailed("app/tasks/f", Crashed(Boom("why"))),
     SimulationFailed: lambda: SimulationFailed(RUN, "simulate(tree, seed=1)", Boom("why")),
     NotSettled: lambda: NotSettled("app", 5.0, ("app/db is starting",)),
-    Deadlock: lambda: Deadlock(cast("Any", asyncio.get_running_loop())),
+    Deadlock: deadlock,
 }
 REPORTS: dict[type[reports.Report], dict[str, Any]] = {
     reports.ChildStarted: {},
