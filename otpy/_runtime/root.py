@@ -170,16 +170,16 @@ class RunningTree:
         root.on_end = None
         by_others = isinstance(error, asyncio.CancelledError)
         try:
-            if self._cancelled_host:
-                by_others = self._host.uncancel() > self._cancelling and by_others
-                if not isinstance(error, asyncio.CancelledError):
-                    await self._take_back()
-        finally:
             try:
+                if self._cancelled_host:
+                    by_others = self._host.uncancel() > self._cancelling and by_others
+                    if not isinstance(error, asyncio.CancelledError):
+                        await self._take_back()
+            finally:
                 await self._stop(root)
-            except asyncio.CancelledError:
-                if root.tree.interruption is None:  # it is what matters more, and is raised below
-                    raise
+        except asyncio.CancelledError:
+            if root.tree.interruption is None:  # it is what matters more, and is raised below
+                raise
         failure = self._failure(root)
         if failure is None:
             return

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
 from itertools import count
+from typing import Any
 
 import anyio
 import pytest
 from anyio.abc import TaskStatus
 
 import otpy
-from otpy import ChildSpec, SupervisorSpec
+from otpy import ChildSpec, Restart, SupervisorSpec
 from otpy.reports import Report, ReportHook
 from otpy.testing import MockClock
 from tests.runtime.children import Boom, Journal, crash, forever, turns
@@ -47,9 +50,19 @@ async def host(journal: Journal, body: int, *hooks: ReportHook) -> None:
         await turns(body)
 
 
+async def deaf_host(journal: Journal, body: int, *hooks: ReportHook) -> None:
+    """Be a host that takes its cancellation for the end of what it was waiting for."""
+    children = [ChildSpec(name, two_step_child, (journal, name)) for name in NAMES]
+    short = ChildSpec("short", turns, (5,), restart=Restart.TEMPORARY)
+    async with otpy.start(SupervisorSpec("app", [*children, short]), hooks=hooks):
+        with suppress(asyncio.CancelledError):
+            await turns(body)
+
+
+@pytest.mark.parametrize("hosting", [host, deaf_host])
 @pytest.mark.parametrize("report", range(1, 8))
 async def test_an_exit_out_of_a_hook_is_raised_after_the_stop_at_any_turn(
-    clock: MockClock, report: int
+    clock: MockClock, report: int, hosting: Callable[..., Coroutine[Any, Any, None]]
 ) -> None:
     """While the tree starts, runs or stops, and if the host is cancelled beside it."""
     before = asyncio.all_tasks()
@@ -62,7 +75,7 @@ async def test_an_exit_out_of_a_hook_is_raised_after_the_stop_at_any_turn(
 
         async def ends(journal: Journal = journal, hook: ReportHook = hook) -> None:
             try:
-                await host(journal, 10, hook)
+                await hosting(journal, 30, hook)
             except SystemExit as error:
                 raised.append(error)  # noqa: B023 - as above
             assert asyncio.all_tasks() == {*before, asyncio.current_task()}
