@@ -257,8 +257,9 @@ def _life_in(task: AnyTask) -> OneLife | None:
     return None if context is None else context.get(CURRENT)
 
 
-def _order(found: tuple[AnyTask, OneLife]) -> tuple[str, int, int, str]:
+def _order(found: tuple[AnyTask, OneLife]) -> tuple[str, int, int, str, int]:
     """Tell which comes first: the older life, the older task; as far as names tell."""
     task, life = found
     name = task.get_name()
-    return life.process.path, life.process.incarnation, len(name), name
+    at = hash(task)  # of one of a simulated loop: how many there were before it
+    return life.process.path, life.process.incarnation, len(name), name, at

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import MutableMapping
+import random
+from collections.abc import Iterator, MutableMapping
 from contextlib import suppress
 from typing import Any
 
@@ -20,7 +21,7 @@ from otpy import (
 )
 from otpy._runtime import leftovers
 from otpy.reports import ChildAbandoned
-from otpy.testing import MockClock, Recording
+from otpy.testing import MockClock, Recording, simulate
 from tests.runtime.children import Boom, forever, stubborn, turns
 from tests.runtime.leaving import Left, plain
 
@@ -291,3 +292,46 @@ async def test_a_start_that_fails_leaves_no_task_behind(clock: MockClock, left: 
             pass
     assert left.states == "cc"
     assert clock.now == 0
+
+
+def test_in_a_simulation_tasks_of_one_name_end_in_the_order_they_were_made(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Or a seed would not give the same run each time: asyncio keeps its tasks in no order."""
+    told: list[int] = []
+
+    class Wait(asyncio.Future[None]):
+        """Tells when it is cancelled."""
+
+        number = 0
+
+        def cancel(self, msg: object = None) -> bool:
+            told.append(self.number)
+            return super().cancel(msg)
+
+    async def waits(number: int) -> None:
+        wait = Wait()
+        wait.number = number
+        await wait
+
+    async def child() -> None:
+        tasks = [asyncio.create_task(waits(number), name="same") for number in range(20)]
+        await asyncio.sleep(1)
+        assert len(tasks) == 20
+
+    class Shuffled(set[asyncio.Task[object]]):
+        """Has no order that means anything."""
+
+        def __iter__(self) -> Iterator[asyncio.Task[object]]:
+            found = sorted(super().__iter__(), key=hash)
+            random.Random(1).shuffle(found)
+            return iter(found)
+
+    def shuffled(loop: asyncio.AbstractEventLoop | None = None) -> Shuffled:
+        return Shuffled(all_tasks(loop))
+
+    all_tasks = asyncio.all_tasks
+    monkeypatch.setattr(asyncio, "all_tasks", shuffled)
+    spec = SupervisorSpec("app", [ChildSpec("c", child, restart=Restart.TEMPORARY)])
+    simulate(spec, seed=1, until=3)
+    assert told == [*range(20)]
