@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, final
 
 from otpy.errors import OtpyError
@@ -18,13 +18,17 @@ class PromiseBroken(OtpyError, AssertionError):
     """A simulated tree broke a promise that every tree keeps."""
 
 
-def check_nothing_left() -> None:
+def check_nothing_left(named: Container[str] = ()) -> None:
     """Check that no task but the caller's is left in the running loop.
+
+    Args:
+        named: Paths of children that were given up, whose own tasks may be left.
 
     Raises:
         PromiseBroken: One is.
     """
-    left = sorted(task.get_name() for task in asyncio.all_tasks() - {asyncio.current_task()})
+    tasks = asyncio.all_tasks() - {asyncio.current_task()}
+    left = sorted(name for name in map(asyncio.Task[Any].get_name, tasks) if name not in named)
     if left:
         raise PromiseBroken(f"tasks are left after the stop: {', '.join(left)}")
 

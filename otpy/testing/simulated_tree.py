@@ -84,8 +84,8 @@ async def live(spec: SupervisorSpec | DynamicSpec, until: Until, story: Story) -
     except SupervisorFailed as failure:
         story.failure = failure
     await loop.until_idle()
-    if running.root is not None and not running.root.abandoned:
-        check_nothing_left()
+    if running.root is not None:
+        check_nothing_left({process.path for process in running.root.abandoned})
     check_lives(story.reports)
     check_silence(unheard)
 
