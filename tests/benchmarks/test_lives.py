@@ -13,10 +13,12 @@ from benchmarks import lives
 
 @pytest.fixture(autouse=True)
 def configuration() -> Iterator[None]:
-    """Put back how structlog was configured."""
-    before = structlog.get_config()
+    """Put back how structlog was configured, if it was: the default log goes by that."""
+    before = structlog.get_config() if structlog.is_configured() else None
     yield
-    structlog.configure(**before)
+    structlog.reset_defaults()
+    if before is not None:
+        structlog.configure(**before)
 
 
 @pytest.mark.parametrize("subject", lives.SUBJECTS)
