@@ -177,7 +177,7 @@ class TestTarget:
             with patch.object(logging.root, "handlers", [caplog.handler]):
                 other(exited())
         assert len(caplog.records) == 1
-        assert capsys.readouterr().err.count("Boom: paper\n") == 2
+        assert capsys.readouterr().err.count(".Boom: paper\n") == 2  # of its traceback
 
 
 class TestLength:

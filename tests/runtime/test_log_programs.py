@@ -52,7 +52,7 @@ def test_there_is_a_program_for_every_report() -> None:
 def test_every_report_is_text_that_can_be_read(name: str) -> None:
     """One line each, with what is in it below it: tracebacks, and where a child stands."""
     out, err = run(name)
-    text = err if "stderr" in name else out
+    text = re.sub(r"\x1b\[[0-9;]*m", "", err if "stderr" in name else out)
     assert (out if "stderr" in name else err) == ""
     quiet = {"child.started", "supervisor.stopped"} if name == "to_stderr" else set[str]()
     for report in log_program.reports():
