@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from itertools import chain
 from math import floor
 from typing import TYPE_CHECKING, Any
 
@@ -93,6 +94,7 @@ class Histories:
         if before is not None and process.incarnation > 1:
             self._check_successor(process, *before)
         self._check_time(office, process)
+        self._try_again(machine, office, process)
         if isinstance(machine.spec, DynamicSpec):
             limit, number = machine.spec.max_children, len(machine.children)
             room = not isinstance(limit, int) or number <= limit
@@ -130,6 +132,16 @@ class Histories:
             # Not what the machine knows: an exit that it dealt with in the same go comes later.
             waits = [*process.parent._timers]
             self.expect(not waits, "{} was started, and {} wait", process, waits)
+
+    def _try_again(self, machine: Any, office: Office, process: Process) -> None:
+        """A restart that failed is counted when it is tried again, by whichever child first."""
+        alone = isinstance(machine.spec, DynamicSpec)
+        alone = alone or machine.spec.strategy is Strategy.ONE_FOR_ONE
+        for key in [process.id] if alone else [*office.failures]:
+            if key in office.failures:
+                office.failed[key][-1] = floor(self.ledger.loop.time())
+        if not alone:
+            office.failures.clear()
 
     def _check_retry(self, machine: Any, office: Office, process: Process) -> None:
         """A start after a restart that failed is counted like the first."""
@@ -184,7 +196,8 @@ class Histories:
                 self.expect(whole, "a decision of {} broke off: {}", report.path, report.reason)
                 self._check_limit(report)
             case ChildAbandoned():
-                self.expect(report.path in self.ledger.ignoring, "{} without a fault", report)
+                left = report.what == "subtask" and report.path in self.ledger.stubborn
+                self.expect(left or report.path in self.ledger.ignoring, "{} for nothing", report)
             case _:
                 pass
 
@@ -222,7 +235,7 @@ class Histories:
         number, process = self.ledger.last.get((shell, report.id), (0, None))
         if process is None or number != report.incarnation:
             return  # too short a life to be seen
-        if not isinstance(report, ChildStartFailed):
+        if process.ready and not isinstance(report, ChildStartFailed):
             same = report.reason == process.exit_reason
             self.expect(same, "{} ended, it is said, with {}", process, report.reason)
         if isinstance(report, ChildExited):
@@ -230,7 +243,7 @@ class Histories:
                 self._due = report
             self._check_cause(process, report)
         elif isinstance(report, ChildStartFailed) and report.context is not None:
-            office.failed.append(floor(report.time))
+            office.failed.setdefault(report.id, []).append(floor(report.time))
             office.failures[report.id] = number
         elif isinstance(report, ChildStopped):
             self._check_stop(shell, office, process, report)
@@ -305,7 +318,8 @@ class Histories:
             self.expect(last.spec.intensity.then is ESCALATE, "{} instead of the child", report)
             return
         since, limit = floor(report.time) - machine.spec.period, machine.spec.intensity
-        recent = [time for time in office.restarts + office.failed if time >= since]
+        times = chain(office.restarts, *office.failed.values())
+        recent = [time for time in times if time >= since]
         self.expect(len(recent) >= limit, "{} came too early: {}, {}", report, recent, limit)
 
     # --- at rest ---------------------------------------------------------------------------------
@@ -342,6 +356,7 @@ class Histories:
             self._check_waiters(process, process._rare.waiters if process._rare else ())
             self.ledger.signals.check_rest(process)
         self.ledger.desk.check_rest()
+        self.ledger.check_strays(self.ledger.loop.time())
         for shell, office in self.ledger.offices.items():
             machine: Any = shell._machine
             above = shell.process

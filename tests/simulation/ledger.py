@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from enum import Enum
 from typing import TYPE_CHECKING, Any, cast
 
@@ -58,6 +58,7 @@ class Life:
         wanted: What it was told to end with, when its code was cancelled.
         told: When its supervisor cancelled it for the first time.
         grace: Seconds that it has then, unless it is killed.
+        ended: When it has ended.
     """
 
     process: Process
@@ -66,6 +67,7 @@ class Life:
     wanted: ExitReason | None = None
     told: float | None = None
     grace: float = 0.0
+    ended: float | None = None
 
 
 @define(eq=False)
@@ -76,7 +78,7 @@ class Office:
         order: Its children's keys, in start order.
         restarts: When it restarted a child that had ended, in whole seconds.
         retried: When it tried again to restart a child, in whole seconds.
-        failed: When a restart failed, in whole seconds.
+        failed: When restarts of a child failed, or were tried again since, in whole seconds.
         failures: The children whose restart failed, and which life it would have been.
         due: When children that back off are to be restarted.
         hurried: Whether a user has asked for a restart at once.
@@ -87,7 +89,7 @@ class Office:
     order: list[str] = field(factory=list[str])
     restarts: list[int] = field(factory=list[int])
     retried: list[int] = field(factory=list[int])
-    failed: list[int] = field(factory=list[int])
+    failed: dict[str, list[int]] = field(factory=dict[str, list[int]])
     failures: dict[str, int] = field(factory=dict[str, int])
     due: dict[str, float] = field(factory=dict[str, float])
     hurried: bool = False
@@ -128,7 +130,8 @@ class Ledger:
         raised: What hooks and callbacks have raised, and how often that was reported.
         exits: What hooks and callbacks have raised to end the program.
         errands: The tasks of those who ask the tree for something at an odd place.
-        strays: The tasks that workers have left behind, and who did.
+        strays: The tasks that workers have made and forgotten, by whom and when (seconds).
+        stubborn: Paths of workers that have made tasks which refuse to end.
         over: Whether the tree has ended and nobody looks any more.
     """
 
@@ -154,7 +157,8 @@ class Ledger:
         self.raised: dict[BaseException, int] = {}
         self.exits: list[BaseException] = []
         self.errands: list[asyncio.Task[None]] = []
-        self.strays: dict[asyncio.Task[None], Process] = {}
+        self.strays: dict[asyncio.Task[None], tuple[Process, float]] = {}
+        self.stubborn: set[str] = set()
         self.over = False
         self.desk = Desk(self.expect, self.faulty, self.blamed)
         self.signals = SignalLedger(self)
@@ -202,6 +206,27 @@ class Ledger:
         if office is None:
             office = self.offices[shell] = Office()
         return office
+
+    # --- what is left behind ---------------------------------------------------------------------
+
+    def leave(self, process: Process, way: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Let the code of `process` make a task and forget it."""
+        self.rest = max(self.rest, KILL_GRACE)
+        self.strays[asyncio.create_task(way(), name="stray")] = process, self.loop.time()
+
+    def check_strays(self, now: float) -> None:
+        """Check that what workers have left behind until `now` has ended with them, or is named."""
+        named = self.tree.root.abandoned if self.tree.root is not None else ()
+        for task, (process, made) in self.strays.items():
+            ended = self.lives[process].ended
+            if ended is not None and not task.done() and max(made, ended) + KILL_GRACE < now:
+                self.expect(process in named, "{} has left {}", process, task)
+
+    async def let_go(self) -> None:
+        """Let what refuses to end do so; nobody looks any more."""
+        self.over = True
+        if self.strays:
+            await asyncio.wait(self.strays)
 
     # --- whom children and users find ------------------------------------------------------------
 
@@ -317,6 +342,7 @@ class Ledger:
 
     def _check_end_of(self, life: Life, reason: ExitReason) -> None:
         process, now, limit = life.process, self.loop.time(), life.process.spec.shutdown
+        life.ended = now
         if isinstance(reason, Abandoned):
             self.expect(process.path in self.ignoring, "{} was given up", process)
             return
@@ -337,9 +363,17 @@ class Ledger:
                 life.told in (None, due), "{} was told at {}, not {}", process, life.told, due
             )
         by_itself = life.body == RETURNED or isinstance(life.body, LookupError)
-        if process.ready and by_itself and getattr(process.spec, "start", None) in SERVERS:
+        serves = process.ready and getattr(process.spec, "start", None) in SERVERS
+        if serves and (by_itself or (isinstance(reason, Killed) and self._had_time(process))):
             cleaned = process.path in self.faulty or process in self.desk.ended
             self.expect(cleaned, "{} ended without its terminate", process)
+
+    def _had_time(self, process: Process) -> bool:
+        """Whether a server that was killed in the end had a second for its terminate."""
+        idle = self.desk.worked.get(process, -KILL_GRACE) + KILL_GRACE <= self.loop.time()
+        limit = process.spec.shutdown
+        asked = process not in self.killed and None not in self.killed
+        return asked and idle and not isinstance(limit, Enum) and limit >= KILL_GRACE
 
 
 def _fits(life: Life, reason: ExitReason) -> bool:

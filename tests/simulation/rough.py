@@ -138,8 +138,7 @@ async def untidy(seed: int) -> None:
     """Leave tasks behind."""
     rng, ledger, me = random.Random(seed), Ledger.current(), otpy.current()
     for _ in range(rng.randint(1, 3)):
-        way = rng.choice([stray, stray, slow_stray, breeding_stray, stubborn_stray])
-        ledger.strays[asyncio.create_task(way(), name="stray")] = me
+        ledger.leave(me, rng.choice([stray, stray, slow_stray, breeding_stray, stubborn_stray]))
     await asyncio.sleep(rng.choice([0, 0.3, 1, 1e6]))
     if rng.random() < 0.5:
         raise LookupError("untidy")
@@ -165,17 +164,16 @@ async def breeding_stray() -> None:
     try:
         await asyncio.sleep(0.4)
     finally:
-        ledger.strays[asyncio.create_task(stray(), name="stray")] = me
+        ledger.leave(me, stray)
 
 
 async def stubborn_stray() -> None:
-    """Refuse to end, as long as the tree is looked at."""
+    """Refuse to end, as long as somebody looks at the tree."""
     ledger = Ledger.current()
+    ledger.stubborn.add(otpy.current().path)
     while not ledger.over:
-        try:
+        with suppress(asyncio.CancelledError):
             await asyncio.sleep(1.5)
-        except asyncio.CancelledError:
-            continue
 
 
 ODD: list[Kind] = [

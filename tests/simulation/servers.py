@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import random
 from collections import Counter
 from collections.abc import Callable
@@ -76,6 +77,7 @@ class Desk:
         held: Servers that somebody has suspended at some time.
         ended: The servers whose `terminate` was called, and for which reason.
         working: Servers that are in the midst of serving an order.
+        worked: Until when servers have served an order that took its time (seconds).
         sent: The orders that servers are to serve, if they live on.
         waits: How many customers wait for each server.
     """
@@ -89,6 +91,7 @@ class Desk:
         self.held: set[Process] = set()
         self.ended: dict[Process, ExitReason] = {}
         self.working: set[Process] = set()
+        self.worked: dict[Process, float] = {}
         self.sent: dict[Process, list[int]] = {}
         self.waits: Counter[Process] = Counter()
 
@@ -124,6 +127,7 @@ class Desk:
             await asyncio.sleep(seconds)
         finally:
             self.working.discard(me)
+            self.worked[me] = asyncio.get_running_loop().time()
 
     def leave(self, process: Process) -> None:
         """Leave messages for what may be a server."""
@@ -369,6 +373,7 @@ def _answer(request: Order, caller: Caller[int], state: Book) -> Any:
         case "stop":
             return Stop(Shutdown("sold out"), state, request.number)
         case "crash":
+            Desk.current().worked[otpy.current()] = math.inf  # it may cancel itself
             raise error(request.number % len(NUMBERS))
         case "continue":
             state.must = True

@@ -34,9 +34,12 @@ from tests.simulation.children import (
     drawn_worker,
 )
 from tests.simulation.rogues import Rogue
-from tests.simulation.rough import DEEP, MEDDLING, ODD, THREADED
+from tests.simulation.rough import DEEP, MEDDLING, ODD, THREADED, UNTIDY
 
-DRAWN: list[list[Kind]] = [ODD, MEDDLING, DEEP, THREADED]
+THEMES: list[list[Kind]] = [
+    *(PLAIN, PLAIN, SIGNALLING, SIGNALLING, TALKING, TALKING, TALKING, WORKING, WORKING, NAMED),
+    *(ODD, MEDDLING, DEEP, THREADED, UNTIDY),
+]
 
 
 class Draft:
@@ -50,9 +53,10 @@ class Draft:
 
     def __init__(self, rng: random.Random) -> None:
         self.rng = rng
-        theme = rng.choice([PLAIN, PLAIN, SIGNALLING, TALKING, WORKING, NAMED, *DRAWN])
-        self.theme = theme
+        self.theme = theme = rng.choice(THEMES)
         self.kinds: list[Kind] = [*theme, *theme, *rng.sample(PLAIN, 3)]
+        if rng.random() < 0.3:
+            self.kinds += rng.choice(THEMES)
         self.strategy = rng.choice([*Strategy])
         self.rogues: list[Rogue] = []
 
