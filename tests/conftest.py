@@ -39,10 +39,15 @@ SLOW = (
     "agents/run/test_real_attempts.py",
     "agents/sandbox/*",
     "agents/soak/*",
+    "agents/store/test_run_store_processes.py",
     "agents/stores/*",
     "agents/test_up_*",
     "agents/test_workshop.py",
+    "cli/test_chaos_command.py",
+    "cli/test_otpy_command.py",
     "docs/test_served.py",
+    "runtime/test_log_programs.py",
+    "runtime/test_run.py",
     "servers/test_real_servers.py",
 )
 """Files whose tests start whole programs, and take longer than all others together."""
