@@ -127,7 +127,9 @@ async def test_a_task_that_always_dies_leaves_a_run_that_can_be_resumed(stage: S
 async def test_a_run_that_ends_hopelessly_does_not_disturb_others(stage: Stage) -> None:
     """One run's task that dies again and again costs no other run a restart."""
     with FaultPlan().active(growing=True) as injected:
-        async with stage.host(Play(lines=((5.0, "done"),))) as host:
+        # A word now and then wakes a run's task, however far it was when the fault came.
+        words = [(1.0, f"word {number}") for number in range(30)]
+        async with stage.host(Play(lines=(*words, (30.0, "done")))) as host:
             first, second = [await host.submit(stage.order()) for _ in range(2)]
             path = f"RunHost/runs/{first.id}/task"
             injected.add(faults.crash(path, RuntimeError("ours"), nth=2, times=6))
