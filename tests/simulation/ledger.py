@@ -81,6 +81,7 @@ class Office:
         failed: When restarts of a child failed, or were tried again since, in whole seconds.
         failures: The children whose restart failed, and which life it would have been.
         due: When children that back off are to be restarted.
+        regroups: Whether it has begun to restart a group, and has started none of it.
         hurried: Whether a user has asked for a restart at once.
         changed: Whether a user has changed its order or its limits.
         told: Whether a user has stopped it.
@@ -92,6 +93,7 @@ class Office:
     failed: dict[str, list[int]] = field(factory=dict[str, list[int]])
     failures: dict[str, int] = field(factory=dict[str, int])
     due: dict[str, float] = field(factory=dict[str, float])
+    regroups: bool = False
     hurried: bool = False
     changed: bool = False
     told: bool = False

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 from otpy import Normal, SupervisorFailed
 from otpy._runtime.interpose import INTERPOSER
 from otpy._runtime.root import RunningTree
-from otpy.reports import Report
 from otpy.testing import Simulation, simulate
 from otpy.testing.promises import (
     PromiseBroken,
@@ -32,7 +31,6 @@ from tests.simulation.users import User
 
 if TYPE_CHECKING:
     from otpy._runtime.tree import AnySupervisor
-    from otpy.testing.schedule import Entry
 
 ENDS = ["leave", "leave", "leave", "time", "step", "step", "step", "cancel", "cancel", "kill"]
 
@@ -280,14 +278,20 @@ class Play:
         check_silence(unheard)
 
 
-def _steps(simulation: Simulation) -> list[Entry]:
-    """Return what has run, but for the host.
+def _steps(simulation: Simulation) -> list[tuple[float, str]]:
+    """Return what has run and when (seconds), but for the host and for timers.
 
-    It may have to look once more whether something is left, because of a crash that hooks keep.
+    Hooks keep a crash until they have heard of it. So it may be looked once more whether a child
+    has left something, by a timer, and by the host at the end.
     """
-    return [
-        entry for entry in simulation.record if not isinstance(entry, Report) and entry != "host"
-    ]
+    steps: list[tuple[float, str]] = []
+    now = 0.0
+    for entry in simulation.record:
+        if isinstance(entry, float):
+            now = entry
+        elif isinstance(entry, str) and entry.partition(".")[0] != "host":
+            steps.append((now, entry))
+    return steps
 
 
 def _is_ours(timer: asyncio.TimerHandle) -> bool:

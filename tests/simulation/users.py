@@ -214,9 +214,11 @@ class User:
         number = self.rng.randint(0, 3)
         before = self.ledger.resized[on]
         self.ledger.resized[on] += 1
+        strategies = {on._machine.spec.strategy}
         await parts.resize(number)
+        strategies.add(on._machine.spec.strategy)  # a user may have changed it meanwhile
         alone = before < _BY_HAND and self.ledger.resized[on] == before + 1
-        if alone and on.running and on._machine.spec.strategy is Strategy.ONE_FOR_ONE:
+        if alone and on.running and strategies == {Strategy.ONE_FOR_ONE}:
             left = [
                 p
                 for p in self.ledger.alive.values()
