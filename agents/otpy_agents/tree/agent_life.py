@@ -76,18 +76,19 @@ async def agent_life(
     post = project.pool.post(assignment)
     cwd = assignment.cwd or project.work_directory(assignment.id)
     environment = {**os.environ, **assignment.env}
-    await _preflight(project, assignment, cwd, environment)
-    task_status.started(post)
-    if me.incarnation > 1 and not await project.is_open(assignment.id):
-        if await project.is_done(assignment.id):
-            return  # it was killed between that and its own end
-        await end_here(project, assignment.id, "it is no longer open")
-    await project.workplace.start_place()
-    reason = project.last_exit(assignment.id, me.last_exit)
-    cwd = await _beginning(project, post, work, reason) or cwd
-    async with living(project, assignment.id) as life, _shown(project, post, cwd):
-        await _AgentLife(project, post, work, runs, cwd, life).live(reason)
-        life.reason = "done"
+    async with contextlib.AsyncExitStack() as held:
+        await _preflight(project, assignment, cwd, environment, held)
+        task_status.started(post)
+        if me.incarnation > 1 and not await project.is_open(assignment.id):
+            if await project.is_done(assignment.id):
+                return  # it was killed between that and its own end
+            await end_here(project, assignment.id, "it is no longer open")
+        await project.workplace.start_place()
+        reason = project.last_exit(assignment.id, me.last_exit)
+        cwd = await _beginning(project, post, work, reason) or cwd
+        async with living(project, assignment.id) as life, _shown(project, post, cwd):
+            await _AgentLife(project, post, work, runs, cwd, life).live(reason)
+            life.reason = "done"
     # Once it is written down it is done, even if somebody ends us at this very moment.
     with contextlib.suppress(asyncio.CancelledError, LedgerError):  # else Jake writes it down
         await project.ledger.finish(assignment.id, State.DONE)
@@ -95,9 +96,22 @@ async def agent_life(
 
 
 async def _preflight(
-    project: Project, assignment: Assignment, cwd: Path, environment: Mapping[str, str]
+    project: Project,
+    assignment: Assignment,
+    cwd: Path,
+    environment: Mapping[str, str],
+    held: contextlib.AsyncExitStack,
 ) -> None:
     """Raise if the agent cannot be started as things stand, with all that is in its way.
+
+    Its changeset is its own from here on: what was free a moment ago could be taken by then.
+
+    Args:
+        project: Its project.
+        assignment: Its assignment.
+        cwd: Where it works unless it has a work tree.
+        environment: Its environment.
+        held: Takes what keeps everybody else from its changeset.
 
     Raises:
         PreflightFailed: With all obstacles at once.
@@ -106,7 +120,10 @@ async def _preflight(
     repository = None if assignment.agent is None else assignment.agent.changeset
     if repository is not None:
         try:
-            await project.keeping.changesets(repository).check(assignment.id)
+            begun = not await project.is_new(assignment.id)
+            changesets = project.keeping.changesets(repository)
+            hold = changesets.hold(assignment.id, digest=assignment.digest, begun=begun)
+            await held.enter_async_context(hold)
         except ChangesetError as error:
             found.append(str(error))
     if found:

@@ -21,7 +21,7 @@ from otpy_agents.errors import (
     WorkerStalled,
 )
 from otpy_agents.run.result import VendorSession
-from otpy_agents.tree.changesets import Changesets, Fates
+from otpy_agents.tree.changesets import Changesets, Fates, Owner
 from otpy_agents.tree.checkpoint import Unusable, read_checkpoint
 from otpy_agents.tree.sessions import JSON, Context, SessionStore, StoredSession
 from otpy_agents.tree.verification import TESTS_FAILED
@@ -80,7 +80,8 @@ class Keeping:
     """Keeps sessions and changesets of the agents of one project.
 
     Args:
-        project: Its key; names the folders of work trees.
+        project: Its key; names work trees and branches.
+        owner: Its work list, told apart from others of that name.
         sessions: Where sessions are kept; None to keep them only as long as this host lives.
         fates: What becomes of a changeset, by the reason of a restart (TREE-38).
         tell: Called as `tell(name, id, **detail)` with what a person should know.
@@ -94,6 +95,7 @@ class Keeping:
     def __init__(
         self,
         project: str,
+        owner: Owner,
         sessions: SessionStore | None,
         fates: Fates | None,
         tell: Callable[..., None],
@@ -101,6 +103,7 @@ class Keeping:
         clock: Callable[[], float] = time.time,  # noqa: TID251 - what is stored outlives the loop
     ) -> None:
         self._project = _NO_NAME.sub("-", project) or "list"
+        self._owner = owner
         self.sessions: SessionStore = sessions or _Remembered()
         self._fates = fates
         self._tell = tell
@@ -112,7 +115,7 @@ class Keeping:
         """Return the changesets of the project in a repository; one object for all who ask."""
         if repository not in self._repositories:
             self._repositories[repository] = Changesets(
-                repository, project=self._project, fates=self._fates
+                repository, project=self._project, owner=self._owner, fates=self._fates
             )
         return self._repositories[repository]
 

@@ -13,6 +13,7 @@ from otpy_agents.store.records import AssignmentRecord, State
 from otpy_agents.tree import messages
 from otpy_agents.tree.acting import Acting
 from otpy_agents.tree.agent import AgentState, Happening, Move
+from otpy_agents.tree.changesets import Owner
 from otpy_agents.tree.checkpoint import CHECKPOINT
 from otpy_agents.tree.keeping import Keeping
 from otpy_agents.tree.pool import MortalPool
@@ -100,7 +101,8 @@ class Project:
         self.board = Board()
         self.pool = MortalPool(self)
         self.acting = Acting(self)
-        self.keeping = Keeping(self.key, sessions, fates, self.tell, self.checkpoint)
+        owner = Owner(ledger.list_id, str(ledger.path.resolve()))
+        self.keeping = Keeping(self.key, owner, sessions, fates, self.tell, self.checkpoint)
         self.finished = False
         self.has_programs = asyncio.Event()
         self.work_root = work.state.with_suffix(".work")

@@ -239,7 +239,7 @@ async def test_a_lock_that_is_held_is_waited_for_and_told(
     """One that a program holds is left alone; one that nobody can hold is removed."""
     made = await git.changesets.open("zip")
     worked(git, made.path)
-    shared = git.root / ".git/refs/heads/otpy/zip.lock"
+    shared = git.root / ".git/refs/heads/otpy/p/zip.lock"
     shared.touch()
     monkeypatch.setattr("otpy_agents.tree.changesets.git._PAUSE", 0.001)
     with pytest.raises(WorktreeLocked, match=r"zip\.lock"):

@@ -30,9 +30,9 @@ FRESH = {"a.txt": "a\n", "deep/b.txt": "b\n", ".gitignore": "*.log\n"}
 async def test_a_changeset_is_a_work_tree_on_a_branch_of_its_own(git: GitWorld) -> None:
     """Below `.worktrees`, which the repository does not see (C-26)."""
     made = await git.changesets.open("zip")
-    assert (made.path, made.branch) == (git.root / ".worktrees/p-zip", "otpy/zip")
+    assert (made.path, made.branch) == (git.root / ".worktrees/p-zip", "otpy/p/zip")
     assert git.files(made.path) == FRESH
-    assert git.git("branch", "--show-current", cwd=made.path).strip() == "otpy/zip"
+    assert git.git("branch", "--show-current", cwd=made.path).strip() == "otpy/p/zip"
     assert git.status(made.path) == git.status(git.root) == ""
     assert not await git.changesets.dirty(made)
     assert await git.changesets.all() == (made,)
@@ -58,9 +58,9 @@ async def test_discarded_work_is_on_a_branch_and_the_work_tree_is_fresh(git: Git
     assert await git.changesets.discard(made, "stall") == made
     assert git.files(made.path) == FRESH
     assert git.status(made.path) == ""
-    assert git.git("branch", "--show-current", cwd=made.path).strip() == "otpy/zip"
+    assert git.git("branch", "--show-current", cwd=made.path).strip() == "otpy/p/zip"
     (branch,) = git.branches("otpy/discarded")
-    assert branch.startswith("otpy/discarded/zip/20231114T22132")
+    assert branch.startswith("otpy/discarded/p/zip/20231114T22132")
     assert git.git("log", "--format=%s", f"main..{branch}").split() == ["stall", "work"]
     git.git("checkout", "-q", branch)
     assert {k: v for k, v in git.files(git.root).items() if ".worktrees" not in k} == before
@@ -80,7 +80,7 @@ async def test_without_work_there_is_nothing_to_put_away(git: GitWorld) -> None:
     made = await git.changesets.open("zip")
     git.write(made.path, {"noise.log": "ignored\n"})
     await git.changesets.discard(made, "stall")
-    assert git.branches() == ["otpy/zip"]
+    assert git.branches() == ["otpy/p/zip"]
     assert git.files(made.path) == {**FRESH, "noise.log": "ignored\n"}
 
 
@@ -149,7 +149,7 @@ def in_a_conflict(git: GitWorld, tree: Path, command: str) -> None:
     git.git("checkout", "-q", "-b", "other", "HEAD~1", cwd=tree)
     git.write(tree, {"a.txt": "one\n"})
     git.commit(tree)
-    git.git("checkout", "-q", "otpy/zip", cwd=tree)
+    git.git("checkout", "-q", "otpy/p/zip", cwd=tree)
     with pytest.raises(Exception, match="non-zero exit status"):
         git.git(command, "other", cwd=tree)
 
@@ -264,7 +264,7 @@ async def test_a_clean_work_tree_is_removed_and_its_branch_stays(git: GitWorld) 
     await git.changesets.remove(made)
     await git.changesets.remove(made)
     assert not made.path.exists()
-    assert git.branches() == ["otpy/zip"]
+    assert git.branches() == ["otpy/p/zip"]
     assert await git.changesets.all() == ()
     assert git.git("worktree", "list").count("\n") == 1
     assert await git.changesets.open("zip") == made
@@ -405,10 +405,10 @@ async def test_a_folder_of_its_own_may_be_anywhere(git: GitWorld, tmp_path: Path
 
 
 async def test_two_projects_do_not_share_an_assignment(git: GitWorld) -> None:
-    """Neither its branch nor, where the names run together, its folder."""
+    """Each has its own branch; where the names run together in a folder, the second is refused."""
     made = await git.changesets.open("zip")
-    with pytest.raises(ChangesetTaken, match="wanted a branch of its own"):
-        await git.host("q").open("zip")
+    other = await git.host("q").open("zip")
+    assert (made.branch, other.branch) == ("otpy/p/zip", "otpy/q/zip")
     await git.host("p-x").open("y")
     with pytest.raises(ChangesetTaken):
         await git.changesets.open("x-y")
@@ -424,8 +424,21 @@ async def test_a_folder_in_the_place_of_a_work_tree_is_left_alone(git: GitWorld)
     await git.changesets.open("zap")
 
 
+@pytest.mark.parametrize("branch", ["otpy", "otpy/p", "otpy/p/zip/deeper"])
+async def test_a_branch_beside_which_git_cannot_make_ours_is_named(
+    git: GitWorld, branch: str
+) -> None:
+    """With the command that takes it out of the way; nothing is made."""
+    git.git("branch", branch)
+    with pytest.raises(
+        ChangesetTaken, match=f"branch {branch} in the way of otpy/p/zip.*branch -m"
+    ):
+        await git.changesets.open("zip")
+    assert not (git.root / ".worktrees").exists()
+
+
 async def test_what_git_says_is_told(git: GitWorld) -> None:
-    """A branch in the way of ours."""
-    git.git("branch", "otpy")
-    with pytest.raises(GitFailed, match=r"cannot lock ref|exists"):
+    """Of what nobody can foresee: here a file where its folder of work trees has to be."""
+    (git.root / ".git/worktrees").touch()
+    with pytest.raises(GitFailed, match=r"git worktree add: got "):
         await git.changesets.open("zip")

@@ -127,16 +127,16 @@ async def test_all_that_is_left_over_is_found_and_nothing_else(tmp_path: Path) -
     assert await site.state() == before
     done = await site.sweep()
     assert done == would
-    assert done[0].startswith("otpy/discarded/clean/")
+    assert done[0].startswith("otpy/discarded/p/clean/")
     assert done[1:] == [
         str(site.git.root / ".worktrees/p-clean"),
         "session of 'p/gone'",
         "gone",
     ]
     after = await site.state()
-    assert after["branches"] == ["otpy/clean", "otpy/dirty", "otpy/open"]
+    assert after["branches"] == ["otpy/p/clean", "otpy/p/dirty", "otpy/p/open"]
     assert after["sessions"] == ["p/open", "p/young"]
-    assert site.git.show("otpy/clean:a.txt") == "done\n"
+    assert site.git.show("otpy/p/clean:a.txt") == "done\n"
     assert "precious\n" in site.git.everything()
     assert sorted(path.name for path in site.root.iterdir()) == ["clone", "open", "young"]
     assert await site.sweep() == []

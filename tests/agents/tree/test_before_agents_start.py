@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+from collections.abc import AsyncGenerator
 from pathlib import Path
 
 import pytest
@@ -26,8 +28,10 @@ class NoRepository:
     def __init__(self, repository: Path, **_: object) -> None:
         self._repository = repository
 
-    async def check(self, assignment: str) -> None:
+    @contextlib.asynccontextmanager
+    async def hold(self, assignment: str, **_: object) -> AsyncGenerator[None]:
         raise NotARepository(self._repository, f"nothing for {assignment}")
+        yield
 
 
 @pytest.fixture

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+from collections.abc import AsyncGenerator
 from pathlib import Path
 
 import pytest
@@ -10,7 +12,7 @@ import pytest
 from otpy_agents.store.records import State
 from otpy_agents.testing import Crash, Fail, Finish, Hang, Say, Script
 from otpy_agents.tree import keeping
-from otpy_agents.tree.changesets import Changeset, Fate, Fates
+from otpy_agents.tree.changesets import Changeset, Fate, Fates, Owner
 from otpy_agents.tree.sessions import FileSessions, SqliteSessions
 from otpy_agents.tree.verification import Complaint
 from tests.agents.tree.agent_world import AgentWorld, agent
@@ -63,18 +65,23 @@ class FakeChangesets:
 
     asked: list[tuple[str, str]]
 
-    def __init__(self, repository: Path, *, project: str, fates: Fates | None) -> None:
+    def __init__(
+        self, repository: Path, *, project: str, owner: Owner, fates: Fates | None
+    ) -> None:
+        assert owner.identity
         self._folder = repository / project
         self._fates = fates or Fates()
 
-    async def check(self, assignment: str) -> None:
-        pass
+    @contextlib.asynccontextmanager
+    async def hold(self, assignment: str, *, digest: str, begun: bool) -> AsyncGenerator[None]:
+        assert digest
+        yield
 
     async def open(self, assignment: str) -> Changeset:
         path = self._folder / assignment
         path.mkdir(parents=True, exist_ok=True)
         self.asked.append((assignment, "open"))
-        return Changeset(assignment, path, f"otpy/{assignment}")
+        return Changeset(assignment, path, f"otpy/p/{assignment}")
 
     async def put_away(self, changeset: Changeset, reason: str) -> str:
         """Put work away that any life before has left."""

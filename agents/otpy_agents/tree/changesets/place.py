@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -11,9 +12,23 @@ from typing import Final, cast
 
 from attrs import frozen
 
-from otpy_agents.errors import InvalidChangeset, SymlinkInPath
+from otpy_agents.errors import (
+    ChangesetTaken,
+    InvalidChangeset,
+    SymlinkInPath,
+    WorktreeLocked,
+)
+from otpy_agents.tree.changesets.claims import claim_file
 
-__all__ = ["Changeset", "Place", "branch_of", "checked", "discarded_prefix"]
+__all__ = [
+    "Changeset",
+    "Place",
+    "branch_in_use",
+    "branch_of",
+    "checked",
+    "discarded_prefix",
+    "earlier_branch_of",
+]
 
 _REMOVED: Final = ".removed"
 _CONDEMNED: Final = ".gone"
@@ -33,7 +48,7 @@ class Changeset:
     Attributes:
         assignment: Its id.
         path: The work tree.
-        branch: `otpy/<assignment>`.
+        branch: `otpy/<project>/<assignment>`.
     """
 
     assignment: str
@@ -41,14 +56,39 @@ class Changeset:
     branch: str
 
 
-def branch_of(assignment: str) -> str:
+def branch_of(project: str, assignment: str) -> str:
     """Return the branch of an assignment."""
+    return f"otpy/{project}/{assignment}"
+
+
+def earlier_branch_of(assignment: str) -> str:
+    """Return the branch that earlier versions gave an assignment, of whatever project."""
     return f"otpy/{assignment}"
 
 
-def discarded_prefix(assignment: str = "") -> str:
-    """Return how the branches of discarded work begin, of one assignment or of all."""
-    return f"otpy/{_DISCARDED}/{assignment}/" if assignment else f"otpy/{_DISCARDED}/"
+def discarded_prefix(*names: str) -> str:
+    """Return how branches of discarded work begin: of a project, of one assignment, or of all."""
+    return "".join(f"{part}/" for part in ("otpy", _DISCARDED, *names))
+
+
+def branch_in_use(folder: Path) -> str:
+    """Return the branch, full name, that a work tree is on or rebases; empty if it is on none.
+
+    Args:
+        folder: What git keeps about the work tree; the git folder itself for the main one.
+    """
+    for name, before in (
+        ("rebase-merge/head-name", ""),
+        ("rebase-apply/head-name", ""),
+        ("HEAD", "ref: "),
+    ):
+        try:
+            said = (folder / name).read_text(errors="replace").strip()
+        except OSError:
+            continue
+        if said.startswith(f"{before}refs/"):
+            return said.removeprefix(before)
+    return ""
 
 
 def checked(name: str, repository: Path) -> str:
@@ -113,6 +153,30 @@ class Admin:
         temporary.write_text(said)
         temporary.replace(self.folder / _MARK)
 
+    def refuse(self, owner: tuple[str, str], names: list[str] | None) -> None:
+        """Raise if a work tree cannot be that of an assignment.
+
+        Args:
+            owner: The project and the assignment.
+            names: What is in its folder; None if there is no such folder.
+
+        Raises:
+            ChangesetTaken: It is another's, or there is another repository in its place.
+            WorktreeLocked: Its folder is gone, and somebody wants git to remember it.
+        """
+        if self.owner() not in {None, owner}:
+            raise ChangesetTaken(self.path, f"a work tree of {self.owner()}", f"one of {owner}")
+        if names is None and self.lock:
+            raise WorktreeLocked(self.path, repr(self.lock))
+        link = self.path / ".git"
+        if link.is_dir():
+            raise ChangesetTaken(self.path, f"a work tree of {link}", f"one of {self.folder}")
+        with contextlib.suppress(OSError, ValueError):
+            start, _, said = link.read_text().removesuffix("\n").partition("gitdir: ")
+            other = Path(os.path.normpath(self.path / said))
+            if not start and said and other.is_dir() and other.resolve() != self.folder.resolve():
+                raise ChangesetTaken(self.path, f"a work tree of {other}", f"one of {self.folder}")
+
     def unlock(self) -> None:
         """Take away the lock of a git that was killed while it made the work tree."""
         if not self.lock:
@@ -145,7 +209,24 @@ class Place:
         name = checked(assignment, self.repository)
         path = self.folder / f"{self.project}-{name}"
         self._refuse_links(path)
-        return Changeset(name, path, branch_of(name))
+        return Changeset(name, path, branch_of(self.project, name))
+
+    def claim_file(self, assignment: str) -> Path:
+        """Return where the owner of a changeset is written down."""
+        return claim_file(self.common, self.project, assignment)
+
+    def user_of(self, branch: str, path: Path) -> Path | None:
+        """Return the work tree beside `path` that has a branch, full name; None if none has."""
+        if branch_in_use(self.common) == branch:
+            return self.repository
+        return next(
+            (
+                admin.path
+                for admin in self.admins()
+                if admin.path != path and branch_in_use(admin.folder) == branch
+            ),
+            None,
+        )
 
     def prepare(self) -> None:
         """Make the folder, and have git overlook it in the work tree around it."""

@@ -11,26 +11,40 @@ goes on. What git has been told to do is told to it again after a kill, in this 
 | one that is not ready and half filled | commits that to a branch and fills it again |
 | one on a branch of discarded work | the discard was cut: commits what changed, switches back |
 | one that is ready | leaves it as it is |
+
+And nothing is touched that is not ours: whose a changeset is was written down before it was made
+(`claims`), and `_refuse` looks at that, and at all else that could be in the way, for `check` and
+`open` alike.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Callable
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import final
+from typing import Final, final
 
 import anyio.to_thread
 from attrs import frozen
 
 from otpy_agents.errors import (
     ChangesetDirty,
+    ChangesetError,
     ChangesetTaken,
     GitFailed,
     NotARepository,
     WorktreeLocked,
+)
+from otpy_agents.tree.changesets.claims import (
+    Claim,
+    Owner,
+    is_ours,
+    locked,
+    read_claim,
+    write_claim,
 )
 from otpy_agents.tree.changesets.fates import Fate, Fates
 from otpy_agents.tree.changesets.git import Git
@@ -38,9 +52,11 @@ from otpy_agents.tree.changesets.place import (
     Admin,
     Changeset,
     Place,
+    branch_in_use,
     branch_of,
     checked,
     discarded_prefix,
+    earlier_branch_of,
     entries,
     locate,
 )
@@ -48,6 +64,9 @@ from otpy_agents.tree.changesets.worktree import WorkTree
 from otpy_agents.tree.removal import remove_tree
 
 __all__ = ["Changesets", "Discarded"]
+
+_ANOTHER_NAME: Final = "one of our own; give one of the two lists another `name`"
+_AWAY: Final = "none; take it away with `git worktree move` or `git worktree remove`"
 
 
 @frozen(order=True)
@@ -57,7 +76,8 @@ class Discarded:
     Attributes:
         at: When it was discarded, in Unix seconds.
         assignment: Whose it was.
-        branch: `otpy/discarded/<assignment>/<stamp>`.
+        branch: `otpy/discarded/<project>/<assignment>/<stamp>`; earlier versions left the project
+            out.
         commit: Its last commit, with everything that was in the work tree.
     """
 
@@ -77,7 +97,9 @@ class Changesets:
 
     Args:
         repository: A folder in the work tree of a git repository that has a commit.
-        project: Name of the project; with the assignment it names the folder of a work tree.
+        project: Name of the project; with the assignment it names a work tree and its branch.
+        owner: Who works on them, told apart from others that call their project the same; None for
+            whoever calls it so and has no list either.
         folder: Where the work trees lie; None for `.worktrees` in the repository, which git is made
             to overlook.
         fates: What `settle` goes by.
@@ -89,12 +111,15 @@ class Changesets:
         repository: Path,
         *,
         project: str,
+        owner: Owner | None = None,
         folder: Path | None = None,
         fates: Fates | None = None,
         clock: Callable[[], float] = time.time,  # noqa: TID251 - stamps for people
     ) -> None:
         self._repository = repository
         self._project = checked(project, repository)
+        self._owner = owner or Owner()
+        self._held: set[str] = set()
         self._folder = folder
         self._fates = Fates() if fates is None else fates
         self._clock = clock
@@ -102,16 +127,55 @@ class Changesets:
         self._place: Place | None = None
         self._git = Git()
 
-    async def check(self, assignment: str) -> None:
-        """Look whether a changeset of an assignment could be made; make nothing.
+    async def check(self, assignment: str, *, begun: bool = True) -> None:
+        """Look whether `open` would be refused; make nothing.
+
+        Args:
+            assignment: Its id.
+            begun: Whether we know of work on it. What an earlier version left, which did not write
+                down whose it is, is taken for ours only then.
 
         Raises:
             InvalidChangeset: The assignment cannot be the name of a branch.
             GitMissing: There is no git.
             NotARepository: The folder is in no repository, or in one without a commit.
+            SymlinkInPath: A part of the path is a link.
+            ChangesetTaken: The path or the branch is used for something else, or by somebody else.
+            WorktreeLocked: Somebody has locked a work tree whose folder is gone.
         """
-        checked(assignment, self._repository)
-        await self._head()
+        async with self._turn:
+            checked(assignment, self._repository)
+            await self._head()
+            place = await self._where()
+            changeset = place.changeset(assignment)
+            file = place.claim_file(assignment)
+            if assignment not in self._held and file.exists():
+                with locked(file, changeset.path):
+                    pass
+            await self._refuse(place, changeset, begun=begun)
+
+    @contextlib.asynccontextmanager
+    async def hold(
+        self, assignment: str, *, digest: str = "", begun: bool = True
+    ) -> AsyncGenerator[None]:
+        """Keep everybody else from a changeset for as long as the block lasts.
+
+        That it is ours is written down, and stays so afterwards; a work tree is not made yet.
+
+        Args:
+            assignment: Its id.
+            digest: Fingerprint of its definition, for people.
+            begun: As for `check`.
+
+        Raises:
+            ChangesetError: As `check`.
+        """
+        async with contextlib.AsyncExitStack() as stack:
+            async with self._turn:
+                await stack.enter_async_context(self._ours(assignment, digest, begun=begun))
+                self._held.add(assignment)
+                stack.callback(self._held.discard, assignment)
+            yield
 
     async def open(self, assignment: str) -> Changeset:
         """Return the changeset of an assignment, ready to be worked in.
@@ -121,12 +185,10 @@ class Changesets:
         that is completed.
 
         Raises:
-            InvalidChangeset: The assignment cannot be the name of a branch.
-            SymlinkInPath: A part of the path is a link.
-            ChangesetTaken: The path or the branch is used for something else.
+            ChangesetError: As `check`.
         """
-        async with self._turn:
-            return await self._open(assignment)
+        async with self._turn, self._ours(assignment) as changeset:
+            return await self._open(changeset)
 
     async def dirty(self, changeset: Changeset) -> bool:
         """Tell whether the work tree holds work that no branch has.
@@ -144,7 +206,7 @@ class Changesets:
         """
         async with self._turn:
             tree = await self._tree(changeset.path)
-            if tree.admin is None or tree.admin.lock:
+            if tree.admin is None or tree.admin.lock or not await self._mine(changeset):
                 return False
             return entries(changeset.path) is None or not await tree.unsaved()
 
@@ -155,9 +217,9 @@ class Changesets:
     async def discard(self, changeset: Changeset, reason: str) -> Changeset:
         """Put all work away on a branch of its own and return a fresh work tree in its place.
 
-        The branch is `otpy/discarded/<assignment>/<stamp>`. It has the commits of the agent and one
-        with what was not committed, untracked files included; `reason` is its message. What git
-        ignores and repositories inside stay where they are. If there was no work there is no
+        The branch is `otpy/discarded/<project>/<assignment>/<stamp>`. It has the agent's commits
+        and one with what was not committed, untracked files included; `reason` is its message. What
+        git ignores and repositories inside stay where they are. If there was no work there is no
         branch. The fresh work tree begins at the commit the repository's `HEAD` is on.
 
         Nothing may run in the work tree meanwhile.
@@ -174,8 +236,8 @@ class Changesets:
         Raises:
             ChangesetDirty: As `discard`.
         """
-        async with self._turn:
-            changeset = await self._open(changeset.assignment)
+        async with self._turn, self._ours(changeset.assignment) as ours:
+            changeset = await self._open(ours)
             target = await self._head()
             tree = await self._tree(changeset.path)
             branch = await self._put_away(tree, changeset, reason, target)
@@ -192,18 +254,23 @@ class Changesets:
         return changeset
 
     async def all(self) -> tuple[Changeset, ...]:
-        """Return the changesets of the project that have a work tree, by assignment."""
+        """Return our changesets that have a work tree, by assignment."""
         async with self._turn:
             place = await self._where()
-            return tuple(
-                Changeset(owner[1], admin.path, branch_of(owner[1]))
+            named = tuple(
+                Changeset(owner[1], admin.path, branch_of(*owner))
                 for admin in place.admins()
                 if (owner := admin.owner()) is not None
                 if owner[0] == self._project and admin.path.parent == place.folder
             )
+            return tuple([one for one in named if await self._mine(one)])
 
     async def expired(self, before: float) -> tuple[Discarded, ...]:
-        """Return what was discarded before a moment, in Unix seconds; oldest first."""
+        """Return what was discarded before a moment, in Unix seconds; oldest first.
+
+        That of other projects is left to them; of earlier versions, which did not say whose it is,
+        everybody gets all.
+        """
         async with self._turn:
             place = await self._where()
             columns = "%(refname:short)%09%(committerdate:unix)%09%(objectname)%09%(worktreepath)"
@@ -216,8 +283,9 @@ class Changesets:
             branch, at, commit, checked_out = line.split("\t")
             # One that is checked out belongs to a discard that was cut.
             if not checked_out and float(at) < before:
-                assignment = branch.removeprefix(discarded_prefix()).rpartition("/")[0]
-                found.append(Discarded(float(at), assignment, branch, commit))
+                *project, assignment, _stamp = branch.removeprefix(discarded_prefix()).split("/")
+                if project in ([], [self._project]):
+                    found.append(Discarded(float(at), assignment, branch, commit))
         return tuple(sorted(found))
 
     async def expire(self, discarded: Discarded) -> None:
@@ -237,8 +305,9 @@ class Changesets:
         Raises:
             ChangesetDirty: It holds such work; it stays as it is.
             WorktreeLocked: Somebody has locked it.
+            ChangesetTaken: It is somebody else's, or somebody works on it.
         """
-        async with self._turn:
+        async with self._turn, self._ours(changeset.assignment):
             place = await self._where()
             admin = place.admin(changeset.path)
             if admin is not None:
@@ -289,9 +358,113 @@ class Changesets:
         place = await self._where()
         return WorkTree(self._git, path, place.admin(path))
 
-    async def _open(self, assignment: str) -> Changeset:
+    # --- whose it is ------------------------------------------------------------------------------
+
+    @contextlib.asynccontextmanager
+    async def _ours(
+        self, assignment: str, digest: str = "", *, begun: bool = True
+    ) -> AsyncGenerator[Changeset]:
+        """Yield a changeset that is ours, while nobody else may work on it."""
+        checked(assignment, self._repository)
+        await self._head()
         place = await self._where()
         changeset = place.changeset(assignment)
+        if assignment in self._held:
+            await self._refuse(place, changeset, begun=begun)
+            yield changeset
+            return
+        file = place.claim_file(assignment)
+        with locked(file, changeset.path):
+            earlier = await self._refuse(place, changeset, begun=begun)
+            if earlier:
+                await self._take_over(place, changeset)
+            claim = Claim(
+                identity=self._owner.identity,
+                ledger=self._owner.ledger,
+                assignment=assignment,
+                digest=digest,
+            )
+            try:
+                write_claim(file, claim)
+            except OSError as error:
+                message = f"got {error.strerror}, wanted a file that can be written"
+                raise ChangesetError(file, message) from error
+            yield changeset
+
+    async def _mine(self, changeset: Changeset) -> bool:
+        """Tell whether a changeset that has a work tree is ours."""
+        place = await self._where()
+        try:
+            claim = read_claim(place.claim_file(changeset.assignment))
+        except ChangesetTaken:
+            return False
+        return not self._owner.ledger if claim is None else self._claimed_by_us(claim)
+
+    def _claimed_by_us(self, claim: Claim) -> bool:
+        left = bool(claim.ledger) and not Path(claim.ledger).exists()
+        return is_ours(claim, self._owner, left=left)
+
+    async def _refuse(self, place: Place, changeset: Changeset, *, begun: bool) -> bool:
+        """Raise if a changeset is somebody else's, or something is in its way; change nothing.
+
+        Returns:
+            Whether it is of an earlier version, and ours.
+        """
+        path, branch = changeset.path, f"refs/heads/{changeset.branch}"
+        admin, names = place.admin(path), entries(path) or _entries_aside(place, path)
+        there = await self._commit(place.repository, branch)
+        claim = read_claim(place.claim_file(changeset.assignment))
+        earlier = earlier_branch_of(changeset.assignment)
+        if claim is not None:
+            if (admin is not None or names or there) and not self._claimed_by_us(claim):
+                what = "a work tree" if admin else f"the branch {changeset.branch}"
+                raise ChangesetTaken(path, f"{what} of {claim.owner}", _ANOTHER_NAME)
+        elif admin is not None and names not in (None, [], [".git"]):
+            ours = begun if admin.ready else branch_in_use(admin.folder).endswith(f"/{earlier}")
+            if not ours:
+                raise ChangesetTaken(path, "a work tree of which nobody knows whose it is", _AWAY)
+        elif there:
+            got = f"the branch {changeset.branch}, of which nobody knows whose it is"
+            raise ChangesetTaken(path, got, "none; rename or delete it")
+        if admin is None and names:
+            wanted = "none, or a work tree of this repository"
+            raise ChangesetTaken(path, "a folder in its place", wanted)
+        if admin is not None:
+            admin.refuse((self._project, changeset.assignment), names)
+        if (user := place.user_of(branch, path)) is not None:
+            raise ChangesetTaken(path, f"its branch in use at {user}", "a branch of its own")
+        if not there:
+            await self._refuse_neighbours(place, changeset, "" if claim else earlier)
+        return claim is None and admin is not None
+
+    async def _refuse_neighbours(self, place: Place, changeset: Changeset, own: str) -> None:
+        """Raise if there is a branch beside which git cannot make that of a changeset.
+
+        Args:
+            place: Where.
+            changeset: The changeset.
+            own: A branch that is no obstacle, because it is renamed to that of the changeset.
+        """
+        above = [name for name in ("otpy", f"otpy/{self._project}") if name != own]
+        found = [n for n in above if await self._commit(place.repository, f"refs/heads/{n}")]
+        below = ("--count=1", "--format=%(refname:short)", f"refs/heads/{changeset.branch}/")
+        found += (await self._git.run(place.repository, "for-each-ref", *below)).text.split()
+        if found:
+            got = f"the branch {found[0]} in the way of {changeset.branch}"
+            raise ChangesetTaken(changeset.path, got, f"none; `git branch -m {found[0]} NAME`")
+
+    async def _take_over(self, place: Place, changeset: Changeset) -> None:
+        """Give the branch of an earlier version its new name, unless somebody else is on it."""
+        old, new = earlier_branch_of(changeset.assignment), changeset.branch
+        name = f"refs/heads/{old}"
+        if await self._commit(place.repository, name) and not place.user_of(name, changeset.path):
+            # Git refuses while it is being rebased; then it is as if the agent had switched to it.
+            await self._git.ask(place.repository, "branch", "-m", old, new)
+
+    # --- making it --------------------------------------------------------------------------------
+
+    async def _open(self, changeset: Changeset) -> Changeset:
+        place = await self._where()
         admin = place.admin(changeset.path)
         place.bring_back(changeset.path)
         names = entries(changeset.path)
@@ -302,16 +475,13 @@ class Changesets:
             await self._forget(place, admin)
             admin = None
         if admin is None:
-            if names:
-                wanted = "none, or a work tree of this repository"
-                raise ChangesetTaken(changeset.path, "a folder in its place", wanted)
             admin = await self._add(place, changeset)
             await self._git.run(changeset.path, "read-tree", "-m", "-u", "HEAD")
         else:
             await self._mend(place, changeset, admin)
         admin.unlock()
         if not admin.ready:
-            admin.mark(self._project, assignment)
+            admin.mark(self._project, changeset.assignment)
         return changeset
 
     async def _add(self, place: Place, changeset: Changeset) -> Admin:
@@ -335,13 +505,12 @@ class Changesets:
         answer = await self._git.run(path, "rev-parse", "--absolute-git-dir")
         if answer.text != str(admin.folder):
             raise ChangesetTaken(path, f"a work tree of {answer.text}", f"one of {admin.folder}")
-        if (owner := admin.owner()) not in {None, (self._project, changeset.assignment)}:
-            wanted = f"one of {(self._project, changeset.assignment)}"
-            raise ChangesetTaken(path, f"a work tree of {owner}", wanted)
         head = (await self._git.ask(path, "symbolic-ref", "--quiet", "HEAD")).text
-        if head.startswith(f"refs/heads/{discarded_prefix(changeset.assignment)}"):
+        head, name = head.removeprefix("refs/heads/"), changeset.assignment
+        put_away = (discarded_prefix(self._project, name), discarded_prefix(name))
+        if head.startswith(put_away):
             target = await self._head()
-        elif admin.ready or head != f"refs/heads/{changeset.branch}":
+        elif admin.ready or head not in {changeset.branch, earlier_branch_of(name)}:
             return
         else:
             target = await self._commit(path, "HEAD")
@@ -373,7 +542,8 @@ class Changesets:
     async def _new_branch(self, assignment: str) -> str:
         """Return the full name of a branch that is not there, for discarded work."""
         place = await self._where()
-        name = first = f"refs/heads/{discarded_prefix(assignment)}{self._stamp()}"
+        prefix = discarded_prefix(self._project, assignment)
+        name = first = f"refs/heads/{prefix}{self._stamp()}"
         number = 1
         while await self._commit(place.repository, name):
             number += 1
@@ -417,6 +587,12 @@ class Changesets:
     def _stamp(self) -> str:
         moment = datetime.fromtimestamp(self._clock(), UTC)
         return moment.strftime("%Y%m%dT%H%M%S-%f")
+
+
+def _entries_aside(place: Place, path: Path) -> list[str] | None:
+    """Return the names in a work tree whose removal was cut, and that `open` brings back."""
+    aside = place.aside(path)
+    return None if aside is None else entries(aside)
 
 
 def _clear(path: Path) -> None:
