@@ -59,6 +59,7 @@ from otpy_agents.store.runs import RunStore as RunStore
 from otpy_agents.tree.assignment import Assignment as Assignment
 from otpy_agents.tree.assignment import WorkList as WorkList
 from otpy_agents.tree.changesets import Changeset as Changeset
+from otpy_agents.tree.changesets import ChangesetOwner as ChangesetOwner
 from otpy_agents.tree.changesets import Changesets as Changesets
 from otpy_agents.tree.changesets import Fate as Fate
 from otpy_agents.tree.changesets import FateRule as FateRule
@@ -81,6 +82,7 @@ __all__ = [
     "Changeset",
     "ChangesetDirty",
     "ChangesetError",
+    "ChangesetOwner",
     "Changesets",
     "CommandRefused",
     "Context",

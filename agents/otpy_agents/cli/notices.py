@@ -20,6 +20,7 @@ _WORDS: Final = {
     "operator.asked": ("NEEDS INPUT", "question"),
     "operator.notified": ("NEEDS A LOOK", "detail"),
     "operator.unreachable": ("cannot be commanded from other terminals", "reason"),
+    "agent.no_walls": ("has agents without walls", "detail"),
     "agent.work_discarded": ("begins anew; its old work is on a branch", "branch"),
     "agent.session_corrupt": ("starts without its session", "reason"),
     "gang.failed": ("failed as a group", "detail"),

@@ -20,13 +20,10 @@ from otpy_agents.run.chain import AgentInstance, AgentSelection, SelectionMode
 from otpy_agents.run.liveness import Liveness
 from otpy_agents.run.order import RunOrder, SandboxChoice
 from otpy_agents.run.registry import find_adapter
-from otpy_agents.run.sandbox import Mount
+from otpy_agents.run.walls import COMMAND, SANDBOXES, Flaw, choice_of, flaw_in
 from otpy_agents.store.redaction import is_secret_name
 
 __all__ = ["order_from", "order_options"]
-
-_COMMAND: Final = "command"
-_SANDBOXES: Final = "process, bubblewrap or docker:IMAGE"
 
 _OPTIONS: Final = (
     click.option("--agent", default="codex", metavar="NAME", help="Who does it.  [codex]"),
@@ -58,7 +55,7 @@ _OPTIONS: Final = (
         help="When an attempt is ended: none, deadline:S, stall:S or heartbeat:S.  [none]",
     ),
     click.option("--budget-usd", type=float, metavar="USD", help="For all attempts together."),
-    click.option("--sandbox", default="process", metavar="WHERE", help=f"{_SANDBOXES}.  [process]"),
+    click.option("--sandbox", default="process", metavar="WHERE", help=f"{SANDBOXES}.  [process]"),
     click.option(
         "--network/--no-network",
         default=None,
@@ -109,11 +106,11 @@ def order_from(prompt: str | None, argv: Sequence[str], options: dict[str, Any])
     """
     names = (options.pop("agent"), *options.pop("fallbacks"))
     selection = _selection(names, options.pop("model"), argv)
-    if (_COMMAND in names) != bool(argv):
+    if (COMMAND in names) != bool(argv):
         got = shlex.join(argv) if argv else "nothing"
         wanted = "a command there for --agent command" if not argv else "nothing there"
         raise InvalidRunSetting("behind --", got, wanted)
-    if prompt is None and set(names) == {_COMMAND}:
+    if prompt is None and set(names) == {COMMAND}:
         prompt = shlex.join(argv)  # for lists; the command finds it as OTPY_PROMPT
     if prompt is None or not prompt.strip():
         raise InvalidRunSetting("PROMPT", repr(prompt or ""), "some text, or - for standard input")
@@ -168,7 +165,7 @@ def _selection(names: Sequence[str], model: str | None, argv: Sequence[str]) -> 
 
 def _account(name: str, argv: Sequence[str]) -> str:
     """Return whose limits an agent shares: those of its CLI's login, a command only its own."""
-    if name != _COMMAND or not argv:
+    if name != COMMAND or not argv:
         return ""
     # The name is stored, and an argument may hold what must not be.
     digest = hashlib.sha256("\0".join(argv).encode(errors="surrogateescape")).hexdigest()
@@ -177,34 +174,24 @@ def _account(name: str, argv: Sequence[str]) -> str:
 
 def _sandbox(text: str, names: Sequence[str], *, network: bool | None) -> SandboxChoice:
     """Return where attempts are made; outside of `process` the network has to be asked for."""
-    name, colon, image = text.partition(":")
-    sound = image if name == "docker" else name in {"process", "bubblewrap"} and not colon
-    if not sound:
-        raise InvalidRunSetting("--sandbox", repr(text), _SANDBOXES)
-    if name == "process":
-        if network is False:
+    match flaw_in(text, names, network=network):
+        case Flaw.NO_SUCH_SANDBOX:
+            raise InvalidRunSetting("--sandbox", repr(text), SANDBOXES)
+        case Flaw.NO_WALL:
             wanted = "bubblewrap or docker:IMAGE: process cannot hold it off"
             raise InvalidRunSetting("--no-network", f"--sandbox {text}", wanted)
-        return SandboxChoice(name=name)
-    online = [one for one in names if one != _COMMAND]
-    if network is None and online:
-        wanted = f"--network, or --no-network if {online[0]} needs none"
-        raise InvalidRunSetting(f"--sandbox {name}", "nothing about the network", wanted)
-    mounts = tuple(map(_home_of, online)) if name == "bubblewrap" else ()
-    return SandboxChoice(name=name, image=image, network=bool(network), mounts=mounts)
-
-
-def _home_of(name: str) -> Mount:
-    """Return the folder in which an agent keeps its login and its sessions, and has to write."""
-    variable = find_adapter(name).config_variable
-    stated = os.environ.get(variable) if variable else None
-    folder = _absolute(f"${variable}", Path(stated or Path.home() / f".{name}"))
-    if not folder.is_dir():
-        wanted = f"the folder of {name}, which its first use makes" + (
-            f", or another in ${variable}" if variable else ""
-        )
-        raise InvalidRunSetting("--sandbox bubblewrap", f"no '{folder}'", wanted)
-    return Mount(folder, writable=True)
+        case Flaw.NETWORK_UNSAID:
+            first = next(name for name in names if name != COMMAND)
+            wanted = f"--network, or --no-network if {first} needs none"
+            got = "nothing about the network"
+            raise InvalidRunSetting(f"--sandbox {text.partition(':')[0]}", got, wanted)
+        case None:
+            pass
+    choice = choice_of(text, names, network=network, environment=os.environ, field="--sandbox")
+    for mount in choice.mounts:
+        if not is_text(str(mount.source)):
+            raise InvalidRunSetting("--sandbox", ascii(str(mount.source)), "a path in UTF-8")
+    return choice
 
 
 def _variables(stated: Sequence[str]) -> tuple[dict[str, str], tuple[str, ...]]:

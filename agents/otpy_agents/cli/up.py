@@ -23,13 +23,14 @@ from otpy_agents.cli.reporter import Reporter, outcomes_of
 from otpy_agents.cli.steady import SteadyView
 from otpy_agents.cli.tree_lookup import tree_of
 from otpy_agents.cli.view import Outcome, View, open_view
-from otpy_agents.errors import AgentsError, InvalidWorkList, SocketUnusable
+from otpy_agents.errors import AgentsError, InvalidRunSetting, InvalidWorkList, SocketUnusable
 from otpy_agents.operator import operator_supervisor
 from otpy_agents.operator.place import bound
 from otpy_agents.run.host import run_host
 from otpy_agents.run.marker import list_marker
 from otpy_agents.run.orphans import Recorded, end
 from otpy_agents.run.protocol import Control
+from otpy_agents.run.walls import SANDBOXES, is_sandbox
 from otpy_agents.store import RunStore, default_state
 from otpy_agents.store.ledger import Ledger
 from otpy_agents.store.redaction import Redaction, is_secret_name
@@ -77,6 +78,11 @@ Examples:
     help="Start over: forget what is done, empty its folders; changesets go to branches.",
 )
 @click.option(
+    "--sandbox",
+    metavar="WHERE",
+    help=f"Where all agents work, whatever the list says: {SANDBOXES}.",
+)
+@click.option(
     "--chaos",
     type=click.FloatRange(min=0),
     metavar="RATE",
@@ -89,7 +95,15 @@ Examples:
     help="Only tell what the cleanup daemon would delete; it deletes nothing.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Write one JSON object per event.")
-def up(file: Path, *, fresh: bool, chaos: float, hygiene_dry_run: bool, as_json: bool) -> None:
+def up(
+    file: Path,
+    *,
+    fresh: bool,
+    sandbox: str | None,
+    chaos: float,
+    hygiene_dry_run: bool,
+    as_json: bool,
+) -> None:
     """Work off the list in FILE, a TOML file.
 
     Every assignment is run as a process of its own. One that fails is started again, within the
@@ -98,8 +112,10 @@ def up(file: Path, *, fresh: bool, chaos: float, hygiene_dry_run: bool, as_json:
     stopped. Ctrl-C stops everything in order; once more kills. While it works, `otpy-agents status`
     and its companions look at it and command it from another terminal.
     """
+    if sandbox is not None and not is_sandbox(sandbox):
+        _fail(InvalidRunSetting("--sandbox", repr(sandbox), SANDBOXES), 2)
     try:
-        work = read(file)
+        work = read(file, sandbox=sandbox)
     except InvalidWorkList as error:
         _fail(error, 2)
     view = SteadyView(open_view(sys.stdout, partial(notice, tree=tree_of(work)), as_json=as_json))
@@ -179,7 +195,9 @@ def _redaction(work: WorkList) -> Redaction:
         for name, text in assignment.env.items()
         if is_secret_name(name)
     }
-    return Redaction(os.environ, values=own)
+    works = (assignment.agent for assignment in work.assignments)
+    names = {name for agent in works if agent is not None for name in agent.secrets}
+    return Redaction(os.environ, names=names, values=own)
 
 
 def _operator(project: Project, commands: TreeCommands) -> SupervisorSpec | None:

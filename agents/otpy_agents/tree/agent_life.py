@@ -17,20 +17,24 @@ from otpy_agents.errors import (
     AgentsError,
     ChangesetError,
     DeadlinePassed,
+    InvalidRunSetting,
     LedgerError,
     PreflightFailed,
     RunFailed,
+    SandboxUnavailable,
     VerificationFailed,
 )
+from otpy_agents.run.admission import sandbox_of
 from otpy_agents.run.protocol import Control
 from otpy_agents.run.result import Ending, RunResult
+from otpy_agents.run.walls import OPEN
 from otpy_agents.store.records import State
 from otpy_agents.tree.agent import Happening
 from otpy_agents.tree.assignment import Role
 from otpy_agents.tree.failures import failure_of
 from otpy_agents.tree.keeping import HOST
 from otpy_agents.tree.living import Life, end_here, living
-from otpy_agents.tree.ordering import order_of
+from otpy_agents.tree.ordering import order_of, sandbox_for
 from otpy_agents.tree.post import BUDGET, QUESTION, Pause, Post
 from otpy_agents.tree.preflight import Needs, needs_of, obstacles
 from otpy_agents.tree.prompts import first_prompt, next_prompt, question_in
@@ -40,6 +44,7 @@ from otpy_monitors import activity
 if TYPE_CHECKING:
     from anyio.abc import TaskStatus
 
+    from otpy_agents.run.sandbox import Mount
     from otpy_agents.tree.assignment import AgentWork, Assignment
     from otpy_agents.tree.project import Project
     from otpy_agents.tree.runs import Run, Runs
@@ -86,8 +91,9 @@ async def agent_life(
         await project.workplace.start_place()
         reason = project.last_exit(assignment.id, me.last_exit)
         cwd = await _beginning(project, post, work, reason) or cwd
+        mounts = await _mounts(project, assignment, work)
         async with living(project, assignment.id) as life, _shown(project, post, cwd):
-            await _AgentLife(project, post, work, runs, cwd, life).live(reason)
+            await _AgentLife(project, post, work, runs, cwd, mounts, life).live(reason)
             life.reason = "done"
     # Once it is written down it is done, even if somebody ends us at this very moment.
     with contextlib.suppress(asyncio.CancelledError, LedgerError):  # else Jake writes it down
@@ -116,8 +122,18 @@ async def _preflight(
     Raises:
         PreflightFailed: With all obstacles at once.
     """
-    found = obstacles(_needs(project, assignment), cwd, environment)
-    repository = None if assignment.agent is None else assignment.agent.changeset
+    found: list[str] = []
+    work = assignment.agent
+    choice = project.workplace.sandbox
+    if work is not None:
+        try:
+            choice = sandbox_for(project, assignment, work, environment)
+            if choice.name != OPEN:
+                await sandbox_of(choice, project.workplace.sandboxes).check()
+        except (InvalidRunSetting, SandboxUnavailable) as error:
+            found.append(str(error))
+    found += obstacles(_needs(project, assignment, choice.name), cwd, environment)
+    repository = None if work is None else work.changeset
     if repository is not None:
         try:
             begun = not await project.is_new(assignment.id)
@@ -128,6 +144,15 @@ async def _preflight(
             found.append(str(error))
     if found:
         raise PreflightFailed(assignment.id, found)
+    if otpy.current().incarnation == 1:
+        project.tell_walls(assignment, choice)
+
+
+async def _mounts(project: Project, assignment: Assignment, work: AgentWork) -> tuple[Mount, ...]:
+    """Return what an agent behind walls has to see of the repository of its work tree."""
+    if work.changeset is None or sandbox_for(project, assignment, work, os.environ).name == OPEN:
+        return ()
+    return await project.keeping.changesets(work.changeset).mounts(assignment.id)
 
 
 async def _beginning(
@@ -150,13 +175,12 @@ async def _beginning(
     return await keeping.work_tree(work.changeset, name, restarted)
 
 
-def _needs(project: Project, assignment: Assignment) -> Needs:
+def _needs(project: Project, assignment: Assignment, sandbox: str) -> Needs:
     """Return what must be there; what a sandbox brings along itself is not looked for here."""
     needs = needs_of(assignment)
     if not project.was_begun(assignment.id):
         # One that was, or that has spent its own under another definition, rests for a grant.
         needs = evolve(needs, budget_left=project.workplace.budgets.left(project.key))
-    sandbox = project.workplace.sandbox.name
     return needs if sandbox in {"process", "bubblewrap"} else evolve(needs, program="", cli="")
 
 
@@ -189,13 +213,21 @@ class _AgentLife:
     """One life: run after run, until one has done what the agent is for."""
 
     def __init__(
-        self, project: Project, post: Post, work: AgentWork, runs: Runs, cwd: Path, life: Life
+        self,
+        project: Project,
+        post: Post,
+        work: AgentWork,
+        runs: Runs,
+        cwd: Path,
+        mounts: tuple[Mount, ...],
+        life: Life,
     ) -> None:
         self._project = project
         self._post = post
         self._work = work
         self._runs = runs
         self._cwd = cwd
+        self._mounts = mounts
         self._life = life
         self._label = project.label(post.assignment)
 
@@ -250,6 +282,7 @@ class _AgentLife:
             prompt=prompt(said=said, messages=messages),
             cwd=self._cwd,
             session=post.session,
+            mounts=self._mounts,
         )
         run = await self._runs.submit(order)
         post.told(said, len(messages))

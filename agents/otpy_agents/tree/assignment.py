@@ -75,6 +75,11 @@ class AgentWork:
         verify: Program and arguments that say, when it says that it is done, whether it is; empty
             to believe it.
         verify_deadline: Longest time that may take, in seconds.
+        sandbox: Where its attempts are made, see `otpy_agents.run.walls`; empty for where those of
+            its workplace are.
+        network: Whether they reach the network there; None if nothing is said.
+        secrets: Variables of the host whose values are never shown nor stored.
+        artifacts: Folder for what it leaves; None for none.
     """
 
     cli: str
@@ -92,6 +97,15 @@ class AgentWork:
     argv: tuple[str, ...] = ()
     verify: tuple[str, ...] = ()
     verify_deadline: float = 300.0
+    sandbox: str = ""
+    network: bool | None = None
+    secrets: tuple[str, ...] = ()
+    artifacts: Path | None = None
+
+    @property
+    def clis(self) -> tuple[str, ...]:
+        """Those that may work on it, the first one first, each once (C-02)."""
+        return tuple(dict.fromkeys((self.cli, *self.fallback)))
 
 
 @frozen(kw_only=True)

@@ -21,7 +21,7 @@ from otpy_agents.errors import (
     WorkerStalled,
 )
 from otpy_agents.run.result import VendorSession
-from otpy_agents.tree.changesets import Changesets, Fates, Owner
+from otpy_agents.tree.changesets import ChangesetOwner, Changesets, Fates
 from otpy_agents.tree.checkpoint import Unusable, read_checkpoint
 from otpy_agents.tree.sessions import JSON, Context, SessionStore, StoredSession
 from otpy_agents.tree.verification import TESTS_FAILED
@@ -95,7 +95,7 @@ class Keeping:
     def __init__(
         self,
         project: str,
-        owner: Owner,
+        owner: ChangesetOwner,
         sessions: SessionStore | None,
         fates: Fates | None,
         tell: Callable[..., None],

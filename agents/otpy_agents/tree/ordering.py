@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -9,21 +10,24 @@ from typing import TYPE_CHECKING
 from attrs import evolve
 
 from otpy_agents.run.chain import AgentInstance, AgentSelection, SelectionMode
-from otpy_agents.run.order import RunOrder
+from otpy_agents.run.order import RunOrder, SandboxChoice
 from otpy_agents.run.sandbox import Mount
+from otpy_agents.run.walls import choice_of
 from otpy_agents.tree.sessions import Context
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from otpy_agents.run.result import VendorSession
     from otpy_agents.tree.assignment import AgentWork, Assignment
     from otpy_agents.tree.project import Project
 
-__all__ = ["order_of", "selection_of"]
+__all__ = ["order_of", "sandbox_for", "selection_of"]
 
 
 def selection_of(work: AgentWork) -> AgentSelection:
     """Return the agents that may work on it, the first one first (C-02)."""
-    clis = tuple(dict.fromkeys((work.cli, *work.fallback)))
+    clis = work.clis
     return AgentSelection(
         agents=tuple(
             AgentInstance(
@@ -36,6 +40,27 @@ def selection_of(work: AgentWork) -> AgentSelection:
     )
 
 
+def sandbox_for(
+    project: Project, assignment: Assignment, work: AgentWork, environment: Mapping[str, str]
+) -> SandboxChoice:
+    """Return where the attempts of an agent are made: as its list says, else its workplace.
+
+    Raises:
+        InvalidRunSetting: What it has to write there is not there.
+    """
+    own = project.workplace.sandbox
+    if not work.sandbox:
+        return own
+    choice = choice_of(
+        work.sandbox,
+        work.clis,
+        network=work.network,
+        environment={**environment, **assignment.env},
+        field="sandbox",
+    )
+    return evolve(choice, limits=own.limits, mounts=(*own.mounts, *choice.mounts))
+
+
 def order_of(
     project: Project,
     assignment: Assignment,
@@ -44,6 +69,7 @@ def order_of(
     prompt: str,
     cwd: Path,
     session: VendorSession | None,
+    mounts: tuple[Mount, ...] = (),
 ) -> RunOrder:
     """Return the order of the next run of an agent.
 
@@ -54,9 +80,14 @@ def order_of(
         prompt: What it is told this time.
         cwd: Where.
         session: What it goes on with; None for a new session.
+        mounts: What a sandbox has to let it see beside that.
+
+    Raises:
+        InvalidRunSetting: Its sandbox cannot be had, see `sandbox_for`.
     """
     workplace, name = project.workplace, assignment.id
-    sandbox, folder = workplace.sandbox, project.work_directory(name)
+    folder = project.work_directory(name)
+    sandbox = sandbox_for(project, assignment, work, os.environ)
     # Who works elsewhere has to see its notes all the same.
     seen = () if cwd == folder else (Mount(folder, writable=True),)
     own = {
@@ -75,8 +106,11 @@ def order_of(
         sandbox=evolve(
             sandbox,
             limits=evolve(sandbox.limits, grace=assignment.grace),
-            mounts=(*sandbox.mounts, *seen),
+            mounts=(*sandbox.mounts, *seen, *mounts),
         ),
+        passed=tuple(dict.fromkeys((*assignment.needs_env, *work.secrets))),
+        secrets=work.secrets,
+        artifacts=work.artifacts,
         environment={**assignment.env, **own},
         session=None if work.context is Context.FRESH else session,
         label=project.label(assignment),

@@ -50,6 +50,7 @@ def needs_of(assignment: Assignment) -> Needs:
     work, variables = assignment.agent, assignment.needs_env
     if work is None:
         return Needs(program=assignment.argv[0], variables=variables)
+    variables = tuple(dict.fromkeys((*variables, *work.secrets)))
     return Needs(
         # A chain whose first agent is missing goes on with the next one, so the first will do.
         program=work.argv[0] if work.argv else "",

@@ -8,12 +8,13 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final, final
 
 from otpy_agents.errors import LedgerError
+from otpy_agents.run.walls import said_of
 from otpy_agents.store.agent_rows import AgentRow, MoveRow
 from otpy_agents.store.records import AssignmentRecord, State
 from otpy_agents.tree import messages
 from otpy_agents.tree.acting import Acting
 from otpy_agents.tree.agent import AgentState, Happening, Move
-from otpy_agents.tree.changesets import Owner
+from otpy_agents.tree.changesets import ChangesetOwner
 from otpy_agents.tree.checkpoint import CHECKPOINT
 from otpy_agents.tree.keeping import Keeping
 from otpy_agents.tree.pool import MortalPool
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from otpy import ExitReason
+    from otpy_agents.run.order import SandboxChoice
     from otpy_agents.run.process import WorkerProcess
     from otpy_agents.store.ledger import Ledger
     from otpy_agents.tree.assignment import Assignment, WorkList
@@ -39,6 +41,10 @@ if TYPE_CHECKING:
 
 
 _HOST_ENDED: Final = "its host ended"
+_OPEN: Final = (
+    "agents can write and reach whatever their user can; `sandbox` in [list] or [[assignment]],"
+    " or `up --sandbox`, puts walls around them"
+)
 
 
 def label_of(list_id: str, assignment: Assignment) -> str:
@@ -101,7 +107,7 @@ class Project:
         self.board = Board()
         self.pool = MortalPool(self)
         self.acting = Acting(self)
-        owner = Owner(ledger.list_id, str(ledger.path.resolve()))
+        owner = ChangesetOwner(ledger.list_id, str(ledger.path.resolve()))
         self.keeping = Keeping(self.key, owner, sessions, fates, self.tell, self.checkpoint)
         self.finished = False
         self.has_programs = asyncio.Event()
@@ -118,6 +124,7 @@ class Project:
         self._added: dict[str, Assignment] = {}
         self._moves: list[MoveRow] = []
         self._verifier = verifier
+        self._open_told = False
         for assignment in work.assignments:
             self._note(assignment)
         self._declare_whole()
@@ -265,6 +272,15 @@ class Project:
     def tell(self, name: str, id: str, **detail: str | float | bool | None) -> None:
         """Tell the listener that something happened; empty details are left out."""
         self._listener(name, id, {key: value for key, value in detail.items() if value != ""})
+
+    def tell_walls(self, assignment: Assignment, choice: SandboxChoice) -> None:
+        """Say which walls hold around an agent; that there are none is said once, of all."""
+        walls = said_of(choice)
+        if walls:
+            self.tell("agent.walls", assignment.id, detail=walls)
+        elif not self._open_told:
+            self._open_told = True
+            self.tell("agent.no_walls", "list", detail=_OPEN)
 
     # --- files -----------------------------------------------------------------------------------
 

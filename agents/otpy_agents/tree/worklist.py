@@ -15,6 +15,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PlainValidato
 from otpy_agents.errors import InvalidWorkList
 from otpy_agents.run.adapter import Access
 from otpy_agents.run.marker import RESERVED
+from otpy_agents.run.walls import SANDBOXES, is_sandbox
 from otpy_agents.tree.assignment import (
     LONG_TOOLS,
     AgentWork,
@@ -71,6 +72,12 @@ def _on_exceed(text: str) -> str:
     return text
 
 
+def _sandbox(text: str) -> str:
+    if not is_sandbox(text):
+        raise ValueError
+    return text
+
+
 def _limit(value: object) -> int | None:
     if value == "unlimited":
         return None
@@ -85,6 +92,9 @@ _BYTES: Final = "bytes as a whole number above 0"
 _TOKENS: Final = "a whole number of tokens above 0"
 _MONEY: Final = "US dollars as a number above 0"
 _LIMITS: Final = "a table of seconds above 0 under names of tools"
+_NAMES: Final = f"a list of names that do not begin with {RESERVED}"
+_SWITCH: Final = "true or false"
+_FOLDER: Final = "the path of a folder"
 _NAME: Final = "letters, digits, '.', '_' or '-', and not dots alone"
 
 _Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
@@ -97,6 +107,7 @@ _Text = Annotated[str, AfterValidator(_plain)]
 _Path = Annotated[str, Field(min_length=1), AfterValidator(_plain)]
 _OnExceed = Annotated[str, AfterValidator(_on_exceed)]
 _Limit = Annotated[int | None, PlainValidator(_limit)]
+_Sandbox = Annotated[str, AfterValidator(_sandbox)]
 _Variable = Annotated[str, AfterValidator(_variable)]
 
 
@@ -114,9 +125,13 @@ class _ListTable(_Table):
     tokens: _Tokens | None = Field(None, description=_TOKENS)
     cost_usd: _Money | None = Field(None, description=_MONEY)
     rule_file: _Path | None = Field(None, description="the path of a file")
+    sandbox: _Sandbox | None = Field(None, description=SANDBOXES)
+    network: bool | None = Field(None, description=_SWITCH)
+    secrets: list[_Variable] = Field(default_factory=list[str], description=_NAMES)
+    artifacts: _Path | None = Field(None, description=_FOLDER)
     long_tools: dict[str, _Seconds] = Field(default_factory=dict[str, float], description=_LIMITS)
     jake_restarts: _Limit = Field(10, description='a whole number from 0, or "unlimited"')
-    logs: _Path | None = Field(None, description="the path of a folder")
+    logs: _Path | None = Field(None, description=_FOLDER)
     state: _Path | None = Field(None, description="the path of a file")
 
 
@@ -145,17 +160,18 @@ class _AssignmentTable(_Table):
         None, min_length=1, description="a list of texts, the program first"
     )
     verify_deadline: _Seconds | None = Field(None, description=_SECONDS)
+    sandbox: _Sandbox | None = Field(None, description=SANDBOXES)
+    network: bool | None = Field(None, description=_SWITCH)
+    secrets: list[_Variable] = Field(default_factory=list[str], description=_NAMES)
+    artifacts: _Path | None = Field(None, description=_FOLDER)
     gang: _Id | None = Field(None, description="the name of a [[gang]]")
     role: Role = Field(Role.MORTAL, strict=False, description='"mortal" or "drone"')
-    cwd: _Path | None = Field(None, description="the path of a folder")
+    cwd: _Path | None = Field(None, description=_FOLDER)
     env: dict[_Variable, _Text] = Field(
         default_factory=dict,
         description=f"a table of texts under names that do not begin with {RESERVED}",
     )
-    needs_env: list[_Variable] = Field(
-        default_factory=list[str],
-        description=f"a list of names that do not begin with {RESERVED}",
-    )
+    needs_env: list[_Variable] = Field(default_factory=list[str], description=_NAMES)
     deadline: _Seconds | None = Field(None, description=_SECONDS)
     stall: _Seconds | None = Field(None, description=_SECONDS)
     grace: _Delay = Field(5.0, description=_DELAY)
@@ -207,11 +223,12 @@ _TABLES: Final[dict[str, type[BaseModel]]] = {
 }
 
 
-def read(file: Path) -> WorkList:
+def read(file: Path, *, sandbox: str | None = None) -> WorkList:
     """Read and check a work list.
 
     Args:
         file: The TOML file; its path is used in messages as it is given here.
+        sandbox: Where all its agents work, whatever it says; None for where it says.
 
     Raises:
         InvalidWorkList: If it is missing, cannot be read, is not TOML, or says something it must
@@ -225,13 +242,14 @@ def read(file: Path) -> WorkList:
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
         raise InvalidWorkList(file, None, "", reason, "a work list in TOML") from error
-    return parse(text, file)
+    return parse(text, file, sandbox=sandbox)
 
 
-def parse(text: str, file: Path) -> WorkList:
+def parse(text: str, file: Path, *, sandbox: str | None = None) -> WorkList:
     """Check the text of a work list and turn it into values.
 
-    Touches no file; `file` only names the list and says what relative paths start from.
+    Touches no file; `file` only names the list and says what relative paths start from. `sandbox`
+    is as for `read`.
 
     Raises:
         InvalidWorkList: As `read`.
@@ -245,10 +263,10 @@ def parse(text: str, file: Path) -> WorkList:
     except ValidationError as error:
         problems = [explain(details, _TABLES) for details in error.errors(include_url=False)]
         raise earliest(problems, text, raw, file) from error
-    wrong = [*_repeated(document), *contradictions(raw)]
+    wrong = [*_repeated(document), *contradictions(raw, sandbox)]
     if wrong:
         raise earliest(wrong, text, raw, file)
-    return _values(document, raw, file)
+    return _values(document, raw, file, sandbox)
 
 
 def _repeated(document: _Document) -> list[Problem]:
@@ -266,10 +284,12 @@ def _repeated(document: _Document) -> list[Problem]:
     return problems
 
 
-def _values(document: _Document, raw: dict[str, Any], file: Path) -> WorkList:
+def _values(document: _Document, raw: dict[str, Any], file: Path, sandbox: str | None) -> WorkList:
     """Fill in every default and resolve every path."""
     here = file.absolute().parent
     whole = document.whole
+    if sandbox is not None:
+        whole = whole.model_copy(update={"sandbox": sandbox})
     return WorkList(
         file=file,
         here=here,
@@ -279,7 +299,12 @@ def _values(document: _Document, raw: dict[str, Any], file: Path) -> WorkList:
         output_bytes=whole.output_bytes,
         state=here / (whole.state or f"{file.stem}.sqlite"),
         assignments=tuple(
-            _assignment(table, whole, written, here)
+            _assignment(
+                table if sandbox is None else table.model_copy(update={"sandbox": None}),
+                whole,
+                written,
+                here,
+            )
             for table, written in zip(document.assignment, raw["assignment"], strict=True)
         ),
         rules=tuple(
@@ -341,6 +366,7 @@ def _agent(
     table: _AssignmentTable, whole: _ListTable, cli: str, argv: tuple[str, ...], here: Path
 ) -> AgentWork:
     warn = None if table.stall is None else _WARN * table.stall
+    artifacts = None if whole.artifacts is None else here / whole.artifacts / table.id
     return AgentWork(
         cli=cli,
         prompt=table.prompt or "",
@@ -357,6 +383,10 @@ def _agent(
         argv=argv,
         verify=_argv(table.verify, here),
         verify_deadline=_VERIFY if table.verify_deadline is None else table.verify_deadline,
+        sandbox=table.sandbox or whole.sandbox or "",
+        network=whole.network if table.network is None else table.network,
+        secrets=tuple(dict.fromkeys((*whole.secrets, *table.secrets))),
+        artifacts=artifacts if table.artifacts is None else here / table.artifacts,
     )
 
 

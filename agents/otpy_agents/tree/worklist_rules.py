@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
 from otpy_agents.run.registry import BUILT_IN, adapter_names
+from otpy_agents.run.walls import COMMAND, OPEN, Flaw, flaw_in
 from otpy_agents.tree.diagnosis import Problem
 
 __all__ = ["contradictions"]
@@ -14,6 +15,7 @@ __all__ = ["contradictions"]
 _AGENT_ONLY: Final = (
     *("prompt", "fallback", "model", "access", "context", "changeset", "tokens", "cost_usd"),
     *("stall_warn", "long_tools", "on_exceed", "verify", "verify_deadline"),
+    *("sandbox", "network", "secrets", "artifacts"),
 )
 _SHARED: Final = ("tokens", "cost_usd", "wall_seconds")
 
@@ -21,17 +23,22 @@ _Path: TypeAlias = tuple[str | int, ...]
 _Found: TypeAlias = tuple[_Path, str, str]
 
 
-def contradictions(raw: Mapping[str, Any]) -> list[Problem]:
+def contradictions(raw: Mapping[str, Any], sandbox: str | None = None) -> list[Problem]:
     """Return what does not go together in a work list whose keys are sound one by one.
 
     Args:
         raw: The parsed text, in which only what was written stands.
+        sandbox: Where all agents work, whatever is written; None for what is written.
     """
     gangs = [gang["name"] for gang in raw.get("gang", ())]
+    whole = raw.get("list", {})
     return [
         Problem(("assignment", number, *path), got, wanted)
         for number, table in enumerate(raw["assignment"])
-        for path, got, wanted in _in_assignment(table, raw.get("list", {}), gangs)
+        for path, got, wanted in (
+            *_in_assignment(table, whole, gangs),
+            *_walls(table, whole, sandbox),
+        )
     ]
 
 
@@ -74,6 +81,30 @@ def _adapters(agent: str, fallback: Sequence[str]) -> Iterator[_Found]:
     for path, name in named:
         if name not in BUILT_IN and name not in adapter_names():
             yield path, json.dumps(name), f"one of {', '.join(adapter_names())}"
+
+
+def _walls(
+    table: Mapping[str, Any], whole: Mapping[str, Any], sandbox: str | None
+) -> Iterator[_Found]:
+    """Yield what the sandbox of an agent cannot hold, and what it has to be told."""
+    if "agent" not in table:
+        return
+    place = sandbox or table.get("sandbox") or whole.get("sandbox") or OPEN
+    clis = (table["agent"], *table.get("fallback", ()))
+    match flaw_in(place, clis, network=table.get("network", whole.get("network"))):
+        case Flaw.NO_WALL:
+            wanted = 'a `sandbox` of "bubblewrap" or "docker:IMAGE", here or in [list]'
+            yield ("network",), f"false in the sandbox {json.dumps(place)}", wanted
+        case Flaw.NETWORK_UNSAID:
+            online = next(cli for cli in clis if cli != COMMAND)
+            wanted = f"true, or false if {online} needs none, here or in [list]"
+            yield ("network",), f"nothing with the sandbox {json.dumps(place)}", wanted
+        case _:
+            pass
+    for name in (*whole.get("secrets", ()), *table.get("secrets", ())):
+        if name in table.get("env", {}):
+            wanted = "its value in the environment of the host alone: a list is no place for it"
+            yield ("env",), f"a value for the secret {json.dumps(name)}", wanted
 
 
 def _limits(table: Mapping[str, Any], whole: Mapping[str, Any]) -> Iterator[_Found]:

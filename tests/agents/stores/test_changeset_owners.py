@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from otpy_agents.errors import ChangesetError, ChangesetTaken, WorktreeLocked
-from otpy_agents.tree.changesets import Changesets, Owner
+from otpy_agents.tree.changesets import ChangesetOwner, Changesets
 from otpy_agents.tree.changesets.claims import Claim, claim_file, is_ours
 from tests.agents.stores.git_world import GitWorld
 
@@ -24,7 +24,7 @@ def list_of(git: GitWorld, folder: str, identity: str) -> Changesets:
     ledger = git.root.parent / folder / "nightly.sqlite"
     ledger.parent.mkdir(exist_ok=True)
     ledger.touch()
-    owner = Owner(identity, str(ledger))
+    owner = ChangesetOwner(identity, str(ledger))
     return Changesets(git.root, project="nightly", owner=owner, clock=git.now)
 
 
@@ -45,9 +45,11 @@ def test_a_list_is_known_by_its_ledger_and_where_that_lies(
 ) -> None:
     """A list that was moved stays the owner; a copy of it, which has its identity, is another."""
     claim = Claim(identity=identity, ledger=ledger, assignment="zip")
-    assert is_ours(claim, Owner("one", "/a"), left=left) is ours
-    assert not is_ours(Claim(identity="", ledger="/a", assignment="zip"), Owner(), left=True)
-    assert is_ours(Claim(identity="", ledger="", assignment="zip"), Owner(), left=False)
+    assert is_ours(claim, ChangesetOwner("one", "/a"), left=left) is ours
+    assert not is_ours(
+        Claim(identity="", ledger="/a", assignment="zip"), ChangesetOwner(), left=True
+    )
+    assert is_ours(Claim(identity="", ledger="", assignment="zip"), ChangesetOwner(), left=False)
 
 
 async def test_the_owner_is_written_down_beside_the_repository(git: GitWorld) -> None:

@@ -9,10 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from otpy_agents.run.sandbox import Mount
 from otpy_agents.store.records import State
 from otpy_agents.testing import Crash, Fail, Finish, Hang, Say, Script
 from otpy_agents.tree import keeping
-from otpy_agents.tree.changesets import Changeset, Fate, Fates, Owner
+from otpy_agents.tree.changesets import Changeset, ChangesetOwner, Fate, Fates
 from otpy_agents.tree.sessions import FileSessions, SqliteSessions
 from otpy_agents.tree.verification import Complaint
 from tests.agents.tree.agent_world import AgentWorld, agent
@@ -66,7 +67,7 @@ class FakeChangesets:
     asked: list[tuple[str, str]]
 
     def __init__(
-        self, repository: Path, *, project: str, owner: Owner, fates: Fates | None
+        self, repository: Path, *, project: str, owner: ChangesetOwner, fates: Fates | None
     ) -> None:
         assert owner.identity
         self._folder = repository / project
@@ -82,6 +83,9 @@ class FakeChangesets:
         path.mkdir(parents=True, exist_ok=True)
         self.asked.append((assignment, "open"))
         return Changeset(assignment, path, f"otpy/p/{assignment}")
+
+    async def mounts(self, assignment: str) -> tuple[Mount, ...]:
+        return (Mount(self._folder / assignment / "git"),)
 
     async def put_away(self, changeset: Changeset, reason: str) -> str:
         """Put work away that any life before has left."""

@@ -186,6 +186,64 @@ def test_a_program_may_be_given_more_time_than_the_whole_list_has() -> None:
             ("w.toml:5: assignment 'a'.verify: got [], wanted a list of texts, the program first"),
         ),
         (
+            AGENT + 'sandbox = "bubblewrap"',
+            (
+                "w.toml:1: assignment 'a'.network: got nothing with the sandbox \"bubblewrap\","
+                " wanted true, or false if claude needs none, here or in [list]"
+            ),
+        ),
+        (
+            AGENT + 'sandbox = "docker"',
+            (
+                "w.toml:5: assignment 'a'.sandbox: got \"docker\","
+                " wanted process, bubblewrap or docker:IMAGE"
+            ),
+        ),
+        (
+            AGENT + '[list]\nsandbox = "bubblewrap:x"',
+            (
+                'w.toml:6: list.sandbox: got "bubblewrap:x",'
+                " wanted process, bubblewrap or docker:IMAGE"
+            ),
+        ),
+        (
+            AGENT + "network = false",
+            (
+                "w.toml:5: assignment 'a'.network: got false in the sandbox \"process\","
+                ' wanted a `sandbox` of "bubblewrap" or "docker:IMAGE", here or in [list]'
+            ),
+        ),
+        (
+            AGENT + "network = 1",
+            "w.toml:5: assignment 'a'.network: got 1, wanted true or false",
+        ),
+        (
+            AGENT + 'secrets = ["A=B"]',
+            (
+                "w.toml:5: assignment 'a'.secrets[0]: got \"A=B\","
+                " wanted a list of names that do not begin with OTPY_"
+            ),
+        ),
+        (
+            AGENT + 'env = { KEY = "k" }\n[list]\nsecrets = ["KEY"]',
+            (
+                "w.toml:5: assignment 'a'.env: got a value for the secret \"KEY\","
+                " wanted its value in the environment of the host alone:"
+                " a list is no place for it"
+            ),
+        ),
+        (
+            AGENT + 'artifacts = ""',
+            "w.toml:5: assignment 'a'.artifacts: got \"\", wanted the path of a folder",
+        ),
+        (
+            '[[assignment]]\nid = "a"\nargv = ["x"]\nsandbox = "bubblewrap"',
+            (
+                "w.toml:4: assignment 'a'.sandbox: got it without an agent,"
+                " wanted it together with `agent`"
+            ),
+        ),
+        (
             AGENT + 'gang = "x"',
             "w.toml:5: assignment 'a'.gang: got \"x\", wanted the name of a [[gang]]",
         ),
@@ -204,6 +262,44 @@ def test_what_does_not_go_together_gets_one_line(text: str, expected: str) -> No
     with pytest.raises(InvalidWorkList) as caught:
         parse(text, Path("w.toml"))
     assert str(caught.value) == expected
+
+
+WALLED = """
+[list]
+sandbox = "docker:node:22"
+network = true
+secrets = ["KEY"]
+artifacts = "out"
+"""
+
+
+def walls_of(text: str, *, sandbox: str | None = None) -> tuple[object, ...]:
+    """Return what the first agent of a list has: sandbox, network, secrets and artifacts."""
+    agent = parse(text, FILE, sandbox=sandbox).assignments[0].agent
+    assert agent is not None
+    return agent.sandbox, agent.network, agent.secrets, agent.artifacts
+
+
+def test_a_list_puts_walls_around_its_agents() -> None:
+    """Secrets are added up, each agent has a folder of its own, and the rest can be overruled."""
+    assert walls_of(AGENT) == ("", None, (), None)
+    image = "docker:node:22"
+    assert walls_of(WALLED + AGENT) == (image, True, ("KEY",), Path("/lists/out/a"))
+    own = 'sandbox = "bubblewrap"\nnetwork = false\nsecrets = ["KEY", "B"]\nartifacts = "own"\n'
+    said = ("bubblewrap", False, ("KEY", "B"), Path("/lists/own"))
+    assert walls_of(WALLED + AGENT + own) == said
+    assert walls_of(WALLED + AGENT + own, sandbox=image) == (image, *said[1:])
+    assert walls_of(WALLED + AGENT, sandbox="process")[0] == "process"
+
+
+def test_a_command_needs_no_word_about_the_network() -> None:
+    """It has none behind walls, as in `run`; with a fallback that calls a vendor it has to say."""
+    text = COMMAND + 'argv = ["x"]\nsandbox = "bubblewrap"\n'
+    assert walls_of(text)[:2] == ("bubblewrap", None)
+    with pytest.raises(InvalidWorkList, match="false if codex needs none"):
+        parse(text + 'fallback = ["codex"]', FILE)
+    with pytest.raises(InvalidWorkList, match='false in the sandbox "process"'):
+        parse(text + "network = false", FILE, sandbox="process")
 
 
 def test_what_must_be_in_the_environment_can_be_said() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from otpy_agents.tree.changesets.claims import Owner as Owner
+from otpy_agents.tree.changesets.claims import ChangesetOwner as ChangesetOwner
 from otpy_agents.tree.changesets.fates import FATES as FATES
 from otpy_agents.tree.changesets.fates import Fate as Fate
 from otpy_agents.tree.changesets.fates import FateRule as FateRule
@@ -11,4 +11,13 @@ from otpy_agents.tree.changesets.place import Changeset as Changeset
 from otpy_agents.tree.changesets.worktrees import Changesets as Changesets
 from otpy_agents.tree.changesets.worktrees import Discarded as Discarded
 
-__all__ = ["FATES", "Changeset", "Changesets", "Discarded", "Fate", "FateRule", "Fates", "Owner"]
+__all__ = [
+    "FATES",
+    "Changeset",
+    "Changesets",
+    "Discarded",
+    "Fate",
+    "FateRule",
+    "Fates",
+    "ChangesetOwner",
+]

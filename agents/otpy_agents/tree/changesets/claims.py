@@ -18,13 +18,21 @@ from attrs import asdict, frozen
 from otpy_agents.errors import AlreadyRunning, ChangesetError, ChangesetTaken, LedgerUnwritable
 from otpy_agents.store.lock import HostLock
 
-__all__ = ["Claim", "Owner", "claim_file", "is_ours", "locked", "read_claim", "write_claim"]
+__all__ = [
+    "Claim",
+    "ChangesetOwner",
+    "claim_file",
+    "is_ours",
+    "locked",
+    "read_claim",
+    "write_claim",
+]
 
 _FOLDER: Final = "otpy-owners"  # no name that git could take for a branch
 
 
 @frozen
-class Owner:
+class ChangesetOwner:
     """Who works on changesets, told apart from all others that use the same names.
 
     Attributes:
@@ -45,8 +53,8 @@ class Claim:
     """What is written down about a changeset.
 
     Attributes:
-        identity: As of its `Owner`.
-        ledger: As of its `Owner`.
+        identity: As of its `ChangesetOwner`.
+        ledger: As of its `ChangesetOwner`.
         assignment: Its id.
         digest: Fingerprint of the definition that was worked on last, for people; it may be empty.
     """
@@ -57,12 +65,12 @@ class Claim:
     digest: str = ""
 
     @property
-    def owner(self) -> Owner:
+    def owner(self) -> ChangesetOwner:
         """Whose it is."""
-        return Owner(self.identity, self.ledger)
+        return ChangesetOwner(self.identity, self.ledger)
 
 
-def is_ours(claim: Claim, us: Owner, *, left: bool) -> bool:
+def is_ours(claim: Claim, us: ChangesetOwner, *, left: bool) -> bool:
     """Decide whether what was claimed is ours. Pure.
 
     A ledger that was deleted and made again at its place is the same list. So is one that was moved

@@ -25,7 +25,7 @@ import time
 from collections.abc import AsyncGenerator, Callable
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final, final
+from typing import TYPE_CHECKING, Final, final
 
 import anyio.to_thread
 from attrs import frozen
@@ -39,8 +39,8 @@ from otpy_agents.errors import (
     WorktreeLocked,
 )
 from otpy_agents.tree.changesets.claims import (
+    ChangesetOwner,
     Claim,
-    Owner,
     is_ours,
     locked,
     read_claim,
@@ -48,6 +48,7 @@ from otpy_agents.tree.changesets.claims import (
 )
 from otpy_agents.tree.changesets.fates import Fate, Fates
 from otpy_agents.tree.changesets.git import Git
+from otpy_agents.tree.changesets.mounts import mounts_of
 from otpy_agents.tree.changesets.place import (
     Admin,
     Changeset,
@@ -62,6 +63,9 @@ from otpy_agents.tree.changesets.place import (
 )
 from otpy_agents.tree.changesets.worktree import WorkTree
 from otpy_agents.tree.removal import remove_tree
+
+if TYPE_CHECKING:
+    from otpy_agents.run.sandbox import Mount
 
 __all__ = ["Changesets", "Discarded"]
 
@@ -111,14 +115,14 @@ class Changesets:
         repository: Path,
         *,
         project: str,
-        owner: Owner | None = None,
+        owner: ChangesetOwner | None = None,
         folder: Path | None = None,
         fates: Fates | None = None,
         clock: Callable[[], float] = time.time,  # noqa: TID251 - stamps for people
     ) -> None:
         self._repository = repository
         self._project = checked(project, repository)
-        self._owner = owner or Owner()
+        self._owner = owner or ChangesetOwner()
         self._held: set[str] = set()
         self._folder = folder
         self._fates = Fates() if fates is None else fates
@@ -189,6 +193,20 @@ class Changesets:
         """
         async with self._turn, self._ours(assignment) as changeset:
             return await self._open(changeset)
+
+    async def mounts(self, assignment: str) -> tuple[Mount, ...]:
+        """Return what of the repository a sandbox has to let the agent see beside its work tree.
+
+        It can commit then, on branches of its list; see `mounts_of`.
+
+        Args:
+            assignment: Its id; its changeset is open.
+        """
+        async with self._turn:
+            place = await self._where()
+            path = place.changeset(assignment).path
+            admin = place.admin(path)
+            return () if admin is None else mounts_of(place, admin)
 
     async def dirty(self, changeset: Changeset) -> bool:
         """Tell whether the work tree holds work that no branch has.

@@ -1,0 +1,107 @@
+"""Where attempts are made, as a person says it: `process`, `bubblewrap` or `docker:IMAGE`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from enum import Enum
+from pathlib import Path
+from typing import Final
+
+from otpy_agents.errors import InvalidRunSetting
+from otpy_agents.run.order import SandboxChoice
+from otpy_agents.run.registry import find_adapter
+from otpy_agents.run.sandbox.behaviour import Mount
+
+__all__ = ["COMMAND", "OPEN", "SANDBOXES", "Flaw", "choice_of", "flaw_in", "is_sandbox", "said_of"]
+
+SANDBOXES: Final = "process, bubblewrap or docker:IMAGE"
+"""What can be said, for messages."""
+
+COMMAND: Final = "command"
+"""The one CLI that needs neither network nor login of its own."""
+
+OPEN: Final = "process"
+"""The sandbox without walls."""
+
+
+class Flaw(Enum):
+    """What about a choice can never work."""
+
+    NO_SUCH_SANDBOX = "no such sandbox"
+    NO_WALL = "no wall against the network"
+    """The network is to be held off where nothing can."""
+    NETWORK_UNSAID = "nothing about the network"
+    """Behind walls an agent that calls a vendor needs one, and it has to be said."""
+
+
+def is_sandbox(text: str) -> bool:
+    """Tell whether a text says where attempts are made."""
+    name, colon, image = text.partition(":")
+    return bool(image) if name == "docker" else name in {OPEN, "bubblewrap"} and not colon
+
+
+def flaw_in(text: str, clis: Sequence[str], *, network: bool | None) -> Flaw | None:
+    """Return what is wrong about a choice; None if nothing is. Pure.
+
+    Args:
+        text: Where attempts are made.
+        clis: Names of the agents' CLIs.
+        network: Whether they reach the network; None if nothing is said of that.
+    """
+    if not is_sandbox(text):
+        return Flaw.NO_SUCH_SANDBOX
+    if text == OPEN:
+        return Flaw.NO_WALL if network is False else None
+    return Flaw.NETWORK_UNSAID if network is None and set(clis) != {COMMAND} else None
+
+
+def choice_of(
+    text: str,
+    clis: Sequence[str],
+    *,
+    network: bool | None,
+    environment: Mapping[str, str],
+    field: str,
+) -> SandboxChoice:
+    """Return the sandbox of a choice without a flaw.
+
+    In bubblewrap an agent finds the folder of its login and its sessions, and may write there.
+
+    Args:
+        text: Where attempts are made.
+        clis: Names of the agents' CLIs.
+        network: Whether they reach the network.
+        environment: Says where CLIs keep those folders.
+        field: What the setting is called, for messages.
+
+    Raises:
+        InvalidRunSetting: Such a folder is not there.
+    """
+    name, _, image = text.partition(":")
+    if name == OPEN:
+        return SandboxChoice(name=name)
+    online = [cli for cli in clis if cli != COMMAND] if name == "bubblewrap" else []
+    mounts = tuple(_home_of(cli, environment, f"{field} {name}") for cli in online)
+    return SandboxChoice(name=name, image=image, network=bool(network), mounts=mounts)
+
+
+def said_of(choice: SandboxChoice) -> str:
+    """Return in one line, for people, which walls a sandbox has; empty if it has none."""
+    if choice.name == OPEN:
+        return ""
+    network = "the network" if choice.network else "no network"
+    return f"{choice.name} {choice.image}".rstrip() + f", with {network}"
+
+
+def _home_of(name: str, environment: Mapping[str, str], field: str) -> Mount:
+    """Return the folder in which an agent keeps its login and its sessions, and has to write."""
+    variable = find_adapter(name).config_variable
+    stated = environment.get(variable) if variable else None
+    folder = Path(os.path.abspath(stated or Path.home() / f".{name}"))  # noqa: PTH100 - keeps links
+    if not folder.is_dir():
+        wanted = f"the folder of {name}, which its first use makes" + (
+            f", or another in ${variable}" if variable else ""
+        )
+        raise InvalidRunSetting(field, f"no '{folder}'", wanted)
+    return Mount(folder, writable=True)

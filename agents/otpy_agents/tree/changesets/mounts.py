@@ -1,0 +1,38 @@
+"""What of a repository an agent in a sandbox sees, and may write, so that it can commit."""
+
+from __future__ import annotations
+
+from otpy_agents.run.sandbox import Mount
+from otpy_agents.tree.changesets.place import Admin, Place
+
+__all__ = ["mounts_of"]
+
+
+def mounts_of(place: Place, admin: Admin) -> tuple[Mount, ...]:
+    """Return the mounts for the work tree of an agent; folders that are missing are made.
+
+    A work tree keeps its commits, its branch and its index in the git folder of the repository.
+    All of that is seen, and these can be written: objects, the branches of the project with their
+    logs, and what git keeps about this one work tree. Not so the settings and hooks of the
+    repository, other branches, and the files that say which repository this work tree belongs to:
+    a git outside of the sandbox would carry out what stands there.
+
+    A repository that keeps its branches in `reftable` has one file of all branches; they can all be
+    written then.
+    """
+    common = place.common
+    branches = common / "refs/heads/otpy" / place.project
+    logs = common / "logs/refs/heads/otpy" / place.project
+    for folder in (branches, logs):  # git deletes those that are empty
+        folder.mkdir(parents=True, exist_ok=True)
+    settings = admin.folder / "config.worktree"
+    settings.touch()  # else it could be made
+    tables = common / "reftable"
+    writable = [common / "objects", branches, logs, admin.folder]
+    writable += [tables] if tables.is_dir() else []
+    sealed = [admin.folder / name for name in ("commondir", "gitdir", "otpy")]
+    return (
+        Mount(common),
+        *(Mount(folder, writable=True) for folder in writable),
+        *(Mount(file) for file in (*sealed, settings, admin.path / ".git")),
+    )
