@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+import tempfile
 from collections.abc import Mapping
 from contextlib import closing
 from pathlib import Path
@@ -14,6 +15,8 @@ import pytest
 from tests.agents.e2e.conftest import MakeHome
 from tests.agents.fake_api import Answer, Error, FakeApi, Hang, Refuse, UseTool
 from tests.agents.host import Host, Site, survivors
+from tests.agents.sandbox.conftest import bubblewrap as bubblewrap  # noqa: PLC0414 - a fixture
+from tests.agents.stores.git_world import GitWorld
 
 # Only to install the CLIs; no list takes so long.
 pytestmark = [pytest.mark.real_time, pytest.mark.timeout(300)]
@@ -21,9 +24,9 @@ pytestmark = [pytest.mark.real_time, pytest.mark.timeout(300)]
 LIST: Final = '[[assignment]]\nid = "a"\nagent = "claude"\nprompt = "Say hello"\ngrace = 2\n'
 
 
-def up(site: Site, environment: Mapping[str, str]) -> Host:
+def up(site: Site, environment: Mapping[str, str], more: str = "") -> Host:
     """Start a host, whose state is that of this test."""
-    site.file.write_text(LIST, encoding="utf-8")
+    site.file.write_text(LIST + more, encoding="utf-8")
     state = {"OTPY_STATE": str(site.folder / "state" / "runs.sqlite3")}
     return site.up(env={**environment, **state})
 
@@ -72,3 +75,29 @@ async def test_a_cli_goes_on_in_its_session_after_kill_9_of_the_host(
     assert "Say hello" in said
     assert "echo one two three" in said
     assert survivors(site.file) == []
+
+
+@pytest.mark.usefixtures("bubblewrap")
+async def test_behind_walls_a_cli_commits_and_writes_nothing_outside(
+    site: Site, home_of: MakeHome, tmp_path: Path
+) -> None:
+    """By its Bash tool, whatever it may do without being asked; what failed is told to it."""
+    world = GitWorld(tmp_path)
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as outside:  # `/tmp` is another one there
+        commit = "git -c user.name=n -c user.email=e@x commit -qm work"
+        code = f"touch {outside}/x; echo work > file && git add file && {commit} && echo went well"
+        tool = UseTool("Bash", {"command": code, "description": "Work"})
+        async with FakeApi(tool, Answer("done")) as api:
+            home = home_of("claude", api.url)
+            Path(home.environment["HOME"], ".claude").mkdir(exist_ok=True)
+            walls = 'access = "full"\nsandbox = "bubblewrap"\nnetwork = true\n'
+            work = f'changeset = "{world.root}"\nenv = {{ IS_SANDBOX = "1" }}\n'  # may be root
+            host = up(site, home.environment, walls + work)
+            status = await anyio.to_thread.run_sync(host.end)
+            said = str(api.exchanges[-1].body)
+        assert list(Path(outside).iterdir()) == []
+    assert (status, host.summary()) == (0, {"a": "done"}), host.stderr
+    assert "went well" in said
+    assert "Read-only file system" in said
+    assert host.told("agent.walls") == ["a"]
+    assert world.git("log", "--format=%s", "main..otpy/w/a").split() == ["work"]
