@@ -155,3 +155,20 @@ def test_a_branch_in_the_way_fails_the_agent_and_reaps_nobody(lists: Lists) -> N
     assert "`git branch -m otpy/nightly NAME`" in refused(site)
     lists.git("branch", "-m", "otpy/nightly", "mine")
     assert site.run()[0] == 0
+
+
+def test_what_comes_in_the_way_after_the_start_fails_an_agent_too(lists: Lists) -> None:
+    """Here the agent has spoilt its work tree when it is restarted: no restart mends that."""
+    site = lists.site("a")
+    result = json.dumps({"type": "result", "text": "ok"})
+    spoil = f"rm ../../.git/worktrees/nightly-fix/HEAD; echo '{result}'"
+    keys: dict[str, object] = {"id": "fix", "agent": "command", "prompt": "Do it."}
+    keys |= {"argv": ["sh", "-c", spoil], "changeset": "../repository"}
+    keys |= {"backoff": [0], "verify": ["false"]}
+    lines = [f"{key} = {json.dumps(value)}" for key, value in keys.items()]
+    site.write("\n".join(["[[assignment]]", *lines]))
+    status, host = site.run()
+    assert (status, host.summary()) == (1, {"fix": "failed"}), host.stderr
+    (why,) = [one["reason"] for one in host.events if one["event"] == "summary"]
+    assert "wanted a git repository with a commit" in why
+    assert host.told("mortal.restarting") == ["fix"]

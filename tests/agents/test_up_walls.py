@@ -195,6 +195,9 @@ def test_walls_that_do_not_stand_here_fail_an_agent_before_it_starts(
     site: Site, tmp_path: Path
 ) -> None:
     """A program that is missing, a secret that is not set: all at once, and nobody is reaped."""
+    (tmp_path / "file").touch()
+    site.write(agent("a", "true", artifacts="file/x"))
+    assert site.run()[1].summary() == {"a": "failed"}
     site.write(agent("a", "true", sandbox="docker:i", secrets=["NOT_SET"]))
     host = site.up(env={"DOCKER_HOST": f"unix://{tmp_path}/none"})
     assert (host.end(), host.summary()) == (1, {"a": "failed"}), host.stderr

@@ -19,7 +19,7 @@ from otpy_agents.run.sandbox.behaviour import Sandbox
 from otpy_agents.run.sandbox.bubblewrap import BubblewrapSandbox
 from otpy_agents.run.sandbox.process import ProcessSandbox
 
-__all__ = ["check", "sandbox_of"]
+__all__ = ["check", "make_artifacts", "sandbox_of"]
 
 _BUILT_IN = ("process", "bubblewrap", "docker")
 
@@ -77,10 +77,19 @@ async def check(order: RunOrder, sandbox: Sandbox, around: Surroundings) -> None
         raise problems[0]
     await sandbox.check()
     if order.artifacts is not None:
-        await anyio.to_thread.run_sync(_make_folder, order.artifacts)
+        await anyio.to_thread.run_sync(make_artifacts, order.artifacts)
 
 
-def _make_folder(folder: Path) -> None:
+def make_artifacts(folder: Path, field: str = "order.artifacts") -> None:
+    """Make a folder for artifacts, which is the only way to know that it can be.
+
+    Args:
+        folder: Which; it may be there.
+        field: What the setting is called, for messages.
+
+    Raises:
+        InvalidRunSetting: It cannot be made, or not be written to.
+    """
     try:
         folder.mkdir(parents=True, exist_ok=True)
         reason = "" if os.access(folder, os.W_OK | os.X_OK) else os.strerror(errno.EACCES)
@@ -88,7 +97,7 @@ def _make_folder(folder: Path) -> None:
         reason = error.strerror or str(error)
     if reason:
         got = f"'{folder}' ({reason.lower()})"
-        raise InvalidRunSetting("order.artifacts", got, "a folder that can be made and written to")
+        raise InvalidRunSetting(field, got, "a folder that can be made and written to")
 
 
 def _problem(

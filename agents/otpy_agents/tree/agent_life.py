@@ -8,23 +8,29 @@ import os
 from collections.abc import AsyncGenerator, Callable, Mapping
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn, final
+from typing import TYPE_CHECKING, Final, NoReturn, final
 
+import anyio.to_thread
 from attrs import evolve
 
 import otpy
 from otpy_agents.errors import (
     AgentsError,
     ChangesetError,
+    ChangesetTaken,
     DeadlinePassed,
+    GitMissing,
+    InvalidChangeset,
     InvalidRunSetting,
     LedgerError,
+    NotARepository,
     PreflightFailed,
     RunFailed,
     SandboxUnavailable,
+    SymlinkInPath,
     VerificationFailed,
 )
-from otpy_agents.run.admission import sandbox_of
+from otpy_agents.run.admission import make_artifacts, sandbox_of
 from otpy_agents.run.protocol import Control
 from otpy_agents.run.result import Ending, RunResult
 from otpy_agents.run.walls import OPEN
@@ -51,6 +57,13 @@ if TYPE_CHECKING:
     from otpy_agents.tree.verification import Complaint
 
 __all__ = ["agent_life"]
+
+
+_REFUSED: Final = (
+    *(ChangesetTaken, GitMissing, InvalidChangeset, InvalidRunSetting, NotARepository),
+    SymlinkInPath,
+)
+"""What a person has to see to before an agent can begin. Other errors of git pass."""
 
 
 async def agent_life(
@@ -90,8 +103,11 @@ async def agent_life(
             await end_here(project, assignment.id, "it is no longer open")
         await project.workplace.start_place()
         reason = project.last_exit(assignment.id, me.last_exit)
-        cwd = await _beginning(project, post, work, reason) or cwd
-        mounts = await _mounts(project, assignment, work)
+        try:
+            cwd = await _beginning(project, post, work, reason) or cwd
+            mounts = await _mounts(project, assignment, work)
+        except _REFUSED as error:  # something came in its way since: no restart can mend that
+            await end_here(project, assignment.id, str(error), State.FAILED)
         async with living(project, assignment.id) as life, _shown(project, post, cwd):
             await _AgentLife(project, post, work, runs, cwd, mounts, life).live(reason)
             life.reason = "done"
@@ -130,6 +146,8 @@ async def _preflight(
             choice = sandbox_for(project, assignment, work, environment)
             if choice.name != OPEN:
                 await sandbox_of(choice, project.workplace.sandboxes).check()
+            if work.artifacts is not None:
+                await anyio.to_thread.run_sync(make_artifacts, work.artifacts, "artifacts")
         except (InvalidRunSetting, SandboxUnavailable) as error:
             found.append(str(error))
     found += obstacles(_needs(project, assignment, choice.name), cwd, environment)

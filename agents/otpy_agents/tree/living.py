@@ -11,6 +11,7 @@ from attrs import define
 
 import otpy
 from otpy_agents.errors import LedgerError
+from otpy_agents.store.records import State
 
 if TYPE_CHECKING:
     from otpy_agents.tree.project import Project
@@ -68,8 +69,8 @@ async def living(project: Project, assignment: str) -> AsyncGenerator[Life]:
             )
 
 
-async def end_here(project: Project, name: str, why: str) -> NoReturn:
+async def end_here(project: Project, name: str, why: str, state: State = State.REAPED) -> NoReturn:
     """End the life that calls it for good; it is ended for the reason given (TREE-49)."""
-    project.pool.reap(name, why)
+    project.pool.reap(name, why, state)
     await asyncio.get_running_loop().create_future()
     raise AssertionError

@@ -405,13 +405,13 @@ class MortalPool:
                 self.reap(child.id, why)
         self.news()
 
-    def reap(self, assignment: str, why: str) -> None:
-        """End a mortal for good, with the reason (TREE-49).
+    def reap(self, assignment: str, why: str, state: State = State.REAPED) -> None:
+        """End a mortal for good, with the reason (TREE-49), or as `FAILED` until the next run.
 
         One that waits for its restart has no process to end. Cancelling the restart takes an
         await, which monitors must not do for us: Jake does it (`end_doomed`).
         """
-        self.doomed.setdefault(assignment, Ending(State.REAPED, why))
+        self.doomed.setdefault(assignment, Ending(state, why))
         process = self.process(assignment)
         if process is not None:
             process.exit(Shutdown(Reaped(why)))

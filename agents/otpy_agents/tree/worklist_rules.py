@@ -8,6 +8,7 @@ from typing import Any, Final, TypeAlias
 
 from otpy_agents.run.registry import BUILT_IN, adapter_names
 from otpy_agents.run.walls import COMMAND, OPEN, Flaw, flaw_in
+from otpy_agents.store.redaction import is_secret_name
 from otpy_agents.tree.diagnosis import Problem
 
 __all__ = ["contradictions"]
@@ -101,9 +102,10 @@ def _walls(
             yield ("network",), f"nothing with the sandbox {json.dumps(place)}", wanted
         case _:
             pass
-    for name in (*whole.get("secrets", ()), *table.get("secrets", ())):
-        if name in table.get("env", {}):
-            wanted = "its value in the environment of the host alone: a list is no place for it"
+    secrets = (*whole.get("secrets", ()), *table.get("secrets", ()))
+    for name in table.get("env", {}):
+        if name in secrets or is_secret_name(name):
+            wanted = "it in `secrets`, with its value in the environment of the host alone"
             yield ("env",), f"a value for the secret {json.dumps(name)}", wanted
 
 

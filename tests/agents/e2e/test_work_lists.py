@@ -13,6 +13,7 @@ import anyio.to_thread
 import pytest
 
 from tests.agents.e2e.conftest import MakeHome
+from tests.agents.e2e.home import Home
 from tests.agents.fake_api import Answer, Error, FakeApi, Hang, Refuse, UseTool
 from tests.agents.host import Host, Site, survivors
 from tests.agents.sandbox.conftest import bubblewrap as bubblewrap  # noqa: PLC0414 - a fixture
@@ -77,6 +78,15 @@ async def test_a_cli_goes_on_in_its_session_after_kill_9_of_the_host(
     assert survivors(site.file) == []
 
 
+def use_once(home: Home) -> None:
+    """Leave the folder that the first use of the CLI makes."""
+    Path(home.environment["HOME"], ".claude").mkdir(exist_ok=True)
+
+
+def files_in(folder: str) -> list[Path]:
+    return list(Path(folder).iterdir())
+
+
 @pytest.mark.usefixtures("bubblewrap")
 async def test_behind_walls_a_cli_commits_and_writes_nothing_outside(
     site: Site, home_of: MakeHome, tmp_path: Path
@@ -89,13 +99,13 @@ async def test_behind_walls_a_cli_commits_and_writes_nothing_outside(
         tool = UseTool("Bash", {"command": code, "description": "Work"})
         async with FakeApi(tool, Answer("done")) as api:
             home = home_of("claude", api.url)
-            Path(home.environment["HOME"], ".claude").mkdir(exist_ok=True)
+            use_once(home)
             walls = 'access = "full"\nsandbox = "bubblewrap"\nnetwork = true\n'
             work = f'changeset = "{world.root}"\nenv = {{ IS_SANDBOX = "1" }}\n'  # may be root
             host = up(site, home.environment, walls + work)
             status = await anyio.to_thread.run_sync(host.end)
             said = str(api.exchanges[-1].body)
-        assert list(Path(outside).iterdir()) == []
+        assert files_in(outside) == []
     assert (status, host.summary()) == (0, {"a": "done"}), host.stderr
     assert "went well" in said
     assert "Read-only file system" in said

@@ -228,8 +228,14 @@ def test_a_program_may_be_given_more_time_than_the_whole_list_has() -> None:
             AGENT + 'env = { KEY = "k" }\n[list]\nsecrets = ["KEY"]',
             (
                 "w.toml:5: assignment 'a'.env: got a value for the secret \"KEY\","
-                " wanted its value in the environment of the host alone:"
-                " a list is no place for it"
+                " wanted it in `secrets`, with its value in the environment of the host alone"
+            ),
+        ),
+        (
+            AGENT + 'env = { API_TOKEN = "t" }',
+            (
+                "w.toml:5: assignment 'a'.env: got a value for the secret \"API_TOKEN\","
+                " wanted it in `secrets`, with its value in the environment of the host alone"
             ),
         ),
         (
