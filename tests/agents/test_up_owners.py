@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -145,6 +146,22 @@ def test_after_kill_9_the_next_host_has_the_work_tree_at_once(lists: Lists) -> N
     status, again = site.run()
     assert (status, again.summary()) == (0, {"fix": "done"}), again.stderr
     assert "by a" in lists.commits("otpy/nightly/fix")
+
+
+def test_an_agent_that_an_earlier_version_began_goes_on_in_its_work_tree(lists: Lists) -> None:
+    """That version wrote down no owner, and gave the branch no list."""
+    site = lists.site("a")
+    host = site.up()
+    host.until("mortal.output", "fix")
+    host.kill()
+    shutil.rmtree(lists.repository / ".git/otpy-owners")
+    lists.git("branch", "-m", "otpy/nightly/fix", "otpy/fix")
+    (site.folder / "go").touch()
+    status, again = site.run()
+    assert (status, again.summary()) == (0, {"fix": "done"}), again.stderr
+    assert again.told("agent.work_discarded") == []
+    assert lists.branches() == ["otpy/nightly/fix"]
+    assert lists.git("show", "otpy/nightly/fix:who") == "aa"
 
 
 def test_a_branch_in_the_way_fails_the_agent_and_reaps_nobody(lists: Lists) -> None:

@@ -17,6 +17,7 @@ from tests.agents.sandbox.dockerd import IMAGE, NoEngine, engine
 
 pytestmark = pytest.mark.real_time
 
+WALLS = "can write in its own folders alone, and has no network"
 PERSON = "git -c user.name=n -c user.email=e@x"
 DONE = """printf '{"type": "result", "text": "ok"}\\n'"""
 
@@ -116,7 +117,7 @@ def test_behind_bubblewrap_an_agent_writes_nothing_but_its_own(
     host = site.up(env={"MY_VALUE": "open-sesame"})
     assert host.end() == 0, host.stderr
     assert host.output("a") == ["committed", "amended", "1 device", "[MY_VALUE]"]
-    assert walls(host) == {"a": "bubblewrap, with no network"}
+    assert walls(host) == {"a": f"bubblewrap: {WALLS}"}
     assert git(repository, "log", "--format=%s", "otpy/w/a").split() == ["better", "first"]
     assert git(repository, "branch", "--list", "mine") == ""
     assert list(outside.iterdir()) == []
@@ -249,7 +250,7 @@ def test_in_a_container_an_agent_has_what_the_list_gives_it(
     host = site.up(env={"DOCKER_HOST": f"unix://{docker}", **environment})
     assert host.end() == 0, host.stderr
     assert host.output("a") == ["own passed [MY_VALUE]"]
-    assert walls(host) == {"a": f"docker {IMAGE}, with no network"}
+    assert walls(host) == {"a": f"docker {IMAGE}: {WALLS}"}
     assert (tmp_path / "out/a/kept").exists()
     assert (repository / ".worktrees/w-a/file").exists()
     assert (common / "objects/mine").exists()

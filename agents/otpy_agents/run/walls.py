@@ -90,8 +90,9 @@ def said_of(choice: SandboxChoice) -> str:
     """Return in one line, for people, which walls a sandbox has; empty if it has none."""
     if choice.name == OPEN:
         return ""
+    where = f"{choice.name} {choice.image}".rstrip()
     network = "the network" if choice.network else "no network"
-    return f"{choice.name} {choice.image}".rstrip() + f", with {network}"
+    return f"{where}: can write in its own folders alone, and has {network}"
 
 
 def _home_of(name: str, environment: Mapping[str, str], field: str) -> Mount:

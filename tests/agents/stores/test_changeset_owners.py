@@ -176,13 +176,13 @@ def hand_made(git: GitWorld) -> str:
     shutil.rmtree(git.root / ".git/otpy-owners")
     git.git("branch", "-D", "otpy/p/zip")
     git.git("worktree", "add", "-q", "-b", "mine", ".worktrees/p-zip")
-    return "a work tree of which nobody knows whose it is"
+    return "a work tree without an owner"
 
 
 def unknown_branch(git: GitWorld) -> str:
     git.git("worktree", "remove", ".worktrees/p-zip")
     shutil.rmtree(git.root / ".git/otpy-owners")
-    return "the branch otpy/p/zip, of which nobody knows"
+    return "the branch otpy/p/zip without an owner"
 
 
 def another_repository(git: GitWorld) -> str:
@@ -254,11 +254,15 @@ async def test_work_of_an_earlier_version_is_adopted_by_the_list_that_began_it(
         await list_of(git, "b", "two").check("zip")
 
 
+@pytest.mark.parametrize("emptied", [False, True])
 async def test_work_of_an_earlier_version_is_refused_to_a_list_that_did_not_begin_it(
-    git: GitWorld,
+    git: GitWorld, emptied: bool
 ) -> None:
     """It may be that of another list of this name; one line says how to take it away."""
     tree = await earlier_version(git)
+    for path in [one for one in tree.rglob("*") if one.is_file() and emptied]:
+        if path.name != ".git":
+            path.unlink()
     before = (git.everything(), git.branches())
     ours = list_of(git, "a", "one")
     for ask in (ours.check("zip", begun=False), ours.hold("zip", begun=False).__aenter__()):

@@ -131,6 +131,18 @@ class Git:
                 await asyncio.sleep(_PAUSE)
         raise WorktreeLocked(where, str(lock))
 
+    async def commit(self, where: Path, name: str, *options: str) -> str:
+        """Return the commit that a name stands for; empty if it is none.
+
+        Args:
+            where: The work tree.
+            name: For example a branch.
+            options: What comes before the command.
+        """
+        asked = ("rev-parse", "--verify", "--quiet", f"{name}^{{commit}}")
+        answer = await self.ask(where, *options, *asked)
+        return answer.text if answer.code == 0 else ""
+
     async def _once(
         self, where: Path, args: tuple[str, ...], stdin: bytes, at: float | None
     ) -> Answer:

@@ -70,7 +70,7 @@ class WorkTree:
         tips = [
             tip
             for name in ("HEAD", f"refs/heads/{branch}", "MERGE_HEAD")
-            if (tip := await self._commit(name))
+            if (tip := await self.git.commit(self.path, name))
         ]
         if not await self.unsaved() and not await self._lacking(target, tips):
             return ""
@@ -103,11 +103,6 @@ class WorkTree:
             await self.git.ask(self.path, "bisect", "reset", "HEAD")
         flags = ("--quiet", "--no-overwrite-ignore")
         await self.git.run(self.path, "checkout", *flags, "-B", branch, target)
-
-    async def _commit(self, name: str) -> str:
-        asked = ("rev-parse", "--verify", "--quiet", f"{name}^{{commit}}")
-        answer = await self.git.ask(self.path, *asked)
-        return answer.text if answer.code == 0 else ""
 
     async def _lacking(self, commit: str, others: list[str]) -> list[str]:
         """Return those of `others` that do not come before `commit`."""

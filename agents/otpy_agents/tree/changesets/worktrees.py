@@ -13,7 +13,7 @@ goes on. What git has been told to do is told to it again after a kill, in this 
 | one that is ready | leaves it as it is |
 
 And nothing is touched that is not ours: whose a changeset is was written down before it was made
-(`claims`), and `_refuse` looks at that, and at all else that could be in the way, for `check` and
+(`claims`), and `Rights` looks at that, and at all else that could be in the way, for `check` and
 `open` alike.
 """
 
@@ -25,7 +25,7 @@ import time
 from collections.abc import AsyncGenerator, Callable
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, final
+from typing import TYPE_CHECKING, final
 
 import anyio.to_thread
 from attrs import frozen
@@ -41,9 +41,7 @@ from otpy_agents.errors import (
 from otpy_agents.tree.changesets.claims import (
     ChangesetOwner,
     Claim,
-    is_ours,
     locked,
-    read_claim,
     write_claim,
 )
 from otpy_agents.tree.changesets.fates import Fate, Fates
@@ -53,7 +51,6 @@ from otpy_agents.tree.changesets.place import (
     Admin,
     Changeset,
     Place,
-    branch_in_use,
     branch_of,
     checked,
     discarded_prefix,
@@ -61,6 +58,7 @@ from otpy_agents.tree.changesets.place import (
     entries,
     locate,
 )
+from otpy_agents.tree.changesets.rights import Rights
 from otpy_agents.tree.changesets.worktree import WorkTree
 from otpy_agents.tree.removal import remove_tree
 
@@ -68,9 +66,6 @@ if TYPE_CHECKING:
     from otpy_agents.run.sandbox import Mount
 
 __all__ = ["Changesets", "Discarded"]
-
-_ANOTHER_NAME: Final = "one of our own; give one of the two lists another `name`"
-_AWAY: Final = "none; take it away with `git worktree move` or `git worktree remove`"
 
 
 @frozen(order=True)
@@ -156,7 +151,7 @@ class Changesets:
             if assignment not in self._held and file.exists():
                 with locked(file, changeset.path):
                     pass
-            await self._refuse(place, changeset, begun=begun)
+            await (await self._rights()).refuse(changeset, begun=begun)
 
     @contextlib.asynccontextmanager
     async def hold(
@@ -224,7 +219,7 @@ class Changesets:
         """
         async with self._turn:
             tree = await self._tree(changeset.path)
-            if tree.admin is None or tree.admin.lock or not await self._mine(changeset):
+            if tree.admin is None or tree.admin.lock or not (await self._rights()).owns(changeset):
                 return False
             return entries(changeset.path) is None or not await tree.unsaved()
 
@@ -281,7 +276,8 @@ class Changesets:
                 if (owner := admin.owner()) is not None
                 if owner[0] == self._project and admin.path.parent == place.folder
             )
-            return tuple([one for one in named if await self._mine(one)])
+            rights = await self._rights()
+            return tuple(one for one in named if rights.owns(one))
 
     async def expired(self, before: float) -> tuple[Discarded, ...]:
         """Return what was discarded before a moment, in Unix seconds; oldest first.
@@ -311,7 +307,7 @@ class Changesets:
         async with self._turn:
             place = await self._where()
             name = f"refs/heads/{discarded.branch}"
-            if await self._commit(place.repository, name) == discarded.commit:
+            if await self._git.commit(place.repository, name) == discarded.commit:
                 await self._git.run(place.repository, "update-ref", "-d", name, discarded.commit)
 
     async def remove(self, changeset: Changeset) -> None:
@@ -361,16 +357,10 @@ class Changesets:
     async def _head(self) -> str:
         """Return the commit that new work begins at."""
         place = await self._where()
-        head = await self._commit(place.repository, "HEAD")
+        head = await self._git.commit(place.repository, "HEAD")
         if not head:
             raise NotARepository(place.repository, "no commit")
         return head
-
-    async def _commit(self, where: Path, name: str, *options: str) -> str:
-        """Return the commit a name stands for; empty if it is none."""
-        asked = ("rev-parse", "--verify", "--quiet", f"{name}^{{commit}}")
-        answer = await self._git.ask(where, *options, *asked)
-        return answer.text if answer.code == 0 else ""
 
     async def _tree(self, path: Path) -> WorkTree:
         place = await self._where()
@@ -388,14 +378,14 @@ class Changesets:
         place = await self._where()
         changeset = place.changeset(assignment)
         if assignment in self._held:
-            await self._refuse(place, changeset, begun=begun)
+            await (await self._rights()).refuse(changeset, begun=begun)
             yield changeset
             return
         file = place.claim_file(assignment)
         with locked(file, changeset.path):
-            earlier = await self._refuse(place, changeset, begun=begun)
+            earlier = await (await self._rights()).refuse(changeset, begun=begun)
             if earlier:
-                await self._take_over(place, changeset)
+                await (await self._rights()).take_over(changeset)
             claim = Claim(
                 identity=self._owner.identity,
                 ledger=self._owner.ledger,
@@ -409,75 +399,8 @@ class Changesets:
                 raise ChangesetError(file, message) from error
             yield changeset
 
-    async def _mine(self, changeset: Changeset) -> bool:
-        """Tell whether a changeset that has a work tree is ours."""
-        place = await self._where()
-        try:
-            claim = read_claim(place.claim_file(changeset.assignment))
-        except ChangesetTaken:
-            return False
-        return not self._owner.ledger if claim is None else self._claimed_by_us(claim)
-
-    def _claimed_by_us(self, claim: Claim) -> bool:
-        left = bool(claim.ledger) and not Path(claim.ledger).exists()
-        return is_ours(claim, self._owner, left=left)
-
-    async def _refuse(self, place: Place, changeset: Changeset, *, begun: bool) -> bool:
-        """Raise if a changeset is somebody else's, or something is in its way; change nothing.
-
-        Returns:
-            Whether it is of an earlier version, and ours.
-        """
-        path, branch = changeset.path, f"refs/heads/{changeset.branch}"
-        admin, names = place.admin(path), entries(path) or _entries_aside(place, path)
-        there = await self._commit(place.repository, branch)
-        claim = read_claim(place.claim_file(changeset.assignment))
-        earlier = earlier_branch_of(changeset.assignment)
-        if claim is not None:
-            if (admin is not None or names or there) and not self._claimed_by_us(claim):
-                what = "a work tree" if admin else f"the branch {changeset.branch}"
-                raise ChangesetTaken(path, f"{what} of {claim.owner}", _ANOTHER_NAME)
-        elif admin is not None and names not in (None, [], [".git"]):
-            ours = begun if admin.ready else branch_in_use(admin.folder).endswith(f"/{earlier}")
-            if not ours:
-                raise ChangesetTaken(path, "a work tree of which nobody knows whose it is", _AWAY)
-        elif there:
-            got = f"the branch {changeset.branch}, of which nobody knows whose it is"
-            raise ChangesetTaken(path, got, "none; rename or delete it")
-        if admin is None and names:
-            wanted = "none, or a work tree of this repository"
-            raise ChangesetTaken(path, "a folder in its place", wanted)
-        if admin is not None:
-            admin.refuse((self._project, changeset.assignment), names)
-        if (user := place.user_of(branch, path)) is not None:
-            raise ChangesetTaken(path, f"its branch in use at {user}", "a branch of its own")
-        if not there:
-            await self._refuse_neighbours(place, changeset, "" if claim else earlier)
-        return claim is None and admin is not None
-
-    async def _refuse_neighbours(self, place: Place, changeset: Changeset, own: str) -> None:
-        """Raise if there is a branch beside which git cannot make that of a changeset.
-
-        Args:
-            place: Where.
-            changeset: The changeset.
-            own: A branch that is no obstacle, because it is renamed to that of the changeset.
-        """
-        above = [name for name in ("otpy", f"otpy/{self._project}") if name != own]
-        found = [n for n in above if await self._commit(place.repository, f"refs/heads/{n}")]
-        below = ("--count=1", "--format=%(refname:short)", f"refs/heads/{changeset.branch}/")
-        found += (await self._git.run(place.repository, "for-each-ref", *below)).text.split()
-        if found:
-            got = f"the branch {found[0]} in the way of {changeset.branch}"
-            raise ChangesetTaken(changeset.path, got, f"none; `git branch -m {found[0]} NAME`")
-
-    async def _take_over(self, place: Place, changeset: Changeset) -> None:
-        """Give the branch of an earlier version its new name, unless somebody else is on it."""
-        old, new = earlier_branch_of(changeset.assignment), changeset.branch
-        name = f"refs/heads/{old}"
-        if await self._commit(place.repository, name) and not place.user_of(name, changeset.path):
-            # Git refuses while it is being rebased; then it is as if the agent had switched to it.
-            await self._git.ask(place.repository, "branch", "-m", old, new)
+    async def _rights(self) -> Rights:
+        return Rights(self._git, await self._where(), self._owner)
 
     # --- making it --------------------------------------------------------------------------------
 
@@ -505,7 +428,7 @@ class Changesets:
     async def _add(self, place: Place, changeset: Changeset) -> Admin:
         """Have git make a work tree without files, on the branch of the assignment."""
         place.prepare()
-        there = await self._commit(place.repository, f"refs/heads/{changeset.branch}")
+        there = await self._git.commit(place.repository, f"refs/heads/{changeset.branch}")
         command = ["worktree", "add", "--no-checkout"]
         command += [] if there else ["-b", changeset.branch]
         start = changeset.branch if there else await self._head()
@@ -531,7 +454,7 @@ class Changesets:
         elif admin.ready or head not in {changeset.branch, earlier_branch_of(name)}:
             return
         else:
-            target = await self._commit(path, "HEAD")
+            target = await self._git.commit(path, "HEAD")
         tree = WorkTree(self._git, path, admin)
         if await tree.unsaved():
             await self._put_away(tree, changeset, "left by a step that was cut", target)
@@ -563,7 +486,7 @@ class Changesets:
         prefix = discarded_prefix(self._project, assignment)
         name = first = f"refs/heads/{prefix}{self._stamp()}"
         number = 1
-        while await self._commit(place.repository, name):
+        while await self._git.commit(place.repository, name):
             number += 1
             name = f"{first}-{number}"
         return name
@@ -590,7 +513,7 @@ class Changesets:
         """Have git forget a work tree whose folder is gone, but none of its commits."""
         if admin.lock:
             raise WorktreeLocked(admin.path, repr(admin.lock))
-        head = await self._commit(place.repository, "HEAD", f"--git-dir={admin.folder}")
+        head = await self._git.commit(place.repository, "HEAD", f"--git-dir={admin.folder}")
         if head:
             refs = ("--count=1", f"--contains={head}", "refs/heads")
             on = await self._git.run(place.repository, "for-each-ref", *refs)
@@ -605,12 +528,6 @@ class Changesets:
     def _stamp(self) -> str:
         moment = datetime.fromtimestamp(self._clock(), UTC)
         return moment.strftime("%Y%m%dT%H%M%S-%f")
-
-
-def _entries_aside(place: Place, path: Path) -> list[str] | None:
-    """Return the names in a work tree whose removal was cut, and that `open` brings back."""
-    aside = place.aside(path)
-    return None if aside is None else entries(aside)
 
 
 def _clear(path: Path) -> None:
