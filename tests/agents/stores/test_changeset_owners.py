@@ -281,3 +281,23 @@ async def test_an_earlier_branch_named_as_the_list_gives_way(git: GitWorld) -> N
     await ours.check("zip")
     await ours.open("zip")
     assert git.branches() == ["otpy/zip/zip"]
+
+
+# --- behind walls ---------------------------------------------------------------------------------
+
+
+async def test_an_agent_behind_walls_may_write_little_of_the_repository(git: GitWorld) -> None:
+    """Objects, the branches of its list, and its own work tree's things but for what binds it."""
+    made = await git.changesets.open("zip")
+    git.git("pack-refs", "--all")  # which deletes the folders of branches
+    mounts = await git.changesets.mounts("zip")
+    common = git.root / ".git"
+    own = common / "worktrees/p-zip"
+    writable = {mount.source for mount in mounts if mount.writable}
+    branches = {common / "refs/heads/otpy/p", common / "logs/refs/heads/otpy/p"}
+    assert writable == {common / "objects", *branches, own}
+    sealed = {mount.source for mount in mounts if not mount.writable} - {common}
+    names = ("commondir", "config.worktree", "gitdir", "otpy")
+    assert sealed == {*(own / name for name in names), made.path / ".git"}
+    assert all(mount.source.exists() for mount in mounts)
+    assert await git.changesets.mounts("zap") == ()
