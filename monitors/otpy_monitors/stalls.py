@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 from typing import TYPE_CHECKING, final
 
-from attrs import define, frozen
+from attrs import define, evolve, frozen
 
 from otpy_monitors.activity import ANY_TOOL
 from otpy_monitors.errors import UnknownAgent
@@ -28,12 +28,21 @@ class Silence:
         stalls_at: When it counts as a stall.
         warns_at: When it is warned of; None for not at all.
         tool: The tool that was called last and has not ended; empty if none is open.
+        excused: Seconds of it that do not count.
     """
 
     since: float
     stalls_at: float
     warns_at: float | None
     tool: str
+    excused: float = 0.0
+
+    def without(self, seconds: float) -> Silence:
+        """Return the silence of which so many seconds do not count."""
+        warns_at = None if self.warns_at is None else self.warns_at + seconds
+        return evolve(
+            self, stalls_at=self.stalls_at + seconds, warns_at=warns_at, excused=seconds
+        )
 
 
 def silence(card: AgentCard, heard: float, tools: Iterable[ToolBegan]) -> Silence | None:
@@ -81,6 +90,7 @@ class StallWatch:
         """Look at the agents that are there."""
         self._feed = feed
         self._told: dict[str, _Told] = {}
+        self._excused: dict[str, tuple[float, float]] = {}
         self._planned: dict[str, float] = {}
         self._plan: list[tuple[float, str]] = []
         for card in feed.cards():
@@ -100,6 +110,15 @@ class StallWatch:
         after = self.due
         return after is not None and (before is None or after < before)
 
+    def excuse(self, since: float, now: float) -> None:
+        """Count the time from `since` to `now`, in which nobody could be heard, as no silence."""
+        for card in self._feed.cards():
+            known = self._silence(card.agent)
+            if known is not None:
+                _, silent = known
+                missed = now - max(since, silent.since)
+                self._excused[card.agent] = (silent.since, silent.excused + missed)
+
     def judge(self, now: float) -> list[Stalled | StallWarned]:
         """Return what has come about by `now`, in the order in which it was due."""
         found: list[Stalled | StallWarned] = []
@@ -118,11 +137,15 @@ class StallWatch:
             card = feed.card(agent)
         except UnknownAgent:
             self._told.pop(agent, None)
+            self._excused.pop(agent, None)
             return None
         if card.stall is None or feed.waiting(agent) is not None:
             return None
         found = silence(card, feed.last_progress(agent), feed.tools(agent))
-        return None if found is None else (card, found)
+        if found is None:
+            return None
+        since, excused = self._excused.get(agent, (found.since, 0.0))
+        return card, found.without(excused) if since == found.since else found
 
     def _look_at(self, agent: str) -> None:
         """Plan when to look at `agent`, unless it is planned early enough.
@@ -155,7 +178,7 @@ class StallWatch:
         told = self._told.get(agent)
         if told is None or told.since != silent.since:
             told = self._told[agent] = _Told(silent.since)
-        quiet, limit = now - silent.since, card.stall
+        quiet, limit = now - silent.since - silent.excused, card.stall
         assert limit is not None  # noqa: S101 - else there is no silence
         if now >= silent.stalls_at and not told.stalled:
             told.stalled = True

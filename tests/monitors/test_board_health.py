@@ -84,3 +84,24 @@ async def test_a_blocked_loop_is_reported_with_its_length(scene: Scene) -> None:
     assert isinstance(lag, LoopLag)
     assert 0.5 < lag.seconds < 5
     assert "blocked for" in str(lag)
+
+
+@pytest.mark.real_time
+async def test_a_late_look_takes_the_lag_off_the_silence(scene: Scene) -> None:
+    """A host that was stopped lets its readers go first; who stays silent is reported later."""
+    began = asyncio.get_running_loop().time()
+    busy, dead = Worker("busy", stall=1.0, heard=began), Worker("dead", stall=1.0, heard=began)
+    with scene.showing(busy), scene.showing(dead):
+        async with running(health_monitor(scene.board, scene.report, interval=0.05)):
+            await asyncio.sleep(0.2)
+            time.sleep(1.2)  # noqa: ASYNC251 - as if the process had been stopped
+            await asyncio.sleep(0.06)
+            assert [type(one) for one in scene.found] == [LoopLag]
+            for _ in range(20):
+                busy.heard = asyncio.get_running_loop().time()
+                await asyncio.sleep(0.05)
+    lag, stall = scene.found
+    assert isinstance(lag, LoopLag)
+    assert isinstance(stall, Stalled)
+    assert stall.path == "dead"
+    assert stall.quiet < 1.2

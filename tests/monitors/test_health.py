@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 
@@ -12,6 +13,7 @@ from otpy_monitors import (
     AgentGone,
     Feed,
     LoopBlocked,
+    LoopLag,
     OutputSeen,
     Progressed,
     Stalled,
@@ -173,3 +175,44 @@ async def test_what_watches_the_loop_reports_through_it(
     assert str(blocked) == (
         "app/pool/a blocks the event loop for 2.50 s at File a.py, line 1, in spin"
     )
+
+
+@pytest.mark.real_time
+async def test_a_late_wake_up_is_nobodys_silence(feed: Feed, scene: Scene) -> None:
+    """What lay in the pipe of a stopped host is read first; who stays silent is reported later."""
+    loop = asyncio.get_running_loop()
+    for name in ("site/busy", "site/dead"):
+        feed.tell(AgentAppeared(loop.time(), card(name, stall=0.8)))
+    async with running(watch_health(feed, scene.report)):
+        await asyncio.sleep(0.1)
+        feed.tell(Progressed("site/busy", loop.time(), "message"))
+        time.sleep(1.6)  # noqa: ASYNC251 - as if the process had been stopped
+        woke = loop.time()
+        await asyncio.sleep(0.1)
+        for _ in range(3):  # the pipe is read while the daemon has woken up already
+            feed.tell(Progressed("site/busy", loop.time(), "message"))
+            await asyncio.sleep(0.35)
+    lag, stall = scene.found
+    assert isinstance(lag, LoopLag)
+    assert lag.seconds > 0.5
+    assert isinstance(stall, Stalled)
+    assert (stall.agent, stall.quiet) == ("site/dead", pytest.approx(0.8, abs=0.2))
+    assert scene.times[1] > woke + 0.25
+
+
+@pytest.mark.real_time
+async def test_what_is_read_late_does_not_hide_the_lag_from_the_others(
+    feed: Feed, scene: Scene
+) -> None:
+    """The first agent whose pipe is read is no reason to judge the second before it is."""
+    loop = asyncio.get_running_loop()
+    for name in ("site/first", "site/second"):
+        feed.tell(AgentAppeared(loop.time(), card(name, stall=0.8)))
+    async with running(watch_health(feed, scene.report)):
+        await asyncio.sleep(0)
+        loop.call_soon(lambda: feed.tell(Progressed("site/first", loop.time(), "message")))
+        time.sleep(1.6)  # noqa: ASYNC251 - as if the process had been stopped
+        await asyncio.sleep(0.1)
+        feed.tell(Progressed("site/second", loop.time(), "message"))
+        await asyncio.sleep(0.3)
+    assert [type(one) for one in scene.found] == [LoopLag]

@@ -48,6 +48,7 @@ class Acting:
     def __init__(self, project: Project) -> None:
         self._project = project
         self._gangs = {gang.name: GangWatch(gang) for gang in project.work.gangs}
+        self._lagged = float("-inf")
         configured = structlog.is_configured()  # else its own default would write to stdout
         self._log = structlog.get_logger("otpy_agents") if configured else console_logger()
 
@@ -78,7 +79,7 @@ class Acting:
                 tell("monitor.rule_broken", _id(finding.path), detail=str(finding))
                 self._rule_broken(finding)
             case LoopLag():
-                tell("monitor.loop_lag", "loop", detail=str(finding))
+                self._lag(finding)
             case LoopBlocked():
                 tell("monitor.loop_blocked", finding.path or "loop", detail=str(finding))
             case Sweeping():
@@ -87,6 +88,13 @@ class Acting:
                 tell("monitor.swept", finding.chore, detail=str(finding))
             case _:
                 tell("monitor.finding", "monitors", detail=str(finding))
+
+    def _lag(self, finding: LoopLag) -> None:
+        """Tell of a lag once, though the monitors of agents and of programs both noticed it."""
+        now = asyncio.get_running_loop().time()
+        if now - self._lagged > finding.limit:
+            self._project.tell("monitor.loop_lag", "loop", detail=str(finding))
+        self._lagged = now
 
     def _if_mine(self, account: str, event: str, detail: str) -> None:
         """Tell of an account, if it is that of this project, or of one of its agents."""
