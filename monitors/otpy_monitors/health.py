@@ -55,7 +55,9 @@ async def watch_health(
 
     def hear(activity: Activity) -> None:
         nonlocal turned
-        if late() <= _ON_TIME:  # what is read after a late wake-up does not show when the loop stood
+        if (
+            late() <= _ON_TIME
+        ):  # what is read after a late wake-up does not show when the loop stood
             turned = loop.time()
         if watch.hear(activity):
             earlier.set()

@@ -40,9 +40,7 @@ class Silence:
     def without(self, seconds: float) -> Silence:
         """Return the silence of which so many seconds do not count."""
         warns_at = None if self.warns_at is None else self.warns_at + seconds
-        return evolve(
-            self, stalls_at=self.stalls_at + seconds, warns_at=warns_at, excused=seconds
-        )
+        return evolve(self, stalls_at=self.stalls_at + seconds, warns_at=warns_at, excused=seconds)
 
 
 def silence(card: AgentCard, heard: float, tools: Iterable[ToolBegan]) -> Silence | None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Final, final
 
+from attrs import evolve
+
 from otpy_agents.cli.run_lookup import typed
 from otpy_agents.cli.run_words import countdown, span, spent
 from otpy_agents.cli.view import printable
@@ -12,6 +14,7 @@ from otpy_agents.run.facts import (
     AgentEvent,
     AttemptBegan,
     AttemptOver,
+    ClockSet,
     Fact,
     OutputLine,
     PhaseChanged,
@@ -20,7 +23,7 @@ from otpy_agents.run.facts import (
     WaitBegan,
     WaitOver,
 )
-from otpy_agents.run.state import Phase
+from otpy_agents.run.state import Phase, WaitReason
 from otpy_agents.run.usage import Usage
 
 __all__ = ["Progress", "what_cuts"]
@@ -81,6 +84,8 @@ class Progress:
             case AttemptOver():
                 self._over += fact.record.usage
                 self._reading, self._tool = Usage(), ""
+            case ClockSet():
+                self._move(fact.by)
             case WaitBegan():
                 self._wait = fact
             case WaitOver():
@@ -89,6 +94,14 @@ class Progress:
                 self._silent_since = fact.at - fact.seconds
             case _:
                 pass
+
+    def _move(self, by: float) -> None:
+        if self._since is not None:
+            self._since += by
+        if self._silent_since is not None:
+            self._silent_since += by
+        if self._wait is not None and self._wait.reason is WaitReason.BACKOFF:
+            self._wait = evolve(self._wait, until=self._wait.until + by)
 
     def _hear(self, event: Event) -> None:
         match event:

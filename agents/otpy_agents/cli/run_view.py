@@ -24,6 +24,7 @@ from otpy_agents.run.facts import (
     AgentEvent,
     AttemptBegan,
     AttemptOver,
+    ClockSet,
     Fact,
     LogLine,
     Quiet,
@@ -109,6 +110,8 @@ class PlainRunView:
         """Write the line, with the seconds since the run began."""
         if self._began is None:
             self._began = fact.at
+        if isinstance(fact, ClockSet):
+            self._began += fact.by
         text = told(fact)
         if text is not None:
             self._write(f"{fact.at - self._began:7.2f} {printable(text)}")

@@ -30,6 +30,7 @@ __all__ = [
     "LogLine",
     "OutputLine",
     "PhaseChanged",
+    "ClockSet",
     "Quiet",
     "RunBegan",
     "RunEnded",
@@ -241,6 +242,20 @@ class Quiet(RunFact):
 
 @final
 @frozen(kw_only=True)
+class ClockSet(RunFact):
+    """The wall clock was set; `at` of facts that were told before is by the clock before.
+
+    Attributes:
+        by: Seconds by which it was set, forward or back.
+    """
+
+    event: ClassVar[str] = "run.clock"
+
+    by: float
+
+
+@final
+@frozen(kw_only=True)
 class LogLine(RunFact):
     """A line for the log of the run (RUN-57, RUN-60 to RUN-62)."""
 
@@ -290,6 +305,7 @@ Fact: TypeAlias = (
     | WaitOver
     | AgentSwitched
     | Quiet
+    | ClockSet
     | LogLine
     | RunEnded
     | RunLeft

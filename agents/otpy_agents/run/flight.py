@@ -29,7 +29,6 @@ class Flight:
 
     Args:
         order: What to start, as the machine of the run decided.
-        clock: Unix seconds.
         identity: What to go on with; None to start anew.
 
     Attributes:
@@ -39,7 +38,8 @@ class Flight:
         running: What runs; None before, and after.
         ran: Whether something was started.
         identified: Whether it is stored what runs.
-        progress: When the agent last said something, in Unix seconds; 0 if it has not.
+        progress: When the agent last said something, in seconds of the loop; None if it has not.
+        told: The `progress` that the task has taken in.
         outcome: How it ended, when nothing of it is left; None until then.
         answer: What the agent answered, known with `outcome`.
         cut: Bytes of output that were not kept, known with `outcome`.
@@ -47,21 +47,19 @@ class Flight:
         survivors: What could not be ended in time, known with `outcome`.
     """
 
-    def __init__(
-        self, order: Launch, clock: Callable[[], float], identity: Identity | None = None
-    ) -> None:
+    def __init__(self, order: Launch, identity: Identity | None = None) -> None:
         self.order = order
         self.identity = identity
         self.transcript = Transcript()
         self.running: Running | None = None
         self.ran = self.identified = False
-        self.progress = 0.0
+        self.progress: float | None = None
+        self.told: float | None = None
         self.outcome: AttemptEnded | None = None
         self.answer = ""
         self.cut = 0
         self.left_over: tuple[str, ...] = ()
         self.survivors: tuple[str, ...] = ()
-        self._clock = clock
         self._loop = asyncio.get_running_loop()
         self._process: Process | None = None
         self._stop = asyncio.Event()
@@ -75,9 +73,9 @@ class Flight:
         return self.order.number
 
     @property
-    def output(self) -> float:
-        """When it last wrote something, in Unix seconds; 0 if it does not run."""
-        return 0.0 if self.running is None else self._clock() - self.running.quiet
+    def output(self) -> float | None:
+        """When it last wrote something, in seconds of the loop; None if it does not run."""
+        return None if self.running is None else self._loop.time() - self.running.quiet
 
     # --- for the task -----------------------------------------------------------------------------
 
@@ -137,8 +135,7 @@ class Flight:
             self._progressed()
 
     def _progressed(self) -> None:
-        self.progress = self._clock()
-        now = self._loop.time()
+        self.progress = now = self._loop.time()
         if now >= self._next_news:
             self._next_news = now + _NEWS
             self._listener()

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-import time
-from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
+from collections.abc import AsyncGenerator, Iterable, Mapping
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, cast, final
 
@@ -24,6 +23,7 @@ from otpy_agents.errors import (
 from otpy_agents.operator import operator_supervisor
 from otpy_agents.run.admission import check, sandbox_of
 from otpy_agents.run.beginning import create, take_over
+from otpy_agents.run.clock import Clock
 from otpy_agents.run.controls import run_commands
 from otpy_agents.run.facts import Listener, RunLeft
 from otpy_agents.run.gate import Gate
@@ -54,7 +54,7 @@ class RunHost:
         sandboxes: Sandboxes by name, before those that are built in.
         environment: What attempts inherit; None for that of this process.
         secrets: More secret values to keep out of what is shown or stored, by name.
-        clock: Unix seconds.
+        clock: Tells the time; None for that of this machine.
 
     Raises:
         InvalidRunSetting: `capacity` is less than 1.
@@ -69,7 +69,7 @@ class RunHost:
         sandboxes: Mapping[str, Sandbox] | None = None,
         environment: Mapping[str, str] | None = None,
         secrets: Mapping[str, str] | None = None,
-        clock: Callable[[], float] = time.time,  # noqa: TID251 - what is stored outlives the loop
+        clock: Clock | None = None,
     ) -> None:
         if capacity is not None and capacity < 1:
             raise InvalidRunSetting("host.capacity", repr(capacity), "at least 1, or None")
@@ -81,7 +81,7 @@ class RunHost:
             gate=Gate(capacity),
             around=around,
             listeners=tuple(listeners),
-            clock=clock,
+            clock=Clock() if clock is None else clock,
         )
         self._sandboxes = dict(sandboxes or {})
         self._handles: dict[str, RunHandle] = {}

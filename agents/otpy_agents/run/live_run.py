@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar, cast, final
@@ -14,6 +14,7 @@ from attrs import frozen
 
 from otpy import Crashed, ExitReason, Process
 from otpy_agents.errors import RunBroken
+from otpy_agents.run.clock import Clock
 from otpy_agents.run.facts import Fact, Listener, RunEnded, RunFact, RunLeft
 from otpy_agents.run.flight import Flight
 from otpy_agents.run.gate import Gate
@@ -41,14 +42,14 @@ class Site:
         gate: Who of them may begin.
         around: What their attempts inherit.
         listeners: Who is told of them.
-        clock: Unix seconds.
+        clock: Tells the time.
     """
 
     store: RunStore
     gate: Gate
     around: Surroundings
     listeners: tuple[Listener, ...]
-    clock: Callable[[], float]
+    clock: Clock
 
     def tell(self, fact: Fact) -> None:
         """Tell all listeners, whatever any of them raises."""

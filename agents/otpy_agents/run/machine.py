@@ -22,6 +22,8 @@ from otpy_agents.run.protocol import (
     AttemptEnded,
     AttemptStarted,
     Begin,
+    ClockMoved,
+    ClockSet,
     Completed,
     Control,
     ControlAsked,
@@ -39,6 +41,7 @@ from otpy_agents.run.protocol import (
     SetCooldown,
     StopAttempt,
     TimerDue,
+    Unheard,
     Waiting,
 )
 from otpy_agents.run.result import AttemptRecord, Cause, Ending, StopCause, ending_of
@@ -55,6 +58,15 @@ _REQUESTED: Final = {
 
 def _span(seconds: float) -> str:
     return f"{seconds:.1f}".removesuffix(".0") + "s"
+
+
+def _moved(by: float, slept: float) -> str:
+    parts: list[str] = []
+    if round(slept):
+        parts.append(f"the machine slept for {_span(slept)}")
+    if round(by):
+        parts.append(f"the clock was set {'forward' if by > 0 else 'back'} by {_span(abs(by))}")
+    return ", and ".join(parts)
 
 
 @final
@@ -107,6 +119,10 @@ class RunMachine:
                     self._hear(attempt, event)
             case TimerDue():
                 self._look_at_the_clock()
+            case ClockMoved():
+                self._move(event)
+            case Unheard():
+                self._excuse(event)
             case CooldownSeen():
                 self._know(CooldownTable((event.cooldown,)))
             case ControlAsked():
@@ -203,6 +219,45 @@ class RunMachine:
             text = f"[supervisor] attempt {attempt.number} {liveness.complaint()}, ending it"
             self._do(Log(text))
             self._stop(stop)
+
+    def _move(self, event: ClockMoved) -> None:
+        """Tell all moments by the clock as it goes now, so that every span stays what it was.
+
+        A delay goes on while the machine sleeps, an agent does not. What a vendor named is a moment
+        of the wall clock, and stays.
+        """
+        by, away = event.by, event.by + event.slept
+        state, attempt, wait = self._state, self._state.attempt, self._state.wait
+        if by:
+            self._do(ClockSet(by))  # first, so that the line has the time since the run began
+            past = (
+                evolve(one, began=one.began + by, ended=one.ended + by) for one in state.attempts
+            )
+            self._set(attempts=tuple(past))
+        self._do(Log(f"[supervisor] {_moved(by, event.slept)}"))
+        if attempt is not None:
+            attempt = evolve(attempt, began=attempt.began + by)
+            if attempt.started is not None:
+                attempt = evolve(
+                    attempt,
+                    started=attempt.started + away,
+                    progress=attempt.progress + away,
+                    output=attempt.output + away,
+                )
+            self._set(attempt=attempt)
+        if by and wait is not None:
+            until = wait.until + by if wait.reason is WaitReason.BACKOFF else wait.until
+            self._set(wait=evolve(wait, since=wait.since + by, until=until))
+
+    def _excuse(self, event: Unheard) -> None:
+        """Count the time in which nobody listened as no silence of the attempt."""
+        attempt, now = self._state.attempt, self._now
+        if event.seconds:
+            self._do(Log(f"[supervisor] this host stood still for {_span(event.seconds)}"))
+        if attempt is not None and attempt.started is not None:
+            progress = attempt.progress + max(0.0, now - max(event.since, attempt.progress))
+            output = attempt.output + max(0.0, now - max(event.since, attempt.output))
+            self._set(attempt=evolve(attempt, progress=progress, output=output))
 
     def _stop(self, stop: StopCause) -> None:
         """End the attempt there is; a second stop only changes what follows, unless it kills."""

@@ -13,6 +13,7 @@ from otpy_agents.run.facts import (
     AgentSwitched,
     AttemptBegan,
     AttemptOver,
+    ClockSet,
     LogLine,
     PhaseChanged,
     Quiet,
@@ -35,8 +36,11 @@ async def known_cooldowns(run: LiveRun) -> CooldownTable:
     )
 
 
-def tell_changes(run: LiveRun, before: RunState, after: RunState) -> None:
+def tell_changes(
+    run: LiveRun, before: RunState, after: RunState, effects: Sequence[protocol.Effect]
+) -> None:
     """Tell which attempts are over, and whether a wait is; their flights have landed then."""
+    moved = any(isinstance(effect, protocol.ClockSet) for effect in effects)
     flight = run.flight
     for record in after.attempts[len(before.attempts) :]:
         if flight is None or flight.number != record.number:
@@ -52,7 +56,7 @@ def tell_changes(run: LiveRun, before: RunState, after: RunState) -> None:
         for text in _remarks(flight):
             run.tell(LogLine, text=f"[supervisor] attempt {flight.number}: {text}")
         run.landed()
-    if before.wait is not None and after.wait != before.wait:
+    if before.wait is not None and after.wait != before.wait and not moved:
         run.tell(WaitOver)
 
 
@@ -96,7 +100,7 @@ async def _launch(
     run: LiveRun, launch: protocol.Launch, attempts: DynamicSupervisor, wake: Callable[[], None]
 ) -> None:
     # Before anything is awaited: a task that follows this one must find it.
-    run.flight = flight = Flight(launch, run.site.clock)
+    run.flight = flight = Flight(launch)
     run.tell(
         AttemptBegan,
         number=launch.number,
@@ -126,6 +130,7 @@ def _tell(
     | protocol.AgentSwitched
     | protocol.PhaseChanged
     | protocol.Quiet
+    | protocol.ClockSet
     | protocol.Log,
 ) -> None:
     match effect:
@@ -144,6 +149,8 @@ def _tell(
             run.tell(PhaseChanged, phase=effect.phase, status=run.state.status)
         case protocol.Quiet():
             run.tell(Quiet, number=effect.number, seconds=effect.seconds)
+        case protocol.ClockSet():
+            run.tell(ClockSet, by=effect.by)
         case protocol.Log():
             run.tell(LogLine, text=effect.text)
         case _:

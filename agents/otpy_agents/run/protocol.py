@@ -20,6 +20,8 @@ __all__ = [
     "AttemptEnded",
     "AttemptStarted",
     "Begin",
+    "ClockMoved",
+    "ClockSet",
     "Completed",
     "Control",
     "ControlAsked",
@@ -37,6 +39,7 @@ __all__ = [
     "SetCooldown",
     "StopAttempt",
     "TimerDue",
+    "Unheard",
     "Waiting",
 ]
 
@@ -128,6 +131,32 @@ class AttemptEnded:
 
 
 @frozen
+class ClockMoved:
+    """The wall clock, in which all moments of a run are told, was moved; this comes first then.
+
+    Attributes:
+        by: Seconds by which it was set, forward or back.
+        slept: Seconds for which the machine slept; the agent did nothing then, a delay went on.
+    """
+
+    by: float
+    slept: float = 0.0
+
+
+@frozen
+class Unheard:
+    """Nobody could hear the attempt for a while: the host was stopped, or its loop was blocked.
+
+    Attributes:
+        since: When it was last listened to, in Unix seconds.
+        seconds: How late the host was; 0 if that is not worth a word.
+    """
+
+    since: float
+    seconds: float = 0.0
+
+
+@frozen
 class TimerDue:
     """The time of `RunMachine.due` has come; too early or too late does no harm."""
 
@@ -174,6 +203,8 @@ Event: TypeAlias = (
     | TimerDue
     | CooldownSeen
     | ControlAsked
+    | ClockMoved
+    | Unheard
 )
 """What may happen to a run. Events of an attempt that is over are ignored."""
 
@@ -267,6 +298,17 @@ class Quiet:
 
 
 @frozen
+class ClockSet:
+    """Moments that were told before are now told by another clock.
+
+    Attributes:
+        by: Seconds that have to be added to them.
+    """
+
+    by: float
+
+
+@frozen
 class Log:
     """A line for the log of the run (RUN-57, RUN-60 to RUN-62)."""
 
@@ -301,6 +343,7 @@ Effect: TypeAlias = (
     | AgentSwitched
     | PhaseChanged
     | Quiet
+    | ClockSet
     | Log
     | Answered
     | Completed

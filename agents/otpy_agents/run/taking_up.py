@@ -66,7 +66,7 @@ async def _adopt(
         session=attempt.resumed,
         budget_usd=None,
     )
-    run.flight = flight = Flight(launch, run.site.clock, identity)
+    run.flight = flight = Flight(launch, identity)
     try:
         process = await attempts.start_child(attempt_spec(run, flight))
     except StartFailed:

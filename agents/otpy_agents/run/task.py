@@ -37,6 +37,7 @@ from otpy_agents.run.protocol import (
     Answered,
     AttemptStarted,
     Begin,
+    ClockMoved,
     Control,
     ControlAsked,
     CooldownSeen,
@@ -47,6 +48,7 @@ from otpy_agents.run.protocol import (
     Resumed,
     SessionKnown,
     TimerDue,
+    Unheard,
 )
 from otpy_agents.run.state import Phase, RunState
 from otpy_agents.run.stored import (
@@ -64,6 +66,9 @@ ATTEMPTS: Final = "attempts"
 """Id of the supervisor of the attempts, which stands before the task."""
 
 _NAP: Final = 60.0  # seconds after which the clock is looked at in any case: it may have been set
+_ON_TIME: Final = 0.05  # seconds after which a wake-up is late
+_LATE: Final = 0.5  # seconds after which it is worth a word
+_DRAIN: Final = 0.25  # seconds in which the readers take in what was written meanwhile
 _LOST: Final = (RunLost, RunHeld, UnknownRun, RunStateError)
 
 
@@ -86,6 +91,11 @@ class Life:
         machine: Decides; made from what is stored when this life begins.
         begun: Whether the machine has been told to begin.
         news: Set as soon as there may be some.
+        read: What the clocks said when they were last compared, or a jump was last told.
+        looked: When it last looked, in seconds of the loop.
+        late: How late the timer was since then, in seconds.
+        judges_at: When it may judge a silence, in seconds of the loop; after a late wake-up what
+            lies in the pipes is read before.
     """
 
     def __init__(self, run: LiveRun) -> None:
@@ -93,6 +103,9 @@ class Life:
         self.machine = RunMachine(run.state)
         self.begun = False
         self.news = asyncio.Event()
+        self.read = run.site.clock.read()
+        self.looked = self.read.steady
+        self.late = self.judges_at = 0.0
         self._me = current()
 
     def wake(self) -> None:
@@ -106,8 +119,22 @@ class Life:
         run, due = self.run, self.machine.due
         run.stop_timer()
         if not run.over and self.begun and due is not None:
-            delay = min(_NAP, max(0.0, due - run.site.clock()))
-            run.timer = asyncio.get_running_loop().call_later(delay, self.wake)
+            now = asyncio.get_running_loop().time()
+            delay = min(_NAP, max(0.0, due - run.site.clock(), self.judges_at - now))
+            run.timer = asyncio.get_running_loop().call_later(delay, self._timed, now + delay)
+
+    def _timed(self, due: float) -> None:
+        self.late = max(self.late, asyncio.get_running_loop().time() - due)
+        self.wake()
+
+    def clock_moved(self) -> tuple[ClockMoved, ...]:
+        """Return what the machine has to know before anything else, once; empty for nothing."""
+        read = self.run.site.clock.read()
+        moved = read.since(self.read)
+        if not moved:
+            return ()
+        self.read = read
+        return (ClockMoved(moved.by, moved.slept),)
 
 
 _Deed: TypeAlias = Callable[[Life], Awaitable[object]]
@@ -220,6 +247,7 @@ async def _take_up(life: Life) -> None:
 async def _begin(life: Life) -> None:
     run = life.run
     life.begun = True
+    life.read = run.site.clock.read()  # the machine has heard of no moment before
     if run.state.phase is Phase.INITIALIZE:
         await _step(life, Begin(await known_cooldowns(run)))
         return
@@ -241,11 +269,12 @@ async def _look(life: Life) -> None:
         if run.site.gate.enter(run.id, life.wake):
             await _begin(life)
         return
+    await _compare_clocks(life)
     flight, attempt = run.flight, life.machine.state.attempt
     if flight is not None and attempt is not None and flight.number == attempt.number:
         await _hear(life, flight)
-    due = life.machine.due
-    if not run.over and due is not None and run.site.clock() >= due:
+    due, now = life.machine.due, asyncio.get_running_loop().time()
+    if not run.over and due is not None and now >= life.judges_at and run.site.clock() >= due:
         await _step(life, TimerDue())
     life.set_timer()
 
@@ -269,10 +298,27 @@ async def _hear(life: Life, flight: Flight) -> None:
     attempt = machine.state.attempt
     if attempt is not None and flight.outcome is None:
         # Signs of life cause nothing but a later look at the clock; they need not be stored.
-        if flight.progress > attempt.progress:
-            machine.handle(Progress(number), flight.progress)
-        if flight.output > max(attempt.output, flight.progress):
-            machine.handle(Output(number), flight.output)
+        clock = run.site.clock
+        said, wrote = flight.progress, flight.output
+        if said is not None and said != flight.told:
+            flight.told = said
+            if clock.at(said) > attempt.progress:
+                machine.handle(Progress(number), clock.at(said))
+        if wrote is not None and clock.at(wrote) > attempt.output:
+            machine.handle(Output(number), clock.at(wrote))
+
+
+async def _compare_clocks(life: Life) -> None:
+    """Tell the machine that the wall clock was moved, and that this look comes late."""
+    now, late, life.late = asyncio.get_running_loop().time(), life.late, 0.0
+    events: list[Event] = [*life.clock_moved()]
+    if late > _ON_TIME and life.machine.state.attempt is not None:
+        life.judges_at = now + _DRAIN
+        if late > _LATE:
+            events.append(Unheard(life.run.site.clock.at(life.looked), late))
+    if events:
+        await _step(life, *events)
+    life.looked = now
 
 
 # --- deciding -------------------------------------------------------------------------------------
@@ -298,7 +344,7 @@ async def _step(life: Life, *events: Event) -> list[Effect]:
         # What follows may be a launch: the cooldowns of all runs have to be known.
         for cooldown in (await known_cooldowns(run)).entries:
             machine.handle(CooldownSeen(cooldown), clock())
-    steps = [_decide(machine, event, clock()) for event in events]
+    steps = [_decide(machine, event, clock()) for event in (*life.clock_moved(), *events)]
     effects = [effect for step in steps for effect in step.effects]
     before, after = steps[0].before, machine.state
     if effects or not same_but_for_signs(run.state, after):
@@ -314,7 +360,7 @@ async def _step(life: Life, *events: Event) -> list[Effect]:
         )
         run.state = after
     for step in steps:
-        tell_changes(run, step.before, step.after)
+        tell_changes(run, step.before, step.after, step.effects)
         await perform(run, step.effects, _attempts(), life.wake)
     life.set_timer()
     return effects
