@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime
 
 import pytest
 
@@ -269,3 +270,21 @@ def test_copilot_errors_are_told_apart(message: str, status: int | None, detail:
     assert (verdict.detail, verdict.message) == (detail, message)
     shown = f"✗ {message}\n\nChanges    +0 -0\nDuration   17s\nResume     copilot --resume=429\n"
     assert classify("copilot", exit_code=1, stdout="● hm\n", stderr=shown).detail == detail
+
+
+@pytest.mark.parametrize(
+    ("message", "seconds", "named"),
+    [
+        ("Rate limit reached, try again in 90 seconds", 90.0, False),
+        ("usage limit reached, resets 3pm (UTC)", 3 * 3600.0, True),
+        ("usage limit reached, retry-after: Mon, 02 Mar 2026 12:30:00 GMT", 1800.0, True),
+        ("rate limit reached", None, False),
+    ],
+)
+def test_a_moment_that_is_named_is_told_from_a_span(
+    message: str, seconds: float | None, named: bool
+) -> None:
+    """Only the first follows the wall clock."""
+    now = datetime(2026, 3, 2, 12, tzinfo=UTC)
+    verdict = classify("codex", exit_code=1, stdout=world.codex(message), stderr="", now=now)
+    assert (verdict.retry_after, verdict.named) == (seconds, named)

@@ -23,7 +23,7 @@ from otpy_agents.run.facts import (
     WaitBegan,
     WaitOver,
 )
-from otpy_agents.run.state import Phase, WaitReason
+from otpy_agents.run.state import Phase
 from otpy_agents.run.usage import Usage
 
 __all__ = ["Progress", "what_cuts"]
@@ -85,7 +85,7 @@ class Progress:
                 self._over += fact.record.usage
                 self._reading, self._tool = Usage(), ""
             case ClockSet():
-                self._move(fact.by)
+                self._move(fact.by, fact.until)
             case WaitBegan():
                 self._wait = fact
             case WaitOver():
@@ -95,13 +95,13 @@ class Progress:
             case _:
                 pass
 
-    def _move(self, by: float) -> None:
+    def _move(self, by: float, until: float | None) -> None:
         if self._since is not None:
             self._since += by
         if self._silent_since is not None:
             self._silent_since += by
-        if self._wait is not None and self._wait.reason is WaitReason.BACKOFF:
-            self._wait = evolve(self._wait, until=self._wait.until + by)
+        if self._wait is not None and until is not None:
+            self._wait = evolve(self._wait, until=until)
 
     def _hear(self, event: Event) -> None:
         match event:

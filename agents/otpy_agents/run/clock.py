@@ -43,8 +43,8 @@ class Moved:
     slept: float = 0.0
 
     def __bool__(self) -> bool:
-        """Tell whether it is worth a word."""
-        return abs(self.by) >= _MOVED or self.slept >= _MOVED
+        """Tell whether it moved at all."""
+        return self.by != 0 or self.slept != 0
 
 
 @final
@@ -65,14 +65,16 @@ class Reading:
     def since(self, before: Reading) -> Moved:
         """Return how the clocks moved against each other from `before` until now.
 
-        Where the machine does not tell how long it slept, a wall clock that is ahead counts as
-        sleep: no wait gets longer for it.
+        Less than a second is nothing. Where the machine does not tell how long it slept, a wall
+        clock that is ahead counts as sleep: no wait gets longer for it.
         """
         ahead = (self.wall - before.wall) - (self.steady - before.steady)
         if self.slept is None or before.slept is None:
+            ahead = ahead if abs(ahead) >= _MOVED else 0.0
             return Moved(min(0.0, ahead), max(0.0, ahead))
         slept = self.slept - before.slept
-        return Moved(ahead - slept, slept)
+        by = ahead - slept
+        return Moved(by if abs(by) >= _MOVED else 0.0, slept if slept >= _MOVED else 0.0)
 
 
 @final

@@ -69,6 +69,10 @@ class CooldownTable:
         others = (entry for entry in self.entries if entry.account != cooldown.account)
         return CooldownTable((*others, cooldown))
 
+    def moved(self, before: Cooldown, after: Cooldown) -> CooldownTable:
+        """Return the table in which `after` has taken the place of `before`, where that stands."""
+        return CooldownTable(tuple(after if one == before else one for one in self.entries))
+
     def merged(self, other: CooldownTable) -> CooldownTable:
         """Return what both know."""
         table = self

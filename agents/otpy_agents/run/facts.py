@@ -247,11 +247,13 @@ class ClockSet(RunFact):
 
     Attributes:
         by: Seconds by which it was set, forward or back.
+        until: When the wait is over that goes on, in Unix seconds; None if none does.
     """
 
     event: ClassVar[str] = "run.clock"
 
     by: float
+    until: float | None
 
 
 @final

@@ -107,11 +107,13 @@ class Classification:
         detail: What went wrong; None for success.
         message: The words it was judged by, or a sentence of ours; empty for success.
         retry_after: Seconds the vendor asks to wait; None if nothing says so.
+        named: Whether they end at a moment that the vendor named, as "3pm", by the wall clock.
     """
 
     detail: Detail | None = None
     message: str = ""
     retry_after: float | None = None
+    named: bool = False
 
     @property
     def error_type(self) -> ErrorType | None:

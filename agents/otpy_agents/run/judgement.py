@@ -72,7 +72,8 @@ def judge(
         wait = None if detail is Detail.BILLING else wait
     elif detail in _WAITS:
         wait = seconds_to_wait(facts.everything, now)
-    return Classification(detail=detail, message=fault.message, retry_after=wait)
+    named = wait is not None and seconds_to_wait(facts.everything, None) is None
+    return Classification(detail=detail, message=fault.message, retry_after=wait, named=named)
 
 
 def _which_limit(detail: Detail, facts: _Facts, wait: float | None) -> Detail:

@@ -12,7 +12,7 @@ from typing import Any, Final, assert_never, final
 from attrs import evolve
 
 from otpy_agents.run.attempt_end import NO_EXIT_CODE, recorded, verdict_on
-from otpy_agents.run.cooldown import CooldownTable
+from otpy_agents.run.cooldown import Account, Cooldown, CooldownTable
 from otpy_agents.run.decision import action_after, choose, cooldown_after, delay_after
 from otpy_agents.run.failures import Classification, Detail, ErrorType
 from otpy_agents.run.policy import Action
@@ -32,6 +32,7 @@ from otpy_agents.run.protocol import (
     Event,
     Launch,
     Log,
+    MoveCooldown,
     Output,
     PhaseChanged,
     Progress,
@@ -82,6 +83,7 @@ class RunMachine:
         self._state = state
         self._effects: list[Effect] = []
         self._now = 0.0
+        self._delays: dict[Account, Cooldown] = {}  # those that no moment of the vendor ends
 
     @property
     def state(self) -> RunState:
@@ -226,16 +228,9 @@ class RunMachine:
         A delay goes on while the machine sleeps, an agent does not. What a vendor named is a moment
         of the wall clock, and stays.
         """
-        by, away = event.by, event.by + event.slept
-        state, attempt, wait = self._state, self._state.attempt, self._state.wait
-        if by:
-            self._do(ClockSet(by))  # first, so that the line has the time since the run began
-            past = (
-                evolve(one, began=one.began + by, ended=one.ended + by) for one in state.attempts
-            )
-            self._set(attempts=tuple(past))
-        self._do(Log(f"[supervisor] {_moved(by, event.slept)}"))
+        by, state, attempt = event.by, self._state, self._state.attempt
         if attempt is not None:
+            away = by + event.slept
             attempt = evolve(attempt, began=attempt.began + by)
             if attempt.started is not None:
                 attempt = evolve(
@@ -245,9 +240,34 @@ class RunMachine:
                     output=attempt.output + away,
                 )
             self._set(attempt=attempt)
-        if by and wait is not None:
-            until = wait.until + by if wait.reason is WaitReason.BACKOFF else wait.until
-            self._set(wait=evolve(wait, since=wait.since + by, until=until))
+        if by:
+            past = (
+                evolve(one, began=one.began + by, ended=one.ended + by) for one in state.attempts
+            )
+            self._set(attempts=tuple(past), wait=self._moved_wait(by))
+            wait = self._state.wait
+            # Before the line, which is told with the time since the run began.
+            self._do(ClockSet(by, None if wait is None else wait.until))
+            self._move_cooldowns(by)
+        self._do(Log(f"[supervisor] {_moved(by, event.slept)}"))
+
+    def _moved_wait(self, by: float) -> Wait | None:
+        wait = self._state.wait
+        if wait is None:
+            return None
+        delays = {one.until for one in self._delays.values()}
+        is_delay = wait.reason is WaitReason.BACKOFF or wait.until in delays
+        until = wait.until + by if is_delay else wait.until
+        return evolve(wait, since=wait.since + by, until=until)
+
+    def _move_cooldowns(self, by: float) -> None:
+        """Let the rest of an account that was given in seconds last as long as was said."""
+        for account, before in self._delays.items():
+            self._delays[account] = after = evolve(before, until=before.until + by)
+            # Also one that is over: by a clock that was set back it would begin again.
+            if before in self._state.cooldowns.entries:
+                self._set(cooldowns=self._state.cooldowns.moved(before, after))
+                self._do(MoveCooldown(before, after))
 
     def _excuse(self, event: Unheard) -> None:
         """Count the time in which nobody listened as no silence of the attempt."""
@@ -287,6 +307,9 @@ class RunMachine:
         if cooldown is not None:
             self._know(CooldownTable((cooldown,)))
             self._do(SetCooldown(cooldown))
+            self._delays.pop(cooldown.account, None)
+            if not verdict.named:
+                self._delays[cooldown.account] = cooldown
         if record.succeeded:
             self._complete(Ending.SUCCEEDED)
         elif stopped is not None and stopped.ends_run:

@@ -86,7 +86,9 @@ async def perform(
                 if run.flight is not None and run.flight.number == effect.number:
                     run.flight.stop(kill=effect.kill)
             case protocol.SetCooldown():
-                await _set_cooldown(run, effect.cooldown)
+                await run.site.store.cooldowns.put(_record(run, effect.cooldown))
+            case protocol.MoveCooldown(before, after):
+                await run.site.store.cooldowns.move(_record(run, before), _record(run, after))
             case protocol.Completed():
                 await run.remove_folder()
                 run.finish(effect.result)
@@ -112,15 +114,13 @@ async def _launch(
     flight.watch(await attempts.start_child(attempt_spec(run, flight)), wake)
 
 
-async def _set_cooldown(run: LiveRun, cooldown: Cooldown) -> None:
+def _record(run: LiveRun, cooldown: Cooldown) -> CooldownRecord:
     account = cooldown.account
-    await run.site.store.cooldowns.put(
-        CooldownRecord(
-            agent_cli=account.agent_cli,
-            credential=account.credential,
-            until=cooldown.until,
-            reason=f"run {run.id}",
-        )
+    return CooldownRecord(
+        agent_cli=account.agent_cli,
+        credential=account.credential,
+        until=cooldown.until,
+        reason=f"run {run.id}",
     )
 
 
@@ -150,7 +150,7 @@ def _tell(
         case protocol.Quiet():
             run.tell(Quiet, number=effect.number, seconds=effect.seconds)
         case protocol.ClockSet():
-            run.tell(ClockSet, by=effect.by)
+            run.tell(ClockSet, by=effect.by, until=effect.until)
         case protocol.Log():
             run.tell(LogLine, text=effect.text)
         case _:

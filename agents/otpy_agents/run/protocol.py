@@ -30,6 +30,7 @@ __all__ = [
     "Event",
     "Launch",
     "Log",
+    "MoveCooldown",
     "Output",
     "PhaseChanged",
     "Progress",
@@ -303,9 +304,19 @@ class ClockSet:
 
     Attributes:
         by: Seconds that have to be added to them.
+        until: When the wait is over that goes on, in Unix seconds; None if none does.
     """
 
     by: float
+    until: float | None = None
+
+
+@frozen
+class MoveCooldown:
+    """Tell a cooldown of the shared table by the clock as it goes now, if it still stands there."""
+
+    before: Cooldown
+    after: Cooldown
 
 
 @frozen
@@ -344,6 +355,7 @@ Effect: TypeAlias = (
     | PhaseChanged
     | Quiet
     | ClockSet
+    | MoveCooldown
     | Log
     | Answered
     | Completed

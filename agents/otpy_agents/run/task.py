@@ -67,7 +67,7 @@ ATTEMPTS: Final = "attempts"
 
 _NAP: Final = 60.0  # seconds after which the clock is looked at in any case: it may have been set
 _ON_TIME: Final = 0.05  # seconds after which a wake-up is late
-_LATE: Final = 0.5  # seconds after which it is worth a word
+_LATE: Final = 1.0  # seconds after which it is worth a word
 _DRAIN: Final = 0.25  # seconds in which the readers take in what was written meanwhile
 _LOST: Final = (RunLost, RunHeld, UnknownRun, RunStateError)
 

@@ -70,6 +70,30 @@ class Cooldowns:
 
         await self._file.change(work)
 
+    async def move(self, before: CooldownRecord, after: CooldownRecord) -> None:
+        """Put `after` into the place of `before`, which the clock was set in; not if that is gone.
+
+        Raises:
+            LedgerError: If it cannot be written; it holds in this process all the same.
+
+        Cancellation:
+            It is in the file all the same.
+        """
+        key = before.agent_cli, before.credential
+        known = self._known.get(key)
+        if known is None or known.until == before.until:
+            self._known.pop(key, None)
+            self._learn(after)
+
+        async def work(database: aiosqlite.Connection) -> None:
+            await database.execute(
+                "UPDATE cooldown SET until = ?"
+                " WHERE agent_cli = ? AND credential = ? AND until = ?",
+                (after.until, *key, before.until),
+            )
+
+        await self._file.change(work)
+
     async def at(self, now: float) -> tuple[CooldownRecord, ...]:
         """Return the accounts that must rest at `now`, in Unix seconds, those of all hosts.
 

@@ -19,6 +19,7 @@ from otpy_agents.run.facts import (
     AgentSwitched,
     AttemptBegan,
     AttemptOver,
+    ClockSet,
     Fact,
     LogLine,
     PhaseChanged,
@@ -97,6 +98,17 @@ def test_a_silence_is_shown_until_the_agent_says_something() -> None:
     quiet = Quiet(**AT, number=1, seconds=60.0)
     assert "silent for 63 s" in line(BEGAN, ATTEMPT, RUNS, quiet)
     assert "silent" not in line(BEGAN, ATTEMPT, RUNS, quiet, said(Text("hm")))
+
+
+def test_no_time_that_is_shown_follows_a_clock_that_was_set() -> None:
+    """An hour forward: the attempt runs as long as before, and the wait ends when it would have."""
+    now = line(BEGAN, ATTEMPT, RUNS, now=110.0)
+    before = ClockSet(**AT, by=3600.0, until=None)
+    assert line(BEGAN, ATTEMPT, RUNS, before, now=3710.0) == now
+    wait = (BEGAN, ATTEMPT, FAILED, WAITS)
+    left = line(*wait, now=103.0)
+    moved = ClockSet(**AT, by=3600.0, until=WAITS.until + 3600.0)
+    assert line(*wait, moved, now=3703.0) == left
 
 
 @pytest.mark.parametrize(

@@ -7,13 +7,20 @@ import asyncio
 import pytest
 
 from otpy.testing import MockClock
-from otpy_agents.run import Ending, Liveness, RetryPolicy
+from otpy_agents.run import Ending, Liveness, RetryPolicy, facts
 from otpy_agents.run.clock import Moved, Reading
-from otpy_agents.run.facts import ClockSet, WaitBegan, WaitOver
-from otpy_agents.run.failures import Detail
-from otpy_agents.run.protocol import ClockMoved, TimerDue, Unheard
+from otpy_agents.run.facts import WaitBegan, WaitOver
+from otpy_agents.run.failures import Classification, Detail
+from otpy_agents.run.protocol import (
+    AttemptEnded,
+    ClockMoved,
+    ClockSet,
+    MoveCooldown,
+    TimerDue,
+    Unheard,
+)
 from tests.agents.run.driver import Driver, run
-from tests.agents.run.scripted import Play, network, ok, silent
+from tests.agents.run.scripted import Play, limited, network, ok, silent
 from tests.agents.run.stage import Stage
 
 HOUR = 3600.0
@@ -146,6 +153,38 @@ def test_a_deadline_goes_on_while_nobody_listens() -> None:
     assert it.stops == [False]
 
 
+@pytest.mark.parametrize("by", [HOUR, -HOUR])
+def test_a_rest_that_was_given_in_seconds_is_a_delay(by: float) -> None:
+    """`Retry-After: 90` are 90 s, for this run and in the table of all."""
+    it = run("a").start()
+    it.fail(Detail.RATE_LIMIT, retry_after=90)
+    it.send(TimerDue(), 10)
+    move(it, by)
+    wait = it.machine.state.wait
+    assert wait is not None
+    assert wait.until - it.now == 80
+    (moved,) = it.of(MoveCooldown)
+    assert (moved.after.until - it.now, moved.after.until - moved.before.until) == (80, by)
+    (told,) = it.of(ClockSet)
+    assert told.until == wait.until
+    it.send(TimerDue(), 79)
+    assert it.launched == ["A"]
+    it.send(TimerDue(), 1)
+    assert it.launched == ["A", "A"]
+
+
+@pytest.mark.parametrize("by", [HOUR, -HOUR])
+def test_a_moment_that_a_vendor_named_is_one_of_the_wall_clock(by: float) -> None:
+    """3pm comes when the clock says so."""
+    it = run("a").start()
+    verdict = Classification(detail=Detail.QUOTA, retry_after=2 * HOUR, named=True)
+    it.send(AttemptEnded(number=1, classification=verdict, exit_code=1))
+    moment = it.machine.due
+    move(it, by)
+    assert it.machine.due == moment
+    assert it.of(MoveCooldown) == []
+
+
 # --- whole runs -----------------------------------------------------------------------------------
 
 
@@ -163,7 +202,7 @@ async def test_a_silence_within_its_limit_survives_a_clock_that_is_set(
     assert clock.now < 160
     way = "forward" if by > 0 else "back"
     assert stage.log == [f"[supervisor] the clock was set {way} by 3600s"]
-    assert [round(fact.by) for fact in stage.told(ClockSet)] == [by]
+    assert [round(fact.by) for fact in stage.told(facts.ClockSet)] == [by]
 
 
 @pytest.mark.parametrize("by", [HOUR, -HOUR])
@@ -193,3 +232,20 @@ async def test_a_backoff_is_waited_out_by_the_clock_that_nobody_sets(
         await handle.wait()
     assert 7 <= clock.now < 7.1
     assert len(stage.told(WaitBegan)) == len(stage.told(WaitOver)) == 1
+
+
+@pytest.mark.parametrize("set_after", [30.0, 85.0])
+@pytest.mark.parametrize("by", [HOUR, -HOUR])
+async def test_a_rest_is_told_to_all_hosts_by_the_clock_as_it_goes_now(
+    stage: Stage, clock: MockClock, by: float, set_after: float
+) -> None:
+    """The run goes on after 90 s, and a later one finds the account free."""
+    async with stage.host(limited(", try again in 90 seconds"), ok(), ok()) as host:
+        handle = await host.submit(stage.order())
+        clock_is_set = asyncio.get_running_loop().call_later(set_after, clock.jump, by)
+        await handle.wait()
+        assert clock_is_set.when() < clock.now
+        assert 90 <= clock.now < 95
+        await (await host.submit(stage.order())).wait()
+    assert clock.now < 97
+    assert len(stage.told(WaitBegan)) == 1

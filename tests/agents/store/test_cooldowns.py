@@ -50,6 +50,19 @@ async def test_a_longer_cooldown_stays(store: RunStore, path: Path) -> None:
         assert await later.cooldowns.at(0) == (cooldown(20), cooldown(30, "codex"))
 
 
+@pytest.mark.parametrize("by", [100.0, -5.0])
+async def test_a_cooldown_is_moved_when_the_clock_was_set(
+    store: RunStore, path: Path, by: float
+) -> None:
+    """Forward and back, for all hosts; only the one that was meant, and not once more."""
+    await store.cooldowns.put(cooldown(20))
+    for before in (20.0, 20.0, 19.0):
+        await store.cooldowns.move(cooldown(before), cooldown(before + by))
+        assert [one.until for one in await store.cooldowns.at(0)] == [20 + by]
+    async with RunStore(path) as other:
+        assert [one.until for one in await other.cooldowns.at(0)] == [20 + by]
+
+
 async def test_siblings_learn_of_it_at_once(store: RunStore) -> None:
     """Before anything is awaited, and only of what is news to them."""
     heard: list[CooldownRecord] = []
