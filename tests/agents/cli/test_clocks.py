@@ -12,7 +12,7 @@ from typing import Final
 import pytest
 
 from tests.agents.cli.terminal import Terminal
-from tests.agents.host import Site, python
+from tests.agents.host import PATIENCE, Site, python
 
 pytestmark = pytest.mark.real_time
 
@@ -21,14 +21,14 @@ TALKS = """
 import sys, time
 print("up", flush=True)
 for _ in range(int(sys.argv[1])):
-    time.sleep(0.4)
+    time.sleep(0.25)
     print("on", flush=True)
 """
 SPEAKS = """
 import json, time
-for _ in range(18):
+for _ in range(20):
     print(json.dumps({"type": "text", "text": "on"}), flush=True)
-    time.sleep(0.4)
+    time.sleep(0.25)
 print(json.dumps({"type": "result", "text": "done"}), flush=True)
 """
 SILENT = "import time; print('up', flush=True); time.sleep(4); print('done', flush=True)"
@@ -102,23 +102,21 @@ def test_an_agent_that_is_silent_survives_a_clock_that_is_set(
     assert re.fullmatch(rf"the clock was set {way} by 3(600|599\.\d)s", line)
     shown = [float(time) for time in re.findall(r"^ *(-?\d+\.\d\d) ", running.stderr, re.MULTILINE)]
     assert shown == sorted(shown)
-    assert shown[-1] < 20
+    assert shown[-1] < PATIENCE
     assert re.search(r"1 attempt in \d\d?(\.\d)? s", running.stderr)
 
 
 def test_an_agent_that_hangs_is_ended_in_time_when_the_clock_is_set_back(
     terminal: Terminal, wall: WallClock
 ) -> None:
-    """It is not given an hour more."""
+    """It is not given an hour more, for which nobody waits here."""
     words = ("--max-retries", "0", "--liveness", "stall:3")
-    began = time.monotonic()
     running = terminal.start("run", "x", *words, *agent(HANGS), env=wall.environment)
     running.said("attempt 1")
     time.sleep(1)
     wall.set(-1)
     assert running.end() != 0
     assert "made no progress for 3 s, ending it" in running.stderr
-    assert time.monotonic() - began < 20
 
 
 @pytest.mark.parametrize("hours", [1, -1])
@@ -133,19 +131,19 @@ def test_a_backoff_lasts_as_long_as_it_was_announced(
     time.sleep(1)
     wall.set(hours)
     running.said("attempt 2")
-    assert 4 < time.monotonic() - began < 12
+    assert 4 < time.monotonic() - began < PATIENCE
     assert running.end() == 0
     assert len(jumps(running.stderr)) == 1
 
 
 def test_an_agent_is_not_blamed_for_a_host_that_was_stopped(terminal: Terminal) -> None:
-    """It wrote every 0.4 s, which the host reads when it goes on."""
+    """It wrote every 0.25 s, which the host reads when it goes on."""
     words = ("--max-retries", "0", "--liveness", "stall:2")
-    running = terminal.start("run", "x", *words, *agent(TALKS, "18"))
+    running = terminal.start("run", "x", *words, *agent(TALKS, "20"))
     running.said("attempt 1")
     time.sleep(1)
     running.signal(signal.SIGSTOP)
-    time.sleep(4)
+    time.sleep(3.5)
     running.signal(signal.SIGCONT)
     assert running.end() == 0, running.stderr
     (line,) = jumps(running.stderr)
@@ -157,7 +155,7 @@ def test_a_list_does_not_blame_anybody_for_a_host_that_was_stopped(site: Site, k
     """Both kinds go on, and the lag is one line."""
     tables: list[str] = []
     if kind != "agents":
-        tables.append(python("program", TALKS.replace("int(sys.argv[1])", "18"), stall=2))
+        tables.append(python("program", TALKS.replace("int(sys.argv[1])", "20"), stall=2))
     if kind != "programs":
         file = site.folder / "talks.py"
         file.write_text(SPEAKS, encoding="utf-8")
@@ -171,10 +169,8 @@ def test_a_list_does_not_blame_anybody_for_a_host_that_was_stopped(site: Site, k
         host.until("mortal.started")
     time.sleep(1)
     os.kill(host.pid, signal.SIGSTOP)
-    time.sleep(4)
+    time.sleep(3.5)
     os.kill(host.pid, signal.SIGCONT)
     assert host.end() == 0, host.events
     assert host.told("monitor.stalled") == []
-    assert len(host.told("monitor.loop_lag")) <= 1
-    if kind != "agents":
-        assert len(host.told("monitor.loop_lag")) == 1
+    assert len(host.told("monitor.loop_lag")) == 1
