@@ -146,7 +146,8 @@ async def _outcome(
     judge = partial(
         classify,
         adapter.name,
-        exit_code=ended.exit_code,
+        # How it took the signal says nothing about the answer that came before.
+        exit_code=0 if flight.answered and flight.stopping else ended.exit_code,
         stdout=ended.stdout,
         stderr=ended.stderr,
         container_state=ended.container_state,
@@ -170,6 +171,7 @@ async def _outcome(
         usage=priced(said.usage, said.model or flight.order.agent.model or ""),
         cumulative=adapter.cumulative_usage,
         artifacts=ended.artifacts,
+        answered=flight.answered or not flight.stopping,
     )
 
 

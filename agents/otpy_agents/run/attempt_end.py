@@ -7,12 +7,12 @@ from typing import Final
 from attrs import evolve
 
 from otpy_agents.run.failures import Classification, Detail
-from otpy_agents.run.protocol import AttemptEnded
+from otpy_agents.run.protocol import AttemptEnded, Charged
 from otpy_agents.run.result import AttemptRecord, StopCause
 from otpy_agents.run.state import Attempt, RunState
 from otpy_agents.run.usage import Usage, UsageMeter
 
-__all__ = ["NO_EXIT_CODE", "recorded", "verdict_on"]
+__all__ = ["NO_EXIT_CODE", "recorded", "spent_with", "stop_that_counts", "verdict_on"]
 
 NO_EXIT_CODE: Final = "nobody knows its exit code"
 
@@ -20,6 +20,16 @@ _WORDS: Final = {
     StopCause.FALLBACK: "ended for the next agent",
     StopCause.INTERRUPTED: "its host died",
 }
+
+
+def stop_that_counts(event: AttemptEnded, stopped: StopCause | None) -> StopCause | None:
+    """Return why we ended an attempt; None if its answer came first.
+
+    An answer that was heard wins over every stop that came later: nobody pays twice for finished
+    work.
+    """
+    done = event.answered and event.exit_code is not None and event.classification.succeeded
+    return None if done else stopped
 
 
 def verdict_on(event: AttemptEnded, stopped: StopCause | None) -> Classification:
@@ -33,6 +43,13 @@ def verdict_on(event: AttemptEnded, stopped: StopCause | None) -> Classification
     if event.exit_code is None and event.classification.succeeded:
         return Classification(detail=Detail.UNKNOWN, message=NO_EXIT_CODE)
     return event.classification
+
+
+def spent_with(state: RunState, event: Charged) -> Usage:
+    """Return what a run has spent, its attempt that is being made included."""
+    meter = UsageMeter(state.readings, state.usage)
+    meter.add(event.usage, session=event.session, cumulative=event.cumulative)
+    return meter.total
 
 
 def recorded(

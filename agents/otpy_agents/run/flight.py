@@ -11,9 +11,12 @@ from collections.abc import Awaitable, Callable
 from typing import Final, final
 
 from otpy import ExitReason, Killed, Process, Shutdown
-from otpy_agents.run.events import Event, Retrying
+from otpy_agents.run import events as said_by
+from otpy_agents.run.events import Event, Retrying, Spent
 from otpy_agents.run.failures import Classification, Detail
-from otpy_agents.run.protocol import AttemptEnded, Launch
+from otpy_agents.run.pricing import priced
+from otpy_agents.run.protocol import AttemptEnded, Charged, Launch
+from otpy_agents.run.registry import find_adapter
 from otpy_agents.run.sandbox.behaviour import Identity, Running
 from otpy_agents.run.transcript import Transcript
 
@@ -21,6 +24,10 @@ __all__ = ["Flight"]
 
 _NEWS: Final = 1.0
 """Seconds within which the task is told of progress at most once."""
+
+
+LAST_LINE: Final = 0.5
+"""Seconds after the price of a message in which the line may come that says it was the answer."""
 
 
 @final
@@ -38,6 +45,7 @@ class Flight:
         running: What runs; None before, and after.
         ran: Whether something was started.
         identified: Whether it is stored what runs.
+        answered: Whether the agent had told its final answer before it was asked to end.
         progress: When the agent last said something, in seconds of the loop; None if it has not.
         told: The `progress` that the task has taken in.
         outcome: How it ended, when nothing of it is left; None until then.
@@ -52,7 +60,7 @@ class Flight:
         self.identity = identity
         self.transcript = Transcript()
         self.running: Running | None = None
-        self.ran = self.identified = False
+        self.ran = self.identified = self.answered = False
         self.progress: float | None = None
         self.told: float | None = None
         self.outcome: AttemptEnded | None = None
@@ -66,6 +74,8 @@ class Flight:
         self._kill = asyncio.Event()
         self._listener: Callable[[], object] = lambda: None
         self._next_news = 0.0
+        self._reading: asyncio.TimerHandle | None = None
+        self._reading_due = False
 
     @property
     def number(self) -> int:
@@ -94,6 +104,27 @@ class Flight:
                 process.exit(Shutdown())
         listener()
 
+    @property
+    def stopping(self) -> bool:
+        """Whether it was asked to end."""
+        return self._stop.is_set() or self._kill.is_set()
+
+    def charged(self) -> Charged | None:
+        """Return what it has spent so far, once for each reading whose time has come.
+
+        A reading may be the price of the answer itself, whose line is on its way. So it waits a
+        moment, unless the agent has begun to use a tool: then more is to come.
+        """
+        said, agent = self.transcript, self.order.agent
+        if not self._reading_due or said.finished:
+            return None
+        self._reading_due = False
+        usage = priced(said.usage, said.model or agent.model or "")
+        cumulative = find_adapter(agent.agent_cli).cumulative_usage
+        if usage is None:
+            return None
+        return Charged(number=self.number, usage=usage, session=said.session, cumulative=cumulative)
+
     def stop(self, *, kill: bool) -> None:
         """End it, also while it is being started; `outcome` follows."""
         self._stop.set()
@@ -119,11 +150,34 @@ class Flight:
     def said(self, events: list[Event]) -> None:
         """The agent has said something."""
         self.transcript.add(events)
+        if any(isinstance(event, said_by.Final) and event.fault is None for event in events):
+            self.answered = self.answered or not self.stopping
+        self._reckon(told=any(isinstance(event, Spent) for event in events))
         # Who asks a dead vendor again and again says something, and gets nowhere.
         if not all(isinstance(event, Retrying) for event in events):
             self._progressed()
         if any(isinstance(event, Retrying) and event.endless for event in events):
             self._stop.set()
+
+    def _reckon(self, *, told: bool) -> None:
+        """Let the task look at what is spent: now if a tool is in use, else in a moment."""
+        waits = self._reading is not None
+        if self._reading_due or not (told or waits):
+            return
+        at_once = self.transcript.busy
+        if at_once or not waits:
+            self._forget_reading()
+            delay = 0.0 if at_once else LAST_LINE
+            self._reading = self._loop.call_later(delay, self._take_reading)
+
+    def _take_reading(self) -> None:
+        self._reading, self._reading_due = None, True
+        self._listener()
+
+    def _forget_reading(self) -> None:
+        if self._reading is not None:
+            self._reading.cancel()
+            self._reading = None
 
     def wrote(self) -> None:
         """It has written a line that is no event.
@@ -145,6 +199,7 @@ class Flight:
         if self.outcome is None:
             self.outcome = outcome
             self.running = None
+            self._forget_reading()
             self._listener()
 
     async def when_stopped(self, action: Callable[[], Awaitable[object]]) -> None:

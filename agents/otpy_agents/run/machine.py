@@ -11,7 +11,13 @@ from typing import Any, Final, assert_never, final
 
 from attrs import evolve
 
-from otpy_agents.run.attempt_end import NO_EXIT_CODE, recorded, verdict_on
+from otpy_agents.run.attempt_end import (
+    NO_EXIT_CODE,
+    recorded,
+    spent_with,
+    stop_that_counts,
+    verdict_on,
+)
 from otpy_agents.run.cooldown import Account, Cooldown, CooldownTable
 from otpy_agents.run.decision import action_after, choose, cooldown_after, delay_after
 from otpy_agents.run.failures import Classification, Detail, ErrorType
@@ -22,6 +28,7 @@ from otpy_agents.run.protocol import (
     AttemptEnded,
     AttemptStarted,
     Begin,
+    Charged,
     ClockMoved,
     ClockSet,
     Completed,
@@ -115,7 +122,14 @@ class RunMachine:
                 self._begin(event.cooldowns)
             case Resumed():
                 self._resume(event)
-            case AttemptStarted() | SessionKnown() | Progress() | Output() | AttemptEnded():
+            case (
+                AttemptStarted()
+                | SessionKnown()
+                | Progress()
+                | Output()
+                | Charged()
+                | AttemptEnded()
+            ):
                 attempt = self._state.attempt
                 if attempt is not None and attempt.number == event.number:
                     self._hear(attempt, event)
@@ -187,7 +201,7 @@ class RunMachine:
     def _hear(
         self,
         attempt: Attempt,
-        event: AttemptStarted | SessionKnown | Progress | Output | AttemptEnded,
+        event: AttemptStarted | SessionKnown | Progress | Output | Charged | AttemptEnded,
     ) -> None:
         match event:
             case AttemptStarted():
@@ -201,8 +215,21 @@ class RunMachine:
                 self._set(attempt=attempt.heard(self._now))
             case Output():
                 self._set(attempt=evolve(attempt, output=self._now))
+            case Charged():
+                self._charge(attempt, event)
             case AttemptEnded():
                 self._close(attempt, attempt.stopped, event)
+
+    def _charge(self, attempt: Attempt, event: Charged) -> None:
+        """End the attempt if it has spent the last of the money."""
+        budget = self._state.budget_usd
+        if budget is None or attempt.stopped is not None:
+            return
+        cost = spent_with(self._state, event).cost_usd
+        if cost >= budget:
+            spent = f"${cost:.4g} of ${budget:g} are spent"
+            self._do(Log(f"[supervisor] attempt {attempt.number}: {spent}, ending it"))
+            self._stop(StopCause.BUDGET)
 
     def _look_at_the_clock(self) -> None:
         wait, attempt, now = self._state.wait, self._state.attempt, self._now
@@ -293,6 +320,7 @@ class RunMachine:
 
     def _close(self, attempt: Attempt, stopped: StopCause | None, event: AttemptEnded) -> None:
         self._enter(Phase.DETECT_EXIT)
+        stopped = stop_that_counts(event, stopped)
         verdict = verdict_on(event, stopped)
         if verdict.detail is Detail.UNKNOWN and event.exit_code is None and event.signal is None:
             self._do(Log(f"[supervisor] attempt {attempt.number}: {NO_EXIT_CODE}"))
@@ -311,12 +339,18 @@ class RunMachine:
             if not verdict.named:
                 self._delays[cooldown.account] = cooldown
         if record.succeeded:
+            self._tell_overrun()
             self._complete(Ending.SUCCEEDED)
         elif stopped is not None and stopped.ends_run:
             self._complete(ending_of(stopped))
         else:
             self._enter(Phase.CLASSIFY_ERROR)
             self._follow(record, verdict.retry_after)
+
+    def _tell_overrun(self) -> None:
+        budget, cost = self._state.budget_usd, self._state.usage.cost_usd
+        if budget is not None and cost > budget:
+            self._do(Log(f"[supervisor] done, for ${cost:.4g}: the budget was ${budget:g}"))
 
     def _follow(self, record: AttemptRecord, retry_after: float | None) -> None:
         position = self._state.position

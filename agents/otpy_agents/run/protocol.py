@@ -20,6 +20,7 @@ __all__ = [
     "AttemptEnded",
     "AttemptStarted",
     "Begin",
+    "Charged",
     "ClockMoved",
     "ClockSet",
     "Completed",
@@ -106,19 +107,38 @@ class Output:
 
 
 @frozen(kw_only=True)
+class Charged:
+    """What the attempt has spent so far, told while it works.
+
+    Attributes:
+        number: Which.
+        usage: Its last usage reading.
+        session: Session it told of; None so far.
+        cumulative: Whether that reading counts the whole session.
+    """
+
+    number: int
+    usage: Usage
+    session: str | None = None
+    cumulative: bool = False
+
+
+@frozen(kw_only=True)
 class AttemptEnded:
     """The attempt is over and nothing of it is left, or it could not be started.
 
     Attributes:
         number: Which.
-        classification: The verdict; of no weight if the attempt was asked to end. An attempt that
-            could not be started has one too: `usage` for a CLI that is not installed.
+        classification: The verdict; of no weight if the attempt was asked to end and had not
+            `answered`. An attempt that could not be started has one too: `usage` for a CLI that is
+            not installed.
         exit_code: Of its process or container; None if there is none or nobody knows.
         signal: Signal that ended it; None if none did.
         session: Session it told of; None if it told of none.
         usage: Its last usage reading; None if there was none.
         cumulative: Whether that reading counts the whole session.
         artifacts: Names of what it left.
+        answered: Whether it had told its final answer, or had ended, before it was asked to end.
     """
 
     number: int
@@ -129,6 +149,7 @@ class AttemptEnded:
     usage: Usage | None = None
     cumulative: bool = False
     artifacts: tuple[str, ...] = ()
+    answered: bool = False
 
 
 @frozen
@@ -200,6 +221,7 @@ Event: TypeAlias = (
     | SessionKnown
     | Progress
     | Output
+    | Charged
     | AttemptEnded
     | TimerDue
     | CooldownSeen

@@ -58,6 +58,8 @@ class StopCause(StrEnum):
     """It made no progress (C-01)."""
     HEARTBEAT = "heartbeat"
     """It wrote nothing (C-01)."""
+    BUDGET = "budget"
+    """It spent the last of the money of its run."""
     INTERRUPTED = "interrupted"
     """Its host died, and what was left of it was ended."""
 
@@ -106,8 +108,9 @@ _ENDINGS: Final = {
     StopCause.CANCEL: Ending.CANCELLED,
     StopCause.KILL: Ending.KILLED,
     StopCause.STOP: Ending.STOPPED,
+    StopCause.BUDGET: Ending.BUDGET,
 }
-_STOPS: Final = {ending: stop for stop, ending in _ENDINGS.items()}
+_ASKED: Final = (StopCause.CANCEL, StopCause.KILL, StopCause.STOP)
 # What a program exits with that was ended by SIGINT, SIGKILL and SIGTERM.
 _STOP_CODES: Final = {Ending.CANCELLED: 130, Ending.KILLED: 137, Ending.STOPPED: 143}
 _SIGNAL_BASE: Final = 128
@@ -236,13 +239,18 @@ class RunResult:
 
     @property
     def status(self) -> str:
-        """`done` or `failed` (RUN-13)."""
+        """`done` or `failed` (RUN-13); `stopped` if the program that ran it stopped it.
+
+        Differs from RUN-13: a run that rests, as that of an agent that was paused, has not failed.
+        """
+        if self.ending is Ending.STOPPED:
+            return "stopped"
         return "done" if self.outcome is Outcome.SUCCESS else "failed"
 
     @property
     def user_stop(self) -> StopCause | None:
         """`cancel`, `kill` or `stop`, if that ended the run (RUN-60, RUN-61, RUN-63)."""
-        return _STOPS.get(self.ending)
+        return next((stop for stop in _ASKED if _ENDINGS[stop] is self.ending), None)
 
     @property
     def exit_code(self) -> int:

@@ -37,6 +37,7 @@ from otpy_agents.run.protocol import (
     Answered,
     AttemptStarted,
     Begin,
+    Charged,
     ClockMoved,
     Control,
     ControlAsked,
@@ -291,6 +292,9 @@ async def _hear(life: Life, flight: Flight) -> None:
         events.append(AttemptStarted(number))
     if session is not None and attempt is not None and session != attempt.session:
         events.append(SessionKnown(number, session))
+    charged = None if machine.state.budget_usd is None else flight.charged()
+    if charged is not None:
+        events.append(charged)
     if flight.outcome is not None:
         events.append(flight.outcome)
     if events:
@@ -340,7 +344,7 @@ def _decide(machine: RunMachine, event: Event, now: float) -> _Decided:
 async def _step(life: Life, *events: Event) -> list[Effect]:
     """Let the machine decide, store that, and do it."""
     run, machine, clock = life.run, life.machine, life.run.site.clock
-    if not all(isinstance(event, AttemptStarted | SessionKnown) for event in events):
+    if not all(isinstance(event, AttemptStarted | SessionKnown | Charged) for event in events):
         # What follows may be a launch: the cooldowns of all runs have to be known.
         for cooldown in (await known_cooldowns(run)).entries:
             machine.handle(CooldownSeen(cooldown), clock())

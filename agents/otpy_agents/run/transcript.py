@@ -64,6 +64,11 @@ class Transcript:
         return bool(self._texts)
 
     @property
+    def busy(self) -> bool:
+        """Whether a tool is in use."""
+        return bool(self._tools)
+
+    @property
     def answer(self) -> str:
         """The answer of the final event, or the text so far."""
         return self._answer if self._answer is not None else "".join(self._texts)

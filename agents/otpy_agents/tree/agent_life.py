@@ -315,7 +315,9 @@ class _AgentLife:
             async with asyncio.timeout(self._post.assignment.deadline):
                 result = await run.wait()
         except TimeoutError:
-            await self._stop(run)
+            result = await self._stop(run)
+            if result.ending is Ending.SUCCEEDED:
+                return result
             deadline = self._post.assignment.deadline or 0.0
             raise DeadlinePassed(self._post.assignment.id, deadline) from None
         except asyncio.CancelledError:
@@ -330,7 +332,7 @@ class _AgentLife:
         return result
 
     async def _stop_at_boundary(self, run: Run) -> None:
-        await self._post.until_paused_at_boundary()
+        await self._post.until_it_may_be_stopped(self._post.assignment.grace)
         await run.ask(Control.STOP)
 
     async def _learn(self, result: RunResult, answer: str) -> None:
@@ -338,11 +340,16 @@ class _AgentLife:
         last = answer.strip().rpartition("\n")[2]
         self._life.last_line = last or self._life.last_line
 
-    async def _stop(self, run: Run) -> None:
-        """Stop a run in order, and wait until nothing of it is alive."""
+    async def _stop(self, run: Run) -> RunResult:
+        """Stop a run in order, and wait until nothing of it is alive.
+
+        One that had answered before stays at the post: the next life takes its work up.
+        """
         await run.ask(Control.STOP)
-        await self._learn(await run.wait(), run.answer)
-        self._post.run = None
+        result = await run.wait()
+        await self._learn(result, run.answer)
+        self._post.run = run if result.ending is Ending.SUCCEEDED else None
+        return result
 
     # --- ends -------------------------------------------------------------------------------------
 

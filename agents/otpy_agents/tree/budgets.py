@@ -6,11 +6,13 @@ the boundary of a turn, restart with a fresh budget, and go on when an operator 
 
 from __future__ import annotations
 
+import asyncio
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, final
 
-from otpy import Crashed
+from otpy import Crashed, Process
 from otpy_agents.errors import BudgetRenewed
 from otpy_agents.tree.post import BUDGET, Pause
 from otpy_monitors import Accounting, BudgetSpent, Exceeding, Kind, Ledger, Limits, OnExceed
@@ -149,18 +151,23 @@ class Budgets:
         pool.news()  # Jake may have held back what was not begun
 
     def on_spent(self, finding: BudgetSpent, pool: MortalPool, tell: Callable[..., None]) -> None:
-        """Do what is declared for a budget that is spent (C-12)."""
+        """Do what is declared for a budget that is spent (C-12).
+
+        Who has told its final answer is neither stopped nor restarted: it has nothing left to
+        spend, and its work is paid for. Its pause counts only if it goes on all the same, as after
+        a verification that failed.
+        """
         mine = {post.key: post for post in pool.posts.values() if post.key in finding.stopped}
         if finding.then == Exceeding.RESTART:
             if self.ledger.may_renew(finding.account):
                 self.ledger.renew(finding.account)
             for post in mine.values():
-                _restart(post, pool, str(finding))
+                _settled([post], partial(_restart, pool.process(post.assignment.id), str(finding)))
         elif finding.then == Exceeding.ESCALATE:
             for post in mine.values():
                 post.pause_for(_pause(post.key, finding.account, finding.kind, str(finding)))
-            if mine:
-                tell("operator.notified", finding.account, detail=str(finding))
+            notify = partial(tell, "operator.notified", finding.account, detail=str(finding))
+            _settled(list(mine.values()), notify)
 
 
 def _shown(kind: Kind, limit: int | None) -> str:
@@ -177,7 +184,21 @@ def _pause(account: str, owner: str, kind: str, why: str) -> Pause:
     return Pause(by=BUDGET, why=why, account="" if owner == account else owner, kind=kind)
 
 
-def _restart(post: Post, pool: MortalPool, why: str) -> None:
-    process = pool.process(post.assignment.id)
+def _settled(posts: Sequence[Post], action: Callable[[], object]) -> None:
+    """Perform an action if any of these has no answer when that can be known."""
+    loop = asyncio.get_running_loop()
+
+    def act() -> None:
+        if not all(post.answered for post in posts):
+            action()
+
+    settles = max((post.settles for post in posts), default=0.0)
+    if settles > loop.time():  # the line that says that it is done may be right behind
+        loop.call_at(settles, act)
+    else:
+        act()
+
+
+def _restart(process: Process | None, why: str) -> None:
     if process is not None:
         process.exit(Crashed(BudgetRenewed(why)))

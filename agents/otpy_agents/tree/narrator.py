@@ -8,6 +8,8 @@ from typing import Final, assert_never, final
 from attrs import evolve
 
 from otpy_agents.run import events, facts
+from otpy_agents.run.flight import LAST_LINE
+from otpy_agents.run.order import RunOrder
 from otpy_agents.run.registry import find_adapter
 from otpy_agents.run.usage import Usage
 from otpy_agents.tree.agent import Happening
@@ -25,8 +27,9 @@ _UNKNOWN_MODEL: Final = ""
 class _Listened:
     """One run as it is listened to."""
 
-    def __init__(self, run: str, post: Post) -> None:
+    def __init__(self, run: str, order: RunOrder, post: Post) -> None:
         self.run = run
+        self.models = {one.agent_id: one.model or _UNKNOWN_MODEL for one in order.candidates}
         self.post = post
         self.tools: dict[str, activity.ToolBegan] = {}
         self.waits: activity.WaitBegan | None = None
@@ -79,7 +82,7 @@ class Narrator:
     def hear(self, fact: facts.Fact) -> None:
         """Take a fact."""
         if isinstance(fact, facts.RunBegan) and fact.order.label in self._posts:
-            self._runs[fact.run] = _Listened(fact.run, self._posts[fact.order.label])
+            self._runs[fact.run] = _Listened(fact.run, fact.order, self._posts[fact.order.label])
         heard = self._runs.get(fact.run)
         if heard is not None:
             self._tell(fact, heard)
@@ -90,7 +93,9 @@ class Narrator:
             case facts.AttemptBegan():
                 heard.attempt, heard.session = fact.number, fact.session
                 heard.cumulative = find_adapter(fact.agent_cli).cumulative_usage
+                heard.model = heard.models.get(fact.agent_id, _UNKNOWN_MODEL)
                 heard.tools.clear()
+                post.answered, post.settles = False, 0.0
                 # Until it says something there is nothing that a stop could cut.
                 post.at_boundary(True)
                 self._feed.tell(activity.WaitEnded(post.key, now))
@@ -136,6 +141,7 @@ class Narrator:
             case events.ToolStarted():
                 post.say(f"[{said.name}]")
                 post.at_boundary(False)
+                post.settles = 0.0
                 began = activity.ToolBegan(key, now, said.call, said.name, said.input)
                 self._began(began, heard)
                 for touch in touched_by(said.name, said.input, key, now):
@@ -146,8 +152,10 @@ class Narrator:
                     post.at_boundary(True)
                     tell(activity.TurnEnded(key, now))
             case events.Spent():
+                post.settles = 0.0 if heard.tools else now + LAST_LINE
                 tell(_usage(said, heard, now))
             case events.Final():
+                post.answered = said.fault is None
                 tell(activity.Progressed(key, now, "answer"))
             case events.Retrying() | events.Problem():
                 pass  # an error is no progress
@@ -169,7 +177,7 @@ class Narrator:
 
     def _session(self, said: events.SessionSeen, heard: _Listened, now: float) -> None:
         is_new = heard.session is None
-        heard.session, heard.model = said.session, said.model
+        heard.session, heard.model = said.session, said.model or heard.model
         if is_new and heard.cumulative:
             # Whoever hears of a counter for the first time takes that for what it began with.
             self._feed.tell(_usage(events.Spent(Usage()), heard, now))

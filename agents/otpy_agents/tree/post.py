@@ -90,6 +90,9 @@ class Post:
         run: The run that works for it; None between two.
         restarts: How often it was restarted.
         fell: In one word, why its last life ended; empty if none has.
+        answered: Whether the attempt that is being made has told its final answer.
+        settles: Until when, in seconds of the loop, the line may come that says that what it told
+            last was its answer.
         frozen: Its processes, while they are stopped by an operator; empty if they are not.
     """
 
@@ -112,6 +115,8 @@ class Post:
         self.run: Run | None = None
         self.restarts = 0
         self.fell = ""
+        self.answered = False
+        self.settles = 0.0
         self.frozen: tuple[Orphan, ...] = ()
         self._told = told
         self._said = said
@@ -183,6 +188,21 @@ class Post:
             finally:
                 boundary.cancel()
                 changed.cancel()
+
+    async def until_it_may_be_stopped(self, grace: float) -> None:
+        """Wait until it is to rest, and a stop loses neither a call of a tool nor an answer.
+
+        What is spent is known before the line comes that says that the work is done. And one that
+        has said so ends by itself: a stop then only helps it to.
+
+        Args:
+            grace: Seconds that it gets for that.
+        """
+        await self.until_paused_at_boundary()
+        await asyncio.sleep(max(0.0, self.settles - asyncio.get_running_loop().time()))
+        if self.answered:
+            await asyncio.sleep(grace)
+        await self.until_paused_at_boundary()  # it may have gone on meanwhile
 
     def at_boundary(self, here: bool) -> None:  # noqa: FBT001 - the one thing it says
         """Say whether it could be stopped now without losing anything."""

@@ -1,0 +1,174 @@
+"""A run that passes its budget while its agent works, and an answer that came before a stop."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+
+import pytest
+
+from otpy_agents.run.failures import Classification, Detail
+from otpy_agents.run.liveness import Liveness
+from otpy_agents.run.protocol import AttemptEnded, Charged, Control, Launch
+from otpy_agents.run.result import Ending, StopCause
+from otpy_agents.run.usage import Usage
+from tests.agents.run.driver import Driver, run
+from tests.agents.run.scripted import FOREVER, Play
+from tests.agents.run.stage import Stage
+
+
+def spent(cost: float) -> str:
+    return json.dumps({"type": "usage", "input": 1500, "output": 25, "cost_usd": cost})
+
+
+def tool(number: int) -> str:
+    return json.dumps({"type": "tool", "id": str(number), "name": "Read", "input": {}})
+
+
+def tool_end(number: int) -> str:
+    return json.dumps({"type": "tool_end", "id": str(number), "ok": True})
+
+
+ANSWER = json.dumps({"type": "result", "text": "all done"})
+
+
+def working(**settings: object) -> Driver:
+    return run("a", "b", **settings).start()
+
+
+def test_a_run_ends_as_soon_as_its_money_is_spent() -> None:
+    """The attempt is ended while it works, and nothing follows it: no retry and no other agent."""
+    it = working(budget_usd=2.0)
+    it.send(Charged(number=1, usage=Usage(input=10, cost_usd=1.9)))
+    assert not it.stops
+    it.send(Charged(number=1, usage=Usage(input=20, cost_usd=2.1)))
+    assert it.stops == [False]
+    it.stopped()
+    assert (it.result.ending, it.result.exit_code, it.result.user_stop) == (Ending.BUDGET, 1, None)
+    assert it.result.error == "the budget is spent"
+    assert it.log == ["[supervisor] attempt 1: $2.1 of $2 are spent, ending it"]
+    assert it.launched == ["A"]
+
+
+def test_what_the_attempts_before_spent_counts_too() -> None:
+    """The budget is that of all attempts together."""
+    it = working(budget_usd=2.0)
+    it.fail(Detail.NETWORK, usage=Usage(input=1, cost_usd=1.5))
+    it.wait()
+    it.start()
+    it.send(Charged(number=2, usage=Usage(input=1, cost_usd=0.6)))
+    assert it.stops == [False]
+
+
+def test_a_session_that_is_gone_on_with_is_not_charged_for_again() -> None:
+    """A count of the whole session holds what the attempt before has told already."""
+    it = working(budget_usd=2.0)
+    usage = Usage(input=10, cost_usd=1.5)
+    it.send(
+        AttemptEnded(
+            number=1,
+            classification=Classification(detail=Detail.NETWORK),
+            exit_code=1,
+            session="s",
+            usage=usage,
+            cumulative=True,
+        )
+    )
+    it.wait()
+    it.start()
+    now = Usage(input=11, cost_usd=1.6)
+    it.send(Charged(number=2, usage=now, session="s", cumulative=True))
+    assert not it.stops
+    assert it.of(Launch)[-1].budget_usd == 0.5
+
+
+def test_a_run_without_a_budget_may_spend() -> None:
+    """Nothing is ended for money where nobody has set a limit."""
+    it = working()
+    it.send(Charged(number=1, usage=Usage(input=10, cost_usd=1e6)))
+    assert not it.stops
+
+
+@pytest.mark.parametrize("control", [Control.STOP, Control.CANCEL, Control.KILL])
+def test_an_answer_wins_over_a_stop_that_came_later(control: Control) -> None:
+    """It is done, and nobody pays for it twice, whoever stops it and however it takes that."""
+    it = working()
+    it.ask(control)
+    end = AttemptEnded(number=1, classification=Classification(), exit_code=143, answered=True)
+    it.send(end)
+    assert (it.result.ending, it.result.status, it.result.exit_code) == (
+        Ending.SUCCEEDED,
+        "done",
+        0,
+    )
+    assert it.result.attempts[0].stopped is None
+
+
+def test_an_error_that_was_told_does_not_win_over_a_stop() -> None:
+    """Only finished work is worth keeping: a failure is read into nothing that we have ended."""
+    it = working()
+    it.ask(Control.STOP)
+    verdict = Classification(detail=Detail.NETWORK, message="reset")
+    it.send(AttemptEnded(number=1, classification=verdict, exit_code=143, answered=True))
+    assert (it.result.ending, it.launched) == (Ending.STOPPED, ["A"])
+
+
+def test_a_run_that_was_stopped_is_listed_as_that() -> None:
+    """It has not failed: whoever stopped it may go on with its session."""
+    it = working()
+    it.ask(Control.STOP)
+    it.stopped()
+    assert (it.machine.state.status, it.result.exit_code) == ("stopped", 143)
+
+
+async def test_an_agent_that_does_not_stop_by_itself_is_ended_within_a_request(
+    stage: Stage,
+) -> None:
+    """One request a second, without end: the one that passes the budget is the last."""
+    lines = [
+        line
+        for number in range(1, 50)
+        for line in ((1.0, tool(number)), (0.0, spent(number * 0.3)), (0.2, tool_end(number)))
+    ]
+    async with stage.host(Play(lines=tuple(lines), lasts=FOREVER)) as host:
+        result = await (await host.submit(stage.order(budget_usd=1.0))).wait()
+    assert result.ending is Ending.BUDGET
+    assert result.usage.cost_usd == pytest.approx(1.2)
+    assert result.attempts[0].stopped is StopCause.BUDGET
+
+
+async def test_the_price_of_the_answer_does_not_cut_the_answer(stage: Stage) -> None:
+    """The line that says it is done comes after the one that says what it cost."""
+    async with stage.host(Play(lines=((1.0, spent(3.0)), (0.3, ANSWER)), lasts=0.1)) as host:
+        handle = await host.submit(stage.order(budget_usd=1.0))
+        result = await handle.wait()
+    assert (result.ending, handle.answer) == (Ending.SUCCEEDED, "all done")
+    assert "[supervisor] done, for $3: the budget was $1" in stage.log
+
+
+async def test_an_agent_without_tools_is_ended_a_moment_after_its_price(stage: Stage) -> None:
+    """Who tells no tool and no end is not waited for longer than the last line takes."""
+    async with stage.host(Play(lines=((1.0, spent(3.0)),), lasts=FOREVER)) as host:
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        result = await (await host.submit(stage.order(budget_usd=1.0))).wait()
+        assert 1.4 < loop.time() - began < 2.0
+    assert result.ending is Ending.BUDGET
+
+
+async def test_who_has_answered_and_does_not_end_has_succeeded(stage: Stage) -> None:
+    """A stall after the answer ends the process, and not the work."""
+    async with stage.host(Play(lines=((1.0, ANSWER),), lasts=FOREVER)) as host:
+        order = stage.order(liveness=Liveness.parse("stall:60"))
+        result = await (await host.submit(order)).wait()
+    assert (result.ending, len(result.attempts)) == (Ending.SUCCEEDED, 1)
+
+
+async def test_a_stop_after_the_answer_leaves_the_run_done(stage: Stage) -> None:
+    """What was heard counts, although the process was ended with a signal."""
+    async with stage.host(Play(lines=((1.0, ANSWER),), lasts=FOREVER)) as host:
+        handle = await host.submit(stage.order())
+        await asyncio.sleep(5)
+        await handle.ask(Control.STOP)
+        result = await handle.wait()
+    assert (result.ending, result.exit_code, handle.answer) == (Ending.SUCCEEDED, 0, "all done")
