@@ -47,6 +47,19 @@ def test_a_bad_list_is_one_line_with_key_and_line(
     assert list(tmp_path.iterdir()) == [file]
 
 
+@pytest.mark.parametrize(("head", "keys"), [("[list]\ncost_usd = 1\n", ""), ("", "cost_usd = 1\n")])
+def test_a_strict_budget_refuses_an_agent_of_unknown_price(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], head: str, keys: str
+) -> None:
+    """One line with agent, model and key, and nothing is made beside the file (G-08)."""
+    file = tmp_path / "w.toml"
+    agent = '[[assignment]]\nid = "a"\nagent = "codex"\nprompt = "Do it."\n'
+    file.write_text(head + agent + keys, encoding="utf-8")
+    (said,) = refused(capsys, "--budget-strict", str(file)).splitlines()
+    assert "assignment 'a'.model: got codex with no model, wanted one whose price" in said
+    assert list(tmp_path.iterdir()) == [file]
+
+
 def test_a_missing_list_is_one_line(tmp_path: Path) -> None:
     """Exit status 2, with the name as it was typed."""
     done = once(tmp_path / "none.toml")

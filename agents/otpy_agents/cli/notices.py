@@ -23,6 +23,7 @@ _WORDS: Final = {
     "agent.no_walls": ("has agents without walls", "detail"),
     "agent.work_discarded": ("begins anew; its old work is on a branch", "branch"),
     "agent.session_corrupt": ("starts without its session", "reason"),
+    "budget.unheld": ("may spend beyond its limit", "detail"),
     "gang.failed": ("failed as a group", "detail"),
     "log.unwritable": ("has no log any more", "reason"),
     "mortal.failed": ("FAILED", "reason"),

@@ -19,6 +19,7 @@ from otpy_agents.run.adapter import Access
 from otpy_agents.run.chain import AgentInstance, AgentSelection, SelectionMode
 from otpy_agents.run.liveness import Liveness
 from otpy_agents.run.order import RunOrder, SandboxChoice
+from otpy_agents.run.pricing import unheld
 from otpy_agents.run.registry import find_adapter
 from otpy_agents.run.walls import COMMAND, SANDBOXES, Flaw, choice_of, flaw_in
 from otpy_agents.store.redaction import is_secret_name
@@ -55,6 +56,11 @@ _OPTIONS: Final = (
         help="When an attempt is ended: none, deadline:S, stall:S or heartbeat:S.  [none]",
     ),
     click.option("--budget-usd", type=float, metavar="USD", help="For all attempts together."),
+    click.option(
+        "--budget-strict",
+        is_flag=True,
+        help="Refuse an agent that --budget-usd may not hold: nobody knows its price.",
+    ),
     click.option("--sandbox", default="process", metavar="WHERE", help=f"{SANDBOXES}.  [process]"),
     click.option(
         "--network/--no-network",
@@ -114,6 +120,9 @@ def order_from(prompt: str | None, argv: Sequence[str], options: dict[str, Any])
         prompt = shlex.join(argv)  # for lists; the command finds it as OTPY_PROMPT
     if prompt is None or not prompt.strip():
         raise InvalidRunSetting("PROMPT", repr(prompt or ""), "some text, or - for standard input")
+    budget = options.pop("budget_usd")
+    if options.pop("budget_strict"):
+        _check_prices(selection, budget)
     environment, passed = _variables(options.pop("variables"))
     secrets = _existing("--secret", options.pop("secrets"))
     artifacts = options.pop("artifacts")
@@ -123,7 +132,7 @@ def order_from(prompt: str | None, argv: Sequence[str], options: dict[str, Any])
         selection=selection,
         policy=policy_from(options),
         liveness=Liveness.parse(options.pop("liveness")),
-        budget_usd=options.pop("budget_usd"),
+        budget_usd=budget,
         access=Access(options.pop("access")),
         argv=tuple(argv),
         sandbox=_sandbox(options.pop("sandbox"), names, network=options.pop("network")),
@@ -161,6 +170,14 @@ def _selection(names: Sequence[str], model: str | None, argv: Sequence[str]) -> 
         selection_mode=SelectionMode.FALLBACK,
         agent_fallbacks=dict(pairwise(names)),
     )
+
+
+def _check_prices(selection: AgentSelection, budget: float | None) -> None:
+    if budget is None:
+        raise InvalidRunSetting("--budget-strict", "no --budget-usd", "the budget that shall hold")
+    for one in unheld(selection.agents):
+        got = f"{one.agent_id} with " + (f"the model {one.model!r}" if one.model else "no --model")
+        raise InvalidRunSetting("--budget-strict", got, "a --model whose price is known")
 
 
 def _account(name: str, argv: Sequence[str]) -> str:

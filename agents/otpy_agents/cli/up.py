@@ -39,6 +39,7 @@ from otpy_agents.tree.app import app_supervisor
 from otpy_agents.tree.budgets import BudgetDocument
 from otpy_agents.tree.commands import QuietLog, TreeCommands
 from otpy_agents.tree.journal import Journal
+from otpy_agents.tree.preflight import unheld_agents
 from otpy_agents.tree.project import Project, label_of
 from otpy_agents.tree.sessions import SqliteSessions
 from otpy_agents.tree.worklist import read
@@ -94,6 +95,11 @@ Examples:
     is_flag=True,
     help="Only tell what the cleanup daemon would delete; it deletes nothing.",
 )
+@click.option(
+    "--budget-strict",
+    is_flag=True,
+    help="Refuse agents that cost_usd may not hold: nobody knows their price.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Write one JSON object per event.")
 def up(
     file: Path,
@@ -102,6 +108,7 @@ def up(
     sandbox: str | None,
     chaos: float,
     hygiene_dry_run: bool,
+    budget_strict: bool,
     as_json: bool,
 ) -> None:
     """Work off the list in FILE, a TOML file.
@@ -116,6 +123,8 @@ def up(
         _fail(InvalidRunSetting("--sandbox", repr(sandbox), SANDBOXES), 2)
     try:
         work = read(file, sandbox=sandbox)
+        if budget_strict:
+            _check_prices(work)
     except InvalidWorkList as error:
         _fail(error, 2)
     view = SteadyView(open_view(sys.stdout, partial(notice, tree=tree_of(work)), as_json=as_json))
@@ -157,7 +166,11 @@ async def _working(
         reporter = Reporter(work, view, clock, journal, log)
         await _clear_up(work, ledger, reporter, fresh=fresh)
         records = await ledger.summary()
-        reporter.already(await ledger.finished_ids())
+        over = await ledger.finished_ids()
+        reporter.already(over)
+        for name, free in unheld_agents(work):
+            if name not in over:
+                reporter.on_event("budget.unheld", name, {"detail": str(free)})
         agents = await ledger.agents.all()
         workplace, sessions = await _workplace(work, ledger, stack, fresh=fresh)
         workplace.hygiene_dry_run = dry_run
@@ -185,6 +198,13 @@ async def _working(
             await project.write_endings()  # Jake may have been away when the last ones came
             await ledger.close_interrupted("interrupted: the run was stopped")
             outcomes += outcomes_of(work, await ledger.summary())
+
+
+def _check_prices(work: WorkList) -> None:
+    for name, one in unheld_agents(work):
+        got = f"{one.agent_id} with " + (f"the model {one.model!r}" if one.model else "no model")
+        wanted = "one whose price is known, for --budget-strict"
+        raise InvalidWorkList(work.file, None, f"assignment {name!r}.model", got, wanted)
 
 
 def _redaction(work: WorkList) -> Redaction:

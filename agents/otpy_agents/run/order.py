@@ -18,6 +18,7 @@ from otpy_agents.run.adapter import Access
 from otpy_agents.run.chain import AgentInstance, AgentSelection, Chain, default_agent
 from otpy_agents.run.liveness import Liveness
 from otpy_agents.run.policy import RetryPolicy
+from otpy_agents.run.pricing import unheld
 from otpy_agents.run.result import VendorSession
 from otpy_agents.run.sandbox.behaviour import Limits, Mount
 from otpy_agents.run.state import RunState
@@ -140,6 +141,9 @@ class RunOrder:
         Args:
             chain: Its agents, in order.
         """
+        if self.budget_usd is not None:
+            free = tuple(map(str, unheld(chain.agents)))
+            chain = evolve(chain, warnings=(*chain.warnings, *free))
         state = RunState(
             chain=chain, policy=self.policy, liveness=self.liveness, budget_usd=self.budget_usd
         )

@@ -123,6 +123,7 @@ class Post:
         self._pauses: dict[str, Pause] = {}
         self._changed = asyncio.Event()
         self._boundary = asyncio.Event()
+        self._turns = 0
 
     def move(self, happening: Happening, why: str = "") -> bool:
         """Let something happen to the agent, if it can where it stands; return whether it did.
@@ -175,10 +176,15 @@ class Post:
             await self._changed.wait()
 
     async def until_paused_at_boundary(self) -> None:
-        """Wait until it is to rest and has come to a boundary of a turn (G-10)."""
+        """Wait until it is to rest and has come to a boundary of a turn (G-10).
+
+        One that was there for a moment only, and is busy with the next call already, counts: an
+        agent that calls tool after tool would never be stopped.
+        """
         while True:
             while not self._pauses:
                 await self._changed.wait()
+            turns = self._turns
             if self._boundary.is_set():
                 return
             boundary = asyncio.ensure_future(self._boundary.wait())
@@ -188,6 +194,8 @@ class Post:
             finally:
                 boundary.cancel()
                 changed.cancel()
+            if self._pauses and self._turns > turns:
+                return
 
     async def until_it_may_be_stopped(self, grace: float) -> None:
         """Wait until it is to rest, and a stop loses neither a call of a tool nor an answer.
@@ -199,14 +207,17 @@ class Post:
             grace: Seconds that it gets for that.
         """
         await self.until_paused_at_boundary()
+        turns = self._turns
         await asyncio.sleep(max(0.0, self.settles - asyncio.get_running_loop().time()))
         if self.answered:
             await asyncio.sleep(grace)
-        await self.until_paused_at_boundary()  # it may have gone on meanwhile
+        if self._turns == turns:  # else it has come to another boundary meanwhile
+            await self.until_paused_at_boundary()
 
     def at_boundary(self, here: bool) -> None:  # noqa: FBT001 - the one thing it says
         """Say whether it could be stopped now without losing anything."""
         if here:
+            self._turns += 1
             self._boundary.set()
         else:
             self._boundary.clear()

@@ -12,10 +12,12 @@ from attrs import frozen
 
 from otpy_agents.errors import AdapterError, PreflightFailed
 from otpy_agents.run.adapter import Access
+from otpy_agents.run.pricing import Unheld, unheld
 from otpy_agents.run.registry import find_adapter
-from otpy_agents.tree.assignment import Assignment
+from otpy_agents.tree.assignment import Assignment, WorkList
+from otpy_agents.tree.ordering import selection_of
 
-__all__ = ["Needs", "check", "needs_of", "obstacles"]
+__all__ = ["Needs", "check", "needs_of", "obstacles", "unheld_agents"]
 
 _ROOM: Final = 10_000_000  # bytes without which no agent can work
 
@@ -89,6 +91,18 @@ def obstacles(needs: Needs, cwd: Path, environment: Mapping[str, str]) -> list[s
         ),
         *_budget(needs),
     ]
+
+
+def unheld_agents(work: WorkList) -> Iterator[tuple[str, Unheld]]:
+    """Yield who may spend beyond a limit in dollars, because nobody knows the price (G-08).
+
+    Each comes with the id of its assignment. Where there is no such limit there is nobody.
+    """
+    for assignment in work.assignments:
+        agent = assignment.agent
+        if agent is not None and (work.cost_usd is not None or agent.cost_usd is not None):
+            for one in unheld(selection_of(agent).agents):
+                yield assignment.id, one
 
 
 def check(

@@ -100,6 +100,24 @@ def test_every_option_reaches_the_order(orders: list[RunOrder], tmp_path: Path) 
     assert "sesame" not in repr(order)
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        "--agent claude",
+        "--agent claude --model opus",
+        "--agent gemini",
+        "--agent codex --model gpt-5.5",
+        "--agent command -- true",
+    ],
+)
+def test_a_strict_budget_takes_an_agent_whose_price_is_known(
+    orders: list[RunOrder], words: str
+) -> None:
+    """By the price table, or because its CLI tells the cost or the model itself (G-08)."""
+    order = ordered(orders, "x", "--budget-usd", "2", "--budget-strict", *words.split())
+    assert order.budget_usd == 2
+
+
 @pytest.mark.parametrize("word", ["false", "0", None])
 def test_the_bare_agent_is_run_once(
     word: str | None, orders: list[RunOrder], monkeypatch: pytest.MonkeyPatch
@@ -199,6 +217,15 @@ def test_a_command_in_a_sandbox_has_no_network_unless_asked(orders: list[RunOrde
         (["x", "--liveness", "stall"], "--liveness: got 'stall', wanted none, deadline:SECONDS"),
         (["x", "--max-retries", "-1"], "--max-retries: got -1, wanted a whole number"),
         (["x", "--budget-usd", "0"], "--budget-usd: got 0.0, wanted US dollars above 0"),
+        (["x", "--budget-strict"], "--budget-strict: got no --budget-usd, wanted the budget that"),
+        (
+            ["x", "--budget-usd", "2", "--budget-strict"],
+            "--budget-strict: got codex with no --model, wanted a --model whose price is known",
+        ),
+        (
+            ["x", "--budget-usd", "2", "--budget-strict", "--agent", "gemini", "--model", "ours"],
+            "--budget-strict: got gemini with the model 'ours', wanted a --model whose price",
+        ),
         (["x", "--sandbox", "jail"], "--sandbox: got 'jail', wanted process, bubblewrap or docker"),
         (["x", "--sandbox", "docker:"], "--sandbox: got 'docker:', wanted process, bubblewrap"),
         (["x", "--sandbox", "process:a"], "--sandbox: got 'process:a', wanted process, "),

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import json
+from pathlib import Path
 
 import pytest
+from attrs import evolve
 
+from otpy_agents.run.chain import AgentInstance, Chain
 from otpy_agents.run.failures import Classification, Detail
 from otpy_agents.run.liveness import Liveness
-from otpy_agents.run.protocol import AttemptEnded, Charged, Control, Launch
+from otpy_agents.run.order import RunOrder
+from otpy_agents.run.protocol import AttemptEnded, Charged, Control, Launch, Log
 from otpy_agents.run.result import Ending, StopCause
 from otpy_agents.run.usage import Usage
 from tests.agents.run.driver import Driver, run
@@ -32,8 +36,8 @@ def tool_end(number: int) -> str:
 ANSWER = json.dumps({"type": "result", "text": "all done"})
 
 
-def working(**settings: object) -> Driver:
-    return run("a", "b", **settings).start()
+def working(**settings: float) -> Driver:
+    return run("a", "b", cooldowns=None, **settings).start()
 
 
 def test_a_run_ends_as_soon_as_its_money_is_spent() -> None:
@@ -172,3 +176,26 @@ async def test_a_stop_after_the_answer_leaves_the_run_done(stage: Stage) -> None
         await handle.ask(Control.STOP)
         result = await handle.wait()
     assert (result.ending, result.exit_code, handle.answer) == (Ending.SUCCEEDED, 0, "all done")
+
+
+def test_an_agent_of_unknown_price_is_named_before_the_first_request(tmp_path: Path) -> None:
+    """One line for each, with what to set; nobody is named where no budget is set (G-08)."""
+    agents = (
+        AgentInstance(agent_id="codex", agent_cli="codex"),
+        AgentInstance(agent_id="claude", agent_cli="claude", model="ours"),
+        AgentInstance(agent_id="gemini", agent_cli="gemini", model="ours"),
+    )
+    chain = Chain(agents=agents)
+    order = RunOrder(prompt="x", cwd=tmp_path, budget_usd=1.0)
+    it = Driver(order.first_state(chain)).begin()
+    codex, gemini = it.log
+    known = "set `model` to one whose price is known"
+    why = "codex may not be held by the budget: it names no model"
+    assert codex == f"[supervisor] {why}; {known}"
+    why = "gemini is not held by the budget: nobody knows the price of its model 'ours'"
+    assert gemini == f"[supervisor] {why}; {known}"
+    assert [type(one) for one in it.effects].index(Log) < [type(one) for one in it.effects].index(
+        Launch
+    )
+    free = Driver(evolve(order, budget_usd=None).first_state(chain)).begin()
+    assert free.log == []

@@ -61,6 +61,19 @@ async def test_a_list_over_its_budget_stops_each_agent_within_a_request(agents: 
     assert 14_000 <= spent <= 14_000 + 3 * REQUEST
 
 
+async def test_an_agent_that_begins_the_next_call_at_once_is_stopped_too(
+    agents: AgentWorld,
+) -> None:
+    """The boundary between two calls is no more than a moment, and counts."""
+    agents.sandbox.scripts["a"] = [loop_of_tools(each=0.0)]
+    async with agents.running(agent("a", tokens=4000)):
+        await asyncio.sleep(30)
+        assert not agents.sandbox.alive
+        spent = tokens(agents)
+    assert spent is not None
+    assert spent < 10 * REQUEST  # it asks ten times a second while its run is being stored
+
+
 async def test_what_is_spent_is_seen_as_it_is_spent(agents: AgentWorld) -> None:
     """The ledger, of which `status` tells, moves with each request and not at the end of a run."""
     agents.sandbox.scripts["a"] = [loop_of_tools(each=0.9)]
