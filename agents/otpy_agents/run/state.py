@@ -33,7 +33,7 @@ from otpy_agents.run.usage import Usage
 
 __all__ = ["VERSION", "Attempt", "Phase", "RunState", "Wait", "WaitReason"]
 
-VERSION: Final = 1
+VERSION: Final = 2
 """Version of the stored form, raised with every change of it, however small."""
 
 

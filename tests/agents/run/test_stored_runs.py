@@ -68,9 +68,11 @@ def test_a_newer_version_is_refused_and_named() -> None:
     """An older program must not go on with what it only half understands."""
     stored = plain(run("a"))
     stored["version"] = VERSION + 1
-    with pytest.raises(RunStateTooNew, match="got version 2, wanted 1 or older") as caught:
+    with pytest.raises(
+        RunStateTooNew, match=f"got version {VERSION + 1}, wanted {VERSION} or older"
+    ) as caught:
         RunState.from_json(json.dumps(stored))
-    assert (caught.value.version, caught.value.newest) == (2, 1)
+    assert (caught.value.version, caught.value.newest) == (VERSION + 1, VERSION)
     assert isinstance(caught.value, RunStateError)
 
 
