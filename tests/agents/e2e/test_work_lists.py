@@ -25,9 +25,9 @@ pytestmark = [pytest.mark.real_time, pytest.mark.timeout(300)]
 LIST: Final = '[[assignment]]\nid = "a"\nagent = "claude"\nprompt = "Say hello"\ngrace = 2\n'
 
 
-def up(site: Site, environment: Mapping[str, str], more: str = "") -> Host:
+def up(site: Site, environment: Mapping[str, str], more: str = "", cli: str = "claude") -> Host:
     """Start a host, whose state is that of this test."""
-    site.file.write_text(LIST + more, encoding="utf-8")
+    site.file.write_text(LIST.replace('"claude"', f'"{cli}"') + more, encoding="utf-8")
     state = {"OTPY_STATE": str(site.folder / "state" / "runs.sqlite3")}
     return site.up(env={**environment, **state})
 
@@ -111,3 +111,21 @@ async def test_behind_walls_a_cli_commits_and_writes_nothing_outside(
     assert "Read-only file system" in said
     assert host.told("agent.walls") == ["a"]
     assert world.git("log", "--format=%s", "main..otpy/w/a").split() == ["work"]
+
+
+@pytest.mark.parametrize("cli", ["claude", "codex", "copilot", "gemini"])
+async def test_an_answer_beyond_the_budget_is_taken_once(
+    site: Site, home_of: MakeHome, cli: str
+) -> None:
+    """What it cost comes with the answer: it is done, and no grant pays for it again (C-12)."""
+    # Without a name gemini asks another model first which one it shall be.
+    model = 'model = "gemini-2.5-flash"\n' if cli == "gemini" else ""
+    async with FakeApi(Answer("all done")) as api:
+        host = up(site, home_of(cli, api.url).environment, f"tokens = 10\n{model}", cli)
+        status = await anyio.to_thread.run_sync(host.end)
+        asked = len(api.exchanges)
+    assert status == 0, host.stderr
+    assert (host.summary(), asked) == ({"a": "done"}, 1)
+    assert "a" in host.told("monitor.budget_spent")
+    assert (host.told("mortal.paused"), host.told("mortal.restarting")) == ([], [])
+    assert runs(site) == [("done", 1)]
