@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import signal
 import sys
 import time
@@ -19,12 +20,13 @@ from otpy_agents.cli.run_lookup import mended, typed
 from otpy_agents.cli.run_view import RunView, open_run_view, told
 from otpy_agents.cli.run_words import harmless
 from otpy_agents.cli.streams import occupy_standard_streams, to_nowhere
-from otpy_agents.errors import InvalidRunSetting, UnknownAdapter, UnknownRun
+from otpy_agents.errors import InvalidRunSetting, LedgerError, UnknownAdapter, UnknownRun
 from otpy_agents.run.facts import Fact, RunEnded
 from otpy_agents.run.host import RunHandle, RunHost, run_host
 from otpy_agents.run.protocol import Answered, Control
 from otpy_agents.run.result import Outcome, RunResult
 from otpy_agents.store import RunStore
+from otpy_agents.store.retention import Retention, retain
 
 __all__ = ["Start", "follow"]
 
@@ -123,6 +125,7 @@ class _Foreground:
                 loop.remove_signal_handler(number)
 
     async def _work(self, state: Path, start: Start) -> None:
+        retention = Retention.of(os.environ)
         self._main = asyncio.current_task()
         hooks = () if sys.stderr is None else None  # the default logs there
         hosting = partial(run_host, listeners=[self._on_fact], hooks=hooks)
@@ -135,6 +138,10 @@ class _Foreground:
                 await self._handle.wait()
             finally:
                 drawing.cancel()
+            if not self.caught:
+                # Cleaning up must not spoil what went well: the next run tries again.
+                with contextlib.suppress(LedgerError):
+                    await retain(store, retention, time.time())  # noqa: TID251 - stored moments
 
     def _on_fact(self, fact: Fact) -> None:
         if self._handle is not None and fact.run != self._handle.id:

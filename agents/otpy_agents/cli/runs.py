@@ -30,12 +30,17 @@ from otpy_agents.cli.view import printable
 from otpy_agents.errors import AgentsError, CommandRefused, RunStateError
 from otpy_agents.operator import ask
 from otpy_agents.run.cooldown import Account, Cooldown, CooldownTable
+from otpy_agents.run.dismissing import dismiss
 from otpy_agents.run.host import RunHandle, RunHost
+from otpy_agents.run.protocol import Control
 from otpy_agents.run.stored import AttemptOutcome, StoredForm
 from otpy_agents.store import RunStore, StoredRun
+from otpy_agents.store.retention import Retention, outgrown, seconds_of
 
 __all__ = ["runs"]
 
+_ENDS: Final = {"cancel": Control.CANCEL, "kill": Control.KILL}
+_DISMISSED: Final = {Control.CANCEL: "cancelled", Control.KILL: "killed"}
 _WIDE: Final = 200  # columns where nobody says how many there are
 
 _EPILOG = """\b
@@ -49,6 +54,7 @@ Examples:
   otpy-agents runs
   otpy-agents runs show 3f
   otpy-agents runs retry-now 3f
+  otpy-agents runs cancel 3f
   otpy-agents runs --all --json | jq -r 'select(.status == "failed") | .id'
 """
 
@@ -62,7 +68,7 @@ def runs(context: click.Context, *, everything: bool, as_json: bool) -> None:
     """List runs, and look at one or command it with the commands below.
 
     A run is named by its id or by any beginning of it that no other has. `interrupted` is a run
-    whose host was killed: `otpy-agents runs resume ID` goes on with it.
+    whose host was killed: `otpy-agents runs resume ID` goes on with it, `runs cancel ID` ends it.
     """
     if context.invoked_subcommand is not None:
         return
@@ -77,8 +83,9 @@ def runs(context: click.Context, *, everything: bool, as_json: bool) -> None:
         print(f"otpy-agents: {what}", file=sys.stderr)
     for run in listed:
         if run.interrupted and not as_json:
-            line = typed("runs", "resume", run.record.id)
-            print(f"{run.record.id} was interrupted; `{line}` goes on with it", file=sys.stderr)
+            line, end = (typed("runs", word, run.record.id) for word in ("resume", "cancel"))
+            ways = f"`{line}` goes on with it, `{end}` ends it"
+            print(f"{run.record.id} was interrupted; {ways}", file=sys.stderr)
 
 
 async def _listed(store: RunStore, *, everything: bool) -> list[Listed]:
@@ -183,6 +190,55 @@ def policy(**options: Any) -> None:
         fail(error, 2)
 
 
+@runs.command(
+    epilog="""\b
+Examples:
+  otpy-agents runs forget 3f
+  otpy-agents runs forget --older-than 30d
+"""
+)
+@state_option
+@click.option(
+    "--older-than",
+    "age",
+    metavar="AGE",
+    help="All that ended longer ago, for example 30d, 12h or 0s, but for those of work lists.",
+)
+@click.argument("ids", nargs=-1, metavar="[ID]...")
+def forget(ids: tuple[str, ...], *, age: str | None) -> None:
+    """Delete runs that are over, with their attempts and answers.
+
+    What their agents did stays, and so do the sessions of their CLIs. `otpy-agents run` does so by
+    itself with runs that ended 30 days ago, and with the oldest where all have over 200 MB;
+    $OTPY_KEEP_RUNS says otherwise: an age, a size, both as in "90d 1GB", or all.
+    """
+    if bool(ids) == (age is not None):
+        raise click.UsageError("Got no run, or runs and --older-than; wanted one of the two.")
+    seconds = None if age is None else seconds_of(age)
+    if age is not None and seconds is None:
+        raise click.UsageError(f"--older-than: got {age!r}, wanted an age such as 30d or 12h.")
+    print(look(lambda store: _forgotten(store, ids, seconds), otherwise="no run is stored"))
+
+
+async def _forgotten(store: RunStore, ids: tuple[str, ...], seconds: float | None) -> str:
+    """Forget runs, all or none of those that are named; return what to say.
+
+    Raises:
+        CommandRefused: One of them is not over.
+    """
+    if seconds is not None:
+        gone = outgrown(await store.runs(), {}, Retention(seconds=seconds, size=None), _now())
+    else:
+        gone = tuple(dict.fromkeys([await find_run(store, one) for one in ids]))
+        for run in gone:
+            record = (await store.run(run)).record
+            if record.finished is None:
+                message = f"run {run!r}: got one that is {record.status}, wanted one that is over;"
+                raise CommandRefused(f"{message} `{typed('runs', 'cancel', run)}` ends it")
+    number = await store.forget(gone)
+    return f"forgot {number} run{'' if number == 1 else 's'}"
+
+
 # --- commands to a host ---------------------------------------------------------------------------
 
 
@@ -216,10 +272,20 @@ async def _asked(store: RunStore, name: str, beginning: str) -> str:
         raise CommandRefused(message)
     holder = await store.holder(run)
     if not holder.lives():
+        if name in _ENDS:
+            return await _dismissed(store, run, _ENDS[name])
         message = f"run {run!r}: its host (process {holder.pid}) is gone;"
         raise CommandRefused(f"{message} `{typed('runs', 'resume', run)}` goes on with it")
     answer = await ask(Path(holder.socket), name, run=run)
     return f"{run}: {answer if isinstance(answer, str) else json.dumps(answer)}"
+
+
+async def _dismissed(store: RunStore, run: str, control: Control) -> str:
+    """End a run whose host is gone, and return what is left to say."""
+    async with RunStore(store.path) as own:
+        left = await dismiss(own, run, control)
+    ended = f"; ended {', '.join(map(str, left))}" if left else ""
+    return f"{run}: {_DISMISSED[control]}; its host was gone already{ended}"
 
 
 def _print(table: Table) -> None:

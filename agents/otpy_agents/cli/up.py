@@ -26,10 +26,9 @@ from otpy_agents.cli.view import Outcome, View, open_view
 from otpy_agents.errors import AgentsError, InvalidRunSetting, InvalidWorkList, SocketUnusable
 from otpy_agents.operator import operator_supervisor
 from otpy_agents.operator.place import bound
-from otpy_agents.run.host import run_host
+from otpy_agents.run.dismissing import dismiss
 from otpy_agents.run.marker import list_marker
 from otpy_agents.run.orphans import Recorded, end
-from otpy_agents.run.protocol import Control
 from otpy_agents.run.walls import SANDBOXES, is_sandbox
 from otpy_agents.store import RunStore, default_state
 from otpy_agents.store.ledger import Ledger
@@ -276,12 +275,8 @@ async def _drop_runs(work: WorkList, ledger: Ledger, store: RunStore, *, fresh: 
         for run in await store.dead_runs()
         if run.label.startswith(f"{ledger.list_id}/") and run.label not in wanted
     ]
-    if dead:
-        async with run_host(store, hooks=()) as host:
-            for run in dead:
-                handle = await host.resume(run.id)
-                await handle.ask(Control.CANCEL)
-                await handle.wait()
+    for run in dead:
+        await dismiss(store, run.id)
 
 
 async def _clear_up(work: WorkList, ledger: Ledger, reporter: Reporter, *, fresh: bool) -> None:

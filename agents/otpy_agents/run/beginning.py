@@ -7,12 +7,12 @@ from otpy_agents.run.job import inherited
 from otpy_agents.run.live_run import LiveRun, Site
 from otpy_agents.run.logins import with_accounts
 from otpy_agents.run.order import RunOrder
-from otpy_agents.run.sandbox.behaviour import Sandbox
+from otpy_agents.run.sandbox.behaviour import Identity, Sandbox
 from otpy_agents.run.stored import StoredForm, identity_from_json
-from otpy_agents.store.run_records import new_run_id
+from otpy_agents.store.run_records import StoredRun, new_run_id
 from otpy_agents.store.runs import RunStore
 
-__all__ = ["create", "take_over"]
+__all__ = ["create", "identities_of", "take_over"]
 
 
 async def create(site: Site, order: RunOrder, sandbox: Sandbox) -> LiveRun:
@@ -50,11 +50,6 @@ async def take_over(site: Site, run: str, sandbox: Sandbox) -> LiveRun:
     """
     stored = await site.store.take_over(run)
     form = StoredForm.from_json(stored.state)
-    identities = {
-        attempt.number: identity_from_json(attempt.identity)
-        for attempt in stored.attempts
-        if attempt.identity is not None
-    }
     return LiveRun(
         run,
         site=site,
@@ -62,8 +57,17 @@ async def take_over(site: Site, run: str, sandbox: Sandbox) -> LiveRun:
         sandbox=sandbox,
         lease=stored.lease,
         state=form.state,
-        identities=identities,
+        identities=identities_of(stored),
     )
+
+
+def identities_of(stored: StoredRun) -> dict[int, Identity]:
+    """Return what the attempts of a stored run are found by, by their numbers."""
+    return {
+        attempt.number: identity_from_json(attempt.identity)
+        for attempt in stored.attempts
+        if attempt.identity is not None
+    }
 
 
 async def _turn(store: RunStore, order: RunOrder) -> int:

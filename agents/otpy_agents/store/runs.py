@@ -304,6 +304,29 @@ class RunStore:
         await to_completion(self._hosts.sign_off_the_dead())
         return await self._file.change(work)
 
+    async def forget(self, runs: Collection[str]) -> int:
+        """Delete these runs, as far as they have finished, with all that belongs to them.
+
+        Returns:
+            How many there were.
+        """
+        listed = list(runs)
+
+        async def work(database: aiosqlite.Connection) -> int:
+            chosen, values = chosen_runs(listed)
+            await database.execute(
+                "DELETE FROM command WHERE run IN"
+                f" (SELECT id FROM run WHERE finished IS NOT NULL{chosen})",  # noqa: S608
+                values,
+            )
+            deleted = await database.execute(
+                f"DELETE FROM run WHERE finished IS NOT NULL{chosen}",  # noqa: S608 - our own words
+                values,
+            )
+            return deleted.rowcount
+
+        return await self._file.change(work)
+
     async def count_old(self, older_than: float) -> int:
         """Return how many rows beside those of runs `purge` would delete now, or a few less."""
         limit = self._clock() - older_than
@@ -336,6 +359,23 @@ class RunStore:
             (unfinished, label, label, finished_before, finished_before),
         )
         return tuple(RunRecord(**row) for row in rows)
+
+    async def used(self) -> int:
+        """Return the bytes of the file that hold something."""
+        pages, free, size = [
+            int((await self._file.rows(f"PRAGMA {name}"))[0][name])
+            for name in ("page_count", "freelist_count", "page_size")
+        ]
+        return (pages - free) * size
+
+    async def sizes(self) -> dict[str, int]:
+        """Return the bytes of each run, by its id, with what its attempts have left."""
+        rows = await self._file.rows(
+            "SELECT id, length(CAST(state AS BLOB)) + (SELECT coalesce(sum("
+            " coalesce(length(CAST(outcome AS BLOB)), 0)), 0) FROM attempt WHERE run = run.id)"
+            " AS size FROM run"
+        )
+        return {str(row["id"]): int(row["size"]) for row in rows}
 
     async def run(self, run: str) -> StoredRun:
         """Return a run with its state and its attempts.

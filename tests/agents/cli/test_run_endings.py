@@ -158,7 +158,7 @@ def test_after_a_kill_the_run_is_interrupted_and_can_be_resumed(terminal: Termin
     listed = terminal.call("runs")
     assert f"otpy-agents runs resume {run['id']}" in listed.stderr
     assert "interrupted" in listed.stdout
-    refused = terminal.call("runs", "cancel", run["id"])
+    refused = terminal.call("runs", "retry-now", run["id"])
     assert refused.returncode == 1
     assert "runs resume" in refused.stderr
     again = terminal.start("runs", "resume", run["id"])

@@ -212,7 +212,7 @@ def test_a_command_is_carried_out_by_the_host_of_the_run(state: Path) -> None:
     assert "there is no retry to decide about: the run is running" in refused.stderr
 
 
-@pytest.mark.parametrize("name", ["cancel", "kill", "retry-now", "cancel-retry", "force-fallback"])
+@pytest.mark.parametrize("name", ["retry-now", "cancel-retry", "force-fallback"])
 def test_a_run_without_a_host_cannot_be_commanded(state: Path, name: str) -> None:
     """One line says what to type instead."""
     left(state, lambda store: put(store, RUN, waiting(1000.0)))
