@@ -272,7 +272,7 @@ async def test_a_full_disk_is_one_clear_error_and_loses_nothing(path: Path, cloc
         assert ledger._file._database is not None
         await ledger._file._database.execute("PRAGMA max_page_count = 1")
         many = {f"assignment-{number:04}": "1" for number in range(500)}
-        with pytest.raises(LedgerUnwritable, match="full"):
+        with pytest.raises(LedgerUnwritable, match="No space left on device"):
             await ledger.declare(many)
         assert [row.id for row in await ledger.summary()] == ["a"]
         await ledger._file._database.execute("PRAGMA max_page_count = 100000")

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Final, NoReturn, TypeAlias, final
 
 from otpy.errors import OtpyError
+from otpy.reports import ChildAbandoned, ChildRestarting, Report
 from otpy_agents.cli.leftovers import end_leftovers
 from otpy_agents.cli.refusal import fail, give_up_output
 from otpy_agents.cli.run_lookup import mended, typed
@@ -127,8 +128,7 @@ class _Foreground:
     async def _work(self, state: Path, start: Start) -> None:
         retention = Retention.of(os.environ)
         self._main = asyncio.current_task()
-        hooks = () if sys.stderr is None else None  # the default logs there
-        hosting = partial(run_host, listeners=[self._on_fact], hooks=hooks)
+        hosting = partial(run_host, listeners=[self._on_fact], hooks=[self._on_report])
         async with RunStore(state) as store, hosting(store) as host:
             async for left in end_leftovers(store):
                 self._view.note(str(left))
@@ -149,6 +149,12 @@ class _Foreground:
         if isinstance(fact, RunEnded):
             self.ended = fact
         self._view.take(fact)
+
+    def _on_report(self, report: Report) -> None:
+        """Say in one line what went wrong in us, and was mended; the end says what was not."""
+        if isinstance(report, ChildRestarting | ChildAbandoned):
+            why = report.reason if isinstance(report, ChildRestarting) else "did not end"
+            self._view.note(f"[supervisor] {report.id}: {' '.join(str(why).split())}")
 
     async def _draw(self) -> None:
         while True:

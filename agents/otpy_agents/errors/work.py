@@ -175,9 +175,14 @@ class LedgerTooNew(LedgerError):
 
 
 class LedgerUnwritable(LedgerError):
-    """The folder is read-only, the disk is full, or the file cannot be opened or locked."""
+    """The folder is read-only, the disk is full, or the file cannot be opened or locked.
+
+    Attributes:
+        detail: What is in the way, as the system puts it.
+    """
 
     def __init__(self, path: Path, detail: str) -> None:
+        self.detail = detail
         super().__init__(path, f"got {detail!r}, wanted a file that can be written")
 
 

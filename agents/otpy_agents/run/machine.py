@@ -92,6 +92,12 @@ class RunMachine:
         self._now = 0.0
         self._delays: dict[Account, Cooldown] = {}  # those that no moment of the vendor ends
 
+    def copy(self) -> RunMachine:
+        """Return one that stands where this one stands, to go back to."""
+        made = RunMachine(self._state)
+        made._delays = dict(self._delays)
+        return made
+
     @property
     def state(self) -> RunState:
         """Where the run stands; to be stored before the last effects are performed."""

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Sequence
 from typing import assert_never
 
 from otpy import DynamicSupervisor
+from otpy_agents.errors import LedgerUnwritable
 from otpy_agents.run import protocol
 from otpy_agents.run.attempt import attempt_spec
 from otpy_agents.run.cooldown import Account, Cooldown, CooldownTable
@@ -86,9 +88,12 @@ async def perform(
                 if run.flight is not None and run.flight.number == effect.number:
                     run.flight.stop(kill=effect.kill)
             case protocol.SetCooldown():
-                await run.site.store.cooldowns.put(_record(run, effect.cooldown))
+                # The run knows of it all the same, and tells others when it is taken up again.
+                with contextlib.suppress(LedgerUnwritable):
+                    await run.site.store.cooldowns.put(_record(run, effect.cooldown))
             case protocol.MoveCooldown(before, after):
-                await run.site.store.cooldowns.move(_record(run, before), _record(run, after))
+                with contextlib.suppress(LedgerUnwritable):
+                    await run.site.store.cooldowns.move(_record(run, before), _record(run, after))
             case protocol.Completed():
                 await run.remove_folder()
                 run.finish(effect.result)

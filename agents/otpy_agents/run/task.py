@@ -8,7 +8,7 @@ point is followed by one that reads the store, takes up the attempt that is bein
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from enum import Enum
 from typing import Final, TypeAlias, cast, final
 
@@ -27,8 +27,8 @@ from otpy import (
     Supervisor,
     current,
 )
-from otpy_agents.errors import RunHeld, RunLost, RunStateError, UnknownRun
-from otpy_agents.run.facts import RunBegan
+from otpy_agents.errors import LedgerUnwritable, RunHeld, RunLost, RunStateError, UnknownRun
+from otpy_agents.run.facts import LogLine, RunBegan
 from otpy_agents.run.flight import Flight
 from otpy_agents.run.live_run import LiveRun
 from otpy_agents.run.machine import RunMachine
@@ -48,6 +48,7 @@ from otpy_agents.run.protocol import (
     Progress,
     Resumed,
     SessionKnown,
+    StopAttempt,
     TimerDue,
     Unheard,
 )
@@ -60,6 +61,7 @@ from otpy_agents.run.stored import (
     same_but_for_signs,
 )
 from otpy_agents.run.taking_up import end_attempts, take_up
+from otpy_agents.run.unwritten import Unwritten
 
 __all__ = ["ATTEMPTS", "LOOK", "Life", "Look", "RunTask"]
 
@@ -70,6 +72,7 @@ _NAP: Final = 60.0  # seconds after which the clock is looked at in any case: it
 _ON_TIME: Final = 0.05  # seconds after which a wake-up is late
 _LATE: Final = 1.0  # seconds after which it is worth a word
 _DRAIN: Final = 0.25  # seconds in which the readers take in what was written meanwhile
+_ENDS: Final = frozenset({Control.CANCEL, Control.KILL, Control.STOP})
 _LOST: Final = (RunLost, RunHeld, UnknownRun, RunStateError)
 
 
@@ -90,6 +93,7 @@ class Life:
     Attributes:
         run: Its run.
         machine: Decides; made from what is stored when this life begins.
+        taken: Whether the run is this life's, in the store too.
         begun: Whether the machine has been told to begin.
         news: Set as soon as there may be some.
         read: What the clocks said when they were last compared, or a jump was last told.
@@ -97,16 +101,22 @@ class Life:
         late: How late the timer was since then, in seconds.
         judges_at: When it may judge a silence, in seconds of the loop; after a late wake-up what
             lies in the pipes is read before.
+        unwritten: Since when the store takes no writes; None while it does.
+        owed: What was asked for and done meanwhile, to be decided and stored when it does again.
+        steps: What was decided last; done only if it could be stored.
     """
 
     def __init__(self, run: LiveRun) -> None:
         self.run = run
         self.machine = RunMachine(run.state)
-        self.begun = False
+        self.taken = self.begun = False
         self.news = asyncio.Event()
         self.read = run.site.clock.read()
         self.looked = self.read.steady
         self.late = self.judges_at = 0.0
+        self.unwritten: Unwritten | None = None
+        self.owed: list[Control] = []
+        self.steps: tuple[_Decided, ...] = ()
         self._me = current()
 
     def wake(self) -> None:
@@ -117,12 +127,16 @@ class Life:
 
     def set_timer(self) -> None:
         """Be woken when the machine wants to see the clock."""
-        run, due = self.run, self.machine.due
+        run, due, loop = self.run, self.machine.due, asyncio.get_running_loop()
         run.stop_timer()
-        if not run.over and self.begun and due is not None:
-            now = asyncio.get_running_loop().time()
+        if run.over:
+            return
+        if self.unwritten is not None:
+            run.timer = loop.call_at(self.unwritten.again, self.wake)
+        elif self.begun and due is not None:
+            now = loop.time()
             delay = min(_NAP, max(0.0, due - run.site.clock(), self.judges_at - now))
-            run.timer = asyncio.get_running_loop().call_later(delay, self._timed, now + delay)
+            run.timer = loop.call_later(delay, self._timed, now + delay)
 
     def _timed(self, due: float) -> None:
         self.late = max(self.late, asyncio.get_running_loop().time() - due)
@@ -153,7 +167,7 @@ class RunTask(GenServer[Control | Look, Answered, Life]):
 
     async def handle_continue(self, value: object, state: Life) -> _Handled:  # noqa: ARG002 - an interface
         """Take the run up."""
-        return await _guarded(state, _take_up)
+        return await _guarded(state, _look)
 
     async def handle_cast(self, request: Control | Look, state: Life) -> _Handled:  # noqa: ARG002 - an interface
         """Look what is new."""
@@ -170,8 +184,7 @@ class RunTask(GenServer[Control | Look, Answered, Life]):
         try:
             await _look(state)
             if not state.run.over:
-                effects = await _step(state, ControlAsked(cast("Control", request)))
-                answered = next(one for one in effects if isinstance(one, Answered))
+                answered = await _ask(state, cast("Control", request))
         except _LOST as error:
             await _leave(state, error)
             answered = Answered(False, str(error))
@@ -188,7 +201,7 @@ class RunTask(GenServer[Control | Look, Answered, Life]):
         if not state.begun and run.state.attempt is not None:
             return  # nobody has looked for what it left: the next host does
         try:
-            await _step(state, ControlAsked(Control.STOP))
+            await _ask(state, Control.STOP)
             while not run.over:
                 await state.news.wait()
                 await _look(state)
@@ -226,14 +239,14 @@ def _attempts() -> DynamicSupervisor:
 async def _take_up(life: Life) -> None:
     """Go on from what is stored; the first life has what was stored a moment ago."""
     run = life.run
-    if not run.fresh:
+    if not run.fresh and not life.taken:
         stored = await run.site.store.take_over(run.id)
         run.lease = stored.lease
         # The chain never changes; that in the store lacks the secrets among its flags.
         read = StoredForm.from_json(stored.state).state
         run.state = evolve(read, chain=run.state.chain)
         life.machine = RunMachine(run.state)
-    run.fresh = False
+    run.fresh, life.taken = False, True
     begun = run.state.phase is not Phase.INITIALIZE
     inside = run.site.gate.enter(run.id, life.wake, anyway=begun)
     if not run.known:
@@ -247,23 +260,41 @@ async def _take_up(life: Life) -> None:
 
 async def _begin(life: Life) -> None:
     run = life.run
-    life.begun = True
     life.read = run.site.clock.read()  # the machine has heard of no moment before
     if run.state.phase is Phase.INITIALIZE:
         await _step(life, Begin(await known_cooldowns(run)))
+        life.begun = True
+        life.set_timer()
         return
     adopted = await take_up(run, _attempts(), life.wake)
     await _step(life, Resumed(await known_cooldowns(run), adopted))
-    await _look(life)
+    life.begun = True
+    await _look_on(life)
 
 
 # --- looking --------------------------------------------------------------------------------------
 
 
 async def _look(life: Life) -> None:
+    """See what is new, unless the store takes no writes and it is not yet time to try again."""
+    run, unwritten = life.run, life.unwritten
+    life.news.clear()
+    if run.over:
+        return
+    if unwritten is not None and not unwritten.is_due(_now(), flying=_is_flying(run)):
+        life.set_timer()
+        return
+    try:
+        await (_look_on(life) if life.taken else _take_up(life))
+    except LedgerUnwritable as error:
+        await _hold(life, error)
+    else:
+        _written(life)
+
+
+async def _look_on(life: Life) -> None:
     """Tell the machine what the attempt did, and what time it is."""
     run = life.run
-    life.news.clear()
     if run.over:
         return
     if not life.begun:
@@ -314,14 +345,19 @@ async def _hear(life: Life, flight: Flight) -> None:
 
 async def _compare_clocks(life: Life) -> None:
     """Tell the machine that the wall clock was moved, and that this look comes late."""
-    now, late, life.late = asyncio.get_running_loop().time(), life.late, 0.0
+    now, late, read = asyncio.get_running_loop().time(), life.late, life.read
+    life.late = 0.0
     events: list[Event] = [*life.clock_moved()]
     if late > _ON_TIME and life.machine.state.attempt is not None:
         life.judges_at = now + _DRAIN
         if late > _LATE:
             events.append(Unheard(life.run.site.clock.at(life.looked), late))
-    if events:
-        await _step(life, *events)
+    try:
+        if events:
+            await _step(life, *events)
+    except LedgerUnwritable:
+        life.read, life.late = read, late
+        raise
     life.looked = now
 
 
@@ -342,29 +378,118 @@ def _decide(machine: RunMachine, event: Event, now: float) -> _Decided:
 
 
 async def _step(life: Life, *events: Event) -> list[Effect]:
-    """Let the machine decide, store that, and do it."""
+    """Let the machine decide, store that, and do it.
+
+    Raises:
+        LedgerUnwritable: It could not be stored, so nothing is decided, and nothing was done.
+    """
     run, machine, clock = life.run, life.machine, life.run.site.clock
+    events = (*map(ControlAsked, life.owed), *events)
     if not all(isinstance(event, AttemptStarted | SessionKnown | Charged) for event in events):
         # What follows may be a launch: the cooldowns of all runs have to be known.
         for cooldown in (await known_cooldowns(run)).entries:
             machine.handle(CooldownSeen(cooldown), clock())
-    steps = [_decide(machine, event, clock()) for event in (*life.clock_moved(), *events)]
+    read, spare = life.read, machine.copy()
+    events = (*life.clock_moved(), *events)
+    life.steps = steps = tuple(_decide(machine, event, clock()) for event in events)
     effects = [effect for step in steps for effect in step.effects]
     before, after = steps[0].before, machine.state
     if effects or not same_but_for_signs(run.state, after):
-        form = StoredForm(order=run.order, state=after)
-        await run.site.store.save(
-            run.lease,
-            form.to_json(run.clean, run.order_json),
-            version=form.version,
-            status=after.status,
-            agent=after.agent.agent_id,
-            attempts=rows_between(before, after, run.flight, run.clean),
-            exit_code=after.result().exit_code if after.ending is not None else None,
-        )
-        run.state = after
-    for step in steps:
+        try:
+            await _store(run, before, after)
+        except LedgerUnwritable:
+            life.machine, life.read = spare, read
+            raise
+    life.owed.clear()
+    await _perform(life)
+    return effects
+
+
+async def _store(run: LiveRun, before: RunState, after: RunState) -> None:
+    form = StoredForm(order=run.order, state=after)
+    await run.site.store.save(
+        run.lease,
+        form.to_json(run.clean, run.order_json),
+        version=form.version,
+        status=after.status,
+        agent=after.agent.agent_id,
+        attempts=rows_between(before, after, run.flight, run.clean),
+        exit_code=after.result().exit_code if after.ending is not None else None,
+    )
+    run.state = after
+
+
+async def _perform(life: Life) -> None:
+    """Do what was decided last."""
+    run = life.run
+    for step in life.steps:
         tell_changes(run, step.before, step.after, step.effects)
         await perform(run, step.effects, _attempts(), life.wake)
     life.set_timer()
-    return effects
+
+
+# --- while nothing can be stored ------------------------------------------------------------------
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()
+
+
+def _is_flying(run: LiveRun) -> bool:
+    return run.flight is not None and run.flight.outcome is None
+
+
+async def _hold(life: Life, error: LedgerUnwritable) -> None:
+    """Let the attempt go on, and try again later; or end, where one would have to begin.
+
+    A run that was told to end does not wait for the disk.
+    """
+    run, before = life.run, life.unwritten
+    life.unwritten = now = Unwritten.found(_now(), flying=_is_flying(run), before=before)
+    if before is None:
+        what = "the agent goes on, nothing new is started until it can be written"
+        run.tell(LogLine, text=f"[supervisor] state file {error.path}: {error.detail}; {what}")
+    if now.alone is None or not (life.owed or now.is_hopeless(_now())):
+        life.set_timer()
+        return
+    after = life.steps[-1].after if life.steps else run.state
+    if after.ending is None:
+        await _leave(life, error)
+        return
+    run.tell(LogLine, text=f"[supervisor] the end of the run could not be stored: {error}")
+    run.state = after
+    await _perform(life)
+
+
+def _written(life: Life) -> None:
+    """Go on as before, if the store takes writes again."""
+    run, unwritten = life.run, life.unwritten
+    if unwritten is None:
+        return
+    life.unwritten = None
+    seconds = _now() - unwritten.since
+    run.tell(LogLine, text=f"[supervisor] state file: written again after {seconds:.0f} s")
+    life.set_timer()
+
+
+async def _ask(life: Life, control: Control) -> Answered:
+    """Let the machine decide about a control; an end is brought about even if it is not stored."""
+    try:
+        effects = await _step(life, ControlAsked(control))
+    except LedgerUnwritable as error:
+        effects = [effect for step in life.steps for effect in step.effects]
+        answered = _answer_in(effects)
+        if control not in _ENDS:
+            return Answered(False, str(error))
+        if answered.accepted:
+            life.owed.append(control)
+            for effect in effects:
+                if isinstance(effect, StopAttempt) and life.run.flight is not None:
+                    life.run.flight.stop(kill=effect.kill)
+            await _hold(life, error)
+        return answered
+    return _answer_in(effects)
+
+
+def _answer_in(effects: Iterable[Effect]) -> Answered:
+    return [effect for effect in effects if isinstance(effect, Answered)][-1]

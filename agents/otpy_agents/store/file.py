@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import sqlite3
 from collections.abc import Awaitable, Callable, Iterable, Sequence
@@ -13,7 +14,7 @@ import aiosqlite
 
 from otpy_agents.completion import to_completion
 from otpy_agents.errors import LedgerClosed, LedgerUnwritable
-from otpy_agents.store.kind import BUSY, FileKind, prepare, translate
+from otpy_agents.store.kind import BUSY, FileKind, check, prepare, translate
 
 __all__ = ["StoreFile", "inserted"]
 
@@ -37,14 +38,27 @@ class StoreFile:
         self._turn = asyncio.Lock()
         self._database: aiosqlite.Connection | None = None
 
-    async def open(self) -> None:
+    async def open(self, *, look: bool = False) -> None:
         """Open the file, making it if it is not there.
 
         If this fails, `close` must still be called.
 
+        Args:
+            look: Be content to read where nothing can be written, as on a full disk.
+
         Raises:
             LedgerError: If the file cannot be used.
         """
+        try:
+            await self._open()
+        except LedgerUnwritable:
+            try:
+                if not look or not await self._open_to_look():
+                    raise
+            except sqlite3.Error as error:
+                raise translate(error, self._path, self._kind) from error
+
+    async def _open(self) -> None:
         try:
             # By hand, because the thread of a connection that fails to open outlives the attempt,
             # and because the system's reason is better than SQLite's.
@@ -59,6 +73,27 @@ class StoreFile:
             await self._prepare(database)
         except sqlite3.Error as error:
             raise translate(error, self._path, self._kind) from error
+
+    async def _open_to_look(self) -> bool:
+        """Open the file as it is; return whether that could be done.
+
+        First with the log of writes that SQLite keeps beside it. Without room for the memory that
+        readers share nobody can read that; then what was moved into the file itself has to do.
+        """
+        await self.close()
+        for how in ("mode=ro", "mode=ro&immutable=1"):
+            uri = f"{self._path.absolute().as_uri()}?{how}"
+            try:
+                # By hand first, as above: only what can be read is worth a thread.
+                with contextlib.closing(sqlite3.connect(uri, uri=True)) as probe:
+                    probe.execute("SELECT count(*) FROM sqlite_master").fetchone()
+            except sqlite3.Error:
+                continue
+            self._database = database = await aiosqlite.connect(uri, uri=True, isolation_level=None)
+            database.row_factory = sqlite3.Row
+            await check(database, self._path, self._kind)
+            return True
+        return False
 
     async def close(self) -> None:
         """Close the file behind whatever is still being written."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import sqlite3
 from collections.abc import Mapping
 from pathlib import Path
@@ -18,10 +20,15 @@ from otpy_agents.errors import (
     LedgerUnwritable,
 )
 
-__all__ = ["BUSY", "FileKind", "prepare", "translate"]
+__all__ = ["BUSY", "FileKind", "check", "prepare", "translate"]
 
 BUSY: Final = 5.0
 """Seconds to wait for another process that is writing into the same file."""
+
+
+_LITTLE: Final = 64 * 1024  # bytes; the shared memory of a file takes 32 KiB
+
+_MAY_BE_FULL: Final = ("SQLITE_IOERR", "SQLITE_READONLY", "SQLITE_CANTOPEN")
 
 
 @frozen(kw_only=True)
@@ -57,13 +64,7 @@ async def prepare(database: aiosqlite.Connection, path: Path, kind: FileKind) ->
         LedgerTooNew: If a newer version wrote it.
         sqlite3.Error: As SQLite puts it; see `translate`.
     """
-    # First of all, because it reads the header and so finds out what is no database.
-    version = int(await _value(database, "PRAGMA user_version"))
-    empty = await _is_empty(database)
-    if not empty and int(await _value(database, "PRAGMA application_id")) != kind.application:
-        raise LedgerForeign(path, "a database of another program", kind.noun)
-    if version > kind.newest:
-        raise LedgerTooNew(path, version, kind.newest)
+    version, empty = await check(database, path, kind)
     sound = str(await _value(database, "PRAGMA quick_check(1)"))
     if sound != "ok":
         raise LedgerCorrupt(path, f"a damaged file ({sound.splitlines()[-1]})", kind.noun)
@@ -74,6 +75,24 @@ async def prepare(database: aiosqlite.Connection, path: Path, kind: FileKind) ->
         await _create(database, kind)
     elif version < kind.newest:
         await _upgrade(database, kind)
+
+
+async def check(database: aiosqlite.Connection, path: Path, kind: FileKind) -> tuple[int, bool]:
+    """Return the version of the file, and whether it is empty; refuse one of another kind.
+
+    Raises:
+        LedgerForeign: If it belongs to another program.
+        LedgerTooNew: If a newer version wrote it.
+        sqlite3.Error: As SQLite puts it; see `translate`.
+    """
+    # First of all, because it reads the header and so finds out what is no database.
+    version = int(await _value(database, "PRAGMA user_version"))
+    empty = await _is_empty(database)
+    if not empty and int(await _value(database, "PRAGMA application_id")) != kind.application:
+        raise LedgerForeign(path, "a database of another program", kind.noun)
+    if version > kind.newest:
+        raise LedgerTooNew(path, version, kind.newest)
+    return version, empty
 
 
 async def _upgrade(database: aiosqlite.Connection, kind: FileKind) -> None:
@@ -125,4 +144,15 @@ def translate(error: sqlite3.Error, path: Path, kind: FileKind) -> LedgerError:
         return LedgerCorrupt(path, str(error), kind.noun)
     if name.startswith("SQLITE_BUSY"):
         return LedgerUnwritable(path, f"a lock that another process holds for {BUSY:g} s")
+    if name == "SQLITE_FULL" or (name.startswith(_MAY_BE_FULL) and _is_full(path)):
+        return LedgerUnwritable(path, os.strerror(errno.ENOSPC))
     return LedgerUnwritable(path, str(error))
+
+
+def _is_full(path: Path) -> bool:
+    """Whether the disk has no room, which SQLite does not say of the memory that readers share."""
+    try:
+        disk = os.statvfs(path.parent)
+    except OSError:
+        return False
+    return disk.f_bavail * disk.f_frsize < _LITTLE

@@ -314,13 +314,13 @@ class RunStore:
 
         async def work(database: aiosqlite.Connection) -> int:
             chosen, values = chosen_runs(listed)
+            over = f"WHERE finished IS NOT NULL{chosen}"
             await database.execute(
-                "DELETE FROM command WHERE run IN"
-                f" (SELECT id FROM run WHERE finished IS NOT NULL{chosen})",  # noqa: S608
+                f"DELETE FROM command WHERE run IN (SELECT id FROM run {over})",  # noqa: S608
                 values,
             )
             deleted = await database.execute(
-                f"DELETE FROM run WHERE finished IS NOT NULL{chosen}",  # noqa: S608 - our own words
+                f"DELETE FROM run {over}",  # noqa: S608 - our own words
                 values,
             )
             return deleted.rowcount
@@ -415,7 +415,7 @@ class RunStore:
                 folder.mkdir(mode=0o700)
         except OSError as error:
             raise LedgerUnwritable(self.path, error.strerror or str(error)) from error
-        await self._file.open()
+        await self._file.open(look=not self._as_host)
         if self._as_host:
             self.host = await self._hosts.sign_on()
             await self._hosts.sign_off_the_dead()

@@ -8,7 +8,7 @@ import shlex
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -223,3 +223,57 @@ def test_a_run_that_its_host_cannot_go_on_with_is_resumed_where_it_is_stored(
     result = CliRunner().invoke(main, words)
     assert result.exit_code == 1
     assert f"`otpy-agents runs resume 0a --state {shlex.quote(str(state))}`" in result.stderr
+
+
+@pytest.fixture
+def small_disk(terminal: Terminal) -> Iterator[Path]:
+    """A disk of 600 KB, if the machine lets us have one."""
+    place = terminal.folder / "disk"
+    place.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=600k", "tmpfs", str(place)]
+    if subprocess.run(mount, capture_output=True, check=False).returncode != 0:
+        pytest.skip("no file system may be mounted here")
+    yield place
+    subprocess.run(["umount", "-l", str(place)], check=True)
+
+
+FILLS = """
+import json, os, time
+with open("disk/fill", "wb", buffering=0) as file:
+    try:
+        while file.write(bytes(1024)): pass
+    except OSError: pass
+print(json.dumps({"type": "session", "id": "s1"}), flush=True)  # which is worth a write
+time.sleep(1.5)
+os.remove("disk/fill")
+print(json.dumps({"type": "result", "text": "answer"}))
+"""
+
+
+def test_an_agent_that_fills_the_disk_goes_on(terminal: Terminal, small_disk: Path) -> None:
+    """One line says so, without a traceback; runs can be looked at; all is stored in the end."""
+    state = str(small_disk / "runs.sqlite3")
+    running = terminal.start("run", "--state", state, *PYTHON, FILLS)
+    running.said(f"state file {state}: No space left on device; the agent goes on")
+    looked = terminal.call("runs", "--state", state)
+    assert (looked.returncode, looked.stderr) == (0, "")
+    assert running.end() == 0
+    assert running.stdout == "answer\n"
+    assert "Traceback" not in running.stderr
+    assert sum("No space" in line for line in running.stderr.splitlines()) == 1
+    looked = terminal.call("runs", "--state", state, "--all")
+    assert looked.stdout.splitlines()[1].split()[1] == "done"
+
+
+def test_runs_are_looked_at_on_a_full_disk(terminal: Terminal, small_disk: Path) -> None:
+    """Also while no host has the file open; what needs room is refused in one line."""
+    state = str(small_disk / "runs.sqlite3")
+    assert terminal.call("run", "-q", "--state", state, *PYTHON, "print(1)").returncode == 0
+    with contextlib.suppress(OSError), (small_disk / "fill").open("wb", buffering=0) as file:
+        while file.write(bytes(1024)):
+            pass
+    looked = terminal.call("runs", "--all", "--state", state)
+    assert looked.stdout.splitlines()[1].split()[1] == "done"
+    for words in (["runs", "forget", "--older-than", "0s"], ["run", *PYTHON, "print(2)"]):
+        done = terminal.call(*words, env={"OTPY_STATE": state})
+        assert "got 'No space left on device'" in refused(done, 1)

@@ -92,7 +92,7 @@ async def test_a_full_disk_loses_nothing(path: Path) -> None:
         lease = await create(store, "r", "old")
         assert store._file._database is not None
         await store._file._database.execute("PRAGMA max_page_count = 1")
-        with pytest.raises(LedgerUnwritable, match="full"):
+        with pytest.raises(LedgerUnwritable, match="No space left on device"):
             await save(store, lease, "new" * 100_000)
         assert (await store.run("r")).state == "old"
 
