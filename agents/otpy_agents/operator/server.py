@@ -8,9 +8,12 @@ does not read its answer, or comes a thousand times are all answered or dropped.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
+from collections import deque
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Final, Protocol, TypeAlias, final
 
@@ -19,7 +22,7 @@ from pydantic import JsonValue
 
 from otpy import ChildSpec, SupervisorSpec
 from otpy.errors import OtpyError
-from otpy_agents.errors import AgentsError, CommandRefused
+from otpy_agents.errors import AgentsError, CommandRefused, LedgerUnwritable
 from otpy_agents.operator.actor import Actor, peer_of
 from otpy_agents.operator.message import (
     LINE_LIMIT,
@@ -42,6 +45,9 @@ CLIENTS: Final = 32
 """Clients that are served at the same time."""
 _WAITING: Final = 16  # few, because the loop takes in at one go all who wait
 _FAREWELL: Final = 1.0
+_FIRST_DELAY: Final = 1.0
+_LAST_DELAY: Final = 30.0
+_OWED: Final = 1000  # commands that are remembered while the disk does not take them
 
 
 @frozen(kw_only=True)
@@ -90,8 +96,9 @@ class Log(Protocol):
 def operator_supervisor(path: Path, commands: Mapping[str, Handler], log: Log) -> SupervisorSpec:
     """Return the spec of `operator`, whose child listens for the operator of this host.
 
-    Only processes of this user are heard. Each command is in the log before it is carried out. Put
-    it last among its siblings: it is then stopped first, when all that it may command still runs.
+    Only processes of this user are heard. Each command is in the log before it is carried out; one
+    that the disk does not take is carried out all the same, and is in the log later. Put it last
+    among its siblings: it is then stopped first, when all that it may command still runs.
 
     Args:
         path: The socket; this host's alone. For a host of runs: `RunStore.socket`.
@@ -131,6 +138,8 @@ class _Desk:
         self._commands = commands
         self._log = log
         self._open = True
+        self._owed: deque[Callable[[], Awaitable[object]]] = deque(maxlen=_OWED)
+        self._writing: asyncio.Task[None] | None = None
         self._clients: set[asyncio.Task[None]] = set()
         self._at_work: set[asyncio.Task[None]] = set()
 
@@ -154,12 +163,17 @@ class _Desk:
         self._open = False
         if self._at_work:
             await asyncio.wait(self._at_work, timeout=_FAREWELL)
+        if self._writing is not None:
+            self._writing.cancel()
+            await self._settle()
 
     def drop_all(self) -> None:
         """Drop whoever is still there."""
         self._open = False
         for task in self._clients:
             task.cancel()
+        if self._writing is not None:
+            self._writing.cancel()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Serve one client."""
@@ -201,31 +215,71 @@ class _Desk:
             return refused(Refusal.MALFORMED, message)
 
     async def _carry_out(self, request: Request, actor: Actor) -> Answer:
-        """Carry a command out, written down before (G-16)."""
+        """Carry a command out, written down before if the disk takes it, else later (G-16)."""
         name = request.command
         handler = self._commands.get(name)
         if handler is None:
             known = ", ".join(sorted(self._commands)) or "none"
             return refused(Refusal.UNKNOWN, f"command: got {name!r}, wanted one of {known}")
         run = request.arguments.get("run")
+        begin = partial(
+            self._log.begin,
+            name=name,
+            run=run if isinstance(run, str) else "",
+            arguments=request.model_dump_json(include={"arguments"}),
+            actor=str(actor),
+        )
+        number = None
         try:
-            number = await self._log.begin(
-                name=name,
-                run=run if isinstance(run, str) else "",
-                arguments=request.model_dump_json(include={"arguments"}),
-                actor=str(actor),
-            )
+            number = await begin()
+        except LedgerUnwritable:
+            pass  # who operates on a full disk must not be helpless
         except AgentsError as error:
             return refused(Refusal.FAILED, f"{name}: not carried out: {error}")
         answer = await _answer(
             handler, Command(name=name, arguments=request.arguments, actor=actor)
         )
+        said = answer.model_dump_json(exclude={"version"})
+        if number is None:
+            self._owe(partial(self._write_down, begin, said))
+            return answer
         try:
-            await self._log.end(number, answer.model_dump_json(exclude={"version"}))
+            await self._log.end(number, said)
+        except LedgerUnwritable:
+            self._owe(partial(self._log.end, number, said))
         except AgentsError as error:
             # It is done all the same, and that it was begun is written down.
             _complain(f"{name}: the answer could not be written down", error)
         return answer
+
+    # --- what the disk did not take ---------------------------------------------------------------
+
+    async def _write_down(self, begin: Callable[[], Awaitable[int]], said: str) -> None:
+        number = await begin()
+        self._owe(partial(self._log.end, number, said))
+
+    def _owe(self, write: Callable[[], Awaitable[object]]) -> None:
+        """Write something down as soon as the disk takes it, in order; the oldest are let go."""
+        self._owed.append(write)
+        if self._writing is None and self._open:
+            self._writing = self._group.create_task(self._write_owed())
+
+    async def _write_owed(self) -> None:
+        delay = _FIRST_DELAY
+        while self._owed:
+            await asyncio.sleep(delay)
+            delay = min(delay * 2, _LAST_DELAY)
+            await self._settle()
+        self._writing = None
+
+    async def _settle(self) -> None:
+        """Write down what is owed, as far as the disk takes it."""
+        with contextlib.suppress(LedgerUnwritable):
+            while self._owed:
+                write = self._owed[0]
+                await write()
+                if self._owed and self._owed[0] is write:
+                    self._owed.popleft()
 
 
 async def _answer(handler: Handler, command: Command) -> Answer:

@@ -23,6 +23,7 @@ from otpy_agents.errors import (
     InvalidChangeset,
     InvalidRunSetting,
     LedgerError,
+    LedgerUnwritable,
     NotARepository,
     PreflightFailed,
     RunFailed,
@@ -261,7 +262,7 @@ class _AgentLife:
         project.workplace.narrator.follow(self._label, post)
         stored = await project.keeping.recall(post, self._work.context)
         # One that has ended while nobody waited for it, its life just killed, is good work too.
-        run = await self._runs.find(self._label) or post.run
+        run = await self._find() or post.run
         if run is not None:
             project.tell("agent.taken_up", post.assignment.id, run=run.id)
         await self._rest()
@@ -269,9 +270,14 @@ class _AgentLife:
         while True:
             if run is None:
                 run = await self._submit(prompt)
-            result = await self._result(run)
+            try:
+                result = await self._result(run)
+            except LedgerUnwritable:
+                # Its host cannot go on with it before there is room; that is nobody's failure.
+                run = await self._find()
+                continue
             answer, run = run.answer, None
-            await self._learn(result, answer)
+            await project.disk.until_written(partial(self._learn, result, answer))
             succeeded = result.ending is Ending.SUCCEEDED
             question = question_in(answer) if succeeded else None
             if succeeded and question is None:
@@ -302,10 +308,14 @@ class _AgentLife:
             session=post.session,
             mounts=self._mounts,
         )
-        run = await self._runs.submit(order)
+        run = await self._project.disk.until_written(partial(self._runs.submit, order))
         post.told(said, len(messages))
         self._project.keep_messages(post)
         return run
+
+    async def _find(self) -> Run | None:
+        """Return the run that is at work for it, or was left unfinished."""
+        return await self._project.disk.until_written(partial(self._runs.find, self._label))
 
     async def _result(self, run: Run) -> RunResult:
         """Wait for the end of a run; bring it about when the agent shall rest."""
@@ -347,7 +357,8 @@ class _AgentLife:
         """
         await run.ask(Control.STOP)
         result = await run.wait()
-        await self._learn(result, run.answer)
+        with contextlib.suppress(LedgerUnwritable):  # who ends waits for no disk
+            await self._learn(result, run.answer)
         self._post.run = run if result.ending is Ending.SUCCEEDED else None
         return result
 
@@ -360,7 +371,8 @@ class _AgentLife:
         await self._write_down()
         failure = await self._complaint(answer)
         if failure is None:
-            await self._project.keeping.forget(post)
+            keeping, disk = self._project.keeping, self._project.disk
+            await disk.until_written(partial(keeping.forget, post))
             post.messages.clear()
             self._project.keep_messages(post)
             post.move(Happening.ACCEPTED)

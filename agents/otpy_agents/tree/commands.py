@@ -1,8 +1,8 @@
 """What an operator may ask of a running tree over its socket (G-16).
 
 Commands that change something are told as `operator.command`, with who gave them and what came of
-them. All are written down before they are carried out, but for the later pages of a journal that
-somebody follows.
+them. All are written down before they are carried out, or later if the disk does not take that, but
+for the later pages of a journal that somebody follows.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from pydantic import JsonValue
 import otpy
 from otpy import Supervisor
 from otpy.errors import OtpyError
-from otpy_agents.errors import AgentRefused, CommandRefused, LedgerError
+from otpy_agents.errors import AgentRefused, CommandRefused, LedgerError, LedgerUnwritable
 from otpy_agents.operator import Command, Handler, Refusal
 from otpy_agents.operator.server import Log
 from otpy_agents.tree.status import status_of, tree_of
@@ -63,7 +63,12 @@ class QuietLog:
         """Write down a command that is about to be carried out, and return its number."""
         if name == FOLLOW:
             return 0
-        number = await self._log.begin(name=name, run=run, arguments=arguments, actor=actor)
+        try:
+            number = await self._log.begin(name=name, run=run, arguments=arguments, actor=actor)
+        except LedgerUnwritable:
+            if name in _LOOKS:
+                return 0  # who only looks changes nothing that must be known
+            raise
         if name in _LOOKS:
             self._looks.add(number)
         return number

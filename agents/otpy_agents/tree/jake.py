@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from functools import partial
 from typing import TYPE_CHECKING, Final, NoReturn
 
 import otpy
@@ -152,7 +153,7 @@ def _above(me: Process) -> Supervisor:
 async def _serve(project: Project, pool: DynamicSupervisor) -> None:
     """Work the list off; when nobody has anything left to do, ask the tree to end."""
     while True:
-        await _work_off(project, pool)
+        await project.disk.until_written(partial(_work_off, project, pool))
         version, project.finished = project.pool.version, True
         project.tell("list.finished", project.work.name)
         project.workplace.news()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncGenerator
+from functools import partial
 from typing import TYPE_CHECKING, NoReturn
 
 from attrs import define
@@ -42,11 +43,14 @@ class Life:
 async def living(project: Project, assignment: str) -> AsyncGenerator[Life]:
     """Write down that a life begins, and in the end how it ended, however that comes about.
 
+    It does not begin before the disk takes that.
+
     Raises:
-        LedgerError: Its beginning could not be written down.
+        LedgerError: Its beginning could not be written down, for another reason.
     """
     me = otpy.current()
-    attempt = await project.ledger.begin_attempt(assignment, me.incarnation)
+    begin = partial(project.ledger.begin_attempt, assignment, me.incarnation)
+    attempt = await project.disk.until_written(begin)
     life = Life(attempt)
     try:
         yield life

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from attrs import evolve
 
 import otpy
-from otpy_agents.errors import DeadlinePassed, LedgerError, WorkerFailed
+from otpy_agents.errors import DeadlinePassed, LedgerError, LedgerUnwritable, WorkerFailed
 from otpy_agents.run.marker import worker_environment
 from otpy_agents.run.process import WorkerProcess, spawn
 from otpy_agents.store.records import State
@@ -107,9 +107,11 @@ async def mortal(
                 async with worker:
                     if post.pause is not None:  # that came while it was begun
                         worker.pause()
-                    await project.ledger.record_spawn(
-                        life.attempt, worker.pid, worker.pgid, worker.create_time
-                    )
+                    # Without this row the next host finds it all the same, by its marker.
+                    with contextlib.suppress(LedgerUnwritable):
+                        await project.ledger.record_spawn(
+                            life.attempt, worker.pid, worker.pgid, worker.create_time
+                        )
                     with project.board.showing(look):
                         if not rested:
                             task_status.started(worker)

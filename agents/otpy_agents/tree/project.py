@@ -16,6 +16,7 @@ from otpy_agents.tree.acting import Acting
 from otpy_agents.tree.agent import AgentState, Happening, Move
 from otpy_agents.tree.changesets import ChangesetOwner
 from otpy_agents.tree.checkpoint import CHECKPOINT
+from otpy_agents.tree.disk import Disk
 from otpy_agents.tree.keeping import Keeping
 from otpy_agents.tree.pool import MortalPool
 from otpy_agents.tree.post import Post
@@ -62,6 +63,7 @@ class Project:
         ledger: What is known of it, on disk.
         workplace: What it shares with other projects.
         board: Where workers can be seen.
+        disk: Where who cannot write waits.
         pool: What becomes of mortals.
         acting: What follows from findings.
         keeping: Sessions and changesets of its agents.
@@ -105,6 +107,7 @@ class Project:
         self.workplace = workplace or Workplace()
         self.workplace.projects.append(self)
         self.board = Board()
+        self.disk = Disk(self.tell)
         self.pool = MortalPool(self)
         self.acting = Acting(self)
         owner = ChangesetOwner(ledger.list_id, str(ledger.path.resolve()))

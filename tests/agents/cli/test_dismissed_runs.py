@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from pathlib import Path
 
 import pytest
@@ -35,8 +36,7 @@ def left(state: Path, run: str, what: RunState, exit_code: int | None, now: floa
     """Let a host store a run, at a time, and end."""
 
     async def main() -> None:
-        clock = (lambda: now) if now else None
-        async with RunStore(state, **({} if clock is None else {"clock": clock})) as store:
+        async with RunStore(state, clock=(lambda: now) if now else time.time) as store:  # noqa: TID251 - as the program does
             await put(store, run, what, exit_code=exit_code)
 
     asyncio.run(main())

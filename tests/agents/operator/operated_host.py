@@ -14,7 +14,7 @@ from pydantic import JsonValue
 import otpy
 from otpy import SupervisorSpec
 from otpy.reports import Report
-from otpy_agents.errors import CommandRefused, LedgerUnwritable, UnknownRun
+from otpy_agents.errors import CommandRefused, LedgerCorrupt, LedgerUnwritable, UnknownRun
 from otpy_agents.operator import Command, operator_supervisor
 
 
@@ -68,11 +68,13 @@ class Notebook:
         self.told = told
         self.begun: list[dict[str, str]] = []
         self.ended: dict[int, Any] = {}
-        self.full = self.full_later = False
+        self.full = self.full_later = self.spoilt = False
 
     async def begin(self, *, name: str, run: str, arguments: str, actor: str) -> int:
         if self.full:
             raise LedgerUnwritable(Path("runs.sqlite3"), "no room")
+        if self.spoilt:
+            raise LedgerCorrupt(Path("runs.sqlite3"), "rubbish", "a store of runs")
         await asyncio.sleep(0)
         self.told.append(f"wrote down {name}")
         self.begun.append({"name": name, "run": run, "arguments": arguments, "actor": actor})

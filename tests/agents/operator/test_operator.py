@@ -54,10 +54,24 @@ async def test_a_command_nobody_knows_is_not_written_down(host: Host) -> None:
     assert host.notebook.begun == []
 
 
-async def test_a_command_that_cannot_be_written_down_is_not_carried_out(host: Host) -> None:
-    """The operator is told why."""
+async def test_a_command_that_the_disk_does_not_take_is_written_down_later(
+    host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is carried out at once, and in the log, with its answer, when there is room again."""
+    monkeypatch.setattr(server, "_FIRST_DELAY", 0.01)
     host.notebook.full = True
-    with pytest.raises(CommandRefused, match=r"cancel: not carried out: .*no room"):
+    await ask(host.path, "cancel", run="r")
+    assert host.commands.told == ["cancel"]
+    host.notebook.full = False
+    await host.until(lambda: host.notebook.ended)
+    assert [one["name"] for one in host.notebook.begun] == ["cancel"]
+    assert [ended["ok"] for ended in host.notebook.ended.values()] == [True]
+
+
+async def test_a_command_in_a_log_that_is_spoilt_is_not_carried_out(host: Host) -> None:
+    """The operator is told why."""
+    host.notebook.spoilt = True
+    with pytest.raises(CommandRefused, match=r"cancel: not carried out: .*rubbish"):
         await ask(host.path, "cancel", run="r")
     assert host.commands.told == []
 
@@ -75,7 +89,7 @@ async def test_a_handler_that_crashes_costs_its_own_answer_and_nothing_else(host
     assert isinstance(seen[0], ZeroDivisionError)
     host.notebook.full_later = True
     assert await ask(host.path, "cancel", run="r") == {"cancelled": "r"}
-    assert (len(seen), host.incarnation) == (3, 1)
+    assert (len(seen), host.incarnation) == (2, 1)  # the answer is written down later
 
 
 async def test_a_command_has_a_limit(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:

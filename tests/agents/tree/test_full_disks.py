@@ -1,0 +1,121 @@
+"""A tree whose files take no writes for a while: it waits, and nobody is at fault."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import os
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from otpy_agents.errors import LedgerUnwritable
+from otpy_agents.store.records import State
+from otpy_agents.testing import Hang, Script, UseTool
+from otpy_agents.tree.disk import Disk
+from tests.agents.tree.agent_world import AgentWorld, agent, typed
+from tests.agents.tree_world import Life, World, assignment, work
+
+FULL = os.strerror(errno.ENOSPC)
+CRASHES = Life(code=1)
+
+
+class FullDisk:
+    """A disk below stores, whose changes fail as on a real one while it is full."""
+
+    full = True
+
+    def below(self, *stores: Any) -> FullDisk:
+        for store in stores:
+            self._limit(store)
+        return self
+
+    def _limit(self, store: Any) -> None:
+        change = store._file.change
+
+        async def limited(work: Callable[[Any], Awaitable[Any]]) -> Any:
+            if self.full:
+                raise LedgerUnwritable(store.path, FULL)
+            return await change(work)
+
+        store._file.change = limited
+
+    def free_after(self, seconds: float) -> None:
+        asyncio.get_running_loop().call_later(seconds, setattr, self, "full", False)
+
+
+async def test_programs_go_on_and_none_is_begun_before_there_is_room(world: World) -> None:
+    """Jake waits and is not restarted; one line says so, and one that it is over."""
+    world.script = {"a": [Life(seconds=5.0)], "b": [CRASHES, Life()], "c": [Life(seconds=900.0)]}
+    text = work(assignment("a"), assignment("b", backoff=[5]), assignment("c"), parallel=3)
+    async with world.running(text) as root:
+        await asyncio.sleep(0.5)
+        disk = FullDisk().below(world.project.ledger)
+        disk.free_after(600.0)
+        await asyncio.sleep(550.0)
+        assert world.times() == {"a": 1, "b": 1, "c": 1}
+        await root.wait()
+    assert {name: one.state for name, one in world.known.items()} == dict.fromkeys(
+        "abc", State.DONE
+    )
+    assert world.times() == {"a": 1, "b": 2, "c": 1}
+    assert world.known["b"].restarts == 1
+    assert world.names("Jake", "jake.") == []
+    said = [one.name for one in world.told if one.name.startswith("state.")]
+    assert said == ["state.unwritable", "state.written"]
+    reason = str(world.event("state.unwritable").detail["reason"])
+    assert reason.startswith(f"{world.project.ledger.path}: {FULL}; what works goes on")
+
+
+async def test_agents_go_on_and_lose_nothing(agents: AgentWorld) -> None:
+    """Not even one whose run ends while neither its session nor its end can be kept."""
+    agents.sandbox.scripts = {"a": [Script(UseTool(lasts=50.0))], "b": [Script()]}
+    async with agents.running("[list]\nparallel = 1\n" + agent("a") + agent("b")) as root:
+        await asyncio.sleep(20.0)
+        disk = FullDisk().below(agents.ledger, agents.workplace.store)
+        disk.free_after(400.0)
+        await root.wait()
+    assert {name: one.state for name, one in agents.known.items()} == dict.fromkeys(
+        "ab", State.DONE
+    )
+    assert {name: one.restarts for name, one in agents.known.items()} == {"a": 0, "b": 0}
+    assert agents.names("Jake", "jake.") == []
+
+
+@pytest.mark.parametrize("full", ["the ledger", "both"])
+async def test_an_agent_is_paused_and_reaped_on_a_full_disk(agents: AgentWorld, full: str) -> None:
+    """At once; it is written down when there is room."""
+    agents.sandbox.scripts = {"a": [Script(UseTool(), Hang())], "b": [Script(UseTool(), Hang())]}
+    async with agents.running(agent("a") + agent("b")) as root:
+        await asyncio.sleep(20.0)
+        stores = (agents.ledger, agents.workplace.store)
+        disk = FullDisk().below(*(stores if full == "both" else stores[:1]))
+        await typed(agents, "pause", agent="b")
+        await asyncio.sleep(10.0)
+        b = agents.pool.mortal("b")
+        assert (b.state, b.paused and b.paused.by) == ("waiting_for_wakeup", "operator")
+        for name in ("a", "b"):
+            assert await typed(agents, "reap", agent=name, why="enough") == "reaped"
+        assert not agents.sandbox.alive
+        disk.free_after(100.0)
+        await root.wait()
+    assert {(one.state, one.reason.split(" (")[0]) for one in agents.records} == {
+        (State.REAPED, "enough")
+    }
+
+
+async def test_a_wait_for_the_disk_is_told_once() -> None:
+    """However many wait, and again only after it was over."""
+    told: list[str] = []
+    disk, stand = Disk(lambda name, _id, **_: told.append(name)), {"full": True}
+
+    async def write() -> str:
+        if stand["full"]:
+            raise LedgerUnwritable(Path("w.sqlite"), FULL)
+        return "written"
+
+    asyncio.get_running_loop().call_later(100.0, stand.update, {"full": False})
+    assert await asyncio.gather(*(disk.until_written(write) for _ in range(3))) == ["written"] * 3
+    assert told == ["state.unwritable", "state.written"]
