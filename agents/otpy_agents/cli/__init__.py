@@ -7,6 +7,7 @@ import click
 from otpy_agents.cli.logs import logs
 from otpy_agents.cli.operate import answer, budget, pause, reap, resume, warn
 from otpy_agents.cli.refusal import RefusingGroup
+from otpy_agents.cli.retry import retry
 from otpy_agents.cli.run import run
 from otpy_agents.cli.runs import runs
 from otpy_agents.cli.status import status, tree
@@ -31,5 +32,19 @@ def main() -> None:
     """Keep workers, and AI coding agents, alive, within budget and under control."""
 
 
-for command in (up, run, runs, status, tree, logs, pause, resume, answer, reap, warn, budget):
+for command in (
+    up,
+    run,
+    runs,
+    status,
+    tree,
+    logs,
+    pause,
+    resume,
+    answer,
+    reap,
+    retry,
+    warn,
+    budget,
+):
     main.add_command(command)

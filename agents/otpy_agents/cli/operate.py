@@ -79,7 +79,7 @@ def answer(agent: str, text: str, *, file: Path | None, state: Path | None) -> N
 def reap(agent: str, why: str, *, file: Path | None, state: Path | None) -> None:
     """End AGENT for good.
 
-    It is asked to end, then killed, and not started again; `up --fresh` begins all over.
+    It is asked to end, then killed, and not started again unless `otpy-agents retry` says so.
     """
     _say(agent, told(find_tree(file, state), "reap", agent=agent, why=why))
 

@@ -90,6 +90,8 @@ class Reporter:
             self._stands[id] = str(detail["state"]).replace("_", " ")
         elif name in {"mortal.done", "mortal.reaped", "mortal.failed"}:
             self._finished.add(id)
+        elif name == "agent.retried":
+            self._finished.discard(id)
         role = str(self._roles.get(id, ""))
         if name == "mortal.reaped" and self._restarts[id]:
             detail = {**detail, "restarts": self._restarts[id]}

@@ -15,7 +15,14 @@ from rich.text import Text
 
 from otpy_agents.cli.run_words import span
 from otpy_agents.cli.status_table import agents_table, heads, hints, tree_lines, troubles
-from otpy_agents.cli.tree_lookup import find_tree, listed_here, running, state_option, told
+from otpy_agents.cli.tree_lookup import (
+    find_tree,
+    list_option,
+    listed_here,
+    running,
+    state_option,
+    told,
+)
 from otpy_agents.cli.view import printable
 from otpy_agents.store.tree_register import TreeRecord
 
@@ -40,10 +47,11 @@ Examples:
   otpy-agents status --json | jq '.agents[] | select(.paused)'
 """
 )
-@click.argument("file", metavar="[LIST]", required=False, type=click.Path(path_type=Path))
+@click.argument("named", metavar="[LIST]", required=False, type=click.Path(path_type=Path))
+@list_option
 @click.option("--json", "as_json", is_flag=True, help="Write one JSON object.")
 @state_option
-def status(file: Path | None, *, state: Path | None, as_json: bool) -> None:
+def status(named: Path | None, *, file: Path | None, state: Path | None, as_json: bool) -> None:
     """Show what the agents of a running tree do.
 
     Without LIST it is the tree that works on a list in this folder; where there is none, or there
@@ -52,6 +60,7 @@ def status(file: Path | None, *, state: Path | None, as_json: bool) -> None:
     For each agent: its state and since when, attempts, restarts, tokens, cost, working time, what
     is left of its budget, and what it is at. A cost of `?` is one whose price is not known.
     """
+    file = _one_of(named, file)
     if file is None and state is None:
         living = [record for record in listed_here() if record.lives()]
         others = [record for record in running() if record.lives()]
@@ -73,21 +82,29 @@ def status(file: Path | None, *, state: Path | None, as_json: bool) -> None:
 
 
 @click.command(epilog=f"{_STATUS}\n\b\nExamples:\n  otpy-agents tree\n  otpy-agents tree w.toml\n")
-@click.argument("file", metavar="[LIST]", required=False, type=click.Path(path_type=Path))
+@click.argument("named", metavar="[LIST]", required=False, type=click.Path(path_type=Path))
+@list_option
 @click.option("--json", "as_json", is_flag=True, help="Write one JSON object.")
 @state_option
-def tree(file: Path | None, *, state: Path | None, as_json: bool) -> None:
+def tree(named: Path | None, *, file: Path | None, state: Path | None, as_json: bool) -> None:
     """Show the supervision tree that runs, as it is at this moment.
 
     For each supervisor and worker: its state, which life it is, how often it was restarted, and why
     its last life ended.
     """
-    answer = cast("dict[str, Any]", told(find_tree(file, state), "tree"))
+    answer = cast("dict[str, Any]", told(find_tree(_one_of(named, file), state), "tree"))
     if as_json:
         print(json.dumps(answer))
         return
     for line in tree_lines(answer):
         print(line)
+
+
+def _one_of(named: Path | None, file: Path | None) -> Path | None:
+    """Return the list, which may be named as an argument or, as for the others, by `--list`."""
+    if named is not None and file is not None:
+        raise click.UsageError("LIST and --list contradict each other")
+    return named or file
 
 
 def _list(records: list[TreeRecord], *, as_json: bool) -> None:

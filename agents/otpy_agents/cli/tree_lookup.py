@@ -74,6 +74,11 @@ class Tree:
     list: str | None
     named: tuple[str, ...] = ()
 
+    @property
+    def ledger(self) -> Path:
+        """Its ledger, which lies beside the socket."""
+        return self.socket.with_name(self.socket.name.removesuffix(".sock"))
+
     def typed(self, *words: str) -> str:
         """Return a command about it, as it has to be typed."""
         return shlex.join(("otpy-agents", *words, *self.named))

@@ -246,6 +246,28 @@ class Ledger:
 
         await self._file.change(work)
 
+    async def retry(self, assignment: str) -> bool:
+        """Give an assignment that was reaped, or failed, back to the next run or to this one.
+
+        How often it was tried and restarted stays, and so does what it has used; what its agent
+        failed of is forgotten.
+
+        Returns:
+            Whether it was one.
+        """
+
+        async def work(database: aiosqlite.Connection) -> bool:
+            changed = await database.execute(
+                "UPDATE assignment SET state = ?, finished = NULL"
+                " WHERE id = ? AND state IN (?, ?) AND position NOT NULL",
+                (State.PENDING, assignment, State.REAPED, State.FAILED),
+            )
+            if changed.rowcount:
+                await database.execute("DELETE FROM agent WHERE assignment = ?", (assignment,))
+            return changed.rowcount == 1
+
+        return await self._file.change(work)
+
     async def close_interrupted(self, reason: str = "interrupted: its host ended") -> int:
         """End the attempts of earlier hosts and make their assignments pending again.
 

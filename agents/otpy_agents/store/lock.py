@@ -35,7 +35,7 @@ class HostLock:
             LedgerUnwritable: If the lock file cannot be made.
         """
         try:
-            descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o644)
+            descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o600)
         except OSError as error:
             raise LedgerUnwritable(self._state, error.strerror or str(error)) from error
         try:

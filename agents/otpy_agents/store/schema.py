@@ -76,7 +76,7 @@ LEDGER: Final = FileKind(
     application=0x6F747079,  # "otpy"
     newest=4,
     tables=_TABLES + _AGENTS + _COMMANDS + _FAILURES,
-    mode=0o644,
+    mode=0o600,
     upgrades={1: _AGENTS, 2: _COMMANDS, 3: _FAILURES},
 )
 

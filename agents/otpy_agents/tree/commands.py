@@ -120,6 +120,7 @@ class TreeCommands:
             "resume": self._resume,
             "answer": self._reply,
             "reap": self._reap,
+            "retry": self._retry,
             "warn": self._warn,
             "grant": self._grant,
         }
@@ -261,6 +262,11 @@ class TreeCommands:
                     await pool.change(pool.version)
                 return str(pool.endings[name].state)
         return "is being ended"
+
+    async def _retry(self, command: Command) -> str:
+        project, name = self._find(command, begun=False)
+        await project.retry(name)
+        return "begins again"
 
     async def _grant(self, command: Command) -> str:
         wanted: dict[Kind, float] = {}

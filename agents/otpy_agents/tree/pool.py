@@ -397,6 +397,13 @@ class MortalPool:
         self.reap(name, why)
         self._project.acting.on_failure(name, None)
 
+    def forget(self, name: str) -> None:
+        """Know nothing any more of a mortal that was given up, so that Jake begins it again."""
+        self.endings.pop(name, None)
+        self.doomed.pop(name, None)
+        self.posts.pop(name, None)
+        self.news()
+
     def close(self, why: str) -> None:
         """Reap all mortals, and begin none any more."""
         self.closed = why

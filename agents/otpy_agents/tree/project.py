@@ -7,7 +7,7 @@ import contextlib
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final, final
 
-from otpy_agents.errors import LedgerError
+from otpy_agents.errors import AgentRefused, LedgerError
 from otpy_agents.run.walls import said_of
 from otpy_agents.store.agent_rows import AgentRow, MoveRow
 from otpy_agents.store.records import AssignmentRecord, State
@@ -380,6 +380,25 @@ class Project:
             if name not in final and name not in self._written:
                 await self.ledger.finish(name, ending.state, ending.reason)
                 self._written.add(name)
+
+    async def retry(self, assignment: str) -> None:
+        """Let an assignment that was given up begin again, with its session and its changeset.
+
+        Raises:
+            AgentRefused: It was not given up, or nothing is begun any more.
+            LedgerError: It could not be written down; nothing was changed.
+        """
+        if self.pool.closed:
+            raise AgentRefused(assignment, f"nothing is begun any more: {self.pool.closed}")
+        if self.pool.process(assignment) is not None:
+            raise AgentRefused(assignment, "it is at work, or is being ended")
+        await self.write_endings()
+        if not await self.ledger.retry(assignment):
+            states = {record.id: record.state for record in await self.ledger.summary()}
+            raise AgentRefused(assignment, f"it is {states[assignment]}, and was not given up")
+        self._written.discard(assignment)
+        self.pool.forget(assignment)
+        self.tell("agent.retried", assignment)
 
     # --- budget ----------------------------------------------------------------------------------
 

@@ -36,7 +36,7 @@ def left(state: Path, run: str, what: RunState, exit_code: int | None, now: floa
     """Let a host store a run, at a time, and end."""
 
     async def main() -> None:
-        async with RunStore(state, clock=(lambda: now) if now else time.time) as store:  # noqa: TID251 - as the program does
+        async with RunStore(state, clock=(lambda: now) if now else time.time) as store:
             await put(store, run, what, exit_code=exit_code)
 
     asyncio.run(main())

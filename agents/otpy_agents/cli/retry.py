@@ -1,0 +1,127 @@
+"""`otpy-agents retry`: let what was given up begin again, whether or not its tree runs."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any, Final, cast
+
+import click
+
+from otpy_agents.cli.refusal import fail
+from otpy_agents.cli.tree_lookup import Tree, find_tree, list_option, listed_here, state_option
+from otpy_agents.cli.view import printable
+from otpy_agents.errors import AgentsError, CommandRefused, HostGone
+from otpy_agents.operator import Refusal, ask
+from otpy_agents.store.ledger import Ledger
+from otpy_agents.store.records import State
+
+__all__ = ["retry"]
+
+_INTERRUPTED: Final = 130
+_WITHIN: Final = 30.0
+
+
+@click.command(
+    epilog="""\b
+Exit status:
+  0  done
+  1  it could not be done; the line says why
+  2  no such agent, or the command line is wrong
+
+\b
+Examples:
+  otpy-agents retry build
+  otpy-agents retry --reaped
+"""
+)
+@click.argument("ids", nargs=-1, metavar="[ID]...")
+@click.option("--reaped", is_flag=True, help="All that were reaped, or could not be started.")
+@list_option
+@state_option
+def retry(ids: tuple[str, ...], *, reaped: bool, file: Path | None, state: Path | None) -> None:
+    """Let what was reaped, or could not be started, begin again.
+
+    An agent goes on in its session and its work tree; its restarts and failures count from zero,
+    and what it has spent stays spent. Where the tree runs it is begun at once, else by the next
+    `otpy-agents up`.
+    """
+    if bool(ids) == reaped:
+        raise click.UsageError("Got no ID, or IDs and --reaped; wanted one of the two.")
+    tree = _tree(file, state)
+    try:
+        said, refused = asyncio.run(_retried(tree, ids))
+    except CommandRefused as error:
+        fail(error, 2 if error.reason == Refusal.NOT_FOUND else 1)
+    except AgentsError as error:
+        fail(error, 1)
+    except KeyboardInterrupt:
+        raise SystemExit(_INTERRUPTED) from None
+    for name, answer in said.items():
+        print(printable(f"{name}: {answer}"))
+    if not said and refused is None:
+        print("nothing was reaped")
+    if refused is not None:
+        fail(refused, 2 if refused.reason == Refusal.NOT_FOUND else 1)
+
+
+def _tree(file: Path | None, state: Path | None) -> Tree:
+    """Return the tree that is meant; without a name also one that does not run any more."""
+    if file is None and state is None and not listed_here():
+        worked_off = [one for one in Path().glob("*.toml") if one.with_suffix(".sqlite").exists()]
+        if len(worked_off) != 1:
+            got = ", ".join(sorted(map(str, worked_off))) or "no list that was worked on"
+            fail(f"got {got} in this folder, wanted --list with one", 1)
+        (file,) = worked_off
+    return find_tree(file, state)
+
+
+async def _retried(
+    tree: Tree, ids: tuple[str, ...]
+) -> tuple[dict[str, str], CommandRefused | None]:
+    """Retry these, or all that were given up; return what was said, and the first refusal."""
+    said: dict[str, str] = {}
+    try:
+        for name in ids or await _given_up(tree):
+            said[name] = str(await ask(tree.socket, "retry", within=_WITHIN, agent=name))
+    except CommandRefused as error:
+        return said, error
+    except HostGone:
+        return await _retried_on_disk(tree, ids), None
+    return said, None
+
+
+async def _given_up(tree: Tree) -> tuple[str, ...]:
+    """Return who has been given up in a tree that runs, by `project/name`."""
+    status = cast("dict[str, Any]", await ask(tree.socket, "status", within=_WITHIN))
+    return tuple(
+        f"{one['project']}/{one['agent']}"
+        for one in status["agents"]
+        if one["over"] and one["state"] in {State.REAPED, State.FAILED}
+    )
+
+
+async def _retried_on_disk(tree: Tree, ids: tuple[str, ...]) -> dict[str, str]:
+    """Do so in the ledger of a tree that does not run, for all of them or none.
+
+    Raises:
+        CommandRefused: One of them is not known, or was not given up.
+    """
+    path = tree.ledger
+    if not path.exists():
+        raise CommandRefused(f"{path}: got no file, wanted a ledger; `{tree.up()}` makes one")
+    async with Ledger(path, clock=asyncio.get_running_loop().time) as ledger:
+        states = {record.id: record.state for record in await ledger.summary()}
+        given_up = [one for one, at in states.items() if at in {State.REAPED, State.FAILED}]
+        wanted = [name.rpartition("/")[2] for name in ids] or given_up
+        for name in wanted:
+            if name not in states:
+                known = ", ".join(states)
+                message = f"agent: got {name!r}, wanted one of {known}"
+                raise CommandRefused(message, Refusal.NOT_FOUND)
+            if name not in given_up:
+                message = f"agent {name!r}: it is {states[name]}, wanted one that was reaped"
+                raise CommandRefused(message)
+        for name in wanted:
+            await ledger.retry(name)
+    return dict.fromkeys(wanted, f"begins again with the next `{tree.up()}`")

@@ -1,0 +1,99 @@
+"""`retry`: what was given up begins again, with its session and with counters from zero."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from otpy_agents.errors import AgentRefused, CommandRefused
+from otpy_agents.run import Detail
+from otpy_agents.store.records import State
+from otpy_agents.testing import Fail, Hang, Say, Script, UseTool
+from tests.agents.tree.agent_world import AgentWorld, agent, typed
+from tests.agents.tree_world import Life, World, assignment, work
+
+HOPELESS = Fail(detail=Detail.UNKNOWN)
+LASTS = agent("other")
+
+
+def scripts(*of_a: Script) -> dict[str, list[Script]]:
+    return {"a": list(of_a), "other": [Script(UseTool(), Hang())]}
+
+
+async def test_an_agent_that_was_reaped_goes_on_in_its_session(agents: AgentWorld) -> None:
+    """While its tree runs: at once, with no failure counted, and its end is told again."""
+    agents.sandbox.scripts = scripts(Script(Say(text="so far"), HOPELESS), Script())
+    async with agents.running(agent("a") + LASTS):
+        await agents.until(lambda: "a" in agents.pool.endings)
+        assert agents.pool.endings["a"].state is State.REAPED
+        assert await typed(agents, "retry", agent="a") == "begins again"
+        await agents.until(lambda: "a" in agents.pool.endings)
+        assert agents.pool.endings["a"].state is State.DONE
+    first, second = agents.sandbox.of("a")
+    assert second.session == first.own_session
+    assert agents.known["a"].state is State.DONE
+    assert agents.names("a", "agent.retried") == ["agent.retried"]
+
+
+async def test_one_that_an_earlier_host_has_reaped_begins_too(agents: AgentWorld) -> None:
+    """It is known from the ledger only; the failures of before count no more."""
+    agents.sandbox.scripts = scripts(Script(HOPELESS), Script())
+    async with agents.running(agent("a") + LASTS):
+        await agents.until(lambda: "a" in agents.pool.endings)
+    async with agents.running(agent("a") + LASTS):
+        await asyncio.sleep(5.0)
+        assert len(agents.sandbox.of("a")) == 1
+        await typed(agents, "retry", agent="a")
+        await agents.until(lambda: "a" in agents.pool.endings)
+    assert agents.known["a"].state is State.DONE
+
+
+async def test_one_that_fails_again_is_reaped_again(agents: AgentWorld) -> None:
+    """And may be given one more try."""
+    agents.sandbox.scripts = scripts(Script(HOPELESS), Script(HOPELESS), Script())
+    async with agents.running(agent("a") + LASTS):
+        for _ in range(2):
+            await agents.until(lambda: "a" in agents.pool.endings)
+            assert agents.pool.endings["a"].state is State.REAPED
+            await typed(agents, "retry", agent="a")
+        await agents.until(lambda: "a" in agents.pool.endings)
+    assert agents.known["a"].state is State.DONE
+
+
+async def test_a_program_has_all_its_restarts_again(world: World) -> None:
+    """Its window begins with the retry; what it used stays used."""
+    world.script = {"a": [Life(code=1)] * 3 + [Life()], "b": [Life(seconds=500.0)]}
+    async with world.running(work(assignment("a", restarts=1, backoff=[1]), assignment("b"))):
+        await asyncio.sleep(50.0)
+        assert world.times()["a"] == 2
+        await world.project.retry("a")
+        await asyncio.sleep(50.0)
+        assert world.times()["a"] == 4
+    assert world.known["a"].state is State.DONE
+    assert world.known["a"].attempts == 4
+
+
+async def test_who_was_not_given_up_is_not_retried(agents: AgentWorld) -> None:
+    """The refusal says where it stands, and nothing is begun twice."""
+    agents.sandbox.scripts = scripts(Script())
+    async with agents.running(agent("a") + LASTS):
+        await agents.until(lambda: "a" in agents.pool.endings)
+        with pytest.raises(CommandRefused, match="it is done, and was not given up"):
+            await typed(agents, "retry", agent="a")
+        with pytest.raises(CommandRefused, match="it is at work"):
+            await typed(agents, "retry", agent="other")
+        with pytest.raises(CommandRefused, match="did you mean"):
+            await typed(agents, "retry", agent="othr")
+        await asyncio.sleep(10.0)
+        assert len(agents.sandbox.of("a")) == 1
+
+
+async def test_nothing_is_retried_in_a_list_that_is_closed(world: World) -> None:
+    """Its budget is spent, for example: it would be reaped at once."""
+    world.script = {"a": [Life(code=1)], "b": [Life(seconds=500.0)]}
+    async with world.running(work(assignment("a", restarts=0), assignment("b"))):
+        await asyncio.sleep(5.0)
+        world.project.pool.closed = "over budget"
+        with pytest.raises(AgentRefused, match="over budget"):
+            await world.project.retry("a")
