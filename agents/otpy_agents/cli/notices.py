@@ -26,6 +26,7 @@ _WORDS: Final = {
     "budget.unheld": ("may spend beyond its limit", "detail"),
     "gang.failed": ("failed as a group", "detail"),
     "log.unwritable": ("has no log any more", "reason"),
+    "state.astray": ("has lost its state file", "reason"),
     "state.unwritable": ("waits for its disk", "reason"),
     "state.written": ("goes on: the disk takes writes again", ""),
     "mortal.failed": ("FAILED", "reason"),

@@ -25,7 +25,7 @@ from otpy_agents.run.admission import check, sandbox_of
 from otpy_agents.run.beginning import create, take_over
 from otpy_agents.run.clock import Clock
 from otpy_agents.run.controls import run_commands
-from otpy_agents.run.facts import Listener, RunLeft
+from otpy_agents.run.facts import Listener, LogLine, RunLeft
 from otpy_agents.run.gate import Gate
 from otpy_agents.run.handle import RunHandle
 from otpy_agents.run.job import Surroundings
@@ -88,6 +88,7 @@ class RunHost:
         self._runs: dict[str, LiveRun] = {}
         self._resuming = asyncio.Lock()
         self._pool: DynamicSupervisor | None = None
+        store.on_astray(self._tell_all)
 
     def spec(self) -> SupervisorSpec:
         """Return the branch to be put into a tree; once, and while the store is open.
@@ -215,6 +216,10 @@ class RunHost:
 
             process.on_exit(ended)
         return handle
+
+    def _tell_all(self, line: str) -> None:
+        for run in self._runs.values():
+            run.tell(LogLine, text=f"[supervisor] {line}")
 
     def _forget(self, run: LiveRun) -> None:
         self._runs.pop(run.id, None)

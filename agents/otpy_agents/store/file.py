@@ -14,6 +14,7 @@ import aiosqlite
 
 from otpy_agents.completion import to_completion
 from otpy_agents.errors import LedgerClosed, LedgerUnwritable
+from otpy_agents.store.astray import Inode, copied, inode_of, knows_us
 from otpy_agents.store.kind import BUSY, FileKind, check, prepare, translate
 
 __all__ = ["StoreFile", "inserted"]
@@ -30,6 +31,13 @@ class StoreFile:
 
     Other processes may have it open at the same time. Cancellation never cuts a transaction: it is
     carried to its end first. Errors of SQLite come out as the typed ones of `otpy_agents.errors`.
+
+    A file that is deleted while it is open is put back with all that it held, by the next who uses
+    it. Where another file lies in its place, that is left alone, and a file beside it is gone on
+    with. Every use looks which file lies there, which takes microseconds.
+
+    Attributes:
+        on_astray: Called with one line for a person when that has happened.
     """
 
     def __init__(self, path: Path, kind: FileKind) -> None:
@@ -37,6 +45,9 @@ class StoreFile:
         self._kind = kind
         self._turn = asyncio.Lock()
         self._database: aiosqlite.Connection | None = None
+        self._inode: Inode | None = None
+        self._said = ""
+        self.on_astray: Callable[[str], None] = lambda _line: None
 
     async def open(self, *, look: bool = False) -> None:
         """Open the file, making it if it is not there.
@@ -66,13 +77,11 @@ class StoreFile:
         except OSError as error:
             raise LedgerUnwritable(self._path, error.strerror or str(error)) from error
         try:
-            self._database = database = await aiosqlite.connect(
-                self._path, timeout=BUSY, isolation_level=None
-            )
-            database.row_factory = sqlite3.Row
+            self._database = database = await self._connected(self._path)
             await self._prepare(database)
         except sqlite3.Error as error:
             raise translate(error, self._path, self._kind) from error
+        self._inode = inode_of(self._path)
 
     async def _open_to_look(self) -> bool:
         """Open the file as it is; return whether that could be done.
@@ -140,6 +149,8 @@ class StoreFile:
             database = self._database
             if database is None:
                 raise LedgerClosed(self._path, self._kind.noun)
+            if self._inode is not None and inode_of(self._path) != self._inode:
+                database = await self._find_again(database)
             try:
                 # A transaction that reads before it writes could find itself locked out when it
                 # comes to writing; one that begins as a writer cannot.
@@ -154,6 +165,53 @@ class StoreFile:
             except sqlite3.Error as error:
                 raise translate(error, self._path, self._kind) from error
             return answer
+
+    async def _find_again(self, database: aiosqlite.Connection) -> aiosqlite.Connection:
+        """Go on with what lies in the place of the file now; return the one to use."""
+        was, mode = self._path, self._kind.mode
+        line = f"state file {was} was deleted while it was open; all that it held is there again"
+        try:
+            with contextlib.suppress(FileExistsError):
+                await copied(database, was, mode)
+                return await self._go_on(was, database, line)
+            another = await self._connected(was)
+            if await knows_us(another):  # another host of the same file was faster
+                await another.close()
+                return await self._go_on(was, database, "")
+            await another.close()
+            kept = was.with_name(f"{was.name}.kept-{os.getpid()}")
+            await copied(database, kept, mode)
+            line = (
+                f"state file {was} was replaced by another; what this host does is kept in {kept}"
+            )
+            return await self._go_on(kept, database, line)
+        except (OSError, sqlite3.Error) as error:
+            # What it holds is not lost as long as it is open: the next use tries again.
+            self._say(f"state file {was} was deleted or replaced, and cannot be written: {error}")
+            return database
+
+    async def _go_on(
+        self, path: Path, before: aiosqlite.Connection, line: str
+    ) -> aiosqlite.Connection:
+        database = await self._connected(path)
+        await self._prepare(database)
+        self._path, self._inode, self._database = path, inode_of(path), database
+        # SQLite sees that this one has lost its name, and leaves the logs of the new one alone.
+        await before.close()
+        if line:
+            self._say(line)
+        return database
+
+    async def _connected(self, path: Path) -> aiosqlite.Connection:
+        database = await aiosqlite.connect(path, timeout=BUSY, isolation_level=None)
+        database.row_factory = sqlite3.Row
+        return database
+
+    def _say(self, line: str) -> None:
+        """Tell a line, if it is news."""
+        if line != self._said:
+            self._said = line
+            self.on_astray(line)
 
     async def _prepare(self, database: aiosqlite.Connection) -> None:
         """Prepare the file, although others may be about to do the same.

@@ -22,7 +22,7 @@ import aiosqlite
 import psutil
 
 from otpy_agents.completion import to_completion
-from otpy_agents.errors import LedgerError
+from otpy_agents.errors import AlreadyRunning, LedgerError, LedgerUnwritable
 from otpy_agents.store.agent_rows import AgentRows
 from otpy_agents.store.file import StoreFile, inserted
 from otpy_agents.store.list_commands import ListCommands
@@ -79,6 +79,16 @@ class Ledger:
         self.agents = AgentRows(self._file)
         self.commands = ListCommands(self._file, lambda: self.host)
         self._begun: dict[int, float] = {}
+
+    def on_astray(self, tell: Callable[[str], None]) -> None:
+        """Call `tell` with one line if the file is deleted or replaced; its lock is taken again."""
+
+        def listen(line: str) -> None:
+            with contextlib.suppress(AlreadyRunning, LedgerUnwritable):
+                self._lock.renew()
+            tell(line)
+
+        self._file.on_astray = listen
 
     async def __aenter__(self) -> Ledger:
         try:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import final
 
 from otpy_agents.errors import AlreadyRunning, LedgerUnwritable
+from otpy_agents.store.astray import inode_of
 
 __all__ = ["HostLock"]
 
@@ -50,7 +51,19 @@ class HostLock:
                 pid = int(holder) if holder.isdigit() else None
                 raise AlreadyRunning(self._state, pid) from None
             raise LedgerUnwritable(self._state, error.strerror or str(error)) from error
+        self.release()
         self._descriptor = descriptor
+
+    def renew(self) -> None:
+        """Take the lock on the file of that name, if it is not the one that is held any more.
+
+        Raises:
+            AlreadyRunning: If another process holds it.
+            LedgerUnwritable: If the lock file cannot be made.
+        """
+        held = None if self._descriptor is None else os.fstat(self._descriptor)
+        if held is not None and inode_of(self._path) != (held.st_dev, held.st_ino):
+            self.acquire()
 
     def release(self) -> None:
         """Give the lock back; nothing happens if it is not held."""

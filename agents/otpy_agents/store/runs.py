@@ -113,6 +113,10 @@ class RunStore:
         """Where this host listens for its operator, or will; others read it from its row."""
         return socket_of(self.path, self.host)
 
+    def on_astray(self, tell: Callable[[str], None]) -> None:
+        """Call `tell` with one line if the file is deleted or replaced while it is open."""
+        self._file.on_astray = tell
+
     # --- writing ----------------------------------------------------------------------------------
 
     async def create(

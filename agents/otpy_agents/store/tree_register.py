@@ -91,13 +91,16 @@ class TreeRegister:
                 path.unlink()
 
     def all(self) -> tuple[TreeRecord, ...]:
-        """Return the trees that are listed, by their lists; those whose ledger is gone are not."""
+        """Return the trees that are listed, by their lists, but for dead ones without a ledger.
+
+        A living host puts a ledger back that was deleted, as soon as somebody asks it something.
+        """
         found: list[TreeRecord] = []
         with contextlib.suppress(OSError):
             for path in self._folder.glob("*.json"):
                 with contextlib.suppress(OSError, ValueError, TypeError):
                     record = TreeRecord(**json.loads(path.read_text(encoding="utf-8")))
-                    if Path(record.state).exists():
+                    if Path(record.state).exists() or record.lives():
                         found.append(record)
         return tuple(sorted(found, key=lambda one: one.list))
 

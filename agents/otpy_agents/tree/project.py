@@ -128,6 +128,7 @@ class Project:
         self._moves: list[MoveRow] = []
         self._verifier = verifier
         self._open_told = False
+        ledger.on_astray(lambda line: self.tell("state.astray", "list", reason=line))
         for assignment in work.assignments:
             self._note(assignment)
         self._declare_whole()

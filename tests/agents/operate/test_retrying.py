@@ -38,8 +38,8 @@ def test_what_was_reaped_begins_again_while_its_tree_runs(second: SecondTerminal
 
 def test_what_was_reaped_begins_again_with_the_next_host(second: SecondTerminal) -> None:
     """Nothing has to run for it, and no list has to be named where there is only one."""
-    code, _ = second.site.write(failing("a"), failing("b")) or second.site.run()
-    assert code == 1
+    second.site.write(failing("a"), failing("b"))
+    assert second.site.run()[0] == 1
     nobody = second.type("retry", "c")
     assert (nobody.exit_code, "wanted one of a, b" in nobody.stderr) == (2, True)
     assert second.type("retry", "a", "c").exit_code == 2
@@ -74,6 +74,20 @@ def test_all_commands_take_the_list_in_the_same_form(second: SecondTerminal) -> 
     assert (both.exit_code, both.stderr.count("\n")) == (2, 1)
     second.go()
     host.end()
+
+
+def test_a_ledger_that_is_deleted_is_put_back(second: SecondTerminal) -> None:
+    """The tree goes on and says so; the next host repeats nothing."""
+    host = second.up(shell("a", "echo once"), shell("b", WAITS))
+    second.until("a", lambda one: one["over"])
+    for name in ("w.sqlite", "w.sqlite-wal", "w.sqlite-shm"):
+        (second.folder / name).unlink()
+    assert second.agent("a")["state"] == "done"
+    assert "was deleted while it was open" in str(host.until("state.astray")["reason"])
+    second.go()
+    assert host.end() == 0
+    code, again = second.site.run()
+    assert (code, again.output("a"), again.summary()) == (0, [], {"a": "done", "b": "done"})
 
 
 def test_files_of_state_are_the_users_alone(second: SecondTerminal) -> None:

@@ -26,10 +26,10 @@ async def test_an_agent_that_was_reaped_goes_on_in_its_session(agents: AgentWorl
     agents.sandbox.scripts = scripts(Script(Say(text="so far"), HOPELESS), Script())
     async with agents.running(agent("a") + LASTS):
         await agents.until(lambda: "a" in agents.pool.endings)
-        assert agents.pool.endings["a"].state is State.REAPED
+        assert agents.names("a")[-1] == "mortal.reaped"
         assert await typed(agents, "retry", agent="a") == "begins again"
         await agents.until(lambda: "a" in agents.pool.endings)
-        assert agents.pool.endings["a"].state is State.DONE
+        assert agents.names("a")[-1] == "mortal.done"
     first, second = agents.sandbox.of("a")
     assert second.session == first.own_session
     assert agents.known["a"].state is State.DONE
