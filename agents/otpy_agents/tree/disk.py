@@ -39,25 +39,26 @@ class Disk:
         Cancellation:
             That of `work`; between two tries nothing is left to do.
         """
-        delay = _FIRST_DELAY
         while True:
             try:
                 done = await work()
             except LedgerUnwritable as error:
-                self._refused(error)
-                await asyncio.sleep(delay)
-                delay = min(delay * 2, _LAST_DELAY)
+                await asyncio.sleep(self._refused(error))
             else:
-                self._taken()
+                self.written()
                 return done
 
-    def _refused(self, error: LedgerUnwritable) -> None:
+    def _refused(self, error: LedgerUnwritable) -> float:
+        """Tell it if it is news, and return after how many seconds to try again."""
+        now = asyncio.get_running_loop().time()
         if self._since is None:
-            self._since = asyncio.get_running_loop().time()
+            self._since = now
             what = "what works goes on, nothing new is begun until it can be written"
             self._tell("state.unwritable", "list", reason=f"{error.path}: {error.detail}; {what}")
+        return min(max(now - self._since, _FIRST_DELAY), _LAST_DELAY)
 
-    def _taken(self) -> None:
+    def written(self) -> None:
+        """Something was written: tell that too, if it could not be before."""
         if self._since is not None:
             seconds = asyncio.get_running_loop().time() - self._since
             self._since = None

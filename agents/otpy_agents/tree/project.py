@@ -372,6 +372,8 @@ class Project:
         except LedgerError:
             self._moves[:0] = moves
             raise
+        if moves:
+            self.disk.written()
 
     async def write_endings(self) -> None:
         """Write down how assignments came out and how agents moved, as far as that is not done."""
@@ -381,6 +383,7 @@ class Project:
             if name not in final and name not in self._written:
                 await self.ledger.finish(name, ending.state, ending.reason)
                 self._written.add(name)
+                self.disk.written()
 
     async def retry(self, assignment: str) -> None:
         """Let an assignment that was given up begin again, with its session and its changeset.

@@ -63,6 +63,8 @@ async def test_programs_go_on_and_none_is_begun_before_there_is_room(world: Worl
     assert world.times() == {"a": 1, "b": 2, "c": 1}
     assert world.known["b"].restarts == 1
     assert world.names("Jake", "jake.") == []
+    written = world.event("state.written")
+    assert (written.at, written.detail["seconds"]) == pytest.approx((600.5, 600.0), abs=30.0)
     said = [one.name for one in world.told if one.name.startswith("state.")]
     assert said == ["state.unwritable", "state.written"]
     reason = str(world.event("state.unwritable").detail["reason"])
@@ -109,13 +111,18 @@ async def test_an_agent_is_paused_and_reaped_on_a_full_disk(agents: AgentWorld, 
 async def test_a_wait_for_the_disk_is_told_once() -> None:
     """However many wait, and again only after it was over."""
     told: list[str] = []
-    disk, stand = Disk(lambda name, _id, **_: told.append(name)), {"full": True}
+    tries: list[float] = []
+
+    def tell(name: str, _id: str, **_detail: object) -> None:
+        told.append(name)
 
     async def write() -> str:
-        if stand["full"]:
+        tries.append(asyncio.get_running_loop().time() - began)
+        if tries[-1] < 100.0:
             raise LedgerUnwritable(Path("w.sqlite"), FULL)
         return "written"
 
-    asyncio.get_running_loop().call_later(100.0, stand.update, {"full": False})
+    began, disk = asyncio.get_running_loop().time(), Disk(tell)
     assert await asyncio.gather(*(disk.until_written(write) for _ in range(3))) == ["written"] * 3
+    assert tries[::3] == pytest.approx([0, 1, 2, 4, 8, 16, 32, 62, 92, 122])
     assert told == ["state.unwritable", "state.written"]
