@@ -41,6 +41,7 @@ SLOW = (
     "agents/soak/*",
     "agents/store/test_run_store_processes.py",
     "agents/stores/*",
+    "agents/test_guardian.py",
     "agents/test_up_*",
     "agents/test_workshop.py",
     "cli/test_chaos_command.py",

@@ -13,6 +13,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias, final
 
+import psutil
+
 from otpy_agents.run.marker import list_marker
 from otpy_agents.run.orphans import Orphan, find
 
@@ -95,6 +97,10 @@ class Host:
         self._process.kill()
         self._process.wait(PATIENCE)
 
+    def kill_with_guardians(self) -> None:
+        """Kill the host, and let its workers live on."""
+        kill_with_guardians(self._process)
+
     def close(self) -> None:
         """Leave nothing behind, whatever became of the test."""
         self.kill()
@@ -160,6 +166,15 @@ class Site:
     def did_what(self) -> list[str]:
         """Return what workers have written into the file of deeds, in order."""
         return self.did.read_text(encoding="utf-8").split() if self.did.exists() else []
+
+
+def kill_with_guardians(host: subprocess.Popen[str]) -> None:
+    """Kill a host and those who would end its workers, so that these live on."""
+    host.send_signal(signal.SIGSTOP)  # it would end them when it hears of the death of a guardian
+    for guardian in psutil.Process(host.pid).children():
+        guardian.kill()
+    host.kill()
+    host.wait(PATIENCE)
 
 
 def once(file: Path, *options: str) -> subprocess.CompletedProcess[str]:

@@ -20,6 +20,7 @@ from otpy_agents.run.marker import attempt_marker, list_marker
 from otpy_agents.run.orphans import Recorded, end, end_found, find
 from otpy_agents.store.ledger import Ledger
 from otpy_agents.store.records import State
+from tests.agents.host import kill_with_guardians
 
 STUBBORN = "import signal;signal.signal(signal.SIGTERM,signal.SIG_IGN);"
 
@@ -238,9 +239,8 @@ def host(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
 async def test_the_next_boot_finds_what_a_killed_host_left(
     host: subprocess.Popen[str], tmp_path: Path
 ) -> None:
-    """After kill -9 the worker and its grandchild are ended and the work is given back (G-03)."""
-    host.kill()
-    host.wait()
+    """After kill -9 of host and guardian all is ended and the work is given back (G-03)."""
+    kill_with_guardians(host)
     clock = asyncio.get_running_loop().time
     async with Ledger(tmp_path / "w.sqlite", clock=clock) as ledger:
         await ledger.declare({"a": "1", "b": "1", "c": "1"})

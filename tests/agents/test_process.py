@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import anyio
-import anyio.to_thread
 import psutil
 import pytest
 
@@ -208,8 +207,9 @@ async def test_a_frozen_worker_can_still_be_ended(worker: Worker) -> None:
         process.pause()
         assert process.paused
         # Unless it has really stopped, SIGTERM would be taken before the SIGSTOP still pending.
-        options = os.WSTOPPED | os.WNOWAIT
-        await anyio.to_thread.run_sync(os.waitid, os.P_PID, process.pid, options)
+        async with asyncio.timeout(5):
+            while psutil.Process(process.pid).status() != psutil.STATUS_STOPPED:  # noqa: ASYNC110
+                await asyncio.sleep(0.001)
     assert process.status == ExitStatus(signal="SIGTERM")
 
 

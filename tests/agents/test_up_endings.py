@@ -24,7 +24,9 @@ LEAVES_ITS_SESSION = (
 
 
 @pytest.mark.parametrize(
-    ("number", "status"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)], ids=["TERM", "INT"]
+    ("number", "status"),
+    [(signal.SIGTERM, 143), (signal.SIGINT, 130), (signal.SIGHUP, 129)],
+    ids=["TERM", "INT", "HUP"],
 )
 def test_a_signal_stops_everything_in_order(
     site: Site, number: signal.Signals, status: int
@@ -81,7 +83,7 @@ def test_after_a_signal_the_next_host_goes_on(site: Site) -> None:
 
 
 def test_orphans_are_ended_before_anything_is_started(site: Site) -> None:
-    """`kill -9` of the host: its workers live on, until the next host, which goes on (G-03)."""
+    """`kill -9` of host and guardians: the workers live on until the next host (G-03)."""
     looks = (
         "import os, pathlib, subprocess, sys, time\n"
         "pids = pathlib.Path(os.environ['OTPY_WORK'], 'pids')\n"
@@ -100,7 +102,7 @@ def test_orphans_are_ended_before_anything_is_started(site: Site) -> None:
     site.write(shell("before", "echo before >> $DID"), python("a", looks, grace=0.5), parallel=1)
     host = site.up()
     host.until("mortal.output", "a", line="up")
-    host.kill()
+    host.kill_with_guardians()
     assert len(survivors(site.file)) == 2
     status, again = site.run()
     assert status == 0

@@ -5,8 +5,9 @@ the host was killed (G-03). A process is recognised by its environment marker, o
 *and* start time; a pid alone is never trusted, because the number may have been given to a
 stranger since.
 
-Limit: a process that has left the session of its worker *and* has cleared its environment cannot be
-found, and the processes of other users cannot be looked into.
+Limit: a process that has left the session of its worker *and* has cleared its environment is found
+only as long as the guardian of the worker lives, which adopts it (on Linux; see `guardian`). The
+processes of other users cannot be looked into.
 """
 
 from __future__ import annotations
@@ -87,6 +88,7 @@ def find(
     recorded: Iterable[Recorded] = (),
     *,
     sessions: Collection[int] = (),
+    below: int | None = None,
 ) -> list[Orphan]:
     """Return every living process that carries `marker`, or was recorded and still lives.
 
@@ -97,6 +99,8 @@ def find(
         recorded: Processes known from the ledger. If one still lives, all of its session counts.
         sessions: Sessions the caller knows to be ours right now, for example that of a worker it
             has just seen ending.
+        below: A process of ours whose descendants count too, but not itself. On Linux a guardian
+            keeps all it ever had, whatever they did to their session and environment.
 
     Returns:
         The processes found, oldest first. Never this process nor one of its ancestors; zombies do
@@ -108,6 +112,7 @@ def find(
         with contextlib.suppress(psutil.Error):
             if same_start(psutil.Process(pid).create_time(), create_time):
                 ours.add(pid)
+    inside = _descendants(below)
     me = psutil.Process()
     spared = {me.pid, *(parent.pid for parent in me.parents())}
     wanted = {os.fsencode(f"{name}={value}") for name, value in marker.items()}
@@ -118,12 +123,19 @@ def find(
             continue
         # A process may vanish, or turn out to be another user's, between any two of these reads.
         with contextlib.suppress(psutil.Error, OSError):
-            if not _possible(pid, wanted, ours):
+            if pid not in inside and not _possible(pid, wanted, ours):
                 continue
-            orphan = _inspect(psutil.Process(pid), marker, ours)
+            orphan = _inspect(psutil.Process(pid), marker, ours, inside)
             if orphan is not None:
                 found.append(orphan)
     return sorted(found, key=lambda orphan: (orphan.create_time, orphan.pid))
+
+
+def _descendants(pid: int | None) -> frozenset[int]:
+    if pid is not None:
+        with contextlib.suppress(psutil.Error):
+            return frozenset(one.pid for one in psutil.Process(pid).children(recursive=True))
+    return frozenset()
 
 
 def _possible(pid: int, wanted: AbstractSet[bytes], sessions: Collection[int]) -> bool:
@@ -155,11 +167,14 @@ def _read(pid: int, name: str) -> bytes:
 
 
 def _inspect(
-    process: psutil.Process, marker: Mapping[str, str], sessions: Collection[int]
+    process: psutil.Process,
+    marker: Mapping[str, str],
+    sessions: Collection[int],
+    inside: AbstractSet[int],
 ) -> Orphan | None:
     """Return the process if it is one of ours."""
     session = os.getsid(process.pid)
-    member = session in sessions or process.pid in sessions
+    member = session in sessions or process.pid in sessions or process.pid in inside
     environment: Mapping[str, str] = {}
     try:
         environment = process.environ()

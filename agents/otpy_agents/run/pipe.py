@@ -25,11 +25,14 @@ class OutputPipe:
 
     Args:
         take: Called with each chunk, which is never empty. Must not raise.
+
+    Attributes:
+        end: Its end for reading; None while there is none.
     """
 
     def __init__(self, take: Callable[[bytes], object]) -> None:
         self._take = take
-        self._end: int | None = None
+        self.end: int | None = None
 
     def open(self) -> int:
         """Make the pipe and return its end for writing, which the caller closes.
@@ -37,14 +40,14 @@ class OutputPipe:
         Raises:
             OSError: There are no more descriptors.
         """
-        self._end, write_end = os.pipe()
-        os.set_blocking(self._end, False)
+        self.end, write_end = os.pipe()
+        os.set_blocking(self.end, False)
         return write_end
 
     def listen(self) -> None:
         """Let the running loop read from now on."""
-        if self._end is not None:
-            asyncio.get_running_loop().add_reader(self._end, self._read)
+        if self.end is not None:
+            asyncio.get_running_loop().add_reader(self.end, self._read)
 
     def drain(self) -> None:
         """Take what is in the pipe now; bounded, because somebody may go on writing."""
@@ -54,17 +57,17 @@ class OutputPipe:
 
     def close(self) -> None:
         """Give the pipe back; the second time nothing happens."""
-        if self._end is not None:
-            asyncio.get_running_loop().remove_reader(self._end)
-            os.close(self._end)
-            self._end = None
+        if self.end is not None:
+            asyncio.get_running_loop().remove_reader(self.end)
+            os.close(self.end)
+            self.end = None
 
     def _read(self) -> bool:
         """Take one chunk; False if there is nothing to take now."""
-        if self._end is None:
+        if self.end is None:
             return False
         try:
-            data = os.read(self._end, _READ)
+            data = os.read(self.end, _READ)
         except BlockingIOError:
             return False
         if not data:

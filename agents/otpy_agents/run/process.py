@@ -25,6 +25,7 @@ from attrs import frozen
 
 from otpy_agents.completion import to_completion
 from otpy_agents.errors import SpawnFailed
+from otpy_agents.run.guardian import Guardian
 from otpy_agents.run.orphans import Orphan, end_found, find, same_start
 from otpy_agents.run.pipe import OutputPipe
 
@@ -116,6 +117,8 @@ class LineBuffer:
 class WorkerProcess:
     """A worker and everything it starts; made by `spawn`, used as an async context manager.
 
+    A guardian stands between it and the host, and ends it when the host dies (see `guardian`).
+
     The worker leads its own session and process group and has no standard input. Its two output
     streams share one pipe, so that their lines keep their order, unless `on_output` takes them
     apart.
@@ -150,6 +153,7 @@ class WorkerProcess:
         on_output: tuple[Callable[[bytes], object], Callable[[bytes], object]] | None = None,
         marker: Mapping[str, str] | None = None,
         wrapped: bool = False,
+        record: Path | None = None,
     ) -> None:
         self.argv, self.cwd, self.grace = tuple(argv), cwd, grace
         self.pid = 0
@@ -174,6 +178,8 @@ class WorkerProcess:
         takers = on_output if on_output is not None else (self._take_lines,)
         self._pipes = [OutputPipe(partial(self._take, taker)) for taker in takers]
         self._process: anyio.abc.Process | None = None
+        self._guardian: Guardian | None = None
+        self._record = record
         self._hurry: asyncio.Future[None] | None = None
 
     @property
@@ -205,7 +211,8 @@ class WorkerProcess:
     @property
     def exit_code(self) -> int | None:
         """Exit code, negative for a signal; None while it runs."""
-        return self._process.returncode if self._process is not None else None
+        ended = None if self._guardian is None else self._guardian.ended
+        return ended.result() if ended is not None and ended.done() else None
 
     async def wait(self) -> ExitStatus:
         """Wait until the worker itself has ended and return how.
@@ -213,8 +220,8 @@ class WorkerProcess:
         All it wrote has been handed to `on_line` by then, except an unfinished last line while
         something it left behind still holds the pipe. Cancellation only stops the waiting.
         """
-        process = self._running()
-        self.status = ExitStatus.of(await process.wait())
+        guardian = self._running()
+        self.status = ExitStatus.of(await asyncio.shield(guardian.ended))
         # Whatever the worker wrote is in the pipe now. Waiting for the end of file instead would
         # hang for as long as a grandchild keeps the other end open.
         self._drain()
@@ -273,25 +280,38 @@ class WorkerProcess:
         loop = asyncio.get_running_loop()
         self._hurry = loop.create_future()
         write_ends: list[int] = []
+        self._guardian = guardian = Guardian(
+            self.argv,
+            self._env,
+            marker=self._marker,
+            grace=self.grace,
+            wrapped=self._wrapped,
+            record=self._record,
+        )
         try:
+            guardian.open()
             for pipe in self._pipes:
                 # One by one, so that the first is closed below if the second cannot be made.
                 write_ends.append(pipe.open())  # noqa: PERF401 - see above
+            # With the reading ends held by the guardian no worker dies of the death of the host.
+            held = [pipe.end for pipe in self._pipes if pipe.end is not None]
             self._process = await anyio.open_process(
-                list(self.argv),
+                guardian.command(held),
                 stdin=subprocess.DEVNULL,
                 stdout=write_ends[0],
                 stderr=subprocess.STDOUT if len(write_ends) == 1 else write_ends[1],
                 cwd=self.cwd,
-                env=self._env,
+                env=guardian.environment,
                 start_new_session=True,
+                pass_fds=(*guardian.descriptors, *held),
             )
+            guardian.listen()
+            self.pid = await guardian.started
         except (OSError, ValueError) as error:
             raise SpawnFailed(self.argv[0], str(error)) from error
         finally:
             for write_end in write_ends:
                 os.close(write_end)
-        self.pid = self._process.pid
         self.last_output = loop.time()
         for pipe in self._pipes:
             pipe.listen()
@@ -301,7 +321,7 @@ class WorkerProcess:
     async def _leave(self) -> None:
         """End everything and give the pipe back."""
         try:
-            if self._process is not None:
+            if self.pid:
                 await to_completion(self._end(), on_cancel=self.cut_grace)
         finally:
             self._drain()
@@ -309,11 +329,17 @@ class WorkerProcess:
                 self._tell(line)
             for pipe in self._pipes:
                 pipe.close()
+            if self._guardian is not None:
+                self._guardian.close()
+            if self._process is not None:
+                await to_completion(self._process.wait())
 
     async def _end(self) -> None:
         """End the group and every straggler; see `terminate_group`."""
-        process = self._running()
-        by_itself = process.returncode is not None
+        guardian = self._running()
+        by_itself = guardian.ended.done()
+        if not by_itself:
+            guardian.disown()
         grace = self.grace
         for _ in range(_ROUNDS):
             found = await anyio.to_thread.run_sync(self._find)
@@ -334,9 +360,11 @@ class WorkerProcess:
 
     def _find(self) -> list[Orphan]:
         """Return what of this attempt is alive, the worker included."""
-        # The number of the session is ours for certain: the worker holds it while it runs, and its
-        # stragglers do from then on.
-        return find(self._marker, sessions=() if self._stranger() else (self.pid,))
+        # The number of the session is ours for certain: the guardian does not let go of the ended
+        # worker, unless it was killed, and then the stragglers hold it.
+        below = None if self._process is None else self._process.pid
+        sessions = () if self._stranger() else (self.pid,)
+        return find(self._marker, sessions=sessions, below=below)
 
     def _stranger(self) -> bool:
         """Tell whether the pid of the ended worker has already been given to somebody else."""
@@ -345,16 +373,16 @@ class WorkerProcess:
         return False
 
     def _signal_group(self, number: signal.Signals) -> None:
-        """Signal the group, but only while its leader has not been reaped and holds the number."""
-        if self._process is not None and self._process.returncode is None:
+        """Signal the group, but only while its leader runs."""
+        if self.pid and self.exit_code is None:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self.pid, number)
 
-    def _running(self) -> anyio.abc.Process:
-        if self._process is None:
+    def _running(self) -> Guardian:
+        if self._guardian is None or not self.pid:
             message = f"{self!r}: got a worker that was not started, wanted `async with`"
             raise RuntimeError(message)
-        return self._process
+        return self._guardian
 
     def _take(self, taker: Callable[[bytes], object], data: bytes) -> None:
         self.output_bytes += len(data)
@@ -391,6 +419,7 @@ def spawn(
     on_output: tuple[Callable[[bytes], object], Callable[[bytes], object]] | None = None,
     marker: Mapping[str, str] | None = None,
     wrapped: bool = False,
+    record: Path | None = None,
 ) -> WorkerProcess:
     """Return a worker to be started by `async with`.
 
@@ -407,6 +436,8 @@ def spawn(
         marker: Variables of `env` that its stragglers are found by; None for those of a work list.
         wrapped: Whether the program runs inside another that does not hand signals on and ends with
             it. The outer one is then spared by SIGTERM.
+        record: File in which its guardian writes down how it ended by itself, for `exit_on_disk`;
+            whoever has stored that deletes it. None for nowhere.
 
     Example:
         ```python
@@ -424,4 +455,5 @@ def spawn(
         on_output=on_output,
         marker=marker,
         wrapped=wrapped,
+        record=record,
     )
