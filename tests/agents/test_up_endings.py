@@ -9,7 +9,7 @@ from collections import Counter
 
 import pytest
 
-from tests.agents.host import Site, python, shell, survivors
+from tests.agents.host import PATIENCE, Site, python, shell, survivors
 
 pytestmark = pytest.mark.real_time
 
@@ -115,6 +115,46 @@ def test_orphans_are_ended_before_anything_is_started(site: Site) -> None:
     )
     assert site.did_what() == ["before"]
     assert survivors(site.file) == []
+
+
+@pytest.mark.parametrize(("code", "times"), [(0, 1), (3, 2)])
+def test_a_program_that_ends_while_no_host_lives(site: Site, code: int, times: int) -> None:
+    """If it has finished it is told as done and not done again; if it failed, it is."""
+    until = "while [ ! -e {here}/go ]; do sleep 0.02; done"
+    ends = f"[ -e $OTPY_WORK/once ] && exit 0; touch $OTPY_WORK/once; exit {code}"
+    site.write(shell("a", f"echo up; {until}; echo a >> $DID; {ends}"))
+    host = site.up()
+    host.until("mortal.output", "a", line="up")
+    host.signal(signal.SIGSTOP)
+    (site.folder / "go").touch()
+    deadline = time.monotonic() + PATIENCE
+    while survivors(site.file) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    host.kill()
+    status, again = site.run()
+    assert status == 0
+    assert again.told("mortal.done") == ["a"]
+    assert again.told("mortal.started") == ["a"] * (times - 1)
+    assert again.told("orphan.ended") == []
+    assert site.did_what() == ["a"] * times
+    assert not site.file.with_suffix(".exits").exists() or not list(
+        site.file.with_suffix(".exits").iterdir()
+    )
+
+
+def test_a_killed_host_leaves_nobody_at_work(site: Site) -> None:
+    """Nobody has to start the next host for it."""
+    site.write(shell("a", STUBBORN, grace=60), python("b", LEAVES_ITS_SESSION))
+    host = site.up()
+    for name in ("a", "b"):
+        while host.output(name) != ["up"]:
+            next(iter(host))
+    host.kill()
+    began = time.monotonic()
+    while survivors(site.file):
+        assert time.monotonic() - began < PATIENCE
+        time.sleep(0.05)
+    assert time.monotonic() - began < 5.5
 
 
 def test_killed_again_and_again_it_gets_everything_done(site: Site) -> None:

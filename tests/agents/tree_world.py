@@ -225,7 +225,9 @@ class World:
         env: Mapping[str, str],
         grace: float,
         on_line: Callable[[str], object],
+        record: Path,
     ) -> FakeWorker:
+        assert record.name == env["OTPY_ASSIGNMENT"]
         lives = self.script.get(env["OTPY_ASSIGNMENT"], [Life()])
         number = sum(worker.id == env["OTPY_ASSIGNMENT"] for worker in self.lives)
         life = lives[min(number, len(lives) - 1)]

@@ -37,6 +37,7 @@ from otpy_agents.store.tree_register import TreeRegister, socket_beside
 from otpy_agents.tree.app import app_supervisor
 from otpy_agents.tree.budgets import BudgetDocument
 from otpy_agents.tree.commands import QuietLog, TreeCommands
+from otpy_agents.tree.exits import forget_exits, settle
 from otpy_agents.tree.journal import Journal
 from otpy_agents.tree.preflight import unheld_agents
 from otpy_agents.tree.project import Project, label_of
@@ -60,7 +61,7 @@ Exit status:
   0    every assignment ended as the list expects
   1    some did not, or the list could not be worked on
   2    the list, or the command line, is wrong
-  130  stopped by Ctrl-C;  143  stopped by SIGTERM
+  129  stopped by SIGHUP;  130  by Ctrl-C;  143  by SIGTERM
 
 \b
 Examples:
@@ -286,15 +287,22 @@ async def _clear_up(work: WorkList, ledger: Ledger, reporter: Reporter, *, fresh
         for attempt in await ledger.live_attempts()
         if attempt.pid is not None and attempt.create_time is not None
     ]
-    for orphan in await end(list_marker(ledger.list_id), _ORPHAN_GRACE, recorded=recorded):
+    orphans = await end(list_marker(ledger.list_id), _ORPHAN_GRACE, recorded=recorded)
+    for orphan in orphans:
         detail = {"process": str(orphan)}
         reporter.on_event("orphan.ended", orphan.assignment or work.name, detail)
+    done = await settle(ledger, {orphan.pid for orphan in orphans})
     await ledger.close_interrupted()
+    await forget_exits(work.state)
     if fresh:
         await ledger.forget_all()
         for folder in map(work.state.with_suffix, (".work", ".messages")):
             await anyio.to_thread.run_sync(partial(shutil.rmtree, folder, ignore_errors=True))
     await ledger.declare({assignment.id: assignment.digest for assignment in work.assignments})
+    still = await ledger.finished_ids()
+    for name in done:
+        if name in still:  # and neither forgotten nor edited since
+            reporter.on_event("mortal.done", name, {"reason": ""})
 
 
 async def _draw(root: Supervisor, reporter: Reporter) -> None:

@@ -38,7 +38,7 @@ from otpy_agents.run.sandbox.output import OUTPUT_LIMIT
 if TYPE_CHECKING:
     from anyio.abc import TaskStatus
 
-__all__ = ["MARGIN", "attempt_id", "attempt_spec"]
+__all__ = ["MARGIN", "attempt_id", "attempt_spec", "judge_unheard"]
 
 MARGIN: Final = 20.0
 """Seconds beyond its grace in which an attempt is certainly gone: force removal takes 10."""
@@ -101,6 +101,47 @@ def _not_started(run: LiveRun, flight: Flight, error: Exception) -> Classificati
 
 async def _fly(run: LiveRun, flight: Flight, ready: Callable[[], object]) -> AttemptEnded:
     """Make one attempt and return how it ended; nothing of it is alive then."""
+    adapter, job = await _job(run, flight)
+    ears = _Ears(run, flight, adapter)
+    start = run.sandbox.run
+    if flight.identity is not None:
+        start = partial(run.sandbox.adopt, flight.identity)
+    async with start(job, on_stdout=ears.stdout, on_stderr=ears.stderr) as running:
+        flight.began(running)
+        ready()
+        ended = await _until_end(running, flight)
+    await ears.read_report(job)
+    flight.cut = ended.cut
+    flight.left_over = tuple(run.clean(str(one)) for one in ended.left_over)
+    flight.survivors = tuple(run.clean(str(one)) for one in running.survivors)
+    return await _outcome(run, flight, adapter, job, ended)
+
+
+async def judge_unheard(run: LiveRun, flight: Flight, exit_code: int) -> None:
+    """Finish an attempt that ended by itself after its host had died, or had not stored it yet.
+
+    Nobody has its output any more, only its report, if its CLI writes one. So an exit code of 0 is
+    a success, whatever it answered: it is not done a second time.
+
+    Args:
+        run: Its run.
+        flight: The attempt.
+        exit_code: As in `Ended`.
+
+    Raises:
+        AdapterError: Its CLI is not known any more.
+        InvalidRequest: Its CLI could not be started like that any more.
+    """
+    adapter, job = await _job(run, flight)
+    await _Ears(run, flight, adapter).read_report(job)
+    outcome = await _outcome(run, flight, adapter, job, Ended(exit_code=exit_code))
+    if exit_code == 0 and outcome.classification.detail is Detail.NO_RESULT:
+        outcome = evolve(outcome, classification=Classification())
+    flight.finish(outcome)
+
+
+async def _job(run: LiveRun, flight: Flight) -> tuple[Adapter, Job]:
+    """Return what an attempt runs, and with whose adapter."""
     adapter = find_adapter(flight.order.agent.agent_cli)
     folder = await run.make_folder(flight.number)
     job = job_of(
@@ -112,21 +153,7 @@ async def _fly(run: LiveRun, flight: Flight, ready: Callable[[], object]) -> Att
         around=run.site.around,
         inherits=run.sandbox.inherits,
     )
-    ears = _Ears(run, flight, adapter)
-    start = run.sandbox.run
-    if flight.identity is not None:
-        start = partial(run.sandbox.adopt, flight.identity)
-    async with start(job, on_stdout=ears.stdout, on_stderr=ears.stderr) as running:
-        flight.began(running)
-        ready()
-        ended = await _until_end(running, flight)
-    if job.launch.report is not None:
-        for line in await anyio.to_thread.run_sync(_lines_of, job.launch.report):
-            ears.hear(job.secrets(line))
-    flight.cut = ended.cut
-    flight.left_over = tuple(run.clean(str(one)) for one in ended.left_over)
-    flight.survivors = tuple(run.clean(str(one)) for one in running.survivors)
-    return await _outcome(run, flight, adapter, job, ended)
+    return adapter, job
 
 
 async def _until_end(running: Running, flight: Flight) -> Ended:
@@ -208,6 +235,12 @@ class _Ears:
             self.hear(line, stderr=True)
         else:
             self._flight.wrote()
+
+    async def read_report(self, job: Job) -> None:
+        """Take what the CLI has written into a file, if it was told to."""
+        if job.launch.report is not None:
+            for line in await anyio.to_thread.run_sync(_lines_of, job.launch.report):
+                self.hear(job.secrets(line))
 
     def hear(self, line: str, *, stderr: bool = False) -> None:
         """Take what a line says."""

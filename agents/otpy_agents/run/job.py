@@ -16,7 +16,7 @@ from otpy_agents.run.protocol import Launch
 from otpy_agents.run.sandbox.behaviour import Job, Mount
 from otpy_agents.store.redaction import Redaction
 
-__all__ = ["Surroundings", "inherited", "job_of"]
+__all__ = ["Surroundings", "inherited", "job_of", "record_of"]
 
 
 @frozen(kw_only=True)
@@ -96,8 +96,17 @@ def job_of(
         network=order.sandbox.network,
         mounts=(*_mounts(agent, folder), *order.sandbox.mounts),
         artifacts=order.artifacts,
+        record=record_of(folder),
     )
     return evolve(job, secrets=around.redaction(order, job.variables))
+
+
+def record_of(folder: Path) -> Path:
+    """Return the file for the exit of the attempt whose folder it is; the attempt may write there.
+
+    So it lies beside the folder.
+    """
+    return folder.with_suffix(".exit")
 
 
 def _configuration(agent: AgentInstance, adapter: Adapter) -> dict[str, str]:

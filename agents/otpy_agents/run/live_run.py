@@ -18,7 +18,7 @@ from otpy_agents.run.clock import Clock
 from otpy_agents.run.facts import Fact, Listener, RunEnded, RunFact, RunLeft
 from otpy_agents.run.flight import Flight
 from otpy_agents.run.gate import Gate
-from otpy_agents.run.job import Surroundings
+from otpy_agents.run.job import Surroundings, record_of
 from otpy_agents.run.order import RunOrder
 from otpy_agents.run.result import RunResult
 from otpy_agents.run.sandbox.behaviour import Identity, Sandbox
@@ -208,9 +208,16 @@ class LiveRun:
         """Folder for private files of its attempts, which nobody else may write to."""
         return self.site.store.files / self.id
 
+    def record(self, number: int) -> Path:
+        """Return the file for the exit of attempt `number`, which may not be there."""
+        return record_of(self._attempt_folder(number))
+
+    def _attempt_folder(self, number: int) -> Path:
+        return self.folder / f"attempt-{number}"
+
     async def make_folder(self, number: int) -> Path:
         """Return the folder of attempt `number`, and make it."""
-        folder = self.folder / f"attempt-{number}"
+        folder = self._attempt_folder(number)
         await anyio.to_thread.run_sync(_make_private, folder, self.folder.parent)
         return folder
 

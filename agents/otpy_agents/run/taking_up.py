@@ -1,4 +1,7 @@
-"""What becomes of an attempt whose task, or whose host, is not there any more (G-03)."""
+"""What becomes of an attempt whose task, or whose host, is not there any more (G-03).
+
+One that has ended by itself, as its guardian wrote down, is not made again.
+"""
 
 from __future__ import annotations
 
@@ -7,13 +10,16 @@ from collections.abc import Callable
 
 from otpy import DynamicSupervisor
 from otpy.errors import NotFound, NotRunning, StartFailed
-from otpy_agents.run.attempt import attempt_id, attempt_spec
+from otpy_agents.errors import AdapterError, InvalidRequest
+from otpy_agents.run.attempt import attempt_id, attempt_spec, judge_unheard
 from otpy_agents.run.facts import AttemptBegan
 from otpy_agents.run.flight import Flight
+from otpy_agents.run.guardian import exit_on_disk
 from otpy_agents.run.live_run import LiveRun
 from otpy_agents.run.marker import run_marker
+from otpy_agents.run.orphans import Recorded
 from otpy_agents.run.protocol import Launch
-from otpy_agents.run.sandbox.behaviour import Identity
+from otpy_agents.run.sandbox.behaviour import Identity, LeftOver
 from otpy_agents.run.state import Attempt
 
 __all__ = ["end_attempts", "take_up"]
@@ -47,8 +53,34 @@ async def take_up(run: LiveRun, attempts: DynamicSupervisor, wake: Callable[[], 
     for identity in found:
         if await _adopt(run, attempt, identity, attempts, wake):
             return True
-    await run.sandbox.clear(marker, found, grace=run.order.sandbox.limits.grace)
-    return False
+    left = await run.sandbox.clear(marker, found, grace=run.order.sandbox.limits.grace)
+    return await _close(run, attempt, known, left, wake)
+
+
+async def _close(
+    run: LiveRun,
+    attempt: Attempt,
+    known: Identity | None,
+    left: tuple[LeftOver, ...],
+    wake: Callable[[], None],
+) -> bool:
+    """Close an attempt with the exit that is on disk, if there is one."""
+    marker = run_marker(run.id, attempt.number)
+    recorded = known if isinstance(known, Recorded) else None
+    ended = await exit_on_disk(run.record(attempt.number), marker, recorded)
+    # What was alive a moment ago has been ended by us, and not by itself.
+    pids = {one.identity.pid for one in left if isinstance(one.identity, Recorded)}
+    if ended is None or ended.pid in pids:
+        return False
+    flight = _flight(run, attempt, Recorded(ended.pid, ended.started))
+    try:
+        await judge_unheard(run, flight, ended.returncode)
+    except (AdapterError, InvalidRequest):
+        return False
+    run.flight = flight
+    _tell_began(run, attempt)
+    flight.watch(None, wake)
+    return True
 
 
 async def _adopt(
@@ -58,31 +90,38 @@ async def _adopt(
     attempts: DynamicSupervisor,
     wake: Callable[[], None],
 ) -> bool:
-    agent = run.state.agent
-    launch = Launch(
-        number=attempt.number,
-        agent=agent,
-        cause=attempt.cause,
-        session=attempt.resumed,
-        budget_usd=None,
-    )
-    run.flight = flight = Flight(launch, identity)
+    run.flight = flight = _flight(run, attempt, identity)
     try:
         process = await attempts.start_child(attempt_spec(run, flight))
     except StartFailed:
         run.flight = None
         return False
+    _tell_began(run, attempt)
+    flight.watch(process, wake)
+    return True
+
+
+def _flight(run: LiveRun, attempt: Attempt, identity: Identity) -> Flight:
+    launch = Launch(
+        number=attempt.number,
+        agent=run.state.agent,
+        cause=attempt.cause,
+        session=attempt.resumed,
+        budget_usd=None,
+    )
+    return Flight(launch, identity)
+
+
+def _tell_began(run: LiveRun, attempt: Attempt) -> None:
     run.tell(
         AttemptBegan,
         number=attempt.number,
-        agent_id=agent.agent_id,
-        agent_cli=agent.agent_cli,
+        agent_id=run.state.agent.agent_id,
+        agent_cli=run.state.agent.agent_cli,
         cause=attempt.cause,
         session=attempt.resumed,
         adopted=True,
     )
-    flight.watch(process, wake)
-    return True
 
 
 async def end_attempts(attempts: DynamicSupervisor) -> None:

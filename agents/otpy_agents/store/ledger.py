@@ -305,6 +305,49 @@ class Ledger:
 
         return await self._file.change(work)
 
+    async def settle(self, attempt: int, exit_code: int | None, reason: str) -> bool:
+        """Write down how a worker of an earlier host ended by itself; before `close_interrupted`.
+
+        One that has succeeded finishes its assignment, which its host had no time to write.
+
+        Args:
+            attempt: From `last_attempts`.
+            exit_code: None if a signal ended it.
+            reason: How it ended, for example `exit code 1`.
+
+        Returns:
+            Whether the assignment is finished by that.
+        """
+
+        async def work(database: aiosqlite.Connection) -> bool:
+            of = "id = (SELECT assignment FROM attempt WHERE id = ?)"
+            await database.execute(
+                "UPDATE attempt SET ended = ?, reason = ? WHERE id = ? AND ended IS NULL",
+                (now(), reason, attempt),
+            )
+            await database.execute(
+                f"UPDATE assignment SET exit_code = ? WHERE {of}",  # noqa: S608 - our own text
+                (exit_code, attempt),
+            )
+            if exit_code != 0:
+                return False
+            done = await database.execute(
+                f"UPDATE assignment SET state = ?, reason = '', finished = ? WHERE state = ? AND {of}",  # noqa: S608, E501
+                (State.DONE, now(), State.WORKING, attempt),
+            )
+            return done.rowcount == 1
+
+        return await self._file.change(work)
+
+    async def last_attempts(self) -> tuple[AttemptRecord, ...]:
+        """Return the last attempt at each assignment that is in work, of dead hosts too."""
+        rows = await self._file.rows(
+            "SELECT max(attempt.id) AS id, host, assignment, incarnation, pid, pgid, create_time,"
+            " started FROM attempt JOIN assignment ON assignment.id = assignment"
+            " WHERE state = 'working' GROUP BY assignment ORDER BY attempt.id"
+        )
+        return tuple(AttemptRecord(**row) for row in rows)
+
     async def live_attempts(self) -> tuple[AttemptRecord, ...]:
         """Return the attempts without a recorded end, of dead hosts too, oldest first."""
         rows = await self._file.rows(

@@ -16,6 +16,7 @@ from otpy_agents.run.process import WorkerProcess, spawn
 from otpy_agents.store.records import State
 from otpy_agents.store.redaction import Redaction
 from otpy_agents.tree import preflight
+from otpy_agents.tree.exits import exit_file
 from otpy_agents.tree.living import end_here, living
 from otpy_monitors import Vitals
 
@@ -76,8 +77,14 @@ async def mortal(
     if me.incarnation > 1 and not await project.is_open(assignment.id):
         task_status.started(None)
         await end_here(project, assignment.id, "it is no longer open")
+    record = exit_file(project.work.state, assignment.id)
     worker = spawn(
-        assignment.argv, cwd=cwd, env=environment, grace=assignment.grace, on_line=on_line
+        assignment.argv,
+        cwd=cwd,
+        env=environment,
+        grace=assignment.grace,
+        on_line=on_line,
+        record=record,
     )
     rested = post.pause is not None
     if rested:  # it was paused between two lives; nobody need wait until it goes on
@@ -128,6 +135,7 @@ async def mortal(
     # Once it is written down it is done, even if somebody ends us at this very moment.
     with contextlib.suppress(asyncio.CancelledError, LedgerError):  # else Jake writes it down
         await project.ledger.finish(assignment.id, State.DONE)
+        record.unlink(missing_ok=True)
 
 
 async def _rest(post: Post, worker: WorkerProcess) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import signal
 import subprocess
 import sys
 import time
@@ -56,6 +57,10 @@ class HostProgram:
                 return fact
         raise AssertionError(f"{event} never came")
 
+    def freeze(self) -> None:
+        """Let the host notice nothing any more."""
+        self._process.send_signal(signal.SIGSTOP)
+
     def kill(self) -> None:
         self._process.kill()
         self._process.wait(PATIENCE)
@@ -96,7 +101,10 @@ async def test_a_process_of_a_killed_host_is_ended_and_its_attempt_made_again(
     tmp_path: Path,
 ) -> None:
     """It costs no retry; at no time do two attempts run."""
-    script = "echo $$ >>begun; [ -e second ] && { echo done; exit 0; }; touch second; sleep 600"
+    script = (
+        "trap '' TERM; echo $$ >>begun; [ -e second ] && { echo done; exit 0; }; touch second;"
+        " sleep 600"
+    )
     with HostProgram(tmp_path, "process", script) as host:
         run = host.until("run.phase", phase="run")["run"]
         host.kill()
@@ -114,6 +122,37 @@ async def test_a_process_of_a_killed_host_is_ended_and_its_attempt_made_again(
     assert result.attempts[1].cause is Cause.INTERRUPTED
     assert len((tmp_path / "begun").read_text(encoding="utf-8").split()) == 2
     assert alive(run) == []
+
+
+@pytest.mark.parametrize(("code", "failures"), [(0, 0), (1, 1)])
+async def test_an_attempt_that_ended_while_no_host_lived_is_not_made_again(
+    tmp_path: Path, code: int, failures: int
+) -> None:
+    """It is closed with its exit: a success ends the run, a failure counts as one."""
+    script = (
+        f"echo x >>begun; [ $(wc -l <begun) = 2 ] && {{ echo done; exit 0; }};"
+        f" while [ ! -e go ]; do sleep 0.02; done; exit {code}"
+    )
+    with HostProgram(tmp_path, "process", script) as host:
+        run = host.until("run.phase", phase="run")["run"]
+        await until((tmp_path / "begun").exists)
+        host.freeze()
+        (tmp_path / "go").touch()
+        await until(lambda: not alive(run))
+        host.kill()
+    facts: list[Fact] = []
+    async with (
+        RunStore(tmp_path / "runs.sqlite3") as store,
+        run_host(store, listeners=[facts.append], hooks=()) as host,
+    ):
+        (handle,) = await host.recover()
+        result = await handle.wait()
+    assert result.ending is Ending.SUCCEEDED
+    assert (result.retry_count, result.total_attempts) == (failures, failures + 1)
+    assert result.attempts[0].exit_code == code
+    assert result.attempts[0].stopped is None
+    assert told(facts, AttemptBegan)[0].adopted
+    assert len((tmp_path / "begun").read_text(encoding="utf-8").split()) == failures + 1
 
 
 MOMENTS: list[tuple[str, dict[str, object]]] = [

@@ -118,6 +118,7 @@ class Job:
         artifacts: Folder for what it shall leave, made if missing, told it as `OTPY_ARTIFACTS`.
         output_limit: Bytes of output that are kept.
         secrets: Cleans each line of output before anybody gets it.
+        record: File for its exit, as in `spawn`; outside of what it may write.
     """
 
     run_id: str
@@ -132,6 +133,7 @@ class Job:
     artifacts: Path | None = field(default=None, validator=_absolute)
     output_limit: int = field(default=OUTPUT_LIMIT, validator=_positive)
     secrets: Redaction = field(factory=lambda: Redaction({}))
+    record: Path | None = field(default=None, validator=_absolute)
 
     @property
     def variables(self) -> dict[str, str]:

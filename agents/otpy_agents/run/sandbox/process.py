@@ -29,7 +29,7 @@ class ProcessSandbox:
 
     It separates nothing: the attempt sees the files and the network of its user. Everything it
     starts is ended with it, as far as it can be recognised (see `orphans`). It cannot be adopted:
-    its pipes end with the host that read them.
+    when its host dies, its guardian ends it within 5 s.
     """
 
     name: ClassVar[str] = "process"
@@ -100,6 +100,7 @@ async def start(
         on_output=(output.take_stdout, output.take_stderr),
         marker=job.marker,
         wrapped=wrapped,
+        record=job.record,
     )
     try:
         async with worker:
@@ -171,7 +172,7 @@ async def clear_processes(
 
 @asynccontextmanager
 async def refuse_adoption(sandbox: str, identity: Identity) -> AsyncGenerator[Running]:
-    """Raise `CannotAdopt` on entering: a process loses its pipes with the host that read them."""
+    """Raise `CannotAdopt` on entering: a process is ended by its guardian when its host dies."""
     await asyncio.sleep(0)
     raise CannotAdopt(sandbox, str(identity), "a process cannot outlive the host that reads it")
     yield  # pragma: no cover - makes this a generator
