@@ -46,7 +46,7 @@ Exit status:
   0    the agent did it
   1    it did not, or could not be started; otherwise the status of its last attempt
   2    the command line is wrong
-  130  ended by Ctrl-C;  137  killed by `runs kill`;  143  ended by SIGTERM
+  129  ended by SIGHUP;  130  by Ctrl-C;  137  by `runs kill`;  143  by SIGTERM
 
 \b
 Examples:

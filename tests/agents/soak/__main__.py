@@ -11,6 +11,7 @@ from pathlib import Path
 
 import structlog
 
+from tests.agents.soak.kills import kill_again_and_again
 from tests.agents.soak.play import Soak, play
 from tests.agents.soak.real import soak_for_real
 
@@ -52,6 +53,13 @@ def _played_for_real(seconds: float, seed: int) -> bool:
     return not soak.wrong
 
 
+def _killed(kills: int, seed: int) -> bool:
+    with tempfile.TemporaryDirectory(prefix="otpy-kills-") as folder:
+        books = kill_again_and_again(Path(folder), kills=kills, seed=seed)
+    _say(str(books))
+    return not books.wrong
+
+
 def main() -> int:
     """Play a soak for each seed, and say how it went; return 1 if anything was wrong."""
     parser = argparse.ArgumentParser(prog="python -m tests.agents.soak", description=__doc__)
@@ -64,10 +72,13 @@ def main() -> int:
     parser.add_argument(
         "--real", type=float, metavar="MINUTES", help="real processes for so long instead"
     )
+    parser.add_argument("--kills", type=int, help="kill -9 real hosts so often instead")
     options = parser.parse_args()
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
     if options.real is not None:
         return int(not _played_for_real(options.real * 60, options.seed))
+    if options.kills is not None:
+        return int(not _killed(options.kills, options.seed))
     well = True
     for seed in range(options.seed, options.seed + options.seeds):
         what = Soak(seed=seed, hours=options.hours, agents=options.agents, hosts=options.hosts)

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import structlog
 
+from tests.agents.soak.kills import kill_again_and_again
 from tests.agents.soak.play import Soak, play
 
 
@@ -31,6 +32,14 @@ def test_an_hour_of_harm_is_accounted_for(seed: int, tmp_path: Path) -> None:
     assert books.wrong == [], "\n".join(map(str, books.told[-40:]))
     assert books.harm.total() > 30
     assert len(books.stage.scripted.played) > len(books.plans)
+
+
+@pytest.mark.real_time
+def test_a_host_that_is_killed_again_and_again(tmp_path: Path) -> None:
+    """Each program finishes once and is told once; no process, branch or tree belongs to nobody."""
+    books = kill_again_and_again(tmp_path, kills=10, seed=1)
+    assert books.wrong == []
+    assert books.cut > 3
 
 
 def test_a_seed_is_a_history(tmp_path: Path) -> None:
