@@ -217,6 +217,20 @@ async def test_a_killed_guardian_ends_its_worker(start: Callable[..., Host]) -> 
 
 
 @pytest.mark.real_time
+async def test_a_guardian_that_hangs_is_killed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The end of a worker never waits for somebody who is frozen."""
+    monkeypatch.setattr("otpy_agents.run.process.END_WITHIN", -0.8)
+    before = {one.pid for one in psutil.Process().children()}
+    async with spawn(["sleep", "600"], cwd=tmp_path, env=os.environ) as worker:
+        (guardian,) = [one for one in psutil.Process().children() if one.pid not in before]
+        guardian.suspend()
+    assert not alive(guardian.pid)
+    assert not alive(worker.pid)
+
+
+@pytest.mark.real_time
 async def test_an_exit_that_the_host_brought_about_is_not_kept(tmp_path: Path) -> None:
     """A worker that answers SIGTERM with 0 has not finished."""
     marker = attempt_marker(str(tmp_path), "a", 1)

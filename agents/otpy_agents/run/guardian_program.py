@@ -35,6 +35,7 @@ _TERM, _KILL = 15, 9
 _STOP, _CONT = (17, 19) if sys.platform == "darwin" else (19, 18)
 _SHIELDED = (1, 2, 3, _TERM)  # a service manager sends its signals to everybody
 _PYTHON_IGNORES = (13, 25)
+_SIG_IGN = 1
 _PR_SET_CHILD_SUBREAPER = 36
 
 _now = time.monotonic  # noqa: TID251 - there is no loop here
@@ -43,17 +44,18 @@ _now = time.monotonic  # noqa: TID251 - there is no loop here
 def _settle_in() -> list[int]:
     """Adopt orphans and ignore signals; return which of them the worker has to get back."""
     try:
-        import ctypes  # noqa: PLC0415 - some interpreters have none
+        # The core of `ctypes`: all of it takes 3 ms more. Some interpreters have none.
+        from _ctypes import call_function, dlopen, dlsym  # noqa: PLC0415
 
-        libc = ctypes.CDLL(None)
-        libc.signal.argtypes = (ctypes.c_int, ctypes.c_void_p)
-        libc.signal.restype = ctypes.c_void_p
-    except (ImportError, OSError, AttributeError):
+        libc = dlopen(None, os.RTLD_NOW)  # type: ignore[arg-type]
+        if sys.platform == "linux":
+            call_function(dlsym(libc, "prctl"), (_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0))
+        signal = dlsym(libc, "signal")
+    except (ImportError, OSError):
         return [*_PYTHON_IGNORES]
-    if sys.platform == "linux":
-        libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     # What the host ignored, as under `nohup`, its worker ignores too.
-    return [*_PYTHON_IGNORES, *(one for one in _SHIELDED if libc.signal(one, 1) != 1)]
+    shielded = [one for one in _SHIELDED if call_function(signal, (one, _SIG_IGN)) != _SIG_IGN]
+    return [*_PYTHON_IGNORES, *shielded]
 
 
 def _started(argv: list[bytes], environment: dict[bytes, bytes], restored: list[int]) -> int:

@@ -11,7 +11,7 @@ import contextlib
 import os
 import signal
 import subprocess
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from types import TracebackType
@@ -26,6 +26,7 @@ from attrs import frozen
 from otpy_agents.completion import to_completion
 from otpy_agents.errors import SpawnFailed
 from otpy_agents.run.guardian import Guardian
+from otpy_agents.run.guardian_program import END_WITHIN
 from otpy_agents.run.orphans import Orphan, end_found, find, same_start
 from otpy_agents.run.pipe import OutputPipe
 
@@ -332,11 +333,23 @@ class WorkerProcess:
             if self._guardian is not None:
                 self._guardian.close()
             if self._process is not None:
-                await to_completion(self._process.wait())
+                await to_completion(self._surely(self._process, self._process.wait))
+
+    async def _surely(
+        self, guardian: anyio.abc.Process, wait: Callable[[], Awaitable[object]]
+    ) -> None:
+        """Wait for what only the guardian can bring about now; kill one that hangs."""
+        try:
+            async with asyncio.timeout(END_WITHIN + 1.0):
+                await wait()
+        except TimeoutError:  # frozen from outside, or what survived even SIGKILL holds it up
+            guardian.kill()
+            await wait()
 
     async def _end(self) -> None:
         """End the group and every straggler; see `terminate_group`."""
-        guardian = self._running()
+        guardian, process = self._running(), self._process
+        assert process is not None  # noqa: S101 - for type checkers: it was started
         by_itself = guardian.ended.done()
         if not by_itself:
             guardian.disown()
@@ -356,7 +369,7 @@ class WorkerProcess:
             # Only the first round is polite: later ones meet what was forked by the dying.
             grace = 0.0
         if not any(orphan.pid == self.pid for orphan in self.survivors):
-            await self.wait()
+            await self._surely(process, self.wait)
 
     def _find(self) -> list[Orphan]:
         """Return what of this attempt is alive, the worker included."""

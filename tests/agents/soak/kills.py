@@ -43,8 +43,8 @@ class Kills:
     kills: int
     cut: int = 0
     slowest: float = 0.0
-    untold: list[str] = field(factory=list)
-    wrong: list[str] = field(factory=list)
+    untold: list[str] = field(factory=list[str])
+    wrong: list[str] = field(factory=list[str])
 
 
 def kill_again_and_again(folder: Path, *, kills: int, seed: int) -> Kills:
