@@ -3,7 +3,7 @@
     python -m tests.agents.run.host_program STORE FOLDER SANDBOX SCRIPT…
 
 begins a run of SCRIPT for each, or recovers what there is if none is given; every fact is a line of
-JSON. SANDBOX is `process`, or the socket of a Docker engine.
+JSON. SANDBOX is `process`, `bubblewrap`, or the socket of a Docker engine.
 """
 
 from __future__ import annotations
@@ -11,21 +11,28 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Final
 
 from otpy_agents.run import Liveness, RetryPolicy
 from otpy_agents.run.facts import Fact, as_json
 from otpy_agents.run.host import run_host
 from otpy_agents.run.order import RunOrder, SandboxChoice
-from otpy_agents.run.sandbox import Limits, ProcessSandbox, Sandbox
+from otpy_agents.run.sandbox import BubblewrapSandbox, Limits, ProcessSandbox, Sandbox
 from otpy_agents.run.sandbox.docker import DockerSandbox
 from otpy_agents.store import RunStore
 from tests.agents.sandbox.dockerd import IMAGE
 
+_OURS: Final[Mapping[str, Sandbox]] = {
+    "process": ProcessSandbox(),
+    "bubblewrap": BubblewrapSandbox(),
+}
+
 
 def order_of(script: str, folder: Path, sandbox: str, **settings: float) -> RunOrder:
     """Return an order to run a shell script."""
-    name = "process" if sandbox == "process" else "docker"
+    name = sandbox if sandbox in _OURS else "docker"
     return RunOrder(
         prompt="do it",
         cwd=folder,
@@ -39,8 +46,8 @@ def order_of(script: str, folder: Path, sandbox: str, **settings: float) -> RunO
 
 def sandboxes(sandbox: str) -> dict[str, Sandbox]:
     """Return the sandboxes that `order_of` names."""
-    if sandbox == "process":
-        return {"process": ProcessSandbox()}
+    if sandbox in _OURS:
+        return {sandbox: _OURS[sandbox]}
     return {"docker": DockerSandbox(IMAGE, Path(sandbox))}
 
 

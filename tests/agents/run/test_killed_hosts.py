@@ -23,6 +23,7 @@ from otpy_agents.run.sandbox.docker import DockerSandbox
 from otpy_agents.store import RunStore
 from tests.agents.host import CHECKOUT, ENVIRONMENT, PATIENCE
 from tests.agents.run.host_program import order_of, sandboxes
+from tests.agents.sandbox.conftest import why_no_bubblewrap
 from tests.agents.sandbox.dockerd import IMAGE, NoEngine, engine
 from tests.agents.store.run_world import let_die
 
@@ -122,6 +123,26 @@ async def test_a_process_of_a_killed_host_is_ended_and_its_attempt_made_again(
     assert result.attempts[1].cause is Cause.INTERRUPTED
     assert len((tmp_path / "begun").read_text(encoding="utf-8").split()) == 2
     assert alive(run) == []
+
+
+@pytest.mark.parametrize("sandbox", ["process", "bubblewrap"])
+async def test_an_attempt_of_a_killed_host_is_over_within_5_seconds(
+    tmp_path: Path, sandbox: str
+) -> None:
+    """It may clean up; who refuses is killed, and nobody has to start the next host for that."""
+    if sandbox == "bubblewrap" and why_no_bubblewrap():
+        pytest.skip(why_no_bubblewrap())
+    script = (
+        "(trap '' TERM; while :; do sleep 0.1; done) & "
+        "trap 'echo bye >said' TERM; echo up; while :; do sleep 0.1; done"
+    )
+    with HostProgram(tmp_path, sandbox, script) as host:
+        run = host.until("attempt.output", text="up")["run"]
+        host.kill()
+        began = time.monotonic()
+        await until(lambda: not alive(run))
+    assert time.monotonic() - began < 5.5
+    assert (tmp_path / "said").read_text(encoding="utf-8") == "bye\n"
 
 
 @pytest.mark.parametrize(("code", "failures"), [(0, 0), (1, 1)])

@@ -19,12 +19,12 @@ from typing import Final
 import psutil
 from attrs import define, field
 
-from tests.agents.host import Site, entry, survivors
+from tests.agents.host import Host, Site, entry, survivors
 
 __all__ = ["Kills", "kill_again_and_again"]
 
 _GONE: Final = 5.5  # seconds after its host in which nothing of a worker is left
-_LIFE: Final = (0.6, 2.4)  # a host needs half a second to begin
+_LIFE: Final = 1.2  # most seconds of a host at work
 _GIT: Final = ("git", "-c", "user.name=t", "-c", "user.email=t@example.org")
 
 
@@ -54,7 +54,7 @@ def kill_again_and_again(folder: Path, *, kills: int, seed: int) -> Kills:
     _git(folder, "init", "-q", str(repository))
     _git(repository, "commit", "-q", "--allow-empty", "-m", "first")
     site = Site(folder)
-    programs = [f"p{number}" for number in range(2 * kills)]
+    programs = [f"p{number}" for number in range(4 * kills)]
     agents = [f"a{number}" for number in range(max(2, kills // 5))]
     mixed = [_program(site, name, chance) for name in programs]
     mixed += [_agent(site, name, chance) for name in agents]
@@ -64,10 +64,7 @@ def kill_again_and_again(folder: Path, *, kills: int, seed: int) -> Kills:
     try:
         for _ in range(kills):
             host = site.up()
-            timer = threading.Timer(chance.uniform(*_LIFE), host.kill)
-            timer.start()
-            list(host)
-            timer.join()
+            _kill_somewhen(host, chance)
             told.update(host.told("mortal.done"))
             books.cut += len(set(host.told("mortal.started")) - set(host.told("mortal.done")))
             if chance.random() < 0.5:  # else the next host comes while the guardians are at work
@@ -78,6 +75,18 @@ def kill_again_and_again(folder: Path, *, kills: int, seed: int) -> Kills:
     finally:
         site.close()
     return books
+
+
+def _kill_somewhen(host: Host, chance: Random) -> None:
+    """Kill a host while it begins or, more often, while it works."""
+    timer = threading.Timer(chance.uniform(0, _LIFE), host.kill)
+    lines = iter(host)
+    if chance.random() < 0.75:
+        next(lines, None)
+    timer.start()
+    for _ in lines:
+        pass
+    timer.join()
 
 
 def _program(site: Site, name: str, chance: Random) -> str:
