@@ -231,6 +231,8 @@ class UsageSeen:
         cumulative: Whether it counts the session, over all runs that resumed it, and not one run
             (G-07). Such a counter may fall, and then has begun anew.
         cost_usd: Cost as the CLI reports it, in US dollars; None if it does not.
+        late: Whether it was found only after the run had ended, as that of a host that was killed:
+            it counts, but nobody is that fast.
     """
 
     agent: str
@@ -242,6 +244,7 @@ class UsageSeen:
     cached_tokens: int = 0
     cumulative: bool = False
     cost_usd: float | None = None
+    late: bool = False
 
 
 @final

@@ -169,7 +169,7 @@ class _Tokens:
             # What a session had used before it was first heard of was not used just now.
             before = self._so_far.get(deed.run, tokens if deed.cumulative else 0)
             self._so_far[deed.run] = tokens
-            tokens = max(0, tokens - before)
+            tokens = 0 if deed.late else max(0, tokens - before)
         self._window.append((deed.at, tokens))
         self._sum += tokens
         while self._window[0][0] < deed.at - self._check.seconds:

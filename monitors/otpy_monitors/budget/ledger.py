@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, final
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from otpy_monitors.budget.account import Account, Pot, apply, left
 from otpy_monitors.budget.amount import Balance, Exceeding, Kind, Limits, OnExceed
@@ -302,35 +302,42 @@ class Ledger:
         """Charge an agent with what is new in a reading of its usage, each token once (G-07).
 
         What the CLI says it cost counts; without that, the price table; without a price, the cost
-        is not known (G-08).
+        is not known (G-08). A CLI that says so at the end of a run only, as Claude Code does, takes
+        the place of what the table had charged until then.
 
         Raises:
             NoAccount: The agent has no account.
         """
         account = self._find(seen.agent)
-        new = self._count(account, seen)
+        now = read(seen)
+        if not seen.run:
+            self._charge_new(account, seen.model, now)
+        elif seen.cumulative:
+            thread = self.threads.get(seen.run)
+            before = NOTHING if thread is None else thread.reading
+            new, after = since(before, now, cumulative=True)
+            self._charge_new(account, seen.model, new)
+            self.threads[seen.run] = Thread(account.name, after)
+        else:
+            before = account.runs.get(seen.run, NOTHING)
+            new, after = since(before, now, cumulative=False)
+            cost = self._charge_new(account, seen.model, new)
+            if after.cost is None and before.cost is not None and cost is not None:
+                after = evolve(after, cost=before.cost + cost)  # what the table said
+            elif before.cost is None and new.cost is not None:
+                account.unpriced = max(0, account.unpriced - before.tokens)
+            account.note_run(seen.run, after)
+        self._changed(account.name, limits=False)
+
+    def _charge_new(self, account: Account, model: str, new: Reading) -> int | None:
+        """Charge what is new in a reading; return its cost, None if nobody knows."""
         self._spend(account, Kind.TOKENS, new.tokens)
-        cost = self._cost(seen.model, new)
+        cost = self._cost(model, new)
         if cost is None:
             account.unpriced += new.tokens
         else:
             self._spend(account, Kind.COST_USD, cost)
-        self._changed(account.name, limits=False)
-
-    def _count(self, account: Account, seen: UsageSeen) -> Reading:
-        """Return what is new in a reading, and keep where its counter stands."""
-        if not seen.run:
-            return read(seen)
-        if seen.cumulative:
-            thread = self.threads.get(seen.run)
-            before = NOTHING if thread is None else thread.reading
-            new, after = since(before, read(seen), cumulative=True)
-            self.threads[seen.run] = Thread(account.name, after)
-        else:
-            before = account.runs.get(seen.run, NOTHING)
-            new, after = since(before, read(seen), cumulative=False)
-            account.note_run(seen.run, after)
-        return new
+        return cost
 
     def charge_seconds(self, account: str, seconds: float) -> float:
         """Charge an account with time, at least 0 seconds.

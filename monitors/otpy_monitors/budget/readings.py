@@ -23,7 +23,8 @@ class Reading:
         input: Tokens read, without those in `cached`.
         output: Tokens written.
         cached: Tokens read from a cache.
-        cost: Nano-dollars as the CLI reports them; None if it does not.
+        cost: Nano-dollars as the CLI reports them; None if it does not. Of the counter of a run the
+            ledger keeps what it has charged by the table here, until the CLI reports.
     """
 
     input: int = 0
@@ -55,7 +56,8 @@ def since(before: Reading, now: Reading, *, cumulative: bool) -> tuple[Reading, 
     """Return what is new in a reading, and where the counter stands after it.
 
     A counter of one run only grows, so that a lower reading is an old one. A cumulative counter
-    that fell has begun anew, as after its session was forked or compacted: all of it is new.
+    that fell has begun anew, as after its session was forked or compacted: all of it is new. A cost
+    that is reported for one run takes the place of the one before, be it lower.
 
     Args:
         before: Where it stood; `NOTHING` for a counter never read.
@@ -63,13 +65,8 @@ def since(before: Reading, now: Reading, *, cumulative: bool) -> tuple[Reading, 
         cumulative: Whether it counts a session, over all its runs, and not one run.
     """
     if not cumulative:
-        now = Reading(
-            max(before.input, now.input),
-            max(before.output, now.output),
-            max(before.cached, now.cached),
-            _larger(before.cost, now.cost),
-        )
-    elif now.input + now.cached < before.input + before.cached or now.output < before.output:
+        return _since_in_run(before, now)
+    if now.input + now.cached < before.input + before.cached or now.output < before.output:
         return now, now
     # A cost counts from the last one that was reported. Where tokens went before without any, it
     # would count those again, which have had their price.
@@ -81,5 +78,19 @@ def since(before: Reading, now: Reading, *, cumulative: bool) -> tuple[Reading, 
     return new, now
 
 
-def _larger(one: int | None, other: int | None) -> int | None:
-    return max(one, other) if one is not None and other is not None else other
+def _since_in_run(before: Reading, now: Reading) -> tuple[Reading, Reading]:
+    is_old = now.tokens < before.tokens
+    cost = None if is_old else now.cost
+    after = Reading(
+        max(before.input, now.input),
+        max(before.output, now.output),
+        max(before.cached, now.cached),
+        before.cost if is_old else cost,
+    )
+    new = Reading(
+        after.input - before.input,
+        after.output - before.output,
+        after.cached - before.cached,
+        None if cost is None else cost - (before.cost or 0),
+    )
+    return new, after

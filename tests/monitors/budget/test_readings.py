@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -159,11 +160,23 @@ def test_a_cost_of_nothing_for_tokens_is_none_that_was_reported() -> None:
     assert spent(ledger, kind=Kind.COST_USD) is None
 
 
-def test_a_cost_reported_late_does_not_count_tokens_again_that_had_their_price() -> None:
-    """The table priced the first reading; the second adds only the tokens since."""
+@pytest.mark.parametrize("cost", [5.0, 1.5])
+def test_a_cost_reported_late_takes_the_place_of_what_the_table_said(cost: float) -> None:
+    """The table prices each request of a run as it is made; at its end the CLI knows better."""
     ledger = opened()
     ledger.charge(used("a", tokens=1_000_000))
-    ledger.charge(used("a", tokens=2_000_000, cost=5.0))
+    ledger.charge(used("a", tokens=2_000_000))
     assert spent(ledger, kind=Kind.COST_USD) == 4.0
-    ledger.charge(used("a", tokens=2_500_000, cost=6.0))
+    ledger.charge(used("a", tokens=2_000_000, cost=cost))
+    assert spent(ledger, kind=Kind.COST_USD) == cost
+    ledger.charge(used("a", tokens=1_000_000))  # an old one
+    assert spent(ledger, kind=Kind.COST_USD) == cost
+
+
+def test_a_cost_reported_late_is_that_of_tokens_without_a_price_too() -> None:
+    """What nobody could price until then is known at the end (G-08)."""
+    ledger = opened()
+    ledger.charge(used("a", tokens=1_000_000, model="unheard of"))
+    assert spent(ledger, kind=Kind.COST_USD) is None
+    ledger.charge(used("a", tokens=2_000_000, cost=5.0, model="unheard of"))
     assert spent(ledger, kind=Kind.COST_USD) == 5.0

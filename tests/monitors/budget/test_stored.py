@@ -59,7 +59,11 @@ def test_a_ledger_comes_back_as_it_was() -> None:
 def test_what_version_1_stored_is_read_for_ever() -> None:
     """G-15: the file was written once, by version 1, and is never written again."""
     ledger = from_plain(json.loads(VERSION_1.read_text(encoding="utf-8")), PRICES)
-    assert to_plain(ledger) == to_plain(a_ledger())
+    wanted = to_plain(a_ledger())
+    # What the table had charged for a run was not kept when the file was written.
+    (lead,) = [account for account in wanted["accounts"] if account["name"] == "lead"]
+    lead["runs"]["run 4"][3] = None
+    assert to_plain(ledger) == wanted
 
 
 def test_an_older_version_is_brought_up_step_by_step(monkeypatch: pytest.MonkeyPatch) -> None:
