@@ -15,6 +15,7 @@ from tests.agents.fake_api.replies import (
     Error,
     Refusal,
     UseTool,
+    fresh_id,
 )
 
 __all__ = ["Messages"]
@@ -80,7 +81,7 @@ def _content(reply: Answer | UseTool) -> dict[str, object]:
         return {"type": "text", "text": reply.text}
     return {
         "type": "tool_use",
-        "id": "toolu_fake",
+        "id": fresh_id("toolu"),
         "name": reply.name,
         "input": dict(reply.arguments),
     }
@@ -88,7 +89,7 @@ def _content(reply: Answer | UseTool) -> dict[str, object]:
 
 def _message(model: str, content: list[object], stop: str | None, output: int) -> dict[str, object]:
     return {
-        "id": "msg_fake",
+        "id": fresh_id("msg"),
         "type": "message",
         "role": "assistant",
         "model": model,

@@ -16,6 +16,7 @@ from tests.agents.fake_api.replies import (
     Error,
     Refusal,
     UseTool,
+    fresh_id,
 )
 
 __all__ = ["ChatCompletions"]
@@ -32,7 +33,7 @@ def _message(reply: Answer | UseTool) -> dict[str, object]:
     if isinstance(reply, Answer):
         return {"role": "assistant", "content": reply.text}
     function = {"name": reply.name, "arguments": json.dumps(dict(reply.arguments))}
-    call = {"index": 0, "id": "call_fake", "type": "function", "function": function}
+    call = {"index": 0, "id": fresh_id("call"), "type": "function", "function": function}
     return {"role": "assistant", "content": None, "tool_calls": [call]}
 
 
@@ -56,7 +57,7 @@ class ChatCompletions:
 
     def stream(self, model: str, reply: Answer | UseTool) -> Sequence[str]:
         """Return the events of an answer."""
-        head: dict[str, object] = {"id": "chatcmpl-fake", "object": "chat.completion.chunk"}
+        head: dict[str, object] = {"id": fresh_id("chatcmpl"), "object": "chat.completion.chunk"}
         head |= {"created": 1, "model": model}
         said = {"index": 0, "delta": _message(reply), "finish_reason": None}
         done: dict[str, object] = {"index": 0, "delta": {}, "finish_reason": _finish(reply)}
@@ -70,7 +71,11 @@ class ChatCompletions:
     def document(self, model: str, reply: Answer | UseTool) -> Mapping[str, object]:
         """Return the same answer as one document."""
         choice = {"index": 0, "message": _message(reply), "finish_reason": _finish(reply)}
-        head: dict[str, object] = {"id": "chatcmpl-fake", "object": "chat.completion", "created": 1}
+        head: dict[str, object] = {
+            "id": fresh_id("chatcmpl"),
+            "object": "chat.completion",
+            "created": 1,
+        }
         return {**head, "model": model, "choices": [choice], "usage": _USAGE}
 
     def refusal(self, error: Error) -> Refusal:

@@ -17,6 +17,7 @@ from tests.agents.fake_api.replies import (
     Error,
     Refusal,
     UseTool,
+    fresh_id,
 )
 
 __all__ = ["Responses"]
@@ -38,37 +39,41 @@ def _item(reply: Answer | UseTool) -> dict[str, object]:
     if isinstance(reply, Answer):
         return {
             "type": "message",
-            "id": "msg_fake",
+            "id": fresh_id("msg"),
             "role": "assistant",
             "status": "completed",
             "content": [_part(reply.text)],
         }
     return {
         "type": "function_call",
-        "id": "fc_fake",
-        "call_id": "call_fake",
+        "id": fresh_id("fc"),
+        "call_id": fresh_id("call"),
         "name": reply.name,
         "arguments": json.dumps(dict(reply.arguments)),
         "status": "completed",
     }
 
 
-def _begun(reply: Answer | UseTool) -> dict[str, object]:
-    empty: dict[str, object] = {"content": []} if isinstance(reply, Answer) else {"arguments": ""}
-    return {**_item(reply), "status": "in_progress", **empty}
+def _begun(item: Mapping[str, object]) -> dict[str, object]:
+    empty: dict[str, object] = {"content": []} if "content" in item else {"arguments": ""}
+    return {**item, "status": "in_progress", **empty}
 
 
-def _text(text: str) -> Iterator[dict[str, object]]:
-    place: dict[str, object] = {"item_id": "msg_fake", "output_index": 0, "content_index": 0}
+def _text(item: Mapping[str, object], text: str) -> Iterator[dict[str, object]]:
+    place: dict[str, object] = {"item_id": item["id"], "output_index": 0, "content_index": 0}
     yield {**place, "type": "response.content_part.added", "part": _part("")}
     yield {**place, "type": "response.output_text.delta", "delta": text}
     yield {**place, "type": "response.output_text.done", "text": text}
     yield {**place, "type": "response.content_part.done", "part": _part(text)}
 
 
-def _response(model: str, status: str, output: list[object]) -> dict[str, object]:
-    found: dict[str, object] = {"id": "resp_fake", "object": "response", "created_at": 1}
+def _response(name: str, model: str, status: str, output: list[object]) -> dict[str, object]:
+    found: dict[str, object] = {"id": name, "object": "response", "created_at": 1}
     return {**found, "status": status, "model": model, "output": output}
+
+
+def _completed(name: str, model: str, item: Mapping[str, object]) -> dict[str, object]:
+    return {**_response(name, model, "completed", [item]), "usage": _USAGE}
 
 
 @final
@@ -87,20 +92,20 @@ class Responses:
 
     def stream(self, model: str, reply: Answer | UseTool) -> Sequence[str]:
         """Return the events of an answer."""
-        item = _item(reply)
+        item, name = _item(reply), fresh_id("resp")
         events: list[dict[str, object]] = [
-            {"type": "response.created", "response": _response(model, "in_progress", [])},
-            {"type": "response.output_item.added", "output_index": 0, "item": _begun(reply)},
+            {"type": "response.created", "response": _response(name, model, "in_progress", [])},
+            {"type": "response.output_item.added", "output_index": 0, "item": _begun(item)},
         ]
         if isinstance(reply, Answer):
-            events.extend(_text(reply.text))
+            events.extend(_text(item, reply.text))
         events.append({"type": "response.output_item.done", "output_index": 0, "item": item})
-        events.append({"type": "response.completed", "response": self.document(model, reply)})
+        events.append({"type": "response.completed", "response": _completed(name, model, item)})
         return [event(data, str(data["type"])) for data in events]
 
     def document(self, model: str, reply: Answer | UseTool) -> Mapping[str, object]:
         """Return the same answer as one document."""
-        return {**_response(model, "completed", [_item(reply)]), "usage": _USAGE}
+        return _completed(fresh_id("resp"), model, _item(reply))
 
     def refusal(self, error: Error) -> Refusal:
         """Return how OpenAI says no."""

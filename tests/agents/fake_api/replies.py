@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping
 from enum import Enum
 from typing import Final
@@ -22,7 +23,16 @@ __all__ = [
     "Refuse",
     "Reply",
     "UseTool",
+    "fresh_id",
 ]
+
+_numbers: Final = itertools.count(1)
+
+
+def fresh_id(kind: str) -> str:
+    """Return an id that no other answer has, as a vendor's are: CLIs tell answers apart by them."""
+    return f"{kind}_fake{next(_numbers)}"
+
 
 # What each answer costs, whatever it says.
 INPUT_TOKENS: Final = 1500
