@@ -18,6 +18,7 @@ from attrs import field, frozen
 from otpy_agents.errors import InvalidRequest
 from otpy_agents.run.events import Event
 from otpy_agents.run.failures import Detail
+from otpy_agents.run.session_log import SessionLog
 
 __all__ = ["Access", "Adapter", "Launch", "Parser", "PlainText", "Request", "Wording"]
 
@@ -76,12 +77,15 @@ class Launch:
         files: Text of files to write before the start, by path.
         report: A file that the CLI writes about itself when it ends, if it gets that far. Its lines
             are for the parser, behind those of standard output. None: there is none.
+        session: Id that the new session gets, for a CLI that lets it be chosen and does not tell it
+            in time; None if the CLI tells it.
     """
 
     argv: tuple[str, ...]
     environment: Mapping[str, str] = field(factory=dict[str, str])
     files: Mapping[Path, str] = field(factory=dict[Path, str])
     report: Path | None = None
+    session: str | None = None
 
 
 class Parser(Protocol):
@@ -154,6 +158,11 @@ class Adapter(Protocol):
     @property
     def cumulative_usage(self) -> bool:
         """Whether its usage counts the whole session instead of one run."""
+        ...
+
+    @property
+    def session_log(self) -> SessionLog | None:
+        """Files that tell each answered request at once; None if it has none."""
         ...
 
     @property

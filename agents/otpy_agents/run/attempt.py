@@ -24,6 +24,7 @@ from otpy_agents.errors import (
 )
 from otpy_agents.run.adapter import Adapter
 from otpy_agents.run.classification import classify
+from otpy_agents.run.events import SessionSeen, Spent
 from otpy_agents.run.facts import AgentEvent, OutputLine
 from otpy_agents.run.failures import Classification, Detail
 from otpy_agents.run.flight import Flight
@@ -34,9 +35,13 @@ from otpy_agents.run.protocol import AttemptEnded
 from otpy_agents.run.registry import find_adapter
 from otpy_agents.run.sandbox.behaviour import Ended, Job, Running
 from otpy_agents.run.sandbox.output import OUTPUT_LIMIT
+from otpy_agents.run.session_tail import SessionTail, tail_of
+from otpy_agents.run.usage import Usage
 
 if TYPE_CHECKING:
     from anyio.abc import TaskStatus
+
+    from otpy_agents.run.events import Event
 
 __all__ = ["MARGIN", "attempt_id", "attempt_spec", "judge_unheard"]
 
@@ -102,15 +107,16 @@ def _not_started(run: LiveRun, flight: Flight, error: Exception) -> Classificati
 async def _fly(run: LiveRun, flight: Flight, ready: Callable[[], object]) -> AttemptEnded:
     """Make one attempt and return how it ended; nothing of it is alive then."""
     adapter, job = await _job(run, flight)
-    ears = _Ears(run, flight, adapter)
+    ears = _ears(run, flight, adapter, job)
     start = run.sandbox.run
     if flight.identity is not None:
         start = partial(run.sandbox.adopt, flight.identity)
     async with start(job, on_stdout=ears.stdout, on_stderr=ears.stderr) as running:
         flight.began(running)
         ready()
-        ended = await _until_end(running, flight)
+        ended = await _until_end(running, flight, ears)
     await ears.read_report(job)
+    await ears.hear_what_was_spent()
     flight.cut = ended.cut
     flight.left_over = tuple(run.clean(str(one)) for one in ended.left_over)
     flight.survivors = tuple(run.clean(str(one)) for one in running.survivors)
@@ -133,7 +139,9 @@ async def judge_unheard(run: LiveRun, flight: Flight, exit_code: int) -> None:
         InvalidRequest: Its CLI could not be started like that any more.
     """
     adapter, job = await _job(run, flight)
-    await _Ears(run, flight, adapter).read_report(job)
+    ears = _ears(run, flight, adapter, job)
+    await ears.read_report(job)
+    await ears.hear_what_was_spent()
     outcome = await _outcome(run, flight, adapter, job, Ended(exit_code=exit_code))
     if exit_code == 0 and outcome.classification.detail is Detail.NO_RESULT:
         outcome = evolve(outcome, classification=Classification())
@@ -156,12 +164,25 @@ async def _job(run: LiveRun, flight: Flight) -> tuple[Adapter, Job]:
     return adapter, job
 
 
-async def _until_end(running: Running, flight: Flight) -> Ended:
+def _ears(run: LiveRun, flight: Flight, adapter: Adapter, job: Job) -> _Ears:
+    """Return who hears an attempt, with the session files that its CLI writes."""
+    attempt, given = run.state.attempt, job.launch.session
+    began = run.site.clock() if attempt is None else attempt.began
+    if attempt is not None and attempt.number == flight.number:
+        given = attempt.session or given
+    resumed = flight.order.session is not None
+    tail = tail_of(adapter, job.variables, resumed=resumed, began=began)
+    return _Ears(run, flight, adapter, given, tail)
+
+
+async def _until_end(running: Running, flight: Flight, ears: _Ears) -> Ended:
     """Wait for the end, and bring it about when that is asked."""
     async with asyncio.TaskGroup() as group:
         stopping = group.create_task(flight.when_stopped(running.stop))
         killing = group.create_task(flight.when_killed(running.kill))
+        following = group.create_task(ears.follow())
         ended = await running.wait()
+        following.cancel()
         stopping.cancel()
         killing.cancel()
     return ended
@@ -220,10 +241,19 @@ def _lines_of(report: Path) -> list[str]:
 class _Ears:
     """Hear the lines of an attempt: tell them, and what they mean."""
 
-    def __init__(self, run: LiveRun, flight: Flight, adapter: Adapter) -> None:
+    def __init__(
+        self,
+        run: LiveRun,
+        flight: Flight,
+        adapter: Adapter,
+        session: str | None,
+        tail: SessionTail | None,
+    ) -> None:
         self._run, self._flight = run, flight
         self._out = adapter.parser()
         self._err = adapter.parser() if adapter.errors_on_stderr else None
+        self._given, self._tail = session, tail
+        self._exact = False
 
     def stdout(self, line: str) -> None:
         self._run.tell(OutputLine, number=self._flight.number, text=line, stderr=False)
@@ -246,6 +276,37 @@ class _Ears:
         """Take what a line says."""
         parser = self._err if stderr and self._err is not None else self._out
         events = list(parser.feed(line))
+        # The CLI's own account counts; of a stopped one it may be empty.
+        told = any(isinstance(one, Spent) and one.usage != Usage() for one in events)
+        self._exact = self._exact or told
+        if self._tail is not None and events:
+            self._tail.wrote()
+        self._take(events)
+
+    async def follow(self) -> None:
+        """Tell each answered request, for as long as it is not cancelled."""
+        if self._tail is not None:
+            await self._tail.follow(self._session, self._spent)
+
+    async def hear_what_was_spent(self) -> None:
+        """Take from the session files what a CLI that was cut did not tell."""
+        if self._tail is not None and not self._exact:
+            spent = await self._tail.look(self._session(), last=True)
+            if spent is not None:
+                self._spent(spent)
+
+    def _session(self) -> str | None:
+        return self._flight.transcript.session or self._flight.order.session or self._given
+
+    def _spent(self, spent: Spent) -> None:
+        if self._exact:
+            return
+        known = self._flight.transcript.session
+        if known is None and self._given is not None:  # its file is there now, and holds an answer
+            self._take([SessionSeen(self._given, spent.model)])
+        self._take([spent])
+
+    def _take(self, events: list[Event]) -> None:
         if events:
             self._flight.said(events)
         else:

@@ -92,9 +92,15 @@ class ToolEnded:
 
 @frozen
 class Spent:
-    """A reading of what was spent; a later one in the same run replaces it."""
+    """A reading of what was spent; a later one in the same run replaces it.
+
+    Attributes:
+        usage: What.
+        model: The model, where the reading names it; otherwise empty.
+    """
 
     usage: Usage
+    model: str = ""
 
 
 @frozen

@@ -19,6 +19,7 @@ from otpy_agents.run.order import RunOrder
 from otpy_agents.run.protocol import Control
 from otpy_agents.run.result import AttemptRecord, Cause, RunResult
 from otpy_agents.run.state import Phase, WaitReason
+from otpy_agents.run.usage import Usage
 
 __all__ = [
     "AgentEvent",
@@ -36,6 +37,7 @@ __all__ = [
     "RunEnded",
     "RunFact",
     "RunLeft",
+    "SpentFound",
     "WaitBegan",
     "WaitOver",
     "as_json",
@@ -149,6 +151,31 @@ class AgentEvent(RunFact):
 
     number: int
     said: events.Event
+
+
+@final
+@frozen(kw_only=True)
+class SpentFound(RunFact):
+    """What an attempt spent that a host finds on going on with its run, when it is over.
+
+    Of one whose end nobody heard it stands in the files of its session; of earlier ones it was
+    stored, and may have been told before.
+
+    Attributes:
+        number: Which attempt.
+        agent_cli: Its CLI.
+        session: The session; None if none is known.
+        usage: A reading in the sense of `events.Spent`.
+        model: The model; empty if nobody knows.
+    """
+
+    event: ClassVar[str] = "attempt.spent_found"
+
+    number: int
+    agent_cli: str
+    session: str | None
+    usage: Usage
+    model: str
 
 
 @final
@@ -302,6 +329,7 @@ Fact: TypeAlias = (
     | AttemptBegan
     | OutputLine
     | AgentEvent
+    | SpentFound
     | AttemptOver
     | WaitBegan
     | WaitOver

@@ -149,7 +149,12 @@ class Flight:
 
     def said(self, events: list[Event]) -> None:
         """The agent has said something."""
+        before = self.transcript.session
         self.transcript.add(events)
+        if self.transcript.session != before:
+            # By its session an attempt is gone on with, and found what it spent: a host that is
+            # killed before the next news shall have stored it.
+            self._next_news = 0.0
         if any(isinstance(event, said_by.Final) and event.fault is None for event in events):
             self.answered = self.answered or not self.stopping
         self._reckon(told=any(isinstance(event, Spent) for event in events))
@@ -217,12 +222,13 @@ class Flight:
         message = f"the supervised child that made the attempt ended: {reason}"
         # Killed from outside is a crash like that of the process itself; else it is our own error.
         detail = Detail.CRASH if isinstance(reason, Killed) else Detail.UNKNOWN
-        verdict = Classification(detail=detail, message=message)
+        verdict, said = Classification(detail=detail, message=message), self.transcript
         self.finish(
             AttemptEnded(
                 number=self.number,
                 classification=verdict,
-                session=self.transcript.session,
-                usage=self.transcript.usage,
+                session=said.session,
+                usage=priced(said.usage, said.model or self.order.agent.model or ""),
+                cumulative=find_adapter(self.order.agent.agent_cli).cumulative_usage,
             )
         )

@@ -210,14 +210,15 @@ class LiveRun:
 
     def record(self, number: int) -> Path:
         """Return the file for the exit of attempt `number`, which may not be there."""
-        return record_of(self._attempt_folder(number))
+        return record_of(self.folder_of(number))
 
-    def _attempt_folder(self, number: int) -> Path:
+    def folder_of(self, number: int) -> Path:
+        """Return the folder of attempt `number`, whether it is there or not."""
         return self.folder / f"attempt-{number}"
 
     async def make_folder(self, number: int) -> Path:
         """Return the folder of attempt `number`, and make it."""
-        folder = self._attempt_folder(number)
+        folder = self.folder_of(number)
         await anyio.to_thread.run_sync(_make_private, folder, self.folder.parent)
         return folder
 

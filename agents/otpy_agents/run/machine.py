@@ -188,7 +188,8 @@ class RunMachine:
         elif attempt is None:
             self._begin(event.cooldowns)
         elif not event.adopted:
-            end = AttemptEnded(number=attempt.number, classification=Classification())
+            none = AttemptEnded(number=attempt.number, classification=Classification())
+            end = event.lost or none
             self._close(attempt, attempt.stopped or StopCause.INTERRUPTED, end)
         elif attempt.stopped is not None:
             self._do(StopAttempt(attempt.number, attempt.stopped is StopCause.KILL))

@@ -70,11 +70,14 @@ class Resumed:
         cooldowns: The shared table as it is now.
         adopted: Whether the attempt of the state is watched again: because it still runs, or
             because it ended meanwhile and its `AttemptEnded` follows. Otherwise it is given up and
-            made again, at no cost.
+            made again, at no cost to what the run may still try.
+        lost: What was found out about an attempt that is given up, such as its usage; None if that
+            is nothing.
     """
 
     cooldowns: CooldownTable = field(factory=CooldownTable)
     adopted: bool = False
+    lost: AttemptEnded | None = None
 
 
 @frozen

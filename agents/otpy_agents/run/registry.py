@@ -26,6 +26,7 @@ BUILT_IN: Final[Mapping[str, str]] = {
 
 _PARTS: Final = (
     *("name", "executable", "install_hint", "config_variable", "cumulative_usage"),
+    "session_log",
     *("errors_on_stderr", "exit_codes", "wordings", "plain_text", "launch", "parser"),
 )
 

@@ -31,6 +31,7 @@ from otpy_agents.errors import LedgerUnwritable, RunHeld, RunLost, RunStateError
 from otpy_agents.run.facts import LogLine, RunBegan
 from otpy_agents.run.flight import Flight
 from otpy_agents.run.live_run import LiveRun
+from otpy_agents.run.lost import end_of_lost, tell_again
 from otpy_agents.run.machine import RunMachine
 from otpy_agents.run.performing import known_cooldowns, perform, tell_changes
 from otpy_agents.run.protocol import (
@@ -266,8 +267,11 @@ async def _begin(life: Life) -> None:
         life.begun = True
         life.set_timer()
         return
+    if run.flight is None:  # another host was at work before
+        tell_again(run)
     adopted = await take_up(run, _attempts(), life.wake)
-    await _step(life, Resumed(await known_cooldowns(run), adopted))
+    lost = None if adopted else await end_of_lost(run)
+    await _step(life, Resumed(await known_cooldowns(run), adopted, lost))
     life.begun = True
     await _look_on(life)
 

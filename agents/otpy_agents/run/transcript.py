@@ -86,8 +86,9 @@ class Transcript:
                 name = self._tools.pop(call, call)
                 if denied:
                     self.denied.append(name)
-            case Spent(usage):
+            case Spent(usage, model):
                 self.usage = usage
+                self.model = model or self.model
             case Retrying(fault):
                 self.retry = fault
             case Problem(fault):

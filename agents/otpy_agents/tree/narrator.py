@@ -41,9 +41,8 @@ class _Listened:
     @property
     def counter(self) -> str:
         """Name of the counter its readings belong to, so that each token is counted once (G-07)."""
-        if self.counts_session:
-            return f"session {self.session}"
-        return f"run {self.run}, attempt {self.attempt}"
+        session = self.session if self.counts_session else None
+        return _counter(self.run, self.attempt, session)
 
     @property
     def counts_session(self) -> bool:
@@ -104,6 +103,8 @@ class Narrator:
             case facts.OutputLine(text=text):
                 size = len(text.encode()) + 1
                 self._feed.tell(activity.OutputSeen(post.key, now, size))
+            case facts.SpentFound():
+                self._feed.tell(_found(fact, post.key, now))
             case facts.WaitBegan():
                 post.at_boundary(True)
                 why = f"{fact.reason} of {fact.agent_id}, {fact.delay:.0f} s"
@@ -153,6 +154,7 @@ class Narrator:
                     tell(activity.TurnEnded(key, now))
             case events.Spent():
                 post.settles = 0.0 if heard.tools else now + LAST_LINE
+                heard.model = said.model or heard.model
                 tell(_usage(said, heard, now))
             case events.Final():
                 post.answered = said.fault is None
@@ -181,6 +183,28 @@ class Narrator:
         if is_new and heard.cumulative:
             # Whoever hears of a counter for the first time takes that for what it began with.
             self._feed.tell(_usage(events.Spent(Usage()), heard, now))
+
+
+def _counter(run: str, attempt: int, session: str | None) -> str:
+    """Return the name of a counter: of a session, if it counts that, or else of one attempt."""
+    return f"run {run}, attempt {attempt}" if session is None else f"session {session}"
+
+
+def _found(fact: facts.SpentFound, key: str, now: float) -> activity.UsageSeen:
+    """Return the usage of an attempt that is over; it may have been told before."""
+    heard = fact.session if find_adapter(fact.agent_cli).cumulative_usage else None
+    return activity.UsageSeen(
+        agent=key,
+        at=now,
+        run=_counter(fact.run, fact.number, heard),
+        model=fact.model,
+        input_tokens=fact.usage.input - fact.usage.cached,
+        output_tokens=fact.usage.output,
+        cached_tokens=fact.usage.cached,
+        cumulative=heard is not None,
+        cost_usd=fact.usage.cost_usd or None,
+        late=True,
+    )
 
 
 def _usage(said: events.Spent, heard: _Listened, now: float) -> activity.UsageSeen:

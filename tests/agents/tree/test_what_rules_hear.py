@@ -37,6 +37,8 @@ from otpy_monitors import (
     RuleState,
     parse_rules,
 )
+from otpy_monitors.budget import Kind, Ledger
+from otpy_monitors.budget.accounting import Accounting
 from tests.agents.tree.agent_world import QUICK, AgentWorld, agent
 
 BUSY = Script(Say(text="x", after=500.0))
@@ -146,6 +148,34 @@ async def test_tokens_count_by_session_from_where_it_was_taken_up() -> None:
                 narrator.hear(fact)
             assert bool(told) is broken
             told.clear()
+
+
+@pytest.mark.parametrize("cli", ["claude", "codex"])
+async def test_what_a_killed_host_left_counts_once_and_is_nobodys_speed(cli: str) -> None:
+    """Whether it was told before or not: the reading is of the same counter (G-07, TREE-28)."""
+    told: list[object] = []
+    feed, ledger = Feed(), Ledger()
+    accounting = Accounting(feed, ledger)
+    narrator = Narrator(feed)
+    narrator.follow("label", Post("p/a", ASSIGNMENT, AgentState.WORKING, lambda _: None))
+    state = RuleState(book("kind: token-speed, tokens: 1000, seconds: 60"))
+    began, _, seen, _ = codex_run("1", None, Usage())
+    common: dict[str, Any] = {"run": "1", "at": 0.0, "number": 1}
+    spent = Usage(input=900)
+    attempt = facts.AttemptBegan(
+        **common, agent_id=cli, agent_cli=cli, cause=Cause.FIRST, session=None
+    )
+    heard = [began, attempt, seen, facts.AgentEvent(**common, said=events.Spent(spent))]
+    found = facts.SpentFound(
+        **common, agent_cli=cli, session="new", usage=Usage(input=9000), model="m"
+    )
+    with feed.subscribe(lambda one: told.extend(state.step(one))):
+        feed.tell(AgentAppeared(0.0, AgentCard(agent="p/a", path="pool/a")))
+        for fact in (*heard, found, found):
+            narrator.hear(fact)
+    assert ledger.balance("p/a", Kind.TOKENS).spent == 9000
+    assert told == []
+    accounting.close()
 
 
 # --- children -------------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final, final
 
 from otpy_agents.run.adapter import Access, Launch, Parser, PlainText, Request, Wording
+from otpy_agents.run.adapters.session_logs import ClaudeLog
 from otpy_agents.run.events import (
     Event,
     Fault,
@@ -170,6 +171,7 @@ class Claude:
     install_hint = "npm install -g @anthropic-ai/claude-code"
     config_variable = "CLAUDE_CONFIG_DIR"
     cumulative_usage = False
+    session_log = ClaudeLog()
     errors_on_stderr = False
     # It exits with 1 whatever happened.
     exit_codes: Mapping[int, Detail] = {}

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Final, cast, final
 
 from otpy_agents.run.adapter import Access, Launch, Parser, PlainText, Request, Wording
+from otpy_agents.run.adapters.session_logs import CodexLog
 from otpy_agents.run.events import (
     Event,
     Fault,
@@ -203,6 +204,7 @@ class Codex:
     config_variable = "CODEX_HOME"
     # The count goes on over all turns of a thread, resumed ones too.
     cumulative_usage = True
+    session_log = CodexLog()
     errors_on_stderr = False
     # 101 is how a program in Rust ends that panicked.
     exit_codes: Mapping[int, Detail] = {2: Detail.USAGE, 101: Detail.CRASH}

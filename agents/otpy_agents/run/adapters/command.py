@@ -105,6 +105,7 @@ class Command:
     install_hint = "install it, or make it executable"
     config_variable = ""
     cumulative_usage = False
+    session_log = None
     errors_on_stderr = False
     exit_codes: Mapping[int, Detail] = {}
     wordings: Sequence[Wording] = ()

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+import uuid
 from collections.abc import Mapping, Sequence
 from typing import Final, final
 
 from otpy_agents.run.adapter import Access, Launch, Parser, PlainText, Request, Wording
+from otpy_agents.run.adapters.session_logs import CopilotLog
 from otpy_agents.run.events import (
     Event,
     Fault,
@@ -33,6 +35,9 @@ _TOOLS: Final = {
 }
 _DENIED: Final = frozenset({"denied", "rejected"})
 _REPORT: Final = "copilot-usage.json"
+# Below this the folder of an attempt, which is its alone, names a session that is its alone.
+_SESSIONS: Final = uuid.UUID("6f1c1d0e-6a0b-4f0e-9d53-5d1a3c2be0a7")
+_OWN_CHOICE: Final = frozenset({"-r", "--resume", "--continue", "--session-id", "--connect"})
 
 
 @final
@@ -132,6 +137,12 @@ def _fault(data: JsonObject, message: str) -> Fault:
     )
 
 
+def _chosen(request: Request) -> bool:
+    """Tell whether the session is chosen already, by us or by a flag of the user."""
+    flags = {flag.partition("=")[0] for flag in request.flags}
+    return request.session is not None or bool(flags & _OWN_CHOICE)
+
+
 @final
 class Copilot:
     """How to call Copilot CLI, and what it means."""
@@ -142,6 +153,7 @@ class Copilot:
     config_variable = "COPILOT_HOME"
     # The report goes on over all runs of a session.
     cumulative_usage = True
+    session_log = CopilotLog()
     errors_on_stderr = False
     exit_codes: Mapping[int, Detail] = {}
     wordings: Sequence[Wording] = (
@@ -162,8 +174,12 @@ class Copilot:
         argv = ["copilot", "--output-format", "json", "--no-ask-user", *_TOOLS[request.access]]
         if request.model is not None:
             argv += ["--model", request.model]
+        session = None if _chosen(request) else str(uuid.uuid5(_SESSIONS, str(request.folder)))
         if request.session is not None:
             argv.append(f"--resume={request.session}")
+        elif session is not None:
+            # Its output tells the session at the very end; one that is cut could not be resumed.
+            argv.append(f"--session-id={session}")
         # What it spent stands nowhere in its output.
         report = request.folder / _REPORT
         argv.append(f"--usage-output-file={report}")
@@ -172,6 +188,7 @@ class Copilot:
             argv=(*argv, *request.flags, f"--prompt={request.prompt}"),
             environment={"COPILOT_AUTO_UPDATE": "false", "NO_COLOR": "1"},
             report=report,
+            session=session,
         )
 
     def parser(self) -> Parser:

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final, cast, final
 
 from otpy_agents.run.adapter import Access, Launch, Parser, PlainText, Request, Wording
+from otpy_agents.run.adapters.session_logs import GeminiLog
 from otpy_agents.run.events import (
     Event,
     Fault,
@@ -150,6 +151,7 @@ class Gemini:
     install_hint = "npm install -g @google/gemini-cli"
     config_variable = "GEMINI_CLI_HOME"
     cumulative_usage = False
+    session_log = GeminiLog()
     errors_on_stderr = True
     exit_codes = _exit_codes()
     wordings: Sequence[Wording] = (

@@ -1,0 +1,107 @@
+"""What is found out about an attempt that nobody heard the end of: what it spent."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Final
+
+from otpy_agents.errors import AdapterError, InvalidJob, InvalidRequest
+from otpy_agents.run.events import Spent
+from otpy_agents.run.facts import SpentFound
+from otpy_agents.run.failures import Classification
+from otpy_agents.run.job import job_of
+from otpy_agents.run.live_run import LiveRun
+from otpy_agents.run.pricing import priced
+from otpy_agents.run.protocol import AttemptEnded, Launch
+from otpy_agents.run.registry import find_adapter
+from otpy_agents.run.session_tail import tail_of
+from otpy_agents.run.usage import Usage
+
+__all__ = ["end_of_lost", "tell_again"]
+
+_TOLD_AGAIN: Final = 50
+"""Attempts whose usage is told again, the latest: a ledger forgets older counters."""
+
+
+def tell_again(run: LiveRun) -> None:
+    """Tell what the stored attempts spent: who adds it up may have died before it was saved.
+
+    Each reading is of a counter that was told before, so that none counts twice. That of a session
+    in which an attempt is being made is left out. It is lower than what may have been told since,
+    and a count of a session that fell has begun anew.
+    """
+    going, state = run.state.attempt, run.state
+    now = () if going is None else (going.session, going.resumed)
+    for record in state.attempts[-_TOLD_AGAIN:]:
+        session, usage = record.session, record.usage
+        with contextlib.suppress(AdapterError):
+            if find_adapter(record.agent_cli).cumulative_usage and session is not None:
+                usage = Usage() if session in now else state.readings.get(session, Usage())
+            if usage != Usage():
+                model = _model_of(run, record.position)
+                run.tell(
+                    SpentFound,
+                    number=record.number,
+                    agent_cli=record.agent_cli,
+                    session=session,
+                    usage=usage,
+                    model=model,
+                )
+
+
+def _model_of(run: LiveRun, position: int) -> str:
+    return run.state.chain.agents[position].model or ""
+
+
+async def end_of_lost(run: LiveRun) -> AttemptEnded | None:
+    """Return what the session files say of the attempt in the stored state, and tell it.
+
+    It has ended already, and its host or its task has died with what it had heard.
+
+    Returns:
+        An end without a verdict; None if there is no attempt, or its CLI has left nothing.
+    """
+    attempt, agent = run.state.attempt, run.state.agent
+    if attempt is None:
+        return None
+    launch = Launch(
+        number=attempt.number,
+        agent=agent,
+        cause=attempt.cause,
+        session=attempt.resumed,
+        budget_usd=None,
+    )
+    try:
+        adapter = find_adapter(agent.agent_cli)
+        job = job_of(
+            run.id,
+            run.order,
+            launch,
+            adapter,
+            folder=run.folder_of(attempt.number),
+            around=run.site.around,
+            inherits=run.sandbox.inherits,
+        )
+    except (AdapterError, InvalidJob, InvalidRequest):
+        return None
+    resumed = attempt.resumed is not None
+    tail = tail_of(adapter, job.variables, resumed=resumed, began=attempt.began)
+    session = attempt.session or attempt.resumed or job.launch.session
+    spent: Spent | None = None if tail is None else await tail.look(session, last=True)
+    if spent is None:
+        return None
+    run.tell(
+        SpentFound,
+        number=attempt.number,
+        agent_cli=agent.agent_cli,
+        session=session,
+        usage=spent.usage,
+        model=spent.model or agent.model or "",
+    )
+    return AttemptEnded(
+        number=attempt.number,
+        classification=Classification(),
+        session=session,
+        usage=priced(spent.usage, spent.model or agent.model or ""),
+        cumulative=adapter.cumulative_usage,
+    )
