@@ -73,12 +73,12 @@ async def _close(
     if ended is None or ended.pid in pids:
         return False
     flight = _flight(run, attempt, Recorded(ended.pid, ended.started))
+    _tell_began(run, attempt)  # before what its report and its session files say
     try:
         await judge_unheard(run, flight, ended.returncode)
     except (AdapterError, InvalidRequest):
         return False
     run.flight = flight
-    _tell_began(run, attempt)
     flight.watch(None, wake)
     return True
 
