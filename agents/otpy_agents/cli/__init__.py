@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from otpy_agents.cli.cooldowns import cooldowns
 from otpy_agents.cli.logs import logs
 from otpy_agents.cli.operate import answer, budget, pause, reap, resume, warn
 from otpy_agents.cli.refusal import RefusingGroup
@@ -36,6 +37,7 @@ for command in (
     up,
     run,
     runs,
+    cooldowns,
     status,
     tree,
     logs,

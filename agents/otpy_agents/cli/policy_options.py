@@ -41,9 +41,17 @@ _OPTIONS: Final = (
         f"  [{_DEFAULT.rate_limit_backoff_base:g}]",
     ),
     click.option(
+        "--max-wait",
+        type=float,
+        metavar="SECONDS",
+        help="Longest wait for an account that rests; a run that had to wait longer ends as quota."
+        f"  [{_DEFAULT.max_wait:g}]",
+    ),
+    click.option(
         "--fatal-scope",
         type=click.Choice([str(scope) for scope in FatalScope]),
-        help="What bad credentials and the like end: the task, or this agent's part in it."
+        help="What bad credentials and the like end: the task, or this agent's part in it, so that"
+        " a fallback takes over."
         f"  [{_DEFAULT.fatal_scope}]",
     ),
     click.option(
@@ -64,6 +72,7 @@ _FIELDS: Final = {
     "max_attempts": "max_attempts",
     "backoff_base": "backoff_base",
     "rate_limit_base": "rate_limit_backoff_base",
+    "max_wait": "max_wait",
     "fatal_scope": "fatal_scope",
     "resume_session": "resume",
 }

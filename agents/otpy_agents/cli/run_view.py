@@ -15,6 +15,7 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
+from otpy_agents.cli.run_lookup import typed
 from otpy_agents.cli.run_progress import Progress, what_cuts
 from otpy_agents.cli.run_words import ended_as, one_line, span, spent
 from otpy_agents.cli.streams import to_nowhere
@@ -33,10 +34,13 @@ from otpy_agents.run.facts import (
     WaitBegan,
 )
 from otpy_agents.run.facts import as_json as plain_fact
+from otpy_agents.run.result import Ending
+from otpy_agents.run.spoken_times import moment
 
 __all__ = ["RunView", "SteadyRunView", "open_run_view", "told"]
 
 _LINE: Final = 300
+_LONG: Final = 120.0  # seconds from which on the moment says more than the span
 
 
 class RunView(Protocol):
@@ -73,8 +77,11 @@ def told(fact: Fact) -> str | None:
             return "  ".join(part for part in parts if part)
         case WaitBegan():
             # Not from `at`: it is told a moment after the wait began, and 14.9 s would be 14 s.
-            left = span(round(fact.delay, 1))
-            return f"waits {left} for the {fact.reason}; `{what_cuts(fact.run)}` cuts it"
+            left, cut = span(round(fact.delay, 1)), f"`{what_cuts(fact.run)}` cuts it"
+            if fact.delay < _LONG:
+                return f"waits {left} for the {fact.reason}; {cut}"
+            until = moment(fact.until, fact.until - fact.delay)
+            return f"waits until {until} (in {left}) for the {fact.reason}; {cut}"
         case Quiet():
             return f"attempt {fact.number}: silent for {span(fact.seconds)}"
         case LogLine():
@@ -83,6 +90,8 @@ def told(fact: Fact) -> str | None:
             result = fact.result
             why = "" if result.error is None else f": {one_line(result.error, _LINE)}"
             parts = [f"run {fact.run}: {result.status} ({result.ending}){why}", _effort(fact)]
+            if result.ending is Ending.QUOTA:
+                parts.append(f"`{typed('cooldowns', 'clear', 'NAME')}` lets the next run try")
             return "  ".join(part for part in parts if part)
         case _:
             return None

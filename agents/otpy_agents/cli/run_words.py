@@ -8,22 +8,13 @@ from typing import Final
 
 from otpy_agents.cli.view import printable
 from otpy_agents.run.result import AttemptRecord
+from otpy_agents.run.spoken_times import span
 from otpy_agents.run.usage import Usage
 
 __all__ = ["ago", "at", "countdown", "ended_as", "harmless", "money", "one_line", "span", "spent"]
 
-_UNITS: Final = (("d", 86400.0), ("h", 3600.0), ("min", 60.0))
 _THOUSAND: Final = 1000
 _CENTS: Final = 0.995
-
-
-def span(seconds: float) -> str:
-    """Return a duration as a person says it: `4.2 s`, `75 s`, `12 min`, `3 h`, `2 d`."""
-    seconds = max(0.0, seconds)
-    for unit, size in _UNITS:
-        if seconds >= 2 * size:
-            return f"{int(seconds / size)} {unit}"
-    return f"{seconds:.1f} s" if seconds < 10 else f"{int(seconds)} s"  # noqa: PLR2004 - taste
 
 
 def countdown(seconds: float) -> str:

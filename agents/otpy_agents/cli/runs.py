@@ -29,11 +29,11 @@ from otpy_agents.cli.run_words import harmless
 from otpy_agents.cli.view import printable
 from otpy_agents.errors import AgentsError, CommandRefused, RunStateError
 from otpy_agents.operator import ask
-from otpy_agents.run.cooldown import Account, Cooldown, CooldownTable
+from otpy_agents.run.cooldown import CooldownTable
 from otpy_agents.run.dismissing import dismiss
 from otpy_agents.run.host import RunHandle, RunHost
 from otpy_agents.run.protocol import Control
-from otpy_agents.run.stored import AttemptOutcome, StoredForm
+from otpy_agents.run.stored import AttemptOutcome, StoredForm, cooldown_table
 from otpy_agents.store import RunStore, StoredRun
 from otpy_agents.store.retention import Retention, outgrown, seconds_of
 
@@ -128,11 +128,7 @@ async def _shown(store: RunStore, beginning: str) -> Shown:
     cooldowns = CooldownTable()
     if form is not None:
         accounts = {agent.account for agent in form.state.chain.agents}
-        shared = [
-            Cooldown(Account(one.agent_cli, one.credential), one.until)
-            for one in await store.cooldowns.at(now)
-        ]
-        cooldowns = CooldownTable(tuple(shared)).merged(form.state.cooldowns).only(accounts)
+        cooldowns = cooldown_table(await store.cooldowns.at(now)).only(accounts)
     return Shown(
         stored=stored,
         form=form,

@@ -38,10 +38,15 @@ class Cooldown:
     Attributes:
         account: Which.
         until: When it is free again, in Unix seconds.
+        told: When that was told, in Unix seconds; of one that was ended before its time, when it
+            was. 0 if nobody knows.
+        reason: Why, in words; empty if nobody knows.
     """
 
     account: Account
     until: float
+    told: float = 0.0
+    reason: str = ""
 
 
 @frozen
@@ -56,7 +61,12 @@ class CooldownTable:
 
     def until(self, account: Account) -> float:
         """Return when `account` is free, in Unix seconds; 0 if it never was limited."""
-        return next((entry.until for entry in self.entries if entry.account == account), 0.0)
+        entry = self.of(account)
+        return 0.0 if entry is None else entry.until
+
+    def of(self, account: Account) -> Cooldown | None:
+        """Return the entry of `account`; None if it never was limited."""
+        return next((entry for entry in self.entries if entry.account == account), None)
 
     def with_cooldown(self, cooldown: Cooldown) -> CooldownTable:
         """Return the table with one more; of two for one account the longer stands.

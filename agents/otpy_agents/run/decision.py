@@ -6,7 +6,7 @@ Pure functions of the state: the policy says what may be done, these say what ca
 from __future__ import annotations
 
 from otpy_agents.run.cooldown import Cooldown
-from otpy_agents.run.failures import ErrorType
+from otpy_agents.run.failures import ACCOUNT_FAILURES, ErrorType
 from otpy_agents.run.policy import Action, Rule
 from otpy_agents.run.result import AttemptRecord, Cause, retries_in
 from otpy_agents.run.state import RunState
@@ -57,14 +57,20 @@ def cooldown_after(
     punish the first limit that ten of them meet at once as if it were the tenth. Whoever was
     limited again has the delay of a retry at least: a vendor that says "in 0.5 s" each time would
     else use up all retries in two seconds.
+
+    An account whose login or bill failed rests for `RetryPolicy.account_rest`.
     """
+    if record.detail in ACCOUNT_FAILURES and state.policy.account_rest:
+        rest = record.ended + state.policy.account_rest
+        return Cooldown(state.agent.account, rest, record.ended, str(record.detail))
     if record.error_type is not ErrorType.RATE_LIMIT:
         return None
     times = sum(own.error_type is ErrorType.RATE_LIMIT for own in state.own)
     seconds = retry_after or state.policy.rate_limit_backoff.delay(times - 1, lambda: 0.0)
     if times > 1:
         seconds = max(seconds, state.policy.backoff.delay(times - 2, lambda: 0.0))
-    return Cooldown(state.agent.account, record.ended + seconds)
+    until = record.ended + seconds
+    return Cooldown(state.agent.account, until, record.ended, str(record.detail))
 
 
 def delay_after(state: RunState, retry_after: float | None) -> float:

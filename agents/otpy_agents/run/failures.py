@@ -9,7 +9,14 @@ from typing import Final
 
 from attrs import frozen
 
-__all__ = ["ERROR_TYPES", "Classification", "Detail", "ErrorType", "error_table"]
+__all__ = [
+    "ACCOUNT_FAILURES",
+    "ERROR_TYPES",
+    "Classification",
+    "Detail",
+    "ErrorType",
+    "error_table",
+]
 
 
 class ErrorType(StrEnum):
@@ -91,6 +98,9 @@ ERROR_TYPES: Final[Mapping[Detail, ErrorType]] = MappingProxyType(
     }
 )
 """What the run does about each detail (C-03); complete."""
+
+ACCOUNT_FAILURES: Final = frozenset({Detail.AUTH, Detail.BILLING})
+"""What is wrong with the account, whatever it is asked: a person has to act, no time helps."""
 
 
 def error_table() -> str:

@@ -34,8 +34,9 @@ from otpy_agents.run.protocol import (
     Completed,
     Control,
     ControlAsked,
-    CooldownSeen,
+    CooldownsSeen,
     Effect,
+    EndCooldown,
     Event,
     Launch,
     Log,
@@ -53,6 +54,7 @@ from otpy_agents.run.protocol import (
     Waiting,
 )
 from otpy_agents.run.result import AttemptRecord, Cause, Ending, StopCause, ending_of
+from otpy_agents.run.spoken_times import moment, span
 from otpy_agents.run.state import Attempt, Phase, RunState, Wait, WaitReason
 
 __all__ = ["RunMachine"]
@@ -62,18 +64,33 @@ _REQUESTED: Final = {
     Control.KILL: "user_kill requested",
     Control.STOP: "stop requested",
 }
+_LONG: Final = 120.0  # seconds from which on a wait is said with the moment of its end
 
 
-def _span(seconds: float) -> str:
+def _seconds(seconds: float) -> str:
     return f"{seconds:.1f}".removesuffix(".0") + "s"
+
+
+def _when(ready: float, now: float, why: str = "") -> str:
+    """Return when a wait is over, and what it is for."""
+    left = ready - now
+    if left < _LONG:
+        return f"in {_seconds(left)}" + (f" ({why})" if why else "")
+    return f"at {moment(ready, now)} (in {span(left)}{'; ' + why if why else ''})"
+
+
+def _is_lost(own: Cooldown, shared: CooldownTable) -> bool:
+    """Whether a dead host had no time to write `own`: else it is there, or was ended since."""
+    known = shared.of(own.account)
+    return known is None or (known.until < own.until and known.told < own.told)
 
 
 def _moved(by: float, slept: float) -> str:
     parts: list[str] = []
     if round(slept):
-        parts.append(f"the machine slept for {_span(slept)}")
+        parts.append(f"the machine slept for {_seconds(slept)}")
     if round(by):
-        parts.append(f"the clock was set {'forward' if by > 0 else 'back'} by {_span(abs(by))}")
+        parts.append(f"the clock was set {'forward' if by > 0 else 'back'} by {_seconds(abs(by))}")
     return ", and ".join(parts)
 
 
@@ -145,8 +162,10 @@ class RunMachine:
                 self._move(event)
             case Unheard():
                 self._excuse(event)
-            case CooldownSeen():
-                self._know(CooldownTable((event.cooldown,)))
+            case CooldownsSeen():
+                if self._state.ending is None:
+                    self._know(event.cooldowns)
+                    self._reconsider()
             case ControlAsked():
                 self._control(event.control)
             case _:
@@ -168,16 +187,17 @@ class RunMachine:
 
     def _begin(self, cooldowns: CooldownTable) -> None:
         if self._state.phase is Phase.INITIALIZE:
-            self._know(cooldowns)
+            self._know(cooldowns.pruned(self._now))
             self._do(*(Log(f"[supervisor] {text}") for text in self._state.chain.warnings))
             self._go_on(0, Cause.FIRST)
 
     def _resume(self, event: Resumed) -> None:
         """Take over from a dead host: what it had stored, it may not have done any more."""
-        self._know(event.cooldowns)
-        own = self._state.cooldowns.pruned(self._now).entries
-        lost = [one for one in own if event.cooldowns.until(one.account) < one.until]
-        self._do(*map(SetCooldown, lost))
+        own, shared = self._state.cooldowns.pruned(self._now), event.cooldowns
+        lost = CooldownTable(tuple(one for one in own.entries if _is_lost(one, shared)))
+        if self._state.ending is None:  # else its result says what was known then
+            self._know(shared.pruned(self._now).merged(lost))
+        self._do(*map(SetCooldown, lost.entries))
         state, attempt, wait = self._state, self._state.attempt, self._state.wait
         if state.ending is not None:
             self._do(Completed(state.result()))
@@ -185,8 +205,9 @@ class RunMachine:
             # The wall clock of the new host may be behind: no delay gets longer than it was.
             late = max(0.0, wait.since - self._now)
             self._show(evolve(wait, since=wait.since - late, until=wait.until - late))
+            self._reconsider()
         elif attempt is None:
-            self._begin(event.cooldowns)
+            self._begin(self._state.cooldowns)
         elif not event.adopted:
             none = AttemptEnded(number=attempt.number, classification=Classification())
             end = event.lost or none
@@ -201,7 +222,21 @@ class RunMachine:
 
     def _know(self, cooldowns: CooldownTable) -> None:
         accounts = {agent.account for agent in self._state.chain.agents}
-        self._set(cooldowns=self._state.cooldowns.merged(cooldowns.only(accounts)))
+        self._set(cooldowns=cooldowns.only(accounts))
+
+    def _reconsider(self) -> None:
+        """Wait no longer for an account whose cooldown was ended before its time."""
+        wait = self._state.wait
+        if wait is None or wait.reason is not WaitReason.COOLDOWN:
+            return
+        choice = choose(self._state, wait.earliest, self._now, self._now)
+        if choice is None or choice[1] >= wait.until:
+            return
+        position, ready = choice
+        if ready <= self._now:
+            self._go_on(wait.earliest, wait.cause, waited=True)
+        else:
+            self._show(evolve(wait, position=position, until=ready))
 
     # --- one attempt ------------------------------------------------------------------------------
 
@@ -299,15 +334,17 @@ class RunMachine:
         for account, before in self._delays.items():
             self._delays[account] = after = evolve(before, until=before.until + by)
             # Also one that is over: by a clock that was set back it would begin again.
-            if before in self._state.cooldowns.entries:
-                self._set(cooldowns=self._state.cooldowns.moved(before, after))
+            known = self._state.cooldowns.of(account)
+            if known is not None and known.until == before.until:
+                now_until = evolve(known, until=after.until)
+                self._set(cooldowns=self._state.cooldowns.moved(known, now_until))
                 self._do(MoveCooldown(before, after))
 
     def _excuse(self, event: Unheard) -> None:
         """Count the time in which nobody listened as no silence of the attempt."""
         attempt, now = self._state.attempt, self._now
         if event.seconds:
-            self._do(Log(f"[supervisor] this host stood still for {_span(event.seconds)}"))
+            self._do(Log(f"[supervisor] this host stood still for {_seconds(event.seconds)}"))
         if attempt is not None and attempt.started is not None:
             progress = attempt.progress + max(0.0, now - max(event.since, attempt.progress))
             output = attempt.output + max(0.0, now - max(event.since, attempt.output))
@@ -340,13 +377,14 @@ class RunMachine:
             self._do(Log(f"[supervisor] restart failed: {record.message or record.detail}"))
         cooldown = cooldown_after(self._state, record, verdict.retry_after)
         if cooldown is not None:
-            self._know(CooldownTable((cooldown,)))
+            self._know(self._state.cooldowns.with_cooldown(cooldown))
             self._do(SetCooldown(cooldown))
             self._delays.pop(cooldown.account, None)
             if not verdict.named:
                 self._delays[cooldown.account] = cooldown
         if record.succeeded:
             self._tell_overrun()
+            self._prove_free(attempt)
             self._complete(Ending.SUCCEEDED)
         elif stopped is not None and stopped.ends_run:
             self._complete(ending_of(stopped))
@@ -358,6 +396,16 @@ class RunMachine:
         budget, cost = self._state.budget_usd, self._state.usage.cost_usd
         if budget is not None and cost > budget:
             self._do(Log(f"[supervisor] done, for ${cost:.4g}: the budget was ${budget:g}"))
+
+    def _prove_free(self, attempt: Attempt) -> None:
+        """End the cooldown of an account that does what it is asked (C-15).
+
+        One that was told while the attempt was at work stands: its last request may have been made
+        before.
+        """
+        known = self._state.cooldowns.of(self._state.agent.account)
+        if known is not None and self._now < known.until and known.told <= attempt.began:
+            self._do(EndCooldown(known.account, attempt.began))
 
     def _follow(self, record: AttemptRecord, retry_after: float | None) -> None:
         position = self._state.position
@@ -414,6 +462,11 @@ class RunMachine:
             self._launch(position, cause)
             return
         cold = state.cooldowns.until(state.chain.agents[position].account)
+        longest = state.policy.max_wait
+        if longest is not None and cold >= ready and ready - self._now > longest:
+            self._know(state.cooldowns.pruned(self._now))
+            self._complete(Ending.QUOTA)
+            return
         wait = Wait(
             since=self._now,
             until=ready,
@@ -422,12 +475,26 @@ class RunMachine:
             earliest=earliest,
             cause=cause,
         )
-        agent, span = state.chain.agents[position].agent_id, _span(ready - self._now)
-        number = f"{state.retries + 1}/{state.policy.max_retries}"
-        text = f"retry {number} with {agent} in {span}" if retry else f"{agent} is free in {span}"
+        target = state.chain.agents[position]
+        known = state.cooldowns.of(target.account)
+        if retry:
+            number = f"{state.retries + 1}/{state.policy.max_retries}"
+            text = f"retry {number} with {target.agent_id} {_when(ready, self._now)}"
+        else:
+            why = "" if known is None else known.reason
+            text = f"{target.agent_id} is free {_when(ready, self._now, why)}"
         self._do(Log(f"[supervisor] {text}"))
         self._enter(Phase.LAUNCH)
         self._show(wait)
+
+    def _explain(self, target: int) -> None:
+        """Say of each agent that is passed by for its account until when that rests, and why."""
+        for agent in self._state.chain.agents[self._state.position : target]:
+            known = self._state.cooldowns.of(agent.account)
+            if known is not None and known.until > self._now:
+                until = moment(known.until, self._now)
+                why = f" ({known.reason})" if known.reason else ""
+                self._do(Log(f"[supervisor] {agent.agent_id} rests until {until}{why}"))
 
     def _show(self, wait: Wait) -> None:
         state = self._state
@@ -450,6 +517,7 @@ class RunMachine:
             cause = Cause.FALLBACK
             session = session if target.shares_sessions_with(source) else None
             self._enter(Phase.SWITCH_AGENT)
+            self._explain(position)
             text = f"switching from {source.agent_id} to {target.agent_id} (fallback)"
             self._do(Log(f"[supervisor] {text}"))
             self._do(AgentSwitched(source=source.agent_id, target=target.agent_id))

@@ -10,7 +10,7 @@ from otpy import DynamicSupervisor
 from otpy_agents.errors import LedgerUnwritable
 from otpy_agents.run import protocol
 from otpy_agents.run.attempt import attempt_spec
-from otpy_agents.run.cooldown import Account, Cooldown, CooldownTable
+from otpy_agents.run.cooldown import Cooldown, CooldownTable
 from otpy_agents.run.facts import (
     AgentSwitched,
     AttemptBegan,
@@ -25,17 +25,15 @@ from otpy_agents.run.facts import (
 from otpy_agents.run.flight import Flight
 from otpy_agents.run.live_run import LiveRun
 from otpy_agents.run.state import RunState
+from otpy_agents.run.stored import cooldown_table
 from otpy_agents.store.run_records import CooldownRecord
 
 __all__ = ["known_cooldowns", "perform", "tell_changes"]
 
 
 async def known_cooldowns(run: LiveRun) -> CooldownTable:
-    """Return the cooldowns that are known to all runs of all hosts now."""
-    found = await run.site.store.cooldowns.at(run.site.clock())
-    return CooldownTable(
-        tuple(Cooldown(Account(one.agent_cli, one.credential), one.until) for one in found)
-    )
+    """Return the cooldowns that are known to all runs of all hosts, those that are over too."""
+    return cooldown_table(await run.site.store.cooldowns.at(0.0))
 
 
 def tell_changes(
@@ -94,6 +92,11 @@ async def perform(
             case protocol.MoveCooldown(before, after):
                 with contextlib.suppress(LedgerUnwritable):
                     await run.site.store.cooldowns.move(_record(run, before), _record(run, after))
+            case protocol.EndCooldown(account=account, told_by=told_by):
+                with contextlib.suppress(LedgerUnwritable):
+                    await run.site.store.cooldowns.end(
+                        account.agent_cli, account.credential, run.site.clock(), told_by=told_by
+                    )
             case protocol.Completed():
                 await run.remove_folder()
                 run.finish(effect.result)
@@ -125,7 +128,8 @@ def _record(run: LiveRun, cooldown: Cooldown) -> CooldownRecord:
         agent_cli=account.agent_cli,
         credential=account.credential,
         until=cooldown.until,
-        reason=f"run {run.id}",
+        reason=", ".join(filter(None, (cooldown.reason, f"told by run {run.id}"))),
+        told=cooldown.told,
     )
 
 

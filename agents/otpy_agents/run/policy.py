@@ -17,6 +17,7 @@ from otpy import Backoff
 from otpy_agents.errors import InvalidRunSetting
 from otpy_agents.run.failures import ERROR_TYPES, Detail, ErrorType
 from otpy_agents.run.result import StopCause
+from otpy_agents.run.spoken_times import span
 
 __all__ = ["Action", "FatalScope", "RetryPolicy", "Rule"]
 
@@ -25,7 +26,7 @@ class FatalScope(StrEnum):
     """How much a `fatal` failure ends (C-06)."""
 
     TASK = "task"
-    """The run (RUN-50)."""
+    """The run, whoever else could be asked (RUN-50)."""
     AGENT = "agent"
     """Only this agent's part in it, where another agent may do better."""
 
@@ -81,7 +82,11 @@ class RetryPolicy:
         crash_restarts: Restarts after a crash, in the whole run, that cost no retry (C-04).
         max_attempts: Attempts of all agents together (RUN-49).
         enable_fallback: Whether other agents of the chain are asked without a person's word.
-        fatal_scope: How much a `fatal` failure ends (C-06).
+        fatal_scope: How much a `fatal` failure ends (C-06). Without a fallback both end the run.
+        max_wait: Seconds that a run may wait for an account that rests; if it had to wait longer it
+            ends as `quota` instead. None for no limit.
+        account_rest: Seconds for which an account rests, for all runs, whose login or bill failed;
+            0 for not at all: then the next run finds out for itself.
         resume: Whether a later attempt goes on in the session of the one before it, where the agent
             can; otherwise each begins as the first one did (C-21).
 
@@ -95,7 +100,9 @@ class RetryPolicy:
     crash_restarts: int = 1
     max_attempts: int = 30
     enable_fallback: bool = True
-    fatal_scope: FatalScope = FatalScope.TASK
+    fatal_scope: FatalScope = FatalScope.AGENT
+    max_wait: float | None = 86400.0
+    account_rest: float = 0.0
     resume: bool = False
 
     def __attrs_post_init__(self) -> None:
@@ -106,8 +113,10 @@ class RetryPolicy:
             if type(count) is not int or count < least:
                 wanted = f"a whole number of at least {least}"
                 raise InvalidRunSetting(f"retry.{name}", repr(count), wanted)
-        for name in ("backoff_base", "rate_limit_backoff_base"):
+        for name in ("backoff_base", "rate_limit_backoff_base", "max_wait", "account_rest"):
             seconds: object = getattr(self, name)
+            if name == "max_wait" and seconds is None:
+                continue
             if type(seconds) not in {int, float} or not 0 <= cast("float", seconds) < math.inf:
                 raise InvalidRunSetting(f"retry.{name}", repr(seconds), "seconds of at least 0")
 
@@ -180,6 +189,8 @@ class RetryPolicy:
         yield "delays before them", _spans(self.backoff)
         yield "cooldowns the vendor does not time", _spans(self.rate_limit_backoff)
         yield "cooldown waited for although another agent is free", f"{self.patience:g} s or less"
+        longest = "for ever" if self.max_wait is None else f"{span(self.max_wait)} or less"
+        yield "account that rests is waited for", longest
         yield "restarts after a crash", f"{self.crash_restarts}"
         yield "attempts of all agents", f"{self.max_attempts}"
         yield "other agents are asked", "yes" if self.enable_fallback else "only by a person"

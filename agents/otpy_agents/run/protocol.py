@@ -8,7 +8,7 @@ from typing import TypeAlias
 from attrs import field, frozen
 
 from otpy_agents.run.chain import AgentInstance
-from otpy_agents.run.cooldown import Cooldown, CooldownTable
+from otpy_agents.run.cooldown import Account, Cooldown, CooldownTable
 from otpy_agents.run.failures import Classification
 from otpy_agents.run.result import Cause, RunResult
 from otpy_agents.run.state import Phase, WaitReason
@@ -26,8 +26,9 @@ __all__ = [
     "Completed",
     "Control",
     "ControlAsked",
-    "CooldownSeen",
+    "CooldownsSeen",
     "Effect",
+    "EndCooldown",
     "Event",
     "Launch",
     "Log",
@@ -187,10 +188,14 @@ class TimerDue:
 
 
 @frozen
-class CooldownSeen:
-    """Another run has set a cooldown."""
+class CooldownsSeen:
+    """The shared table was read: other runs and people may have set and ended cooldowns.
 
-    cooldown: Cooldown
+    Attributes:
+        cooldowns: As it is now; what is not in it is over.
+    """
+
+    cooldowns: CooldownTable
 
 
 class Control(StrEnum):
@@ -227,7 +232,7 @@ Event: TypeAlias = (
     | Charged
     | AttemptEnded
     | TimerDue
-    | CooldownSeen
+    | CooldownsSeen
     | ControlAsked
     | ClockMoved
     | Unheard
@@ -274,6 +279,19 @@ class SetCooldown:
     """Enter a cooldown into the shared table, for all runs to see (C-15)."""
 
     cooldown: Cooldown
+
+
+@frozen
+class EndCooldown:
+    """End the cooldown of an account for all runs, if it was told by then (C-15).
+
+    Attributes:
+        account: Which.
+        told_by: When the attempt began that proves it over, in Unix seconds.
+    """
+
+    account: Account
+    told_by: float
 
 
 @frozen(kw_only=True)
@@ -375,6 +393,7 @@ Effect: TypeAlias = (
     Launch
     | StopAttempt
     | SetCooldown
+    | EndCooldown
     | Waiting
     | AgentSwitched
     | PhaseChanged

@@ -94,6 +94,8 @@ class Ending(StrEnum):
     """The cap over all agents was reached (RUN-49)."""
     BUDGET = "budget"
     """The money of the run is spent."""
+    QUOTA = "quota"
+    """Its account rests for longer than the run may wait."""
     CANCELLED = "cancelled"
     """A person cancelled it (RUN-60)."""
     KILLED = "killed"

@@ -29,9 +29,10 @@ from otpy_agents.run.result import (
     VendorSession,
     retries_in,
 )
+from otpy_agents.run.spoken_times import moment
 from otpy_agents.run.usage import Usage
 
-__all__ = ["VERSION", "Attempt", "Phase", "RunState", "Wait", "WaitReason"]
+__all__ = ["VERSION", "Attempt", "Phase", "RunState", "Wait", "WaitReason", "with_waits"]
 
 VERSION: Final = 2
 """Version of the stored form, raised with every change of it, however small."""
@@ -207,7 +208,7 @@ class RunState:
         resumable = self._resumable()
         return RunResult(
             ending=self.ending,
-            error=_error(self.ending, last),
+            error=_error(self.ending, last, self._rest()),
             agent_id=agent.agent_id,
             agent_used=agent.agent_cli,
             attempts=self.attempts,
@@ -216,6 +217,19 @@ class RunState:
             resumable=resumable,
             usage=self.usage,
         )
+
+    def _rest(self) -> str:
+        """Return which agent, of those that come next, is free first, and when."""
+        resting = [
+            (known, agent.agent_id)
+            for agent in self.chain.agents[self.position :]
+            if (known := self.cooldowns.of(agent.account)) is not None
+        ]
+        if not resting:
+            return ""
+        known, name = min(resting, key=lambda one: one[0].until)
+        why = f" ({known.reason})" if known.reason else ""
+        return f"{name} rests until {moment(known.until, 0.0)}{why}, which is too long to wait"
 
     def _resumable(self) -> VendorSession | None:
         for record in reversed(self.attempts):
@@ -255,16 +269,38 @@ class RunState:
             raise RunStateCorrupt("version", repr(version), "a whole number of at least 1")
         if version > VERSION:
             raise RunStateTooNew(version, VERSION)
+        if version == 1:
+            _from_first(fields)
         return from_plain(cls, fields, "state")
 
 
-def _error(ending: Ending, last: AttemptRecord | None) -> str | None:
-    """Return why a run failed, in words (RUN-22)."""
+def _from_first(fields: dict[str, object]) -> None:
+    """Add what a state of version 1 lacks; damage is found by who reads it."""
+    with_waits(fields.get("policy"))
+    table = fields.get("cooldowns")
+    entries = cast("dict[str, object]", table).get("entries") if isinstance(table, dict) else None
+    for entry in cast("list[object]", entries) if isinstance(entries, list) else []:
+        if isinstance(entry, dict):
+            for name, value in (("told", 0.0), ("reason", "")):
+                cast("dict[str, object]", entry).setdefault(name, value)
+
+
+def with_waits(policy: object) -> None:
+    """Add what a stored policy lacks that is older than the limits of waits."""
+    if isinstance(policy, dict):
+        fields = cast("dict[str, object]", policy)
+        fields.setdefault("max_wait", RetryPolicy().max_wait)
+        fields.setdefault("account_rest", 0.0)
+
+
+def _error(ending: Ending, last: AttemptRecord | None, rest: str) -> str | None:
+    """Return why a run failed, in words (RUN-22); `rest` says which agent rests."""
     if ending is Ending.SUCCEEDED:
         return None
     words = {
         Ending.ATTEMPT_LIMIT: "no attempt is left",
         Ending.BUDGET: "the budget is spent",
+        Ending.QUOTA: rest,
         Ending.CANCELLED: "cancelled",
         Ending.KILLED: "killed",
         Ending.STOPPED: "stopped",

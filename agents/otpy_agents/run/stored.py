@@ -3,27 +3,29 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Final, TypeAlias, cast
 
 from attrs import evolve, frozen
 
 from otpy_agents.errors import RunStateCorrupt, RunStateTooNew
 from otpy_agents.run.attrs_json import from_plain, to_plain
+from otpy_agents.run.cooldown import Account, Cooldown, CooldownTable
 from otpy_agents.run.flight import Flight
 from otpy_agents.run.order import RunOrder, SandboxChoice
 from otpy_agents.run.orphans import Recorded
 from otpy_agents.run.result import AttemptRecord
 from otpy_agents.run.sandbox.behaviour import ContainerIdentity, Identity
 from otpy_agents.run.state import VERSION as STATE_VERSION
-from otpy_agents.run.state import RunState
-from otpy_agents.store.run_records import AttemptBegun, AttemptEnded
+from otpy_agents.run.state import RunState, with_waits
+from otpy_agents.store.run_records import AttemptBegun, AttemptEnded, CooldownRecord
 
 __all__ = [
     "VERSION",
     "AttemptOutcome",
     "StoredForm",
     "cleaned_order",
+    "cooldown_table",
     "identity_from_json",
     "identity_to_json",
     "order_to_json",
@@ -31,7 +33,7 @@ __all__ = [
     "same_but_for_signs",
 ]
 
-VERSION: Final = 1
+VERSION: Final = 2
 """Version of the stored form of an order, raised with every change of it."""
 
 _ANSWER: Final = 200_000  # characters of an answer that are kept
@@ -75,6 +77,9 @@ class StoredForm:
             RunStateCorrupt: It is none.
         """
         fields = _form(text)
+        order = fields["order"]
+        if fields["version"] == 1 and isinstance(order, dict):
+            with_waits(cast("dict[str, object]", order).get("policy"))
         state = RunState.from_json(json.dumps(fields["state"]))
         return cls(order=from_plain(RunOrder, fields["order"], "order"), state=state)
 
@@ -125,6 +130,16 @@ class AttemptOutcome:
             RunStateCorrupt: It is none.
         """
         return from_plain(cls, _object(text), "outcome")
+
+
+def cooldown_table(records: Iterable[CooldownRecord]) -> CooldownTable:
+    """Return the table of what is stored."""
+    return CooldownTable(
+        tuple(
+            Cooldown(Account(one.agent_cli, one.credential), one.until, one.told, one.reason)
+            for one in records
+        )
+    )
 
 
 def order_to_json(order: RunOrder, clean: Cleaner) -> str:

@@ -42,7 +42,7 @@ from otpy_agents.run.protocol import (
     ClockMoved,
     Control,
     ControlAsked,
-    CooldownSeen,
+    CooldownsSeen,
     Effect,
     Event,
     Output,
@@ -53,7 +53,7 @@ from otpy_agents.run.protocol import (
     TimerDue,
     Unheard,
 )
-from otpy_agents.run.state import Phase, RunState
+from otpy_agents.run.state import Phase, RunState, WaitReason
 from otpy_agents.run.stored import (
     StoredForm,
     cleaned_order,
@@ -69,11 +69,14 @@ __all__ = ["ATTEMPTS", "LOOK", "Life", "Look", "RunTask"]
 ATTEMPTS: Final = "attempts"
 """Id of the supervisor of the attempts, which stands before the task."""
 
+_GLANCE: Final = 5.0  # seconds between two looks at an account that is waited for
 _NAP: Final = 60.0  # seconds after which the clock is looked at in any case: it may have been set
 _ON_TIME: Final = 0.05  # seconds after which a wake-up is late
 _LATE: Final = 1.0  # seconds after which it is worth a word
 _DRAIN: Final = 0.25  # seconds in which the readers take in what was written meanwhile
 _ENDS: Final = frozenset({Control.CANCEL, Control.KILL, Control.STOP})
+# The first three bring no launch about, the others bring the cooldowns with them.
+_NEED_NO_LOOK: Final = (AttemptStarted, SessionKnown, Charged, Begin, Resumed)
 _LOST: Final = (RunLost, RunHeld, UnknownRun, RunStateError)
 
 
@@ -126,6 +129,12 @@ class Life:
             self.news.set()
             RunTask.at(self._me).cast(LOOK)
 
+    @property
+    def waits_for_account(self) -> bool:
+        """Whether it may be let go on by what another process writes into the store."""
+        wait = self.machine.state.wait
+        return wait is not None and wait.reason is WaitReason.COOLDOWN
+
     def set_timer(self) -> None:
         """Be woken when the machine wants to see the clock."""
         run, due, loop = self.run, self.machine.due, asyncio.get_running_loop()
@@ -135,8 +144,8 @@ class Life:
         if self.unwritten is not None:
             run.timer = loop.call_at(self.unwritten.again, self.wake)
         elif self.begun and due is not None:
-            now = loop.time()
-            delay = min(_NAP, max(0.0, due - run.site.clock(), self.judges_at - now))
+            now, nap = loop.time(), _GLANCE if self.waits_for_account else _NAP
+            delay = min(nap, max(0.0, due - run.site.clock(), self.judges_at - now))
             run.timer = loop.call_later(delay, self._timed, now + delay)
 
     def _timed(self, due: float) -> None:
@@ -309,6 +318,8 @@ async def _look_on(life: Life) -> None:
     flight, attempt = run.flight, life.machine.state.attempt
     if flight is not None and attempt is not None and flight.number == attempt.number:
         await _hear(life, flight)
+    if not run.over and life.waits_for_account:
+        await _step(life)
     due, now = life.machine.due, asyncio.get_running_loop().time()
     if not run.over and due is not None and now >= life.judges_at and run.site.clock() >= due:
         await _step(life, TimerDue())
@@ -382,20 +393,22 @@ def _decide(machine: RunMachine, event: Event, now: float) -> _Decided:
 
 
 async def _step(life: Life, *events: Event) -> list[Effect]:
-    """Let the machine decide, store that, and do it.
+    """Let the machine decide, store that, and do it; without an event it looks at cooldowns.
 
     Raises:
         LedgerUnwritable: It could not be stored, so nothing is decided, and nothing was done.
     """
     run, machine, clock = life.run, life.machine, life.run.site.clock
-    events = (*map(ControlAsked, life.owed), *events)
-    if not all(isinstance(event, AttemptStarted | SessionKnown | Charged) for event in events):
-        # What follows may be a launch: the cooldowns of all runs have to be known.
-        for cooldown in (await known_cooldowns(run)).entries:
-            machine.handle(CooldownSeen(cooldown), clock())
+    heard: list[Event] = [*map(ControlAsked, life.owed), *events]
+    needs_look = not heard or not all(isinstance(event, _NEED_NO_LOOK) for event in heard)
+    known = await known_cooldowns(run) if needs_look else None
     read, spare = life.read, machine.copy()
-    events = (*life.clock_moved(), *events)
-    life.steps = steps = tuple(_decide(machine, event, clock()) for event in events)
+    heard[:0] = life.clock_moved()
+    if known is not None:
+        # What follows may be a launch: the cooldowns of all runs have to be known.
+        # They are of before the clock moved, and are moved with it.
+        heard.insert(0, CooldownsSeen(known))
+    life.steps = steps = tuple(_decide(machine, event, clock()) for event in heard)
     effects = [effect for step in steps for effect in step.effects]
     before, after = steps[0].before, machine.state
     if effects or not same_but_for_signs(run.state, after):

@@ -130,6 +130,7 @@ _STATUS_IN_TEXT: Final = re.compile(
       | (?<!exit[ ])(?<!exited[ ]with[ ]) \bstatus (?:[ _]?code)? "? [ ]?[:=]?[ ]?
       | \bstatusCode "? [:=][ ]?
       | \bAPI[ ]Error: [ ] (?:Repeated[ ])?
+      | \bCAPIError: [ ] (?:[45]\d\d[ ](?=[45]\d\d))?  # Copilot's, with the number once or twice
       | \bError[ ]code: [ ]
       | \blast[ ]error: [ ]
       | \brequest[ ]rejected[ ]\(

@@ -152,12 +152,14 @@ class CooldownRecord:
         credential: Which of its logins; a name, never the secret itself.
         until: When it is free again.
         reason: Why, in words.
+        told: When that was told; of one that was ended before its time, when it was.
     """
 
     agent_cli: str
     credential: str
     until: float
     reason: str
+    told: float = 0.0
 
 
 @frozen(kw_only=True)

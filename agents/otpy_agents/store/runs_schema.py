@@ -36,6 +36,7 @@ CREATE TABLE attempt (
 CREATE TABLE cooldown (
     agent_cli TEXT NOT NULL, credential TEXT NOT NULL,
     until REAL NOT NULL, reason TEXT NOT NULL,
+    told REAL NOT NULL DEFAULT 0,
     PRIMARY KEY (agent_cli, credential)
 ) WITHOUT ROWID;
 CREATE TABLE cursor (name TEXT PRIMARY KEY, position INTEGER NOT NULL) WITHOUT ROWID;
@@ -48,10 +49,16 @@ CREATE TABLE command (
 CREATE INDEX command_run ON command (run);
 """
 
+_TOLD: Final = """
+ALTER TABLE cooldown ADD COLUMN told REAL NOT NULL DEFAULT 0;
+"""
+"""Since version 2: when a cooldown was told, or ended before its time."""
+
 RUNS: Final = FileKind(
     noun="a store of runs",
     application=0x6F747072,  # "otpr"
-    newest=1,
+    newest=2,
     tables=_TABLES,
     mode=0o600,
+    upgrades={1: _TOLD},
 )

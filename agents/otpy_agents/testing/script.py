@@ -179,6 +179,7 @@ FAILURES: Final[Mapping[Detail, Mapping[str, object]]] = {
     Detail.AUTH: {"message": "invalid api key", "status": 401},
     Detail.BILLING: {"message": "credit balance is too low", "status": 402},
     Detail.CONTEXT_OVERFLOW: {"message": "prompt is too long", "status": 413},
+    Detail.MODEL_UNAVAILABLE: {"message": "model not found", "status": 404},
     Detail.UNKNOWN: {},
 }
 """What the error is by which an attempt is judged to have failed of each."""

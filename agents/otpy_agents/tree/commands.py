@@ -24,6 +24,7 @@ from otpy.errors import OtpyError
 from otpy_agents.errors import AgentRefused, CommandRefused, LedgerError, LedgerUnwritable
 from otpy_agents.operator import Command, Handler, Refusal
 from otpy_agents.operator.server import Log
+from otpy_agents.run.protocol import Control
 from otpy_agents.tree.status import status_of, tree_of
 from otpy_monitors import Kind
 
@@ -230,6 +231,12 @@ class TreeCommands:
 
     async def _resume(self, command: Command) -> str:
         project, name = self._find(command)
+        post = project.pool.posts[name]
+        if post.pause is None and not post.frozen and post.run is not None:
+            # It may wait for its account, or for a retry: that is what is wanted then.
+            answered = await post.run.ask(Control.RETRY_NOW)
+            if answered.accepted:
+                return "tries again now"
         rests = project.pool.resume(name)
         return "goes on" if rests is None else f"stays paused: {rests.needs(name)}"
 

@@ -61,7 +61,8 @@ class FailureRow:
         kind: Its class.
         rounds: How often it may come before it counts as terminal; None for no such limit. It wins
             over the one retry of a persistent failure: it is the number of rounds of C-16.
-        waits: Whether it is a limit that time lifts, and therefore no failure at all (C-15).
+        waits: Whether it is the account's, and therefore no failure of the agent at all: a limit
+            that time lifts (C-15), or a login or a bill that a person sees to.
 
     Raises:
         InvalidFailureRow: `rounds` is less than 1.
@@ -97,8 +98,8 @@ _ROWS: Final[Mapping[str, FailureRow]] = {
     Detail.NO_RESULT: _PERSISTENT,
     Detail.TOOLS_DENIED: _PERSISTENT,
     Detail.CONTEXT_OVERFLOW: _PERSISTENT,
-    Detail.AUTH: _TERMINAL,
-    Detail.BILLING: _TERMINAL,
+    Detail.AUTH: _LIMITED,
+    Detail.BILLING: _LIMITED,
     Detail.MODEL_UNAVAILABLE: _TERMINAL,
     Detail.USAGE: _TERMINAL,
     Detail.BUDGET: _TERMINAL,
@@ -203,6 +204,8 @@ def failure_of(result: RunResult) -> str:
             return ""
         case Ending.BUDGET:
             return str(Detail.BUDGET)
+        case Ending.QUOTA:
+            return str(Detail.QUOTA)
         case Ending.CANCELLED | Ending.RETRY_CANCELLED:
             return str(StopCause.CANCEL)
         case Ending.KILLED:

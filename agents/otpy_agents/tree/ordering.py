@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from attrs import evolve
 
@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from otpy_agents.tree.project import Project
 
 __all__ = ["order_of", "sandbox_for", "selection_of"]
+
+_ACCOUNT_REST: Final = 300.0
+"""Seconds after which agents try again whose account has failed; a list waits as long as needed."""
 
 
 def selection_of(work: AgentWork) -> AgentSelection:
@@ -100,7 +103,12 @@ def order_of(
         prompt=prompt,
         cwd=cwd,
         selection=selection_of(work),
-        policy=evolve(workplace.policy, resume=work.context is not Context.FRESH),
+        policy=evolve(
+            workplace.policy,
+            resume=work.context is not Context.FRESH,
+            max_wait=None,
+            account_rest=_ACCOUNT_REST,
+        ),
         access=work.access,
         argv=work.argv,
         sandbox=evolve(

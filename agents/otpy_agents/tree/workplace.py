@@ -12,6 +12,7 @@ from otpy_agents.errors import JakeGaveUp
 from otpy_agents.run.host import RunHost
 from otpy_agents.run.order import SandboxChoice
 from otpy_agents.run.policy import RetryPolicy
+from otpy_agents.tree.accounts import Accounts
 from otpy_agents.tree.budgets import Budgets
 from otpy_agents.tree.failures import FailureTable
 from otpy_agents.tree.narrator import Narrator
@@ -84,7 +85,11 @@ class Workplace:
         self.host: RunHost | None = None
         self.runs: Runs | None = None
         if store is not None:
-            self.host = RunHost(store, listeners=[self.narrator.hear], sandboxes=self.sandboxes)
+            self.host = RunHost(
+                store,
+                listeners=[self.narrator.hear, Accounts(self._notify).hear],
+                sandboxes=self.sandboxes,
+            )
             self.runs = HostedRuns(self.host, store)
         self.sandbox = sandbox or SandboxChoice()
         self.policy = policy or RetryPolicy()
@@ -97,6 +102,11 @@ class Workplace:
         self._slots = StartSlots(rate or StartRate())
         self._chance = chance
         self._news = asyncio.Event()
+
+    def _notify(self, account: str, detail: str) -> None:
+        """Let a person know what is wrong with an account; it concerns all projects alike."""
+        for project in self.projects[:1]:
+            project.tell("operator.notified", account, detail=detail)
 
     async def start_place(self) -> None:
         """Wait for a place among the starts of all projects (G-17).

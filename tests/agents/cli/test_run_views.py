@@ -206,10 +206,17 @@ def test_a_run_goes_on_when_nobody_looks_any_more() -> None:
 
 @pytest.mark.parametrize(
     ("seconds", "text"),
-    [(-1, "0.0 s"), (4.25, "4.2 s"), (75.9, "75 s"), (125, "2 min"), (7200, "2 h"), (2e5, "2 d")],
+    [
+        (-1, "0.0 s"),
+        (4.25, "4.2 s"),
+        (75.9, "75 s"),
+        (125, "2 min 5 s"),
+        (7200, "2 h"),
+        (2e5, "2 d 8 h"),
+    ],
 )
 def test_durations_are_said_as_a_person_would(seconds: float, text: str) -> None:
-    """Rounded down, so that nothing looks over before it is."""
+    """Short ones are cut, so that nothing looks over before it is; long ones have two units."""
     assert span(seconds) == text
 
 

@@ -118,9 +118,10 @@ def test_a_run_is_shown_with_all_its_attempts(state: Path) -> None:
         long = Cooldown(account, time.time() + 600)
         begun = waiting(time.time() + 3600, FAILED, RETRIED)
         await put(store, RUN, evolve(begun, cooldowns=CooldownTable((long,))))
-        await store.cooldowns.put(
-            CooldownRecord(agent_cli="claude", credential="", until=long.until, reason="429")
-        )
+        for cli in ("claude", "codex"):
+            await store.cooldowns.put(
+                CooldownRecord(agent_cli=cli, credential="", until=long.until, reason="429")
+            )
         number = await store.commands.begin(
             name="cancel-retry", run=RUN, arguments="{}", actor="ann (uid 7)"
         )
@@ -171,7 +172,7 @@ def test_a_run_that_cannot_be_read_is_shown_as_far_as_it_can(state: Path) -> Non
     left(state, work)
     result = call(state, "show", RUN)
     assert result.exit_code == 0
-    assert "got version 99, wanted 1 or older; upgrade otpy-tree" in result.stdout
+    assert "got version 99, wanted 2 or older; upgrade otpy-tree" in result.stdout
 
 
 def test_an_id_may_be_cut_as_long_as_it_is_plain_which_is_meant(state: Path) -> None:

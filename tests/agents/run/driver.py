@@ -16,7 +16,7 @@ from otpy_agents.run.protocol import (
     Completed,
     Control,
     ControlAsked,
-    CooldownSeen,
+    CooldownsSeen,
     Effect,
     Event,
     Launch,
@@ -139,7 +139,8 @@ class Driver:
 
     def sibling(self, name: str, until: float) -> None:
         """Let another run tell of a cooldown."""
-        self.send(CooldownSeen(Cooldown(Account(name), until)))
+        known = self.machine.state.cooldowns
+        self.send(CooldownsSeen(known.with_cooldown(Cooldown(Account(name), until))))
 
     def say(self, after: float = 0.0) -> None:
         """Let the attempt show progress."""

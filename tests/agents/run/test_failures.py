@@ -126,7 +126,7 @@ FATAL = [
 @pytest.mark.parametrize("detail", FATAL)
 def test_a_fatal_failure_ends_the_run(detail: Detail) -> None:
     """RUN-50: no retry, no fallback."""
-    it = run("a", "b")
+    it = run("a", "b", policy=RetryPolicy(fatal_scope=FatalScope.TASK))
     it.fail(detail, "Invalid API key")
     assert (it.launched, it.result.ending) == (["A"], Ending.FATAL)
     assert (it.result.error, it.result.status) == ("Invalid API key", "failed")
@@ -135,7 +135,7 @@ def test_a_fatal_failure_ends_the_run(detail: Detail) -> None:
 @pytest.mark.parametrize("detail", FATAL)
 def test_a_fatal_failure_of_one_agent(detail: Detail) -> None:
     """C-06: what is the agent's own moves along the chain, and is fatal at its end."""
-    it = run("a", "b", policy=RetryPolicy(fatal_scope=FatalScope.AGENT))
+    it = run("a", "b")
     it.fail(detail)
     if detail in {Detail.BUDGET, Detail.CONTEXT_OVERFLOW}:
         assert it.launched == ["A"]

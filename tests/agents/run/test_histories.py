@@ -25,7 +25,7 @@ from otpy_agents.run.protocol import (
     Begin,
     Control,
     ControlAsked,
-    CooldownSeen,
+    CooldownsSeen,
     Event,
     Output,
     Progress,
@@ -217,7 +217,15 @@ class Histories(RuleBasedStateMachine):
     @rule(account=st.sampled_from(ACCOUNTS), seconds=st.sampled_from([-5, 3, 30, 300]))
     def a_sibling_is_limited(self, account: Account, seconds: float) -> None:
         """Another run tells of a cooldown."""
-        self.send(CooldownSeen(Cooldown(account, self.world.now + seconds)))
+        known = self.world.machine.state.cooldowns
+        until = self.world.now + seconds
+        self.send(CooldownsSeen(known.with_cooldown(Cooldown(account, until))))
+
+    @rule(account=st.sampled_from(ACCOUNTS))
+    def a_cooldown_is_ended(self, account: Account) -> None:
+        """A person, or a success of another run, ends it before its time."""
+        known = self.world.machine.state.cooldowns
+        self.send(CooldownsSeen(known.only({*ACCOUNTS} - {account})))
 
     @rule(adopted=st.booleans(), seconds=st.sampled_from([0, 2, 100]))
     def its_host_dies(self, adopted: bool, seconds: float) -> None:

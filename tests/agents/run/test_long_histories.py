@@ -43,6 +43,7 @@ def drawn(chance: Random) -> RunState:
             max_attempts=pick([1, 4, 12, 30, 30, 30]),
             enable_fallback=chance.random() < 0.8,
             fatal_scope=pick(list(FatalScope)),
+            max_wait=pick([None, None, 86400.0, 100.0]),
             resume=chance.random() < 0.5,
         ),
         liveness=Liveness.parse(pick(["none", "stall:60", "stall:7", "deadline:100"])),

@@ -19,7 +19,8 @@ def test_the_defaults_are_those_of_the_table() -> None:
     assert (policy.max_retries, policy.max_attempts, policy.crash_restarts) == (3, 30, 1)
     assert policy.backoff.delays == (5, 15, 45)
     assert policy.rate_limit_backoff.delays == (60, 120, 300)
-    assert (policy.enable_fallback, policy.fatal_scope) == (True, FatalScope.TASK)
+    assert (policy.enable_fallback, policy.fatal_scope) == (True, FatalScope.AGENT)
+    assert (policy.max_wait, policy.account_rest) == (86400, 0)
 
 
 def test_the_bases_scale_the_tables() -> None:
@@ -42,7 +43,7 @@ APART = {Detail.SESSION_INVALID, Detail.CONTEXT_OVERFLOW, Detail.UNKNOWN}
 @pytest.mark.parametrize("detail", sorted({*Detail} - APART))
 def test_the_class_decides(detail: Detail) -> None:
     """RUN-37 and C-03: but for three, every detail of one class is treated alike."""
-    assert RetryPolicy().rule(detail).first is FIRST[ERROR_TYPES[detail]]
+    assert RetryPolicy(fatal_scope=FatalScope.TASK).rule(detail).first is FIRST[ERROR_TYPES[detail]]
 
 
 def test_the_three_that_differ() -> None:
@@ -56,7 +57,7 @@ def test_the_three_that_differ() -> None:
 @pytest.mark.parametrize("detail", Detail)
 def test_a_narrow_fatal_scope_lets_another_agent_try(detail: Detail) -> None:
     """C-06: login, money and model belong to one agent; a bad prompt is bad for all."""
-    task, agent = RetryPolicy(), RetryPolicy(fatal_scope=FatalScope.AGENT)
+    task, agent = RetryPolicy(fatal_scope=FatalScope.TASK), RetryPolicy()
     mine = {Detail.AUTH, Detail.BILLING, Detail.MODEL_UNAVAILABLE}
     wanted = Action.NEXT_AGENT if detail in mine else task.rule(detail).first
     assert agent.rule(detail).first is wanted
@@ -84,6 +85,8 @@ BAD: list[tuple[str, object]] = [
     ("backoff_base", math.nan),
     ("backoff_base", math.inf),
     ("rate_limit_backoff_base", "60"),
+    ("max_wait", -1),
+    ("account_rest", None),
 ]
 
 

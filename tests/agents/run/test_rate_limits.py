@@ -10,6 +10,7 @@ from otpy_agents.run.failures import Detail
 from otpy_agents.run.policy import RetryPolicy
 from otpy_agents.run.protocol import Control, Launch, SetCooldown, Waiting
 from otpy_agents.run.result import Cause, Ending
+from otpy_agents.run.spoken_times import moment
 from otpy_agents.run.state import WaitReason
 from tests.agents.run.driver import START, cooldown, run
 
@@ -19,11 +20,15 @@ def test_a_limit_is_recorded_and_the_next_run_passes_the_agent_by() -> None:
     first = run("a", "b", "c")
     first.fail(Detail.RATE_LIMIT, retry_after=600)
     (told,) = first.of(SetCooldown)
-    assert told.cooldown == Cooldown(Account("a"), START + 600)
+    assert told.cooldown == Cooldown(Account("a"), START + 600, START, "rate_limit")
     assert (first.launched, first.delays) == (["A", "B"], [])
     second = run("a", "b", "c", cooldowns=CooldownTable((told.cooldown,)))
     assert (second.launched, second.delays) == (["B"], [])
-    assert second.log == ["[supervisor] switching from A to B (fallback)"]
+    until = moment(START + 600, START)
+    assert second.log == [
+        f"[supervisor] A rests until {until} (rate_limit)",
+        "[supervisor] switching from A to B (fallback)",
+    ]
     second.succeed()
     assert second.result.fallback_count == 1
 

@@ -52,4 +52,4 @@ def test_what_is_no_order_has_no_sandbox(broken: str) -> None:
     with pytest.raises(RunStateCorrupt):
         StoredForm.sandbox_in(broken)
     with pytest.raises(RunStateTooNew):
-        StoredForm.sandbox_in('{"version": 2, "order": {}, "state": {}}')
+        StoredForm.sandbox_in('{"version": 3, "order": {}, "state": {}}')

@@ -22,7 +22,7 @@ from otpy_agents.run.protocol import (
     Completed,
     Control,
     ControlAsked,
-    CooldownSeen,
+    CooldownsSeen,
     Effect,
     Event,
     Launch,
@@ -106,6 +106,8 @@ class Witness:
     def _note(self, event: Event, effects: tuple[Effect, ...]) -> None:
         match event:
             case Begin() | Resumed():
+                if isinstance(event, Begin) and not self.begun:
+                    self.cold = {}  # the table it brings is all there is
                 self.begun = True
                 for one in event.cooldowns.entries:
                     self._cool(one.account, one.until)
@@ -117,8 +119,8 @@ class Witness:
                     again = [one for one in effects if isinstance(one, StopAttempt)]
                     assert len(again) == self.stop_sent
                     self.stop_sent = self.kill_sent = False
-            case CooldownSeen():
-                self._cool(event.cooldown.account, event.cooldown.until)
+            case CooldownsSeen():
+                self.cold = {one.account: one.until for one in event.cooldowns.entries}
             case AttemptStarted() if self.flight and event.number == self.flight.number:
                 self.started = True
             case AttemptEnded() if self.flight and event.number == self.flight.number:
@@ -256,6 +258,8 @@ class Witness:
             delay = self._delay()
             assert wait.delay == delay
             assert wait.agent_id == self.agents[self.at]
+        elif not isinstance(event, Resumed):
+            assert wait.delay <= (self.setting.policy.max_wait or wait.delay)
         self._fair(wait, delay)
 
     def _delay(self) -> float:
@@ -306,6 +310,9 @@ class Witness:
         elif result.ending is Ending.BUDGET:
             assert self.setting.budget_usd is not None
             assert self.cost >= self.setting.budget_usd
+        elif result.ending is Ending.QUOTA:
+            assert policy.max_wait is not None
+            assert max(self.cold.values()) > self.now + policy.max_wait
         elif result.ending is Ending.SUCCEEDED:
             assert self.allowed == {"success"}
         else:

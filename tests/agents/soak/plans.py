@@ -194,7 +194,9 @@ KINDS: Final[Mapping[str, Kind]] = {
     "sloppy": Kind(share=2, acts=_until(2, Finish(answer=UNPROVEN))),
     "hopeless": _reaped(_MANY, Crash(), keys=_HOPELESS),
     "drone": _reaped(_MANY, Crash(), keys=_DRONE),
-    "locked": _reaped("terminal failure: auth", Fail(detail=Detail.AUTH)),
+    "unserved": _reaped(
+        "terminal failure: model_unavailable", Fail(detail=Detail.MODEL_UNAVAILABLE)
+    ),
     "odd": _reaped("unknown failure", Fail(detail=Detail.UNKNOWN)),
     "wordy": _reaped(
         "persistent failure: context_overflow", Fail(detail=Detail.CONTEXT_OVERFLOW), share=1

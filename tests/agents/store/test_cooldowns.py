@@ -5,6 +5,7 @@ from collections.abc import AsyncGenerator
 from pathlib import Path
 
 import pytest
+from attrs import evolve
 
 from otpy_agents.errors import LedgerClosed
 from otpy_agents.store import CooldownRecord, RunStore
@@ -111,6 +112,40 @@ async def test_what_is_over_is_forgotten(store: RunStore) -> None:
     assert await store.cooldowns.at(20) == ()
     await store.cooldowns.put(cooldown(5))
     assert await store.cooldowns.at(0) == (cooldown(5),)
+
+
+async def test_an_ended_cooldown_is_over_for_all_hosts(store: RunStore, path: Path) -> None:
+    """Also for one that knew it; its moment stays, so that it is not taken for a lost one."""
+    async with RunStore(path, as_host=False) as other:
+        await store.cooldowns.put(cooldown(20))
+        assert await store.cooldowns.at(1) == (cooldown(20),)
+        assert await other.cooldowns.end("claude", "work", 5)
+        assert not await other.cooldowns.end("claude", "work", 5)
+        for one in (store, other):
+            assert await one.cooldowns.at(5) == ()
+            (over,) = await one.cooldowns.at(0)
+            assert (over.until, over.told, over.reason) == (5, 5, "")
+        await store.cooldowns.put(cooldown(10))
+        assert await other.cooldowns.at(5) == (cooldown(10),)
+
+
+async def test_a_cooldown_that_was_told_later_is_not_ended(store: RunStore) -> None:
+    """What began before proves nothing about it (C-15)."""
+    told = evolve(cooldown(20), told=8.0)
+    await store.cooldowns.put(told)
+    assert not await store.cooldowns.end("claude", "work", 9, told_by=7)
+    assert await store.cooldowns.at(9) == (told,)
+    assert await store.cooldowns.end("claude", "work", 10, told_by=8)
+
+
+async def test_a_cooldown_that_was_never_written_can_be_ended(path: Path) -> None:
+    """By its own host, which alone knows it."""
+    store = RunStore(path)
+    with pytest.raises(LedgerClosed):
+        await store.cooldowns.put(cooldown(10))
+    async with store:
+        assert await store.cooldowns.end("claude", "work", 5)
+        assert await store.cooldowns.at(0) == ()
 
 
 async def test_commands_are_written_down_before_and_after(store: RunStore) -> None:

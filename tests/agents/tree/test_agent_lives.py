@@ -66,11 +66,11 @@ async def test_12_a_mortal_that_fails_four_times_in_300_s_is_reaped(agents: Agen
 async def test_a_terminal_failure_is_not_restarted_and_a_person_is_told(
     agents: AgentWorld,
 ) -> None:
-    """Credentials that are wrong stay wrong (TREE-32)."""
-    agents.sandbox.scripts["a"] = [Script(Fail(detail=Detail.AUTH))]
+    """A model that does not exist will not (TREE-32)."""
+    agents.sandbox.scripts["a"] = [Script(Fail(detail=Detail.MODEL_UNAVAILABLE))]
     known = await agents.run(agent("a"))
     assert (known["a"].state, known["a"].restarts) == (State.REAPED, 0)
-    assert known["a"].reason == "terminal failure: auth: invalid api key"
+    assert known["a"].reason == "terminal failure: model_unavailable: model not found"
     assert agents.names("a", "operator.") == ["operator.notified"]
     assert agents.names("a", "agent.esc") == []
     assert len(agents.sandbox.played) == 1

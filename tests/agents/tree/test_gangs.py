@@ -127,7 +127,7 @@ async def test_status_tells_nobody_to_resume_who_has_come_out(world: World) -> N
         assert paused == {"p1": "gang:g", "p2": None, "p3": "gang:g"}
 
 
-@pytest.mark.parametrize("detail", [Detail.AUTH, Detail.UNKNOWN])
+@pytest.mark.parametrize("detail", [Detail.MODEL_UNAVAILABLE, Detail.UNKNOWN])
 async def test_a_failure_that_ends_an_agent_counts_for_its_group(
     agents: AgentWorld, detail: Detail
 ) -> None:
@@ -154,8 +154,8 @@ async def test_a_restart_of_the_group_leaves_out_whom_no_restart_can_mend(
 ) -> None:
     """The others are restarted, and know why."""
     agents.sandbox.scripts = {
-        "a": [Script(Fail(detail=Detail.AUTH, after=2.0))],
-        "b": [Script(Fail(detail=Detail.AUTH, after=5.0))],
+        "a": [Script(Fail(detail=Detail.MODEL_UNAVAILABLE, after=2.0))],
+        "b": [Script(Fail(detail=Detail.MODEL_UNAVAILABLE, after=5.0))],
         "c": [Script(Hang()), Script()],
     }
     members = "".join(agent(name, gang="g", backoff=[1]) for name in "abc")

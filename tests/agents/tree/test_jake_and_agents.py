@@ -22,7 +22,7 @@ SCRIPTS = {
     "crashes": [Script(Crash(after=5.0)), Script()],
     "limited": [Script(Fail(detail=Detail.RATE_LIMIT)), Script()],
     "uses": [Script(*[UseTool(lasts=3.0)] * 5)],
-    "hopeless": [Script(Fail(detail=Detail.AUTH, after=9.0))],
+    "hopeless": [Script(Fail(detail=Detail.MODEL_UNAVAILABLE, after=9.0))],
     "asks": [Script(Ask(question="?", after=20.0)), Script()],
 }
 ATTEMPTS = {"works": 1, "crashes": 2, "limited": 2, "uses": 1, "hopeless": 1, "asks": 2}
