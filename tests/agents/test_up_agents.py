@@ -32,7 +32,7 @@ say(type="usage", input=10, output=5)
 plan = sys.argv[1].split(",")
 match plan[min(number, len(plan)) - 1]:
     case "fail":
-        say(type="error", message="invalid api key", status=401)
+        say(type="error", message="model not found", status=404)
         sys.exit(1)
     case "crash":
         os.kill(os.getpid(), 9)
@@ -89,7 +89,7 @@ def test_a_terminal_failure_is_reaped_and_told(site: Site) -> None:
     assert host.end() == 1
     assert host.summary() == {"a": "reaped"}
     (one,) = [one for one in host.events if one["event"] == "summary"]
-    assert one["reason"] == "terminal failure: auth: invalid api key"
+    assert one["reason"] == "terminal failure: model_unavailable: model not found"
     assert host.told("operator.notified") == ["a"]
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.agents.cli.terminal import ENVIRONMENT, Terminal
+from tests.agents.cli.terminal import Terminal
 
 pytestmark = pytest.mark.real_time
 
@@ -26,7 +26,7 @@ def path(terminal: Terminal) -> dict[str, str]:
         f"cat {shlex.quote(str(out))}; exit 1\n"
     )
     program.chmod(0o755)
-    return {"PATH": f"{program.parent}:{ENVIRONMENT['PATH']}"}
+    return {"PATH": f"{program.parent}:{terminal.environment['PATH']}"}
 
 
 @pytest.mark.parametrize("words", [("resume", "a", "--list", "l.toml"), ("cooldowns", "clear")])
