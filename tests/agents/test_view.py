@@ -3,6 +3,7 @@ from __future__ import annotations
 import io
 import json
 import re
+from pathlib import Path
 
 import pytest
 from rich.console import Console, RenderableType
@@ -131,6 +132,13 @@ def test_without_a_terminal_each_event_is_one_line() -> None:
     lines = stream.getvalue().splitlines()
     assert lines[0] == plain_line(EVENT)
     assert len(lines) == 1 + 1 + len(OUTCOMES)
+
+
+def test_each_line_is_seen_at_once_in_a_pipe(tmp_path: Path) -> None:
+    """Who follows a log reads each event when it happens, and not when a buffer is full."""
+    with (tmp_path / "log").open("w") as stream:
+        open_view(stream, silent).tell(EVENT)
+        assert (tmp_path / "log").read_text() == plain_line(EVENT) + "\n"
 
 
 def test_json_is_one_object_a_line() -> None:

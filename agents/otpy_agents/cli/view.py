@@ -327,7 +327,7 @@ class LiveView:
 
 @final
 class PlainView:
-    """Writes one line for each event, for logs and pipes."""
+    """Writes one line for each event, for logs and pipes; flushed at once."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
@@ -338,7 +338,7 @@ class PlainView:
     def tell(self, event: Event) -> None:
         """Write the line, unless it would tell of the restart of a drone."""
         if not tells_of_restart(event):
-            print(plain_line(event), file=self._console.file)
+            print(plain_line(event), file=self._console.file, flush=True)
 
     def close(self, outcomes: Sequence[Outcome]) -> None:
         """Print the summary."""
