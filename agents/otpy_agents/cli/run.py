@@ -23,7 +23,7 @@ _ARGV: Final = "otpy_agents.argv"
 
 _EPILOG = """\b
 Agents: claude, codex, gemini, copilot; or command, which runs what stands behind --
-and finds the prompt in $OTPY_PROMPT. `otpy-agents runs policy` prints what follows
+and finds the prompt in the file $OTPY_PROMPT_FILE. `otpy-agents runs policy` prints what follows
 which failure.
 
 \b

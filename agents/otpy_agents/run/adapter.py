@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
-from typing import Protocol
+from typing import Final, Protocol
 
 from attrs import field, frozen
 
@@ -20,7 +20,16 @@ from otpy_agents.run.events import Event
 from otpy_agents.run.failures import Detail
 from otpy_agents.run.session_log import SessionLog
 
-__all__ = ["Access", "Adapter", "Launch", "Parser", "PlainText", "Request", "Wording"]
+__all__ = [
+    "PROMPT_FILE",
+    "Access",
+    "Adapter",
+    "Launch",
+    "Parser",
+    "PlainText",
+    "Request",
+    "Wording",
+]
 
 
 class Access(StrEnum):
@@ -52,7 +61,7 @@ class Request:
             `openai` for the built-in one with an API key, or the address of that.
         access: What the agent may do.
         budget_usd: US dollars after which the CLI shall stop by itself, where it can.
-        flags: More arguments, put before the prompt.
+        flags: More arguments.
         argv: The whole command, for the adapter `command` only.
     """
 
@@ -67,14 +76,21 @@ class Request:
     argv: tuple[str, ...] = ()
 
 
+PROMPT_FILE: Final = "prompt"
+"""Name of the file in `Request.folder` that holds the prompt."""
+
+
 @frozen(kw_only=True)
 class Launch:
     """How to start one attempt.
 
     Attributes:
-        argv: The command. Its standard input must be closed: Codex waits for it for ever.
+        argv: The command. It never holds the prompt: an argument has at most 128 KiB on Linux, and
+            every user of the machine can read it.
         environment: Variables to set beside the inherited ones.
         files: Text of files to write before the start, by path.
+        stdin: One of `files` that the command has as its standard input. None: it finds the end of
+            it at once.
         report: A file that the CLI writes about itself when it ends, if it gets that far. Its lines
             are for the parser, behind those of standard output. None: there is none.
         session: Id that the new session gets, for a CLI that lets it be chosen and does not tell it
@@ -84,6 +100,7 @@ class Launch:
     argv: tuple[str, ...]
     environment: Mapping[str, str] = field(factory=dict[str, str])
     files: Mapping[Path, str] = field(factory=dict[Path, str])
+    stdin: Path | None = None
     report: Path | None = None
     session: str | None = None
 

@@ -98,6 +98,10 @@ def _not_started(run: LiveRun, flight: Flight, error: Exception) -> Classificati
     message = run.clean(str(error))
     if isinstance(error, SandboxUnavailable):
         return Classification(detail=Detail.NETWORK, message=message)
+    if (
+        isinstance(error, InvalidRequest) and error.field == "prompt"
+    ):  # too long; an empty one is none
+        return Classification(detail=Detail.CONTEXT_OVERFLOW, message=message)
     if isinstance(error, SpawnFailed):
         with contextlib.suppress(AdapterError):
             message += f"; {find_adapter(flight.order.agent.agent_cli).install_hint}"

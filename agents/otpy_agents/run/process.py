@@ -120,9 +120,9 @@ class WorkerProcess:
 
     A guardian stands between it and the host, and ends it when the host dies (see `guardian`).
 
-    The worker leads its own session and process group and has no standard input. Its two output
-    streams share one pipe, so that their lines keep their order, unless `on_output` takes them
-    apart.
+    The worker leads its own session and process group. Its standard input is a file, or empty. Its
+    two output streams share one pipe, so that their lines keep their order, unless `on_output`
+    takes them apart.
 
     Entering starts it and raises `SpawnFailed` if the system refuses. Leaving ends whatever is
     still alive. Cancellation, at any point and any number of times, does the same before it goes
@@ -155,6 +155,7 @@ class WorkerProcess:
         marker: Mapping[str, str] | None = None,
         wrapped: bool = False,
         record: Path | None = None,
+        stdin: Path | None = None,
     ) -> None:
         self.argv, self.cwd, self.grace = tuple(argv), cwd, grace
         self.pid = 0
@@ -174,6 +175,7 @@ class WorkerProcess:
             else {name: env[name] for name in _MARKER if name in env}
         )
         self._wrapped = wrapped
+        self._stdin = Path(os.devnull) if stdin is None else stdin
         self._on_line = on_line
         self._lines = LineBuffer()
         takers = on_output if on_output is not None else (self._take_lines,)
@@ -289,16 +291,19 @@ class WorkerProcess:
             wrapped=self._wrapped,
             record=self._record,
         )
+        stdin: int | None = None
         try:
             guardian.open()
             for pipe in self._pipes:
                 # One by one, so that the first is closed below if the second cannot be made.
                 write_ends.append(pipe.open())  # noqa: PERF401 - see above
+            # The end of its input comes by itself, and nobody has to feed it.
+            stdin = os.open(self._stdin, os.O_RDONLY)
             # With the reading ends held by the guardian no worker dies of the death of the host.
             held = [pipe.end for pipe in self._pipes if pipe.end is not None]
             self._process = await anyio.open_process(
                 guardian.command(held),
-                stdin=subprocess.DEVNULL,
+                stdin=stdin,
                 stdout=write_ends[0],
                 stderr=subprocess.STDOUT if len(write_ends) == 1 else write_ends[1],
                 cwd=self.cwd,
@@ -311,8 +316,8 @@ class WorkerProcess:
         except (OSError, ValueError) as error:
             raise SpawnFailed(self.argv[0], str(error)) from error
         finally:
-            for write_end in write_ends:
-                os.close(write_end)
+            for descriptor in (*write_ends, *(() if stdin is None else (stdin,))):
+                os.close(descriptor)
         self.last_output = loop.time()
         for pipe in self._pipes:
             pipe.listen()
@@ -433,6 +438,7 @@ def spawn(
     marker: Mapping[str, str] | None = None,
     wrapped: bool = False,
     record: Path | None = None,
+    stdin: Path | None = None,
 ) -> WorkerProcess:
     """Return a worker to be started by `async with`.
 
@@ -451,6 +457,7 @@ def spawn(
             it. The outer one is then spared by SIGTERM.
         record: File in which its guardian writes down how it ended by itself, for `exit_on_disk`;
             whoever has stored that deletes it. None for nowhere.
+        stdin: The file that it has as its standard input; None for one that is empty.
 
     Example:
         ```python
@@ -469,4 +476,5 @@ def spawn(
         marker=marker,
         wrapped=wrapped,
         record=record,
+        stdin=stdin,
     )

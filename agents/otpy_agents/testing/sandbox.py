@@ -130,7 +130,7 @@ class ScriptedSandbox:
         session = variables.get("OTPY_SESSION")
         played = Played(
             agent=agent,
-            prompt=variables.get("OTPY_PROMPT", ""),
+            prompt=next(iter(job.launch.files.values()), ""),
             session=session,
             own_session=session or f"session-{len(self.played) + 1}",
             cwd=str(job.cwd),

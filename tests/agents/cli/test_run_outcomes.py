@@ -68,6 +68,16 @@ def test_a_prompt_from_standard_input_may_be_long(terminal: Terminal) -> None:
     assert (done.returncode, done.stdout) == (0, "50002\n")
 
 
+def test_a_prompt_of_any_length_arrives(terminal: Terminal) -> None:
+    """In a file that no other user can read, as no variable could hold it."""
+    script = (
+        "import os; file = os.environ['OTPY_PROMPT_FILE']; print(len(open(file).read()),"
+        " 'OTPY_PROMPT' in os.environ, oct(os.stat(os.path.dirname(file)).st_mode & 0o77))"
+    )
+    done = terminal.call("run", "-", "-q", *COMMAND, *PYTHON, script, stdin="x" * 1_000_000)
+    assert (done.returncode, done.stdout) == (0, "1000000 False 0o0\n")
+
+
 def test_an_agent_that_is_not_installed_is_named_with_what_to_type(terminal: Terminal) -> None:
     """If no other can take over, nothing is begun."""
     done = terminal.call("run", "x", "--agent", "claude", env={"PATH": "/nowhere"})

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import uuid
-from asyncio.subprocess import DEVNULL, PIPE
+from asyncio.subprocess import PIPE
 from collections.abc import Awaitable, Mapping
 from pathlib import Path
 from typing import Final
@@ -87,15 +88,16 @@ async def attempt(
     for path, text in launch.files.items():
         path.write_text(text, encoding="utf-8")
     marker = attempt_marker(uuid.uuid4().hex, adapter.name, 1)
-    process = await asyncio.create_subprocess_exec(
-        *launch.argv,
-        cwd=cwd,
-        env={**environment, **launch.environment, **marker},
-        stdin=DEVNULL,
-        stdout=PIPE,
-        stderr=PIPE,
-        start_new_session=True,
-    )
+    with (launch.stdin or Path(os.devnull)).open("rb") as stdin:
+        process = await asyncio.create_subprocess_exec(
+            *launch.argv,
+            cwd=cwd,
+            env={**environment, **launch.environment, **marker},
+            stdin=stdin,
+            stdout=PIPE,
+            stderr=PIPE,
+            start_new_session=True,
+        )
     assert process.stdout is not None
     assert process.stderr is not None
     out = asyncio.ensure_future(process.stdout.read())

@@ -47,6 +47,7 @@ class Scene:
         self,
         *argv: str,
         files: Mapping[Path, str] | None = None,
+        stdin: Path | None = None,
         environment: Mapping[str, str] | None = None,
         **more: Any,
     ) -> Job:
@@ -55,7 +56,7 @@ class Scene:
         return Job(
             run_id=self.run_id,
             attempt=1,
-            launch=Launch(argv=argv, files=files or {}),
+            launch=Launch(argv=argv, files=files or {}, stdin=stdin),
             cwd=self.cwd,
             environment={**base, **(environment or {})},
             marker=self.marker,

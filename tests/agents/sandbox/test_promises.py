@@ -54,6 +54,14 @@ async def test_files_are_written_first_and_input_is_closed(scene: Scene) -> None
     assert scene.stdout == ["{}", "1", str(scene.cwd)]
 
 
+async def test_a_file_of_any_length_can_be_its_input(scene: Scene) -> None:
+    """It reads all of it, and then the end."""
+    file = scene.cwd.parent / "attempt" / "prompt"
+    async with scene.shell("wc -c", files={file: "p" * 1_000_000}, stdin=file) as running:
+        assert (await running.wait()).exit_code == 0
+    assert [line.strip() for line in scene.stdout] == ["1000000"]
+
+
 async def test_a_file_that_cannot_be_written_starts_nothing(scene: Scene) -> None:
     """The error names the program that was not started."""
     (scene.cwd / "file").touch()

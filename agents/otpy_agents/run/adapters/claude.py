@@ -6,7 +6,15 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Final, final
 
-from otpy_agents.run.adapter import Access, Launch, Parser, PlainText, Request, Wording
+from otpy_agents.run.adapter import (
+    PROMPT_FILE,
+    Access,
+    Launch,
+    Parser,
+    PlainText,
+    Request,
+    Wording,
+)
 from otpy_agents.run.adapters.session_logs import ClaudeLog
 from otpy_agents.run.events import (
     Event,
@@ -178,6 +186,7 @@ class Claude:
     wordings: Sequence[Wording] = (
         Wording(Detail.USAGE, re.compile(r"root/sudo privileges")),
         Wording(Detail.PROTOCOL, re.compile(r"empty or malformed response")),
+        Wording(Detail.CONTEXT_OVERFLOW, re.compile(r"piped stdin input exceeds")),
     )
     plain_text = PlainText(
         heads=('{"type":', '[{"type":'),
@@ -209,14 +218,17 @@ class Claude:
             argv += ["--resume", request.session]
         if request.budget_usd is not None:
             argv += ["--max-budget-usd", f"{request.budget_usd:g}"]
+        prompt = request.folder / PROMPT_FILE
         return Launch(
-            argv=(*argv, *request.flags, "--", request.prompt),
+            argv=(*argv, *request.flags),
             environment={
                 # Ten retries of its own would hide three minutes of waiting inside one attempt.
                 "CLAUDE_CODE_MAX_RETRIES": "0",
                 "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
                 "NO_COLOR": "1",
             },
+            files={prompt: request.prompt},
+            stdin=prompt,
         )
 
     def parser(self) -> Parser:

@@ -10,7 +10,15 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final, cast, final
 
-from otpy_agents.run.adapter import Access, Launch, Parser, PlainText, Request, Wording
+from otpy_agents.run.adapter import (
+    PROMPT_FILE,
+    Access,
+    Launch,
+    Parser,
+    PlainText,
+    Request,
+    Wording,
+)
 from otpy_agents.run.adapters.session_logs import CodexLog
 from otpy_agents.run.events import (
     Event,
@@ -209,6 +217,7 @@ class Codex:
     # 101 is how a program in Rust ends that panicked.
     exit_codes: Mapping[int, Detail] = {2: Detail.USAGE, 101: Detail.CRASH}
     wordings: Sequence[Wording] = (
+        Wording(Detail.CONTEXT_OVERFLOW, re.compile(r"Input exceeds the maximum length")),
         # What it makes of HTTP 500; a lack of capacity it calls so.
         Wording(Detail.SERVER_ERROR, re.compile(r"currently experiencing high demand, which may")),
         # Its first pause is a fifth of a second. One that was cut in it, with no reason given, was
@@ -238,7 +247,13 @@ class Codex:
         argv += request.flags
         if request.session is not None:
             argv += ["resume", request.session]
-        return Launch(argv=(*argv, "--", request.prompt), environment={"NO_COLOR": "1"})
+        prompt = request.folder / PROMPT_FILE
+        return Launch(
+            argv=(*argv, "-"),
+            environment={"NO_COLOR": "1"},
+            files={prompt: request.prompt},
+            stdin=prompt,
+        )
 
     def parser(self) -> Parser:
         """Return a fresh parser for one stream."""

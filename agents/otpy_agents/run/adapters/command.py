@@ -21,7 +21,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final, final
 
 from otpy_agents.errors import InvalidRequest
-from otpy_agents.run.adapter import Launch, Parser, PlainText, Request, Wording
+from otpy_agents.run.adapter import PROMPT_FILE, Launch, Parser, PlainText, Request, Wording
 from otpy_agents.run.events import (
     Event,
     Fault,
@@ -39,6 +39,8 @@ from otpy_agents.run.stream import JsonLines
 from otpy_agents.run.usage import Usage
 
 __all__ = ["ADAPTER", "Command"]
+
+_SHORT: Final = 64 * 1024
 
 
 @final
@@ -112,19 +114,27 @@ class Command:
     plain_text = PlainText(heads=(), noise=re.compile(r"(?!)"), openings=re.compile(r"(?!)"))
 
     def launch(self, request: Request) -> Launch:
-        """Return how to start an attempt: `request.argv`, which finds its prompt in `OTPY_PROMPT`.
+        """Return how to start an attempt: `request.argv`, which finds its prompt in a file.
 
-        A session to go on with is in `OTPY_SESSION`.
+        `OTPY_PROMPT_FILE` names that. A prompt of at most 64 KiB is in `OTPY_PROMPT` too; Linux has
+        128 KiB for a variable. A session to go on with is in `OTPY_SESSION`.
 
         Raises:
             InvalidRequest: `request.argv` is empty.
         """
         if not request.argv or not request.argv[0]:
             raise InvalidRequest("argv", repr(request.argv), "a program and its arguments")
-        environment = {"OTPY_PROMPT": request.prompt}
+        prompt = request.folder / PROMPT_FILE
+        environment = {"OTPY_PROMPT_FILE": str(prompt)}
+        if len(request.prompt.encode()) <= _SHORT:
+            environment["OTPY_PROMPT"] = request.prompt
         if request.session is not None:
             environment["OTPY_SESSION"] = request.session
-        return Launch(argv=(*request.argv, *request.flags), environment=environment)
+        return Launch(
+            argv=(*request.argv, *request.flags),
+            environment=environment,
+            files={prompt: request.prompt},
+        )
 
     def parser(self) -> Parser:
         """Return a fresh parser for one stream."""

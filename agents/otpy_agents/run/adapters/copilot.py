@@ -7,7 +7,15 @@ import uuid
 from collections.abc import Mapping, Sequence
 from typing import Final, final
 
-from otpy_agents.run.adapter import Access, Launch, Parser, PlainText, Request, Wording
+from otpy_agents.run.adapter import (
+    PROMPT_FILE,
+    Access,
+    Launch,
+    Parser,
+    PlainText,
+    Request,
+    Wording,
+)
 from otpy_agents.run.adapters.session_logs import CopilotLog
 from otpy_agents.run.events import (
     Event,
@@ -159,6 +167,7 @@ class Copilot:
     wordings: Sequence[Wording] = (
         Wording(Detail.AUTH, re.compile(r"Access denied by policy settings")),
         Wording(Detail.NO_RESULT, re.compile(r"\ANo response was returned")),
+        Wording(Detail.CONTEXT_OVERFLOW, re.compile(r"exceeds the model's prompt budget")),
     )
     plain_text = PlainText(
         heads=('{"type":',),
@@ -181,12 +190,13 @@ class Copilot:
             # Its output tells the session at the very end; one that is cut could not be resumed.
             argv.append(f"--session-id={session}")
         # What it spent stands nowhere in its output.
-        report = request.folder / _REPORT
+        report, prompt = request.folder / _REPORT, request.folder / PROMPT_FILE
         argv.append(f"--usage-output-file={report}")
         return Launch(
-            # As one word, so that a prompt may begin with a dash.
-            argv=(*argv, *request.flags, f"--prompt={request.prompt}"),
+            argv=(*argv, *request.flags),
             environment={"COPILOT_AUTO_UPDATE": "false", "NO_COLOR": "1"},
+            files={prompt: request.prompt},
+            stdin=prompt,
             report=report,
             session=session,
         )

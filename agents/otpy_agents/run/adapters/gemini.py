@@ -7,7 +7,16 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Final, cast, final
 
-from otpy_agents.run.adapter import Access, Launch, Parser, PlainText, Request, Wording
+from otpy_agents.errors import InvalidRequest
+from otpy_agents.run.adapter import (
+    PROMPT_FILE,
+    Access,
+    Launch,
+    Parser,
+    PlainText,
+    Request,
+    Wording,
+)
 from otpy_agents.run.adapters.session_logs import GeminiLog
 from otpy_agents.run.events import (
     Event,
@@ -29,6 +38,11 @@ from otpy_agents.run.vendor_codes import by_status
 __all__ = ["ADAPTER", "Gemini"]
 
 _MODES: Final = {Access.READ: "default", Access.EDIT: "auto_edit", Access.FULL: "yolo"}
+# It repeats the prompt in its output, and ends with `process.exit`, at which Node drops what does
+# not fit into the pipe: all that follows the prompt. So a long one needs an output that blocks.
+_LONG: Final = 8 * 1024
+_READS: Final = 8 * 1024 * 1024
+_BLOCKING: Final = "blocking.cjs"
 _DEFAULTS: Final = "gemini-defaults.json"
 _DENIED: Final = re.compile(
     r"denied by policy|cancelled by user|requires user confirmation", re.IGNORECASE
@@ -170,22 +184,35 @@ class Gemini:
     )
 
     def launch(self, request: Request) -> Launch:
-        """Return how to start an attempt."""
+        """Return how to start an attempt.
+
+        Raises:
+            InvalidRequest: The prompt is longer than what it reads; it would cut it.
+        """
+        size = len(request.prompt.encode())
+        if size > _READS:
+            raise InvalidRequest("prompt", f"{size:,} bytes", f"at most {_READS:,}")
         argv = ["gemini", "--output-format", "stream-json", "--skip-trust"]
         argv += ["--approval-mode", _MODES[request.access]]
         if request.model is not None:
             argv += ["--model", request.model]
         if request.session is not None:
             argv += ["--resume", request.session]
-        defaults = request.folder / _DEFAULTS
+        defaults, prompt = request.folder / _DEFAULTS, request.folder / PROMPT_FILE
         # Ten retries of its own would hide four minutes of waiting inside one attempt. Defaults and
         # not overrides: what the user set in his own settings stays.
         settings = cast("JsonObject", {"general": {"maxAttempts": 1}})
+        environment = {"GEMINI_CLI_SYSTEM_DEFAULTS_PATH": str(defaults), "NO_COLOR": "1"}
+        files = {defaults: json.dumps(settings), prompt: request.prompt}
+        if len(request.prompt) > _LONG:
+            blocking = request.folder / _BLOCKING
+            files[blocking] = "process.stdout._handle?.setBlocking?.(true);\n"
+            environment["NODE_OPTIONS"] = f'--require "{blocking}"'
         return Launch(
-            # As one word, so that a prompt may begin with a dash.
-            argv=(*argv, *request.flags, f"--prompt={request.prompt}"),
-            environment={"GEMINI_CLI_SYSTEM_DEFAULTS_PATH": str(defaults), "NO_COLOR": "1"},
-            files={defaults: json.dumps(settings)},
+            argv=(*argv, *request.flags),
+            environment=environment,
+            files=files,
+            stdin=prompt,
         )
 
     def parser(self) -> Parser:

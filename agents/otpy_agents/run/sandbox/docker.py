@@ -15,6 +15,7 @@ from typing import Any, ClassVar, Final, final
 from attrs import field, frozen
 
 from otpy_agents.errors import CannotAdopt, EngineError, SandboxUnavailable
+from otpy_agents.run.adapter import Launch
 from otpy_agents.run.sandbox.behaviour import (
     ContainerIdentity,
     Identity,
@@ -186,7 +187,7 @@ class DockerSandbox:
 
     def _body(self, job: Job) -> dict[str, Any]:
         """Return the container to create, as the engine wants it."""
-        argv, limits = job.launch.argv, job.limits
+        argv, limits = _fed(job.launch), job.limits
         host: dict[str, Any] = {
             "Init": self.init,
             # Whatever this machine logs with elsewhere: the log is read from its beginning.
@@ -227,6 +228,17 @@ class DockerSandbox:
         if self.user is not None:
             body["User"] = self.user
         return body
+
+
+def _fed(launch: Launch) -> tuple[str, ...]:
+    """Return a command that has its file as standard input.
+
+    The shell of the image opens the file and becomes the command. To attach to the container and
+    feed it from here would tie its input to the life of this host.
+    """
+    if launch.stdin is None:
+        return launch.argv
+    return ("/bin/sh", "-c", 'exec "$@" <"$0"', str(launch.stdin), *launch.argv)
 
 
 def _ulimits(limits: Limits) -> list[dict[str, Any]]:

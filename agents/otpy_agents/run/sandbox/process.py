@@ -101,6 +101,7 @@ async def start(
         marker=job.marker,
         wrapped=wrapped,
         record=job.record,
+        stdin=job.launch.stdin,
     )
     try:
         async with worker:
