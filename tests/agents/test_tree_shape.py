@@ -71,11 +71,12 @@ async def test_jake_has_his_policy(project: Project) -> None:
     assert delays(jake.backoff, 8) == [5, 10, 20, 40, 80, 160, 300, 300]
 
 
-async def test_the_pool_is_dynamic_and_bounded(project: Project) -> None:
-    """It holds as many mortals as the list works on at once (TREE-19)."""
+async def test_the_pool_is_dynamic_and_its_places_are_bounded(project: Project) -> None:
+    """As many mortals work as the list allows; those that rest need no place (TREE-19)."""
     pool = app_supervisor(project).children[1]
     assert isinstance(pool, DynamicSpec)
-    assert pool.max_children == 2
+    assert pool.max_children == INFINITY
+    assert project.pool.places.capacity == 2
 
 
 async def test_a_mortal_has_its_policy(project: Project) -> None:

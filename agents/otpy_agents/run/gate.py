@@ -1,4 +1,4 @@
-"""How many runs are worked on at the same time, and whose turn is next (RUN-03)."""
+"""How many are worked on at the same time, and whose turn is next: runs, mortals (RUN-03)."""
 
 from __future__ import annotations
 
@@ -21,6 +21,20 @@ class Gate:
         self._inside: set[str] = set()
         self._queue: dict[str, Callable[[], object]] = {}
 
+    @property
+    def capacity(self) -> int | None:
+        """How many; None is no limit."""
+        return self._capacity
+
+    @property
+    def open(self) -> bool:
+        """Whether one more would be let in at once."""
+        return not self._queue and self._room()
+
+    def holds(self, run: str) -> bool:
+        """Whether `run` is inside."""
+        return run in self._inside
+
     def enter(self, run: str, when_free: Callable[[], object], *, anyway: bool = False) -> bool:
         """Return whether `run` is inside; if not, it waits, and is called when it has been let in.
 
@@ -33,8 +47,7 @@ class Gate:
         """
         if run in self._inside:
             return True
-        room = self._capacity is None or len(self._inside) < self._capacity
-        if anyway or (room and not self._queue):
+        if anyway or self.open:
             self._queue.pop(run, None)
             self._inside.add(run)
             return True
@@ -45,8 +58,11 @@ class Gate:
         """Make room, wherever it was; doing so twice does no harm."""
         self._queue.pop(run, None)
         self._inside.discard(run)
-        while self._queue and (self._capacity is None or len(self._inside) < self._capacity):
+        while self._queue and self._room():
             following = next(iter(self._queue))
             when_free = self._queue.pop(following)
             self._inside.add(following)
             when_free()
+
+    def _room(self) -> bool:
+        return self._capacity is None or len(self._inside) < self._capacity

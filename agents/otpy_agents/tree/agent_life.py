@@ -433,6 +433,8 @@ class _AgentLife:
         """Rest as long as anything wants that, or there is nothing left to spend."""
         post, pause = self._post, self._reason_to_rest()
         if pause is None:
+            # Its last life may have ended while it rested.
+            await self._project.pool.take_place(post.assignment.id)
             return
         feed, clock = self._project.workplace.feed, asyncio.get_running_loop().time
         feed.tell(activity.WaitBegan(post.key, clock(), pause.why))
@@ -442,6 +444,7 @@ class _AgentLife:
                 with contextlib.suppress(LedgerError):
                     await self._project.workplace.budgets.save()
             post.rests(pause)
+            self._project.pool.leave_place(post.assignment.id)
             spent = {"account": pause.account, "kind": pause.kind} if pause.by == BUDGET else {}
             self._project.tell(
                 "mortal.paused", post.assignment.id, by=pause.by, detail=pause.why, **spent
@@ -450,6 +453,9 @@ class _AgentLife:
             await post.until_over(pause)
             # Who lets it go on need not know that others have spent its budget meanwhile.
             pause = self._reason_to_rest()
+            if pause is None:
+                await self._project.pool.take_place(post.assignment.id)
+                pause = self._reason_to_rest()  # it may have been paused while it waited
         if not post.move(Happening.ANSWERED):
             post.move(Happening.WOKEN)
         feed.tell(activity.WaitEnded(post.key, clock()))

@@ -43,7 +43,7 @@ def app_supervisor(
     Raises:
         InvalidTreeSetting: Two projects have one name, or they are not all at one workplace.
     """
-    workplace, work = project.workplace, project.work
+    workplace = project.workplace
     _check(project, others)
     children: list[SupervisorSpec | DynamicSpec | ChildSpec] = []
     if operator is not None:
@@ -53,7 +53,7 @@ def app_supervisor(
     children += [
         *(project_supervisor(other) for other in others),
         jake_supervisor(project),
-        pool_spec(work.parallel),
+        pool_spec(),
         monitors_of(workplace, (project, *others)),
     ]
     if chaos > 0:
@@ -63,7 +63,7 @@ def app_supervisor(
 
 def project_supervisor(project: Project) -> SupervisorSpec:
     """Return the branch of one more project: its own Jake, its own pool, one for one."""
-    return SupervisorSpec(project.key, [jake_supervisor(project), pool_spec(project.work.parallel)])
+    return SupervisorSpec(project.key, [jake_supervisor(project), pool_spec()])
 
 
 def _check(project: Project, others: Sequence[Project]) -> None:

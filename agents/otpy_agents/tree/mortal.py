@@ -89,7 +89,7 @@ async def mortal(
     rested = post.pause is not None
     if rested:  # it was paused between two lives; nobody need wait until it goes on
         task_status.started(worker)
-        await _rest(post, worker)
+        await _rest(project, post, worker)
     await project.workplace.start_place()
     async with living(project, assignment.id) as life:
         try:
@@ -138,11 +138,14 @@ async def mortal(
         record.unlink(missing_ok=True)
 
 
-async def _rest(post: Post, worker: WorkerProcess) -> None:
+async def _rest(project: Project, post: Post, worker: WorkerProcess) -> None:
     """Wait until nobody wants it to rest any more; there is no process yet."""
     worker.pause()
     while post.pause is not None:
+        project.pool.leave_place(post.assignment.id)
         await post.until_over(post.pause)
+        if post.pause is None:
+            await project.pool.take_place(post.assignment.id)
     worker.resume()
 
 

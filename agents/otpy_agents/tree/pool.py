@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from functools import partial
 from typing import TYPE_CHECKING, Final, final
 
 from otpy import (
@@ -18,7 +19,7 @@ from otpy import (
     OtpyError,
     Shutdown,
 )
-from otpy.errors import NotFound, NotRunning, StartFailed
+from otpy.errors import MaxChildren, NotFound, NotRunning, StartFailed
 from otpy.reports import ChildExited, ChildGaveUp, ChildStarted, ChildStartFailed, Report
 from otpy_agents.errors import (
     AgentNotFound,
@@ -28,6 +29,7 @@ from otpy_agents.errors import (
     NameAlreadyExists,
     PreflightFailed,
 )
+from otpy_agents.run.gate import Gate
 from otpy_agents.run.process import WorkerProcess
 from otpy_agents.run.protocol import Control
 from otpy_agents.store.records import State
@@ -53,9 +55,9 @@ _NAP: Final = 0.2
 """How often, and after how many seconds, a host of runs is asked again that is not there."""
 
 
-def pool_spec(parallel: int) -> DynamicSpec:
-    """Return the spec of the pool: at most `parallel` mortals at once (TREE-19)."""
-    return DynamicSupervisor.spec(POOL, max_children=parallel)
+def pool_spec() -> DynamicSpec:
+    """Return the spec of the pool. How many work at once is counted in its places (TREE-19)."""
+    return DynamicSupervisor.spec(POOL)
 
 
 @final
@@ -70,6 +72,7 @@ class MortalPool:
     Attributes:
         posts: What outlives the lives of each mortal, by its name.
         children: Who asked for whom.
+        places: Those of `parallel`, and who waits for one. Who rests has none (TREE-19).
         endings: How assignments came out that the ledger may not know of yet, by name.
         doomed: How mortals will have come out that are being given up, by name.
         closed: Why no assignment is begun any more; empty while they are.
@@ -83,6 +86,7 @@ class MortalPool:
         self.closed = ""
         self.version = 0
         self.children = Children(project)
+        self.places = Gate(project.work.parallel)
         self._project = project
         self._supervisor: DynamicSupervisor | None = None
         self._starting: set[str] = set()
@@ -96,6 +100,8 @@ class MortalPool:
 
     def serve(self, supervisor: DynamicSupervisor) -> None:
         """Take the supervisor whose children the pool decides about; a new one after a restart."""
+        if supervisor is not self._supervisor:  # those of the one before have ended with it
+            self.places = Gate(self.places.capacity)
         self._supervisor = supervisor
         self.news()
 
@@ -129,7 +135,7 @@ class MortalPool:
             PreflightFailed: It cannot be started as things stand, with the whole list; nothing was
                 started, and nothing is counted (TREE-40, TREE-41).
             StartFailed: It crashed before it was ready.
-            MaxChildren: There is no room for one more.
+            MaxChildren: As many work as may at the same time, or one that has rested is next.
             NotRunning: The pool is not running just now.
             LedgerError: It could not be written down.
 
@@ -144,7 +150,10 @@ class MortalPool:
         taken = {child.id for child in supervisor.snapshot().children} | self._starting
         if name in taken or name in self.endings:
             raise NameAlreadyExists(name)
+        if not self.places.holds(name) and not self.places.open:
+            raise MaxChildren(POOL, f"{self.places.capacity} work")
         self._starting.add(name)
+        self.places.enter(name, self.news)
         try:
             await self._project.list_too(assignment)
             with self.children.asked(name, by):
@@ -155,7 +164,30 @@ class MortalPool:
             raise
         finally:
             self._starting.discard(name)
+            if self.process(name) is None:
+                self.leave_place(name)
         return Mortal(self, name)
+
+    def leave_place(self, name: str) -> None:
+        """Give the place of a mortal that rests, or is gone, to who is next."""
+        self.places.leave(name)
+        self.news()
+
+    async def take_place(self, name: str) -> None:
+        """Wait until a mortal that works from now on has a place; those that wait have turns.
+
+        Cancellation:
+            It waits no longer. A place that it has got meanwhile it keeps: its next life, or its
+            end, finds it.
+        """
+        free = asyncio.Event()
+        if not self.places.enter(name, free.set):
+            self._queued(name)
+            await free.wait()
+
+    def _queued(self, name: str) -> None:
+        detail = f"as many work as may at the same time: {self.places.capacity}"
+        self._project.tell("mortal.queued", name, detail=detail)
 
     def post(self, assignment: Assignment) -> Post:
         """Return what outlives the lives of the mortal that takes `assignment`; made on first use.
@@ -213,6 +245,7 @@ class MortalPool:
         if isinstance(worker, WorkerProcess):
             worker.pause()
             post.rests(pause)
+            self.leave_place(name)
             self._project.tell("mortal.paused", name, by=by, detail=why)
 
     def resume(self, name: str, by: str | None = None) -> Pause | None:
@@ -234,17 +267,23 @@ class MortalPool:
         if not post.go_on(by) and not frozen:
             needs = "it is not paused" if post.pause is None else post.pause.needs(name)
             raise AgentRefused(name, needs)
-        woken = bool(frozen)
-        if frozen:
+        if frozen or (post.pause is None and isinstance(worker, WorkerProcess)):
+            if self.places.enter(name, partial(self._wake, name)):
+                self._wake(name)
+            else:
+                self._queued(name)
+        return post.pause
+
+    def _wake(self, name: str) -> None:
+        """Let the processes of a mortal go on that were stopped; it has a place."""
+        post, worker = self.posts[name], self.worker(name)
+        if post.frozen:
             thaw_agent(self._project, post)
         if post.pause is None and isinstance(worker, WorkerProcess):
             worker.resume()
-            woken = True
-        if woken:
-            if not post.move(Happening.WOKEN):
-                post.move(Happening.ANSWERED)
-            self._project.tell("mortal.resumed", name)
-        return post.pause
+        if not post.move(Happening.WOKEN):
+            post.move(Happening.ANSWERED)
+        self._project.tell("mortal.resumed", name)
 
     async def freeze(self, name: str, why: str) -> bool:
         """Stop all processes of a mortal where they are; pause it if there are none to be stopped.
@@ -263,6 +302,7 @@ class MortalPool:
         if post.frozen:
             raise AgentRefused(name, "it is frozen already")
         if await freeze_agent(self._project, post, why):
+            self.leave_place(name)
             return True
         self.pause(name, why)
         return isinstance(worker, WorkerProcess)
@@ -383,6 +423,7 @@ class MortalPool:
                 self._strays.append(
                     post.assignment
                 )  # nobody will take its run up, if it has left one
+        self.places.leave(assignment)
         self.children.gone(assignment, str(ending.state))
         self._project.tell(f"mortal.{ending.state}", assignment, reason=ending.reason)
         self.news()
