@@ -13,63 +13,67 @@
 
 from __future__ import annotations
 
-from otpy_agents.errors import AdapterError as AdapterError
-from otpy_agents.errors import AgentsError as AgentsError
-from otpy_agents.errors import AlreadyRunning as AlreadyRunning
-from otpy_agents.errors import AmbiguousAdapter as AmbiguousAdapter
-from otpy_agents.errors import BrokenAdapter as BrokenAdapter
-from otpy_agents.errors import CannotAdopt as CannotAdopt
-from otpy_agents.errors import ChangesetDirty as ChangesetDirty
-from otpy_agents.errors import ChangesetError as ChangesetError
-from otpy_agents.errors import CommandRefused as CommandRefused
-from otpy_agents.errors import DeadlinePassed as DeadlinePassed
-from otpy_agents.errors import EngineError as EngineError
-from otpy_agents.errors import HostGone as HostGone
-from otpy_agents.errors import InvalidJob as InvalidJob
-from otpy_agents.errors import InvalidRequest as InvalidRequest
-from otpy_agents.errors import InvalidWorkList as InvalidWorkList
-from otpy_agents.errors import JakeGaveUp as JakeGaveUp
-from otpy_agents.errors import LedgerClosed as LedgerClosed
-from otpy_agents.errors import LedgerCorrupt as LedgerCorrupt
-from otpy_agents.errors import LedgerError as LedgerError
-from otpy_agents.errors import LedgerTooNew as LedgerTooNew
-from otpy_agents.errors import LedgerUnwritable as LedgerUnwritable
-from otpy_agents.errors import NoAnswer as NoAnswer
-from otpy_agents.errors import OperatorError as OperatorError
-from otpy_agents.errors import PreflightFailed as PreflightFailed
-from otpy_agents.errors import RunExists as RunExists
-from otpy_agents.errors import RunHeld as RunHeld
-from otpy_agents.errors import RunLost as RunLost
-from otpy_agents.errors import SandboxUnavailable as SandboxUnavailable
-from otpy_agents.errors import SessionCorrupt as SessionCorrupt
-from otpy_agents.errors import SessionError as SessionError
-from otpy_agents.errors import SocketUnusable as SocketUnusable
-from otpy_agents.errors import SpawnFailed as SpawnFailed
-from otpy_agents.errors import UnknownAdapter as UnknownAdapter
-from otpy_agents.errors import UnknownRun as UnknownRun
-from otpy_agents.errors import WorkerFailed as WorkerFailed
-from otpy_agents.errors import WorkerStalled as WorkerStalled
-from otpy_agents.errors import WorktreeLocked as WorktreeLocked
-from otpy_agents.run.process import ExitStatus as ExitStatus
-from otpy_agents.run.process import WorkerProcess as WorkerProcess
-from otpy_agents.run.process import spawn as spawn
-from otpy_agents.store.ledger import Ledger as Ledger
-from otpy_agents.store.records import State as State
-from otpy_agents.store.runs import RunStore as RunStore
-from otpy_agents.tree.assignment import Assignment as Assignment
-from otpy_agents.tree.assignment import WorkList as WorkList
-from otpy_agents.tree.changesets import Changeset as Changeset
-from otpy_agents.tree.changesets import ChangesetOwner as ChangesetOwner
-from otpy_agents.tree.changesets import Changesets as Changesets
-from otpy_agents.tree.changesets import Fate as Fate
-from otpy_agents.tree.changesets import FateRule as FateRule
-from otpy_agents.tree.changesets import Fates as Fates
-from otpy_agents.tree.sessions import Context as Context
-from otpy_agents.tree.sessions import FileSessions as FileSessions
-from otpy_agents.tree.sessions import SessionStore as SessionStore
-from otpy_agents.tree.sessions import SqliteSessions as SqliteSessions
-from otpy_agents.tree.sessions import StoredSession as StoredSession
-from otpy_agents.tree.worklist import read as read_work_list
+from importlib import import_module
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from otpy_agents.errors import AdapterError as AdapterError
+    from otpy_agents.errors import AgentsError as AgentsError
+    from otpy_agents.errors import AlreadyRunning as AlreadyRunning
+    from otpy_agents.errors import AmbiguousAdapter as AmbiguousAdapter
+    from otpy_agents.errors import BrokenAdapter as BrokenAdapter
+    from otpy_agents.errors import CannotAdopt as CannotAdopt
+    from otpy_agents.errors import ChangesetDirty as ChangesetDirty
+    from otpy_agents.errors import ChangesetError as ChangesetError
+    from otpy_agents.errors import CommandRefused as CommandRefused
+    from otpy_agents.errors import DeadlinePassed as DeadlinePassed
+    from otpy_agents.errors import EngineError as EngineError
+    from otpy_agents.errors import HostGone as HostGone
+    from otpy_agents.errors import InvalidJob as InvalidJob
+    from otpy_agents.errors import InvalidRequest as InvalidRequest
+    from otpy_agents.errors import InvalidWorkList as InvalidWorkList
+    from otpy_agents.errors import JakeGaveUp as JakeGaveUp
+    from otpy_agents.errors import LedgerClosed as LedgerClosed
+    from otpy_agents.errors import LedgerCorrupt as LedgerCorrupt
+    from otpy_agents.errors import LedgerError as LedgerError
+    from otpy_agents.errors import LedgerTooNew as LedgerTooNew
+    from otpy_agents.errors import LedgerUnwritable as LedgerUnwritable
+    from otpy_agents.errors import NoAnswer as NoAnswer
+    from otpy_agents.errors import OperatorError as OperatorError
+    from otpy_agents.errors import PreflightFailed as PreflightFailed
+    from otpy_agents.errors import RunExists as RunExists
+    from otpy_agents.errors import RunHeld as RunHeld
+    from otpy_agents.errors import RunLost as RunLost
+    from otpy_agents.errors import SandboxUnavailable as SandboxUnavailable
+    from otpy_agents.errors import SessionCorrupt as SessionCorrupt
+    from otpy_agents.errors import SessionError as SessionError
+    from otpy_agents.errors import SocketUnusable as SocketUnusable
+    from otpy_agents.errors import SpawnFailed as SpawnFailed
+    from otpy_agents.errors import UnknownAdapter as UnknownAdapter
+    from otpy_agents.errors import UnknownRun as UnknownRun
+    from otpy_agents.errors import WorkerFailed as WorkerFailed
+    from otpy_agents.errors import WorkerStalled as WorkerStalled
+    from otpy_agents.errors import WorktreeLocked as WorktreeLocked
+    from otpy_agents.run.process import ExitStatus as ExitStatus
+    from otpy_agents.run.process import WorkerProcess as WorkerProcess
+    from otpy_agents.run.process import spawn as spawn
+    from otpy_agents.store.ledger import Ledger as Ledger
+    from otpy_agents.store.records import State as State
+    from otpy_agents.store.runs import RunStore as RunStore
+    from otpy_agents.tree.assignment import Assignment as Assignment
+    from otpy_agents.tree.assignment import WorkList as WorkList
+    from otpy_agents.tree.changesets import Changeset as Changeset
+    from otpy_agents.tree.changesets import ChangesetOwner as ChangesetOwner
+    from otpy_agents.tree.changesets import Changesets as Changesets
+    from otpy_agents.tree.changesets import Fate as Fate
+    from otpy_agents.tree.changesets import FateRule as FateRule
+    from otpy_agents.tree.changesets import Fates as Fates
+    from otpy_agents.tree.sessions import Context as Context
+    from otpy_agents.tree.sessions import FileSessions as FileSessions
+    from otpy_agents.tree.sessions import SessionStore as SessionStore
+    from otpy_agents.tree.sessions import SqliteSessions as SqliteSessions
+    from otpy_agents.tree.sessions import StoredSession as StoredSession
+    from otpy_agents.tree.worklist import read as read_work_list
 
 __all__ = [
     "AdapterError",
@@ -130,3 +134,40 @@ __all__ = [
     "read_work_list",
     "spawn",
 ]
+
+# Loaded when they are asked for: the command line must not wait for a tree to print its help.
+_ERRORS: Final = "errors"
+_HOMES: Final = {
+    "ExitStatus": "run.process",
+    "WorkerProcess": "run.process",
+    "spawn": "run.process",
+    "Ledger": "store.ledger",
+    "State": "store.records",
+    "RunStore": "store.runs",
+    "Assignment": "tree.assignment",
+    "WorkList": "tree.assignment",
+    "Changeset": "tree.changesets",
+    "ChangesetOwner": "tree.changesets",
+    "Changesets": "tree.changesets",
+    "Fate": "tree.changesets",
+    "FateRule": "tree.changesets",
+    "Fates": "tree.changesets",
+    "Context": "tree.sessions",
+    "FileSessions": "tree.sessions",
+    "SessionStore": "tree.sessions",
+    "SqliteSessions": "tree.sessions",
+    "StoredSession": "tree.sessions",
+    "read_work_list": "tree.worklist:read",
+}
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> object:
+        """Load a public name from the module that it is defined in."""
+        if name not in __all__:
+            message = f"module {__name__!r} has no attribute {name!r}"
+            raise AttributeError(message)
+        home, _, original = _HOMES.get(name, _ERRORS).partition(":")
+        value = getattr(import_module(f"{__name__}.{home}"), original or name)
+        globals()[name] = value
+        return value

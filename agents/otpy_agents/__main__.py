@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from otpy_agents.cli import main
+from otpy_agents.entry import main
 
 main()

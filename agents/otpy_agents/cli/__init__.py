@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
+from importlib import import_module
+from typing import Final
+
 import click
 
-from otpy_agents.cli.cooldowns import cooldowns
-from otpy_agents.cli.logs import logs
-from otpy_agents.cli.operate import answer, budget, pause, reap, resume, warn
 from otpy_agents.cli.refusal import RefusingGroup
-from otpy_agents.cli.retry import retry
-from otpy_agents.cli.run import run
-from otpy_agents.cli.runs import runs
-from otpy_agents.cli.status import status, tree
-from otpy_agents.cli.up import up
 
 _EPILOG = """\b
 Start here:
@@ -22,31 +17,44 @@ Start here:
   otpy-agents status                           what they do, from another terminal
 """
 
+_COMMANDS: Final = {
+    "answer": ("operate", "Answer what AGENT has asked, and let it go on."),
+    "budget": (
+        "operate",
+        "Budgets of agents, and of the whole list; `otpy-agents status` shows what is left.",
+    ),
+    "cooldowns": ("cooldowns", "List the accounts that rest, until when, and who was told so."),
+    "logs": ("logs", "Show the latest events of a running tree, or of one AGENT of it."),
+    "pause": ("operate", "Let AGENT rest."),
+    "reap": ("operate", "End AGENT for good."),
+    "resume": ("operate", "Let AGENT go on: after a pause, a rule or a failure of its group."),
+    "retry": ("retry", "Let what was reaped, or could not be started, begin again."),
+    "run": ("run", "Let an agent do what PROMPT says; - reads it from standard input."),
+    "runs": ("runs", "List runs, and look at one or command it with the commands below."),
+    "status": ("status", "Show what the agents of a running tree do."),
+    "tree": ("status", "Show the supervision tree that runs, as it is at this moment."),
+    "up": ("up", "Work off the list in FILE, a TOML file."),
+    "warn": (
+        "operate",
+        "Send AGENT a message: into its notes ($OTPY_NOTES), and into its next prompt.",
+    ),
+}
+"""Where each command is, and its short help: to print that, none has to be loaded."""
+
+
+def _load(name: str) -> click.Command:
+    module, _ = _COMMANDS[name]
+    command: click.Command = getattr(import_module(f"{__name__}.{module}"), name)
+    return command
+
 
 @click.group(
     cls=RefusingGroup,
+    lazy={name: short for name, (_, short) in _COMMANDS.items()},
+    load=_load,
     epilog=_EPILOG,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 @click.version_option(package_name="otpy-tree", prog_name="otpy-agents")
 def main() -> None:
     """Keep workers, and AI coding agents, alive, within budget and under control."""
-
-
-for command in (
-    up,
-    run,
-    runs,
-    cooldowns,
-    status,
-    tree,
-    logs,
-    pause,
-    resume,
-    answer,
-    reap,
-    retry,
-    warn,
-    budget,
-):
-    main.add_command(command)

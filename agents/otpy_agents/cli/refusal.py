@@ -5,12 +5,12 @@ from __future__ import annotations
 import contextlib
 import errno
 import sys
+from collections.abc import Callable, Mapping
 from typing import Any, Final, NoReturn, final
 
 import click
 
 from otpy_agents.cli.streams import is_text, to_nowhere, tolerate_every_letter
-from otpy_agents.errors import InvalidRunSetting
 
 __all__ = ["RefusingGroup", "fail", "give_up_output"]
 
@@ -35,6 +35,8 @@ def fail(reason: object, status: int) -> NoReturn:
         reason: An error, or a sentence; a setting is called as it is typed.
         status: 1 if it could not be done, 2 if the call was wrong.
     """
+    from otpy_agents.errors import InvalidRunSetting  # noqa: PLC0415 - help needs no errors
+
     text = str(reason)
     if isinstance(reason, InvalidRunSetting):
         text = text.replace(reason.field, _as_typed(reason.field), 1)
@@ -65,11 +67,60 @@ def give_up_output(error: OSError, more: str = "") -> NoReturn:
 
 @final
 class RefusingGroup(click.Group):
-    """Commands that refuse a wrong call, and output that cannot be written, with one line."""
+    """Commands that refuse a wrong call, and output that cannot be written, with one line.
+
+    Args:
+        lazy: Short help of commands that are loaded when they are asked for, by name.
+        load: Loads one of them.
+        settings: As click takes them.
+    """
+
+    def __init__(
+        self,
+        *,
+        lazy: Mapping[str, str],
+        load: Callable[[str], click.Command],
+        **settings: Any,
+    ) -> None:
+        super().__init__(**settings)
+        self._lazy, self._load = lazy, load
+        self._on_loaded: Callable[[], object] | None = None
+
+    def short_help_of(self, name: str) -> str:
+        """Return the short help of a command, which need not be loaded."""
+        return self._lazy[name]
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - as click calls it
+        """Return their names, sorted."""
+        return sorted(self._lazy)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+        """Load a command; None if there is none of that name."""
+        return self._load(cmd_name) if cmd_name in self._lazy else None
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Load the command that is typed, and say so."""
+        found = super().resolve_command(ctx, args)
+        if self._on_loaded is not None:
+            self._on_loaded()
+        return found
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+        """Write the commands with their short help, and load none."""
+        room = formatter.width - 6 - max(map(len, self._lazy))
+        with formatter.section("Commands"):
+            formatter.write_dl(
+                [
+                    (name, click.Command(name, help=short).get_short_help_str(room))
+                    for name, short in sorted(self._lazy.items())
+                ]
+            )
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Teach who types nothing; refuse words that are no text, which nobody could store."""
-        if not args:
+        if not args and not ctx.resilient_parsing:  # which is how a shell asks for completions
             click.echo(ctx.get_help(), err=True)
             ctx.exit(2)
         for word in args:
@@ -77,13 +128,21 @@ class RefusingGroup(click.Group):
                 ctx.fail(f"Got {word!a}, wanted UTF-8.")
         return super().parse_args(ctx, args)
 
-    def main(self, *args: Any, **extra: Any) -> NoReturn:
+    def main(
+        self, *args: Any, on_loaded: Callable[[], object] | None = None, **extra: Any
+    ) -> NoReturn:
         """Carry out a command line, and leave with its exit status.
+
+        Args:
+            args: As click takes them.
+            on_loaded: Called when the command that is typed has been loaded, before it begins.
+            extra: As click takes them.
 
         Raises:
             SystemExit: Always, but for what nobody has foreseen.
         """
         tolerate_every_letter()
+        self._on_loaded = on_loaded
         try:
             status: object = super().main(*args, **{**extra, "standalone_mode": False})
             if sys.stdout is not None:

@@ -6,6 +6,7 @@ import asyncio
 
 import pytest
 
+from otpy import Process
 from otpy_agents.run.gate import Gate
 from otpy_agents.testing import Ask, Say, Script
 from tests.agents.tree.agent_world import AgentWorld, agent
@@ -69,7 +70,7 @@ async def test_who_rests_when_its_pool_is_killed_keeps_nobody_from_a_place(
         await asyncio.sleep(20)
         assert at_work(agents) == ["c"]
         child = next(one for one in await root.which_children() if one.id == "MortalPool")
-        assert child.process is not None
+        assert isinstance(child.process, Process)
         child.process.kill()
         await asyncio.sleep(30)
         assert at_work(agents) == ["c"]
