@@ -102,7 +102,8 @@ async def agent_life(
             if await project.is_done(assignment.id):
                 return  # it was killed between that and its own end
             await end_here(project, assignment.id, "it is no longer open")
-        await project.workplace.start_place()
+        if me.incarnation > 1:
+            await project.workplace.start_place(project, assignment.id, work.cli)
         reason = project.last_exit(assignment.id, me.last_exit)
         try:
             cwd = await _beginning(project, post, work, reason) or cwd
@@ -290,7 +291,7 @@ class _AgentLife:
                 await self._failed(result)
             elif post.pause is None:
                 # Somebody else stopped it, as a host of runs that restarts does: begin again.
-                await project.workplace.start_place()
+                await project.workplace.start_place(project, post.assignment.id, self._work.cli)
             await self._rest()
             prompt = partial(next_prompt, self._work)
 
@@ -400,7 +401,9 @@ class _AgentLife:
         if self._project.workplace.failures.row(failure).waits:
             # The next run waits for the account by itself; it is no crash and counts as none.
             self._project.tell("agent.limited", self._post.assignment.id, reason=message)
-            await self._project.workplace.start_place()
+            await self._project.workplace.start_place(
+                self._project, self._post.assignment.id, self._work.cli
+            )
             return
         await self._fail(RunFailed(failure, message))
 

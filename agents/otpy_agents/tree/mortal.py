@@ -33,7 +33,7 @@ async def mortal(
 ) -> None:
     """Live one life of the mortal, or drone, that takes `assignment`.
 
-    Checks what can be checked before, waits for its place among all starts (G-17), starts the
+    Checks what can be checked before, waits for its place among restarts (G-17), starts the
     worker in a session of its own, is ready when it runs, streams its output, and returns when it
     has succeeded and that is written down. However this ends, cancelled several times over too,
     nothing the worker started is alive afterwards.
@@ -90,7 +90,8 @@ async def mortal(
     if rested:  # it was paused between two lives; nobody need wait until it goes on
         task_status.started(worker)
         await _rest(project, post, worker)
-    await project.workplace.start_place()
+    if me.incarnation > 1:
+        await project.workplace.start_place(project, assignment.id)
     async with living(project, assignment.id) as life:
         try:
             with project.running(assignment.id, worker) as spent:

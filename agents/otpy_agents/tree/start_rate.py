@@ -1,8 +1,9 @@
-"""How fast agents and programs may be started, over all of them (G-17).
+"""How fast agents of one vendor, and programs, may be restarted, over all of them (G-17).
 
 One crash of a vendor ends all agents at once, and all would come back at once, and again; so would
-programs that crash at once and have no delay. So starts are spread: a burst is free, then each
-start waits for its place. A little chance keeps those that wait from moving in step.
+programs that crash at once and have no delay. So restarts are spread: a burst is free, then each
+waits for its place. First starts are not held back, as `parallel` bounds them. A little chance
+keeps those that wait from moving in step.
 """
 
 from __future__ import annotations

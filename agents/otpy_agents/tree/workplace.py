@@ -39,7 +39,7 @@ class Workplace:
         sandbox: Where attempts of agents are made.
         policy: What their runs do about failures; whether they resume, their context says.
         failures: What the failures of runs mean for agents.
-        rate: How fast mortals may be started, over all projects (G-17).
+        rate: How fast mortals of one vendor may be restarted, over all projects (G-17).
         rules: Rules on what agents do; None for none.
         budget: The ledger of budgets that an earlier host has left; None for an empty one.
         watch_loop: Whether a thread looks for steps that block the event loop.
@@ -99,7 +99,8 @@ class Workplace:
         self.hygiene_dry_run = False
         self.budgets = Budgets(self.feed, budget)
         self.projects: list[Project] = []
-        self._slots = StartSlots(rate or StartRate())
+        self._rate = rate or StartRate()
+        self._slots: dict[str, StartSlots] = {}
         self._chance = chance
         self._news = asyncio.Event()
 
@@ -108,15 +109,23 @@ class Workplace:
         for project in self.projects[:1]:
             project.tell("operator.notified", account, detail=detail)
 
-    async def start_place(self) -> None:
-        """Wait for a place among the starts of all projects (G-17).
+    async def start_place(self, project: Project, name: str, vendor: str = "") -> None:
+        """Wait for a place among the restarts of one vendor, over all projects (G-17).
+
+        Args:
+            project: Who tells that it waits.
+            name: Name of the mortal.
+            vendor: Name of the agent's CLI; empty for programs.
 
         Cancellation:
             The place is lost.
         """
         now = asyncio.get_running_loop().time()
-        self._slots, delay = self._slots.take(now, self._chance())
+        slots = self._slots.get(vendor, StartSlots(self._rate))
+        self._slots[vendor], delay = slots.take(now, self._chance())
         if delay > 0:
+            detail = f"{self._rate.starts} restarts in {self._rate.seconds:g} s"
+            project.tell("mortal.held_back", name, delay=delay, detail=detail)
             await asyncio.sleep(delay)
 
     def on_finding(self, finding: Finding) -> None:
