@@ -35,6 +35,7 @@ def test_defaults_depend_on_the_role() -> None:
     assert (two.role, two.restarts, two.within, two.backoff) == (Role.DRONE, 1, 60.0, ())
     assert (one.grace, one.expect, one.cwd, one.deadline) == (5.0, Expectation.DONE, None, None)
     assert (work.name, work.parallel, work.rules) == ("workshop", 4, ())
+    assert (work.start_rate.starts, work.start_rate.seconds) == (20, 10.0)
     assert work.state == Path("/lists/workshop.sqlite")
 
 
@@ -44,6 +45,7 @@ def test_everything_can_be_said() -> None:
     [list]
     name = "all"
     parallel = 2
+    start_rate = { starts = 3, seconds = 1.5 }
     wall_seconds = 60
     output_bytes = 1_000
     state = "state/all.db"
@@ -71,6 +73,7 @@ def test_everything_can_be_said() -> None:
     work = parse(text, FILE)
     (one,) = work.assignments
     assert (work.parallel, work.wall_seconds, work.output_bytes) == (2, 60.0, 1000)
+    assert (work.start_rate.starts, work.start_rate.seconds) == (3, 1.5)
     assert work.state == Path("/lists/state/all.db")
     assert one.argv == (sys.executable, "/lists/x.py", "--root=/lists")
     assert (one.cwd, dict(one.env)) == (Path("/lists/work"), {"A": "1"})
@@ -139,6 +142,12 @@ def test_the_digest_follows_the_definition_only() -> None:
             PLAIN + "grace = inf",
             "w.toml:4: assignment 'zip'.grace: got Infinity, wanted seconds as a number from 0",
             id="endless",
+        ),
+        pytest.param(
+            "[list]\nstart_rate = { starts = 0 }\n" + PLAIN,
+            "w.toml:2: list.start_rate.starts: got 0, wanted starts from 1, seconds above 0,"
+            " as { starts = 20, seconds = 10 }",
+            id="a rate of no starts",
         ),
         pytest.param(
             "[list]\nparallel = true\n" + PLAIN,

@@ -80,8 +80,9 @@ def test_every_call_of_an_agent_in_the_documents_is_understood() -> None:
         command: click.Command = main
         at = 0
         while isinstance(command, click.Group) and words[at:]:
-            command = command.commands[words[at]]
-            at += 1
+            found = command.get_command(click.Context(command), words[at])
+            assert found is not None, words
+            command, at = found, at + 1
         command.make_context(command.name, words[at:])
 
 

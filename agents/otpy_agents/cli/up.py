@@ -246,7 +246,7 @@ async def _workplace(
 ) -> tuple[Workplace, SessionStore | None]:
     """Open what agents need, if there are any: the store of runs, their sessions, their budgets."""
     if all(assignment.agent is None for assignment in work.assignments):
-        return Workplace(watch_loop=True), None
+        return Workplace(rate=work.start_rate, watch_loop=True), None
     store = await stack.enter_async_context(RunStore(default_state(os.environ)))
     sessions = await stack.enter_async_context(
         SqliteSessions(work.state.with_suffix(".sessions.sqlite"))
@@ -259,6 +259,7 @@ async def _workplace(
     places.append(work.state.with_suffix(".work"))
     workplace = Workplace(
         store,
+        rate=work.start_rate,
         rules=None if work.rule_file is None else read_rules(work.rule_file, writable=places),
         budget=await load_ledger(BudgetDocument(ledger.agents)),
         watch_loop=True,

@@ -13,6 +13,7 @@ from attrs import field, frozen
 from otpy_agents.run.adapter import Access
 from otpy_agents.tree.gang import Gang
 from otpy_agents.tree.sessions.recovery import Context
+from otpy_agents.tree.start_rate import StartRate
 from otpy_monitors import OnExceed, Rule
 from otpy_monitors.activity import ANY_TOOL
 
@@ -163,6 +164,7 @@ class WorkList:
         here: The folder of the file, absolute.
         name: What it is called in views.
         parallel: How many assignments are worked on at once.
+        start_rate: How fast mortals of one vendor may be restarted.
         wall_seconds: Budget of working time of all assignments together, in seconds; None for none.
         output_bytes: Budget of output of all assignments together; None for none.
         state: The SQLite file that remembers what is done, absolute.
@@ -180,6 +182,7 @@ class WorkList:
     here: Path
     name: str
     parallel: int
+    start_rate: StartRate
     wall_seconds: float | None
     output_bytes: int | None
     state: Path

@@ -27,6 +27,7 @@ from otpy_agents.tree.assignment import (
 from otpy_agents.tree.diagnosis import Problem, earliest, explain, not_toml
 from otpy_agents.tree.gang import Gang, GangAction
 from otpy_agents.tree.sessions import Context
+from otpy_agents.tree.start_rate import StartRate
 from otpy_agents.tree.worklist_rules import contradictions
 from otpy_monitors import Action, OnExceed, Rule, Subject
 
@@ -117,9 +118,18 @@ class _Table(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
 
+class _StartRateTable(_Table):
+    starts: int = Field(20, ge=1, description="a whole number from 1")
+    seconds: _Seconds = Field(10.0, description=_SECONDS)
+
+
 class _ListTable(_Table):
     name: _Text | None = Field(None, description="text")
     parallel: int = Field(4, ge=1, description="a whole number from 1")
+    start_rate: _StartRateTable = Field(
+        default_factory=lambda: _StartRateTable(starts=20, seconds=10.0),
+        description="starts from 1, seconds above 0, as { starts = 20, seconds = 10 }",
+    )
     wall_seconds: _Seconds | None = Field(None, description=_SECONDS)
     output_bytes: _Bytes | None = Field(None, description=_BYTES)
     tokens: _Tokens | None = Field(None, description=_TOKENS)
@@ -295,6 +305,7 @@ def _values(document: _Document, raw: dict[str, Any], file: Path, sandbox: str |
         here=here,
         name=whole.name or file.stem,
         parallel=whole.parallel,
+        start_rate=StartRate(starts=whole.start_rate.starts, seconds=whole.start_rate.seconds),
         wall_seconds=whole.wall_seconds,
         output_bytes=whole.output_bytes,
         state=here / (whole.state or f"{file.stem}.sqlite"),
