@@ -142,11 +142,14 @@ async def mortal(
 async def _rest(project: Project, post: Post, worker: WorkerProcess) -> None:
     """Wait until nobody wants it to rest any more; there is no process yet."""
     worker.pause()
-    while post.pause is not None:
+    pause = post.pause
+    while pause is not None:
         project.pool.leave_place(post.assignment.id)
-        await post.until_over(post.pause)
-        if post.pause is None:
+        await post.until_over(pause)
+        pause = post.pause
+        if pause is None:
             await project.pool.take_place(post.assignment.id)
+            pause = post.pause  # it may have been paused while it waited
     worker.resume()
 
 
