@@ -18,7 +18,7 @@ from click.testing import CliRunner
 from otpy_agents.cli import main
 from otpy_agents.run.marker import run_marker
 from otpy_agents.run.orphans import Orphan, find
-from tests.agents.host import ENVIRONMENT, PATIENCE
+from tests.agents.host import ENVIRONMENT, PATIENCE, kill_with_guardians
 
 FAILS_TWICE = """
 import os, pathlib, sys
@@ -98,6 +98,10 @@ class Running:
         """Kill the program, and nothing but the program."""
         self._process.kill()
         self._process.wait(PATIENCE)
+
+    def kill_with_guardians(self) -> None:
+        """Kill the program and who would end its workers, so that these live on."""
+        kill_with_guardians(self._process)
 
     def close(self) -> None:
         self.kill()

@@ -65,7 +65,7 @@ def test_what_a_killed_host_left_of_a_cancelled_run_is_ended(terminal: Terminal)
     """With its name and its number; the attempt counts as ended by a person."""
     running = terminal.start("run", "--json", "--agent", "command", "--", "python", "-c", HANGS)
     run = running.until("attempt.output", text="up")["run"]
-    running.kill()
+    running.kill_with_guardians()
     assert survivors(run)
     reminded = terminal.call("runs")
     assert f"runs cancel {run}` ends it" in reminded.stderr
