@@ -22,7 +22,6 @@ from otpy._core.protocol import (
     ChildIgnored,
     ChildReady,
     ChildStartFailed,
-    Context,
     DeleteChild,
     Effect,
     Event,
@@ -49,18 +48,14 @@ from otpy._core.reason import (
     NORMAL,
     SHUTDOWN,
     ExitReason,
-    Killed,
-    Normal,
-    Restart,
-    Shutdown,
-    Verdict,
-    verdict,
 )
+from otpy._core.rules import Verdict, is_expected_in_pool, verdict
 from otpy._core.spec import BRUTAL_KILL, DynamicSpec
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sized
+    from collections.abc import Callable
 
+    from otpy._core.outbox import Audience
     from otpy._core.spec import AnySpec
 
 
@@ -87,7 +82,7 @@ class DynamicMachine:
     )
 
     def __init__(
-        self, spec: DynamicSpec, random: Callable[[], float], audience: Sized = EVERYBODY
+        self, spec: DynamicSpec, random: Callable[[], float], audience: Audience = EVERYBODY
     ) -> None:
         """Make a machine without children.
 
@@ -118,7 +113,10 @@ class DynamicMachine:
             case ChildExited() | ChildReady() | ChildStartFailed() | ChildIgnored():
                 child = self.children.get(event.key)
                 if child is not None and child.incarnation == event.incarnation:
-                    self._hear(child, event)
+                    if isinstance(event, ChildExited):
+                        self._hear_exit(child, event.reason)
+                    else:
+                        self._hear(child, event)
             case TimerDue():
                 child = self.children.get(event.key)
                 if child is not None and child.waits_for(event.token):
@@ -142,57 +140,44 @@ class DynamicMachine:
                 self._out.refuse(event.ref, Refusal.NOT_FOUND)
             case _:
                 assert_never(event)
+        return self._decided()
+
+    def exited(
+        self, child: Child, incarnation: int, reason: ExitReason, now: float
+    ) -> list[Effect]:
+        """Take the end of `child` as `handle` takes a `ChildExited`; see `SupervisorMachine`."""
+        if child.incarnation != incarnation or self.children.get(child.key) is not child:
+            return []
+        self._out.now = now
+        self._hear_exit(child, reason)
+        return self._decided()
+
+    def _decided(self) -> list[Effect]:
+        """Return what to do; one that has stopped its last child ends."""
         if self.phase is Phase.STOPPING and not self.children:
             self.phase = Phase.ENDED
             self._out.tell_end(self._ending.reason)
             self._out.add(self._ending)
         return self._out.handed_over()
 
-    # --- the two ends that come most often: one call, no event, no effect; see `handle` -----------
+    def _hear_exit(self, child: Child, reason: ExitReason) -> None:
+        """Take the end of a child's present incarnation."""
+        if child.status is Status.STOPPING:
+            self._gone(child, reason)
+        elif child.status is Status.RUNNING:
+            self._exited(child, reason)
+        elif child.status is Status.STARTING:  # before its supervisor heard that it was ready
+            self._start_failed(child, reason)
 
-    def replaces(self, child: Child, incarnation: int, reason: ExitReason, now: float) -> bool:
-        """Take the end of `child` by itself if all that follows is its next start, at once.
-
-        Returns False, and has changed nothing, if `handle` must be told instead.
-        """
-        return self.phase is Phase.RUNNING and self._out.replaces(child, incarnation, reason, now)
-
-    def forgets(self, child: Child, incarnation: int, reason: ExitReason) -> bool:
-        """Take the end of `child` if all that follows is that it is forgotten.
-
-        Returns False, and has changed nothing, if `handle` must be told instead.
-        """
-        if self._out.audience or child.incarnation != incarnation:
-            return False
-        stopped = child.status is Status.STOPPING
-        if stopped:
-            last = self.phase is Phase.STOPPING and len(self.children) == 1
-            forgotten = not last and child.key not in self._stoppers
-        else:
-            ended = child.status is Status.RUNNING and self.phase is Phase.RUNNING
-            forgotten = ended and verdict(child.spec.restart, reason) is not Verdict.RESTART
-        if not forgotten:
-            return False
-        if stopped:
-            child.status = Status.UNDEFINED
-        child.ran(reason)
-        del self.children[child.key]
-        return True
-
-    def _hear(
-        self, child: Child, event: ChildExited | ChildReady | ChildStartFailed | ChildIgnored
-    ) -> None:
-        """Take news of a child's present incarnation."""
+    def _hear(self, child: Child, event: ChildReady | ChildStartFailed | ChildIgnored) -> None:
+        """Take news of the start of a child's present incarnation."""
         if child.status is Status.STOPPING:
             self._hear_of_stop(child, event)
-        elif child.status is Status.RUNNING:
-            if isinstance(event, ChildExited):
-                self._exited(child, event.reason)
         elif child.status is Status.STARTING:
             self._hear_of_start(child, event)
 
     def _hear_of_start(
-        self, child: Child, event: ChildExited | ChildReady | ChildStartFailed | ChildIgnored
+        self, child: Child, event: ChildReady | ChildStartFailed | ChildIgnored
     ) -> None:
         match event:
             case ChildReady():
@@ -202,16 +187,14 @@ class DynamicMachine:
             case ChildIgnored():  # DYN-08, DYN-09
                 self._reply(child, None)
                 self._forget(child)
-            case ChildStartFailed() | ChildExited():
+            case ChildStartFailed():
                 self._start_failed(child, event.reason)
 
     def _hear_of_stop(
-        self, child: Child, event: ChildExited | ChildReady | ChildStartFailed | ChildIgnored
+        self, child: Child, event: ChildReady | ChildStartFailed | ChildIgnored
     ) -> None:
-        """Take news of a child that was told to end, perhaps killed while it was starting."""
+        """Take news of the start of a child that was killed while it was starting."""
         match event:
-            case ChildExited():
-                self._gone(child, event.reason)
             case ChildReady():
                 self._reply(child, child)
             case ChildIgnored():
@@ -276,8 +259,7 @@ class DynamicMachine:
         child.status = Status.RUNNING
         if child.spec.backoff is not None:
             child.made_pace().started_at = self._out.now
-        if self._out.audience:  # asked here too: most starts are told to nobody
-            self._out.tell(Fact.STARTED, child)
+        self._out.tell_start(child)
         if self._starters:
             self._reply(child, child)
 
@@ -354,8 +336,9 @@ class DynamicMachine:
         """A child that was told to end has ended."""
         child.status = Status.UNDEFINED
         child.ran(reason)
-        context = None if _is_expected(child, reason) else Context.SHUTDOWN_ERROR
-        self._out.tell(Fact.STOPPED, child, reason, context)
+        spec = child.spec
+        expected = is_expected_in_pool(spec.restart, reason, brutal=spec.shutdown is BRUTAL_KILL)
+        self._out.tell_stop(child, reason, expected=expected)
         self._forget(child)
 
     def _end(self, event: ShutdownAsked | HasteAsked | KillAsked) -> None:
@@ -400,11 +383,3 @@ class DynamicMachine:
             else:
                 child.status = Status.STOPPING
                 self._out.add(Kill(child))
-
-
-def _is_expected(child: Child, reason: ExitReason) -> bool:
-    """Whether a child that was told to end did so as it should (DYN-15)."""
-    if child.spec.shutdown is BRUTAL_KILL:
-        return isinstance(reason, Killed)
-    permanent = child.spec.restart is Restart.PERMANENT
-    return isinstance(reason, Shutdown) or (isinstance(reason, Normal) and not permanent)

@@ -13,7 +13,6 @@ from otpy._core.window import RestartWindow
 if TYPE_CHECKING:
     from otpy._core.child import Child
     from otpy._core.protocol import Entry
-    from otpy._core.reason import ExitReason
     from otpy._core.spec import Count
 
 _MOST_KEPT: Final = 1000  # each keeps an exception alive, with its traceback
@@ -65,32 +64,6 @@ class RestartLimits:
             return Then.GIVE_UP
         else:
             allowed = intensity.max_restarts, intensity.within
-        return Failure(child.key, reason, history=self._entries(), allowed=allowed)
-
-    def count_if_allowed(self, child: Child, reason: ExitReason, now: float) -> bool:
-        """Count one restart of `child`, which ended with `reason`, if this window allows it.
-
-        Returns:
-            Whether it did. If not, nothing was counted, and `count` says what must happen.
-        """
-        window = self._window
-        if window.endless:
-            return True
-        if not window.add_if_allowed(now):
-            return False
-        self._history.extend((now, child.key, child.incarnation, reason))
-        return True
-
-    def count_if_exceeded(self, child: Child, reason: ExitReason, now: float) -> Failure | None:
-        """Count one restart of `child`, which ended with `reason`, if this window refuses it.
-
-        Returns:
-            The failure of the supervisor; None if it is allowed, and nothing was counted.
-        """
-        if not self._window.add_if_exceeded(now):
-            return None
-        self._history.extend((now, child.key, child.incarnation, reason))
-        allowed = self._intensity, self._period
         return Failure(child.key, reason, history=self._entries(), allowed=allowed)
 
     def _entries(self) -> tuple[Entry, ...]:

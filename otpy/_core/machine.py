@@ -17,7 +17,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, assert_never, final
 
 from otpy._core.child import Child, Status
-from otpy._core.group import ends_with_it, group_of
 from otpy._core.outbox import EVERYBODY
 from otpy._core.phase import Operation, Phase
 from otpy._core.protocol import (
@@ -33,7 +32,6 @@ from otpy._core.protocol import (
     Event,
     Fact,
     Failure,
-    Finish,
     HasteAsked,
     KillAsked,
     Query,
@@ -48,15 +46,17 @@ from otpy._core.protocol import (
     TerminateChild,
     TimerDue,
 )
-from otpy._core.reason import SHUTDOWN, Restart, Verdict, failed_to_start, verdict
+from otpy._core.reason import SHUTDOWN, Restart, failed_to_start
 from otpy._core.reconfigure import rearranged
-from otpy._core.spec import BRUTAL_KILL, Strategy
+from otpy._core.rules import Verdict, ends_with_it, group_of, verdict
+from otpy._core.spec import Strategy
 from otpy._core.stopping import Stopping
 
 if TYPE_CHECKING:
     from collections import deque
-    from collections.abc import Callable, Sized
+    from collections.abc import Callable
 
+    from otpy._core.outbox import Audience
     from otpy._core.reason import ExitReason
     from otpy._core.spec import SupervisorSpec
 
@@ -68,7 +68,7 @@ class SupervisorMachine(Stopping):
     __slots__ = ()
 
     def __init__(
-        self, spec: SupervisorSpec, random: Callable[[], float], audience: Sized = EVERYBODY
+        self, spec: SupervisorSpec, random: Callable[[], float], audience: Audience = EVERYBODY
     ) -> None:
         """Make a machine that has started nothing.
 
@@ -88,7 +88,10 @@ class SupervisorMachine(Stopping):
             case ChildExited() | ChildReady() | ChildStartFailed() | ChildIgnored():
                 child = self.children.get(event.key)
                 if child is not None and child.incarnation == event.incarnation:
-                    self._hear(child, event)
+                    if isinstance(event, ChildExited):
+                        self._hear_exit(child, event.reason)
+                    else:
+                        self._hear(child, event)
             case ShutdownAsked():
                 self._shut_down(event.reason)
             case HasteAsked():
@@ -108,46 +111,20 @@ class SupervisorMachine(Stopping):
         self._advance()
         return self._out.handed_over()
 
-    # --- the ends that come most often: one call, no event, no effect; see `handle` ---------------
-
-    def replaces(self, child: Child, incarnation: int, reason: ExitReason, now: float) -> bool:
-        """Take the end of `child` by itself if all that follows is its next start, at once.
-
-        Returns False, and has changed nothing, if `handle` must be told instead.
-        """
-        idle = self._operation is None and self.phase is Phase.RUNNING  # then the inbox is empty
-        alone = idle and self.spec.strategy is Strategy.ONE_FOR_ONE
-        return alone and self._out.replaces(child, incarnation, reason, now)
-
-    def gives_up(
+    def exited(
         self, child: Child, incarnation: int, reason: ExitReason, now: float
-    ) -> Finish | None:
-        """Take the end of `child` by itself if the end of the supervisor is all that follows.
+    ) -> list[Effect]:
+        """Take the end of `child` as `handle` takes a `ChildExited`, which nobody has to make.
 
-        Returns None, and has changed nothing, if `handle` must be told instead.
+        It is the event that comes most often, and the one that follows from most others.
         """
-        if self._operation is not None or self.phase is not Phase.RUNNING:
-            return None
-        failure = self._out.fails(child, incarnation, reason, now, self.children)
-        if failure is None:
-            return None
-        self.phase, self._ending = Phase.ENDED, Finish(SHUTDOWN, failure)
-        return self._ending
-
-    def follows(self, child: Child, reason: ExitReason) -> Child | None:
-        """Take the end of `child`, told to end, if the next stop is all that follows: of whom?
-
-        Returns None, and has changed nothing, if `handle` must be told instead.
-        """
-        if self._awaited is not child or not self._stops or self._out.audience or self._subject:
-            return None
-        following = self._stops[0]
-        if not following.runs or following.spec.shutdown is BRUTAL_KILL:
-            return None
-        self._gone(child, reason)
-        following.status = Status.STOPPING
-        self._awaited = self._stops.popleft()
-        return following
+        if child.incarnation != incarnation or self.children.get(child.key) is not child:
+            return []
+        self._out.now = now
+        self._hear_exit(child, reason)
+        if self._awaited is None:
+            self._advance()
+        return self._out.handed_over()
 
     # --- the one operation in progress -----------------------------------------------------------
 
@@ -179,25 +156,26 @@ class SupervisorMachine(Stopping):
                 if self._subject is not None:  # it did not run
                     self._reply()
             case Operation.SHUTDOWN | Operation.AT_ONCE | Operation.KILL:
-                self.phase = Phase.ENDED
-                self._inbox.clear()
-                self._out.tell_end(self._ending.reason)
-                self._out.add(self._ending)
+                self._finish()
 
-    def _hear(
-        self, child: Child, event: ChildExited | ChildReady | ChildStartFailed | ChildIgnored
-    ) -> None:
-        """Take news of a child's present incarnation."""
+    def _hear_exit(self, child: Child, reason: ExitReason) -> None:
+        """Take the end of a child's present incarnation."""
+        status = child.status
+        if status is Status.RUNNING:
+            if self._operation is None and not self._inbox and self.phase is Phase.RUNNING:
+                self._exited(child, reason)  # nothing is before it in the inbox
+            elif child.pending is None:
+                child.put_off(reason)
+                self._inbox.append(ChildExited(child.key, child.incarnation, reason))
+        elif status is Status.STOPPING:
+            self._gone(child, reason)
+        elif status is Status.STARTING:  # before its supervisor heard that it was ready
+            self._hear(child, ChildStartFailed(child.key, child.incarnation, reason))
+
+    def _hear(self, child: Child, event: ChildReady | ChildStartFailed | ChildIgnored) -> None:
+        """Take news of the start of a child's present incarnation."""
         if child.status is Status.STOPPING:
             self._hear_of_stop(child, event)
-        elif child.status is Status.RUNNING:
-            if isinstance(event, ChildExited) and child.pending is None:
-                idle = self._operation is None and not self._inbox
-                if idle and self.phase is Phase.RUNNING:
-                    self._exited(child, event.reason)  # nothing is before it in the inbox
-                else:
-                    child.put_off(event.reason)
-                    self._inbox.append(event)
         elif child.status is Status.STARTING:
             self._awaited = None
             ending = self._operation
@@ -206,7 +184,7 @@ class SupervisorMachine(Stopping):
                     self._started(child)
                 case ChildIgnored():
                     self._ignored(child)
-                case ChildStartFailed() | ChildExited():
+                case ChildStartFailed():
                     self._start_failed(child, event.reason)
             if ending is Operation.SHUTDOWN:
                 self._plan_stops()  # it waited for this start
@@ -233,8 +211,7 @@ class SupervisorMachine(Stopping):
         child.status = Status.RUNNING
         if child.spec.backoff is not None:
             child.made_pace().started_at = self._out.now
-        if self._out.audience:  # asked here too: a batch of starts is long
-            self._out.tell(Fact.STARTED, child)
+        self._out.tell_start(child)
         if self._subject is child:
             self._reply(child)
 

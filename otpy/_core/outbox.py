@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Final, final
+from typing import TYPE_CHECKING, Final, Protocol, final
 
 from otpy._core.child import Child, Status
 from otpy._core.limits import RestartLimits
@@ -23,16 +23,45 @@ from otpy._core.protocol import (
     Stop,
     Tell,
 )
-from otpy._core.reason import KILLED, Crashed, Verdict, is_expected, is_reported, verdict
-from otpy._core.spec import BRUTAL_KILL, ChildSpec, ChildType, Then
+from otpy._core.reason import KILLED
+from otpy._core.rules import context_of_failed_start, is_reported
+from otpy._core.spec import BRUTAL_KILL, ChildType, Then
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sized
+    from collections.abc import Callable, Mapping
 
     from otpy._core.reason import ExitReason
     from otpy._core.spec import Count
 
-EVERYBODY: Final = ("everybody",)
+
+class Audience(Protocol):
+    """Those who hear what machines tell; false if there is nobody."""
+
+    def __len__(self) -> int:
+        """Return how many there are."""
+        ...
+
+    @property
+    def hears_routine(self) -> bool:
+        """Whether anybody wants to hear of starts and stops that went as they should."""
+        ...
+
+
+@final
+class Everybody:
+    """An audience that hears everything."""
+
+    def __len__(self) -> int:
+        """Return 1."""
+        return 1
+
+    @property
+    def hears_routine(self) -> bool:
+        """True."""
+        return True
+
+
+EVERYBODY: Final = Everybody()
 """An audience that is always there."""
 
 
@@ -40,10 +69,10 @@ EVERYBODY: Final = ("everybody",)
 class Outbox:
     """Collects the effects of one event.
 
-    Nothing is told, and nothing is built to tell it, while nobody listens.
+    Nothing is told, and nothing is built to tell it, that nobody wants to hear.
 
     Attributes:
-        audience: Those who listen at the moment; empty if nobody does.
+        audience: Those who listen at the moment.
         effects: The effects so far, in order.
         now: Time of the event, in monotonic seconds.
         deadline: When all that is left is killed: infinity if the supervisor has not been killed,
@@ -53,7 +82,7 @@ class Outbox:
     __slots__ = ("_limits", "_random", "_tokens", "audience", "deadline", "effects", "now")
 
     def __init__(
-        self, intensity: Count, period: float, random: Callable[[], float], audience: Sized
+        self, intensity: Count, period: float, random: Callable[[], float], audience: Audience
     ) -> None:
         """Allow `intensity` restarts in `period` seconds; `random` serves the jitter."""
         self.audience = audience
@@ -67,63 +96,6 @@ class Outbox:
     def limit(self, intensity: Count, period: float) -> None:
         """Allow `intensity` restarts in `period` seconds from now on; the past counts too."""
         self._limits.change(intensity, period)
-
-    def replaces(self, child: Child, incarnation: int, reason: ExitReason, now: float) -> bool:
-        """Take the end of `child` by itself, if all that follows is its next start, at once.
-
-        Whoever performs that also reports it: the facts are always the same.
-
-        Returns:
-            Whether that is so; if not, nothing has changed.
-        """
-        spec = child.spec
-        if (
-            child.status is not Status.RUNNING
-            or child.incarnation != incarnation
-            or not isinstance(spec, ChildSpec)
-            or not spec.ready_at_once
-            or spec.backoff is not None
-            or spec.intensity is not None
-            or verdict(spec.restart, reason) is not Verdict.RESTART
-            or not self._limits.count_if_allowed(child, reason, now)
-        ):
-            return False
-        child.ran(reason)
-        child.restarts += 1
-        child.incarnation += 1
-        return True
-
-    def fails(
-        self,
-        child: Child,
-        incarnation: int,
-        reason: ExitReason,
-        now: float,
-        siblings: Mapping[str, Child],
-    ) -> Failure | None:
-        """Take the end of `child` by itself, if its restart is one too many and nobody else lives.
-
-        Returns:
-            The failure of its supervisor; None if that is not so, and nothing has changed.
-        """
-        spec = child.spec
-        if (
-            self.audience
-            or child.status is not Status.RUNNING
-            or child.incarnation != incarnation
-            or spec.backoff is not None
-            or (isinstance(spec, ChildSpec) and spec.intensity is not None)
-            or verdict(spec.restart, reason) is not Verdict.RESTART
-        ):
-            return None
-        for other in siblings.values():
-            if other is not child and (other.live or other.waits):
-                return None
-        failure = self._limits.count_if_exceeded(child, reason, now)
-        if failure is not None:
-            child.ran(reason)
-            child.status = Status.UNDEFINED
-        return failure
 
     def handed_over(self) -> list[Effect]:
         """Return the effects and keep none: a batch of starts is long."""
@@ -148,38 +120,33 @@ class Outbox:
         life, restarts = child.incarnation, child.restarts
         self.effects.append(Tell(fact, child, life, reason, context, delay, restarts))
 
+    def tell_start(self, child: Child) -> None:
+        """Append that `child` is ready."""
+        if self.audience and self.audience.hears_routine:
+            self.tell(Fact.STARTED, child)
+
     def tell_exit(self, child: Child, reason: ExitReason) -> None:
         """Note that `child` ended by itself, and append that fact."""
         child.ran(reason)
-        if not self.audience:
-            return
-        reported = is_reported(child.spec.restart, reason)
-        self.tell(Fact.EXITED, child, reason, Context.CHILD_TERMINATED if reported else None)
-
-    def tell_stop(self, child: Child, reason: ExitReason) -> None:
-        """Append that `child`, which was told to end, has ended (SUP-704)."""
         if self.audience:
-            spec = child.spec
-            expected = is_expected(spec.restart, reason, brutal=spec.shutdown is BRUTAL_KILL)
-            context = None if expected else Context.SHUTDOWN_ERROR
-            self.tell(Fact.STOPPED, child, reason, context)
+            if is_reported(child.spec.restart, reason):
+                self.tell(Fact.EXITED, child, reason, Context.CHILD_TERMINATED)
+            elif self.audience.hears_routine:
+                self.tell(Fact.EXITED, child, reason)
+
+    def tell_stop(self, child: Child, reason: ExitReason, *, expected: bool) -> None:
+        """Append that `child`, which was told to end, has ended (SUP-704, DYN-15)."""
+        if not expected:
+            self.tell(Fact.STOPPED, child, reason, Context.SHUTDOWN_ERROR)
+        elif self.audience and self.audience.hears_routine:
+            self.tell(Fact.STOPPED, child, reason)
 
     def tell_failed_start(
         self, child: Child, reason: ExitReason, *, by_hand: bool, ending: bool
     ) -> None:
-        """Append that `child` did not start.
-
-        That is no error if somebody asked for the start, who is told (SUP-803, SUP-805). In a stop
-        that goes on (`ending`) it is one of the stop if the child was not ready in time, and none
-        if it was told to end and did.
-        """
-        if by_hand:
-            context = None
-        elif not ending or isinstance(reason, Crashed):
-            context = Context.START_ERROR
-        else:
-            expected = is_expected(child.spec.restart, reason, brutal=False)
-            context = None if expected else Context.SHUTDOWN_ERROR
+        """Append that `child` did not start; see `context_of_failed_start`."""
+        restart = child.spec.restart
+        context = context_of_failed_start(restart, reason, by_hand=by_hand, ending=ending)
         self.tell(Fact.START_FAILED, child, reason, context)
 
     def tell_end(self, reason: ExitReason) -> None:

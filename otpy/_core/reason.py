@@ -154,8 +154,6 @@ NORMAL: Final = Normal()
 SHUTDOWN: Final = Shutdown()
 KILLED: Final = Killed()
 
-_CLEAN: Final = (Normal, Shutdown)  # a tuple: `A | B` would be put together at every question
-
 
 class Exit(Exception):
     """Raised by a child to end with a reason of its choice, as `exit(Reason)` in Erlang.
@@ -192,64 +190,12 @@ class Restart(Enum):
     """Never; it is forgotten as soon as it has ended."""
 
 
-class Verdict(Enum):
-    """What becomes of a child that ended by itself."""
-
-    RESTART = "restart"
-    """It is started again, if the restart intensity allows it."""
-    KEEP = "keep"
-    """It stays in the table, not running."""
-    FORGET = "forget"
-    """It leaves the table."""
-
-
-quicken(Restart, Verdict)
+quicken(Restart)
 
 
 def failed_to_start(child_id: str, reason: ExitReason) -> Shutdown:
     """Return the exit reason of a supervisor whose child `child_id` did not start (SUP-306)."""
     return Shutdown(FailedToStart(child_id, reason))
-
-
-def is_clean(reason: ExitReason) -> bool:
-    """Whether `reason` is `Normal` or `Shutdown` with any detail; all others are abnormal."""
-    return isinstance(reason, _CLEAN)
-
-
-def verdict(restart: Restart, reason: ExitReason) -> Verdict:
-    """Return what becomes of a child of type `restart` that ended by itself (section 4, SUP-401).
-
-    The whole exit matrix is these three cases: a permanent child is always restarted, a temporary
-    one never, and a transient one only after an abnormal end.
-    """
-    if restart is Restart.PERMANENT:
-        return Verdict.RESTART
-    if restart is Restart.TEMPORARY:
-        return Verdict.FORGET
-    return Verdict.KEEP if is_clean(reason) else Verdict.RESTART
-
-
-def is_reported(restart: Restart, reason: ExitReason) -> bool:
-    """Whether an end by itself is worth an error report (SUP-401, SUP-404)."""
-    return restart is Restart.PERMANENT or not is_clean(reason)
-
-
-def is_expected(restart: Restart, reason: ExitReason, *, brutal: bool) -> bool:
-    """Whether a child that its supervisor ended did so as it should (the table of SUP-704).
-
-    Args:
-        restart: Restart type of the child.
-        reason: The reason it really ended with.
-        brutal: Whether it was killed at once (`BRUTAL_KILL`) instead of being asked.
-
-    Returns:
-        False if OTP would write a `shutdown_error` report. This never changes the outcome.
-    """
-    if brutal and isinstance(reason, Killed):
-        return True
-    if restart is not Restart.PERMANENT:
-        return is_clean(reason)
-    return not brutal and isinstance(reason, Shutdown) and reason.detail is None
 
 
 def signal_of(reason: ExitReason) -> ExitReason | None:

@@ -22,10 +22,13 @@ from otpy._core.protocol import (
     TimerDue,
 )
 from otpy._core.reason import KILLED, NORMAL, SHUTDOWN, Restart
+from otpy._core.rules import is_expected
+from otpy._core.spec import BRUTAL_KILL
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sized
+    from collections.abc import Callable
 
+    from otpy._core.outbox import Audience
     from otpy._core.protocol import Failure
     from otpy._core.reason import ExitReason
     from otpy._core.spec import SupervisorSpec
@@ -43,7 +46,9 @@ class Stopping:
     __slots__ = ("_awaited", "_ending", "_inbox", "_left", "_operation", "_out", "_ref", "_starts",
                  "_starts_it", "_stops", "_subject", "children", "phase", "spec")  # fmt: skip
 
-    def __init__(self, spec: SupervisorSpec, random: Callable[[], float], audience: Sized) -> None:
+    def __init__(
+        self, spec: SupervisorSpec, random: Callable[[], float], audience: Audience
+    ) -> None:
         """Have started nothing, and be busy with nothing."""
         self.spec = spec
         self.phase = Phase.STARTING
@@ -71,13 +76,11 @@ class Stopping:
             self._out.cancel_timer(child)
 
     def _hear_of_stop(
-        self, child: Child, event: ChildExited | ChildReady | ChildStartFailed | ChildIgnored
+        self, child: Child, event: ChildReady | ChildStartFailed | ChildIgnored
     ) -> None:
-        """Take news of a child that was told to end, perhaps while it was starting."""
+        """Take news of the start of a child that was told to end while it was starting."""
         wanted = self._subject is child and self._starts_it  # else its end, by hand
         match event:
-            case ChildExited():
-                self._gone(child, event.reason)
             case ChildReady():
                 if wanted:
                     self._reply(child)
@@ -99,7 +102,8 @@ class Stopping:
         child.status = Status.UNDEFINED
         child.ran(reason)
         spec = child.spec
-        self._out.tell_stop(child, reason)
+        expected = is_expected(spec.restart, reason, brutal=spec.shutdown is BRUTAL_KILL)
+        self._out.tell_stop(child, reason, expected=expected)
         if spec.restart is Restart.TEMPORARY:
             del self.children[child.key]  # SUP-606, SUP-806
         if self._subject is child:  # by hand
@@ -124,11 +128,17 @@ class Stopping:
         if self.phase is Phase.STOPPING or self.phase is Phase.ENDED:
             return
         self._close(Finish(reason, failure))
-        self._operation = Operation.SHUTDOWN
-        if self._awaited is not None and self._awaited.status is Status.STARTING:
-            self._out.add(Hurry(self._awaited))
+        awaited = self._awaited
+        if awaited is None:
+            self._plan_stops()
+            if not self._stops:  # nobody lives, as where a failure climbs from level to level
+                self._finish()
+                return
+        elif awaited.status is Status.STARTING:
+            self._out.add(Hurry(awaited))
         else:
             self._plan_stops()  # the one being stopped now is skipped: its turn has come already
+        self._operation = Operation.SHUTDOWN
 
     def _kill(self, grace: float) -> None:
         """End as killed: ask everybody at once, and kill who is left after `grace` (SUP-719).
@@ -187,4 +197,12 @@ class Stopping:
                 self._out.cancel_timer(child)
 
     def _plan_stops(self) -> None:
-        self._stops.extend(child for child in reversed(self.children.values()) if child.live)
+        self._stops.extend([child for child in reversed(self.children.values()) if child.live])
+
+    def _finish(self) -> None:
+        """Nothing lives: end as planned."""
+        self.phase = Phase.ENDED
+        self._operation = None
+        self._inbox.clear()
+        self._out.tell_end(self._ending.reason)
+        self._out.add(self._ending)

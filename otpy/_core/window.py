@@ -50,26 +50,6 @@ class RestartWindow:
         self._here += 1
         return self._earlier + self._here <= self._limit
 
-    def add_if_exceeded(self, now: float) -> bool:
-        """Count a restart at `now` if it is refused, and return whether it is."""
-        second = floor(now)
-        if second != self._second:
-            self._turn_to(second)
-        if self._earlier + self._here < self._limit:
-            return False
-        self._here += 1
-        return True
-
-    def add_if_allowed(self, now: float) -> bool:
-        """Count a restart at `now` if it is allowed, and return whether it is."""
-        second = floor(now)
-        if second != self._second:
-            self._turn_to(second)
-        if self._earlier + self._here >= self._limit:
-            return False
-        self._here += 1
-        return True
-
     def change(self, limit: Count, period: float) -> None:
         """Allow `limit` restarts within any `period` seconds from now on.
 

@@ -17,9 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from otpy._core.backoff import Backoff
-    from otpy._core.child import Child
     from otpy._core.dynamic import DynamicMachine
-    from otpy._core.reason import ExitReason
     from otpy._core.spec import AnySpec, Count, ShutdownLimit
 
 
@@ -73,17 +71,6 @@ class DynamicSupervisor(SupervisorHandle):
             significant=significant,
             backoff=backoff,
         )
-
-    def _at_once(self, child: Child, incarnation: int, reason: ExitReason) -> bool:
-        if self._blames:
-            return False
-        if self._machine.forgets(child, incarnation, reason):
-            return True
-        now = self.tree.loop.time()
-        replaced = self._machine.replaces(child, incarnation, reason, now)
-        if replaced:
-            self._replace(child, reason, now)
-        return replaced
 
     async def start_child(self, spec: AnySpec) -> Process | None:
         """Start one more child (DYN-03, DYN-08).

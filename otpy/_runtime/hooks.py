@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, cast, final
 
 from otpy._core.checks import refuse
 from otpy.errors import InvalidSpec
@@ -12,6 +12,19 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from otpy.reports import ReportHook
+
+
+@final
+class Hooks(list["ReportHook"]):
+    """The report hooks of a tree, in order of subscription."""
+
+    @property
+    def hears_routine(self) -> bool:
+        """Whether any of them wants reports of routine; see `ReportHook`."""
+        for hook in self:  # noqa: SIM110 - at every start and stop: a generator costs as much again
+            if getattr(hook, "hears_routine", True):
+                return True
+        return False
 
 
 def checked_hook(who: str, hook: object) -> ReportHook:

@@ -84,6 +84,11 @@ class _ReportLog:
         self._log = log
         self._limit = None if limit is None else BurstLimit(limit, self._sum_up)
 
+    @property
+    def hears_routine(self) -> bool:
+        """Whether what goes as it should is written down."""
+        return self._log.writes("debug")
+
     def __call__(self, report: Report) -> None:
         """Take a report; raise nothing, or this would be taken off the stream."""
         try:

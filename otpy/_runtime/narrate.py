@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from otpy._core.protocol import Context, Fact
+from otpy._core.protocol import Fact
 from otpy._core.reason import NORMAL
 from otpy.reports import (
     ChildExited,
@@ -19,9 +19,7 @@ from otpy.reports import (
 )
 
 if TYPE_CHECKING:
-    from otpy._core.child import Child
     from otpy._core.protocol import Tell
-    from otpy._core.reason import ExitReason
 
 
 def report_of(tell: Tell, supervisor: str, now: float) -> Report:
@@ -57,32 +55,4 @@ def report_of(tell: Tell, supervisor: str, now: float) -> Report:
         restarts=restarts,
         reason=reason,
         context=tell.context,
-    )
-
-
-def reports_of_restart(
-    child: Child, supervisor: str, reason: ExitReason, now: float
-) -> tuple[ChildExited, ChildRestarting, ChildStarted]:
-    """Return what a machine tells of an end and of the start that follows at once.
-
-    Args:
-        child: The child, whose next life is counted already.
-        supervisor: Path of its supervisor.
-        reason: Why its last life ended.
-        now: When, by the loop's clock.
-    """
-    path, life, restarts = f"{supervisor}/{child.key}", child.incarnation, child.restarts
-    return (
-        ChildExited(
-            path=path,
-            time=now,
-            incarnation=life - 1,
-            restarts=restarts - 1,
-            reason=reason,
-            context=Context.CHILD_TERMINATED,  # no end is restarted that is not worth a report
-        ),
-        ChildRestarting(
-            path=path, time=now, incarnation=life - 1, restarts=restarts - 1, reason=reason
-        ),
-        ChildStarted(path=path, time=now, incarnation=life, restarts=restarts),
     )

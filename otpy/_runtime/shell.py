@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import math
-from abc import abstractmethod
 from typing import TYPE_CHECKING, Any, assert_never, cast
 
 from otpy._core.checks import is_number
@@ -13,7 +12,6 @@ from otpy._core.phase import Phase
 from otpy._core.protocol import (
     Begin,
     CancelTimer,
-    ChildExited,
     ChildReady,
     Finish,
     HasteAsked,
@@ -37,7 +35,7 @@ from otpy._core.spec import BRUTAL_KILL, INFINITY, ChildSpec
 from otpy._runtime.blame import Blame
 from otpy._runtime.crash import let_go
 from otpy._runtime.life import body_of
-from otpy._runtime.narrate import report_of, reports_of_restart
+from otpy._runtime.narrate import report_of
 from otpy._runtime.process import Process, SupervisorProcess
 from otpy._runtime.snapshot import row_of
 from otpy._runtime.stop import KILL_GRACE
@@ -145,7 +143,15 @@ class Shell:
 
     def take(self, event: Event) -> None:
         """Let the machine decide, and perform what it decided."""
-        for effect in self._machine.handle(event, self.tree.loop.time()):
+        self._follow(self._machine.handle(event, self.tree.loop.time()))
+
+    def child_exited(self, child: Child, incarnation: int, reason: ExitReason) -> None:
+        """Take the end of a child that had been ready."""
+        self._follow(self._machine.exited(child, incarnation, reason, self.tree.loop.time()))
+
+    def _follow(self, effects: list[Effect]) -> None:
+        """Perform what the machine has decided."""
+        for effect in effects:
             self._perform(effect)
         if self._told:
             self._let_go()
@@ -156,16 +162,6 @@ class Shell:
         if self._waiters:
             release(self._waiters, None)
 
-    def child_exited(self, child: Child, incarnation: int, reason: ExitReason) -> None:
-        """Take the end of a child that had been ready."""
-        wrecked = isinstance(self._machine, Wreck)
-        if wrecked or self._waiters or not self._at_once(child, incarnation, reason):
-            self.take(ChildExited(child.key, incarnation, reason))
-
-    @abstractmethod
-    def _at_once(self, child: Child, incarnation: int, reason: ExitReason) -> bool:
-        """Perform what follows from an end, if the machine has a short answer to it."""
-
     def _perform(self, effect: Effect) -> None:
         match effect:
             case Child():
@@ -174,6 +170,8 @@ class Shell:
                 self._stop(effect.child, kill=effect.kill, reason=effect.reason)
             case Tell():
                 self._tell(effect)
+            case Finish():
+                self._finish(effect)
             case Reply():
                 self._reply(effect)
             case SetTimer():
@@ -191,24 +189,8 @@ class Shell:
                 self._graces += (timer,)
             case Ready():
                 self._now_ready()
-            case Finish():
-                self._finish(effect)
             case _:
                 assert_never(effect)
-
-    def _replace(self, child: Child, reason: ExitReason, now: float) -> None:
-        """Start the next life of `child`, whose last one ended for `reason`, and report both."""
-        report = self.tree.report
-        if not self.tree.hooks:
-            self._start(child)
-            return
-        exited, restarting, started = reports_of_restart(child, self.path, reason, now)
-        report(exited)
-        report(restarting)
-        if isinstance(reason, Crashed):
-            let_go(reason.error, shown=True)
-        self._start(child)
-        report(started)
 
     def _tell(self, fact: Tell) -> None:
         self.tree.report(report_of(fact, self.path, self.tree.loop.time()))

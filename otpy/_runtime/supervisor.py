@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, final
 
-from otpy._core.child import Status
 from otpy._core.protocol import (
     AddChild,
     DeleteChild,
@@ -18,9 +17,7 @@ from otpy._runtime.handle import SupervisorHandle
 from otpy.errors import CallingSelf, InvalidSpec, NotFound
 
 if TYPE_CHECKING:
-    from otpy._core.child import Child
     from otpy._core.machine import SupervisorMachine
-    from otpy._core.reason import ExitReason
     from otpy._core.spec import AnySpec
     from otpy._runtime.process import Process
 
@@ -35,23 +32,6 @@ class Supervisor(SupervisorHandle):
     """
 
     _machine: SupervisorMachine
-
-    def _at_once(self, child: Child, incarnation: int, reason: ExitReason) -> bool:
-        if child.status is Status.STOPPING:
-            if self._blames:
-                return False
-            following = self._machine.follows(child, reason)
-            if following is not None:
-                self._stop(following, kill=False)
-            return following is not None
-        now = self.tree.loop.time()
-        if self._machine.replaces(child, incarnation, reason, now):
-            self._replace(child, reason, now)
-            return True
-        finish = self._machine.gives_up(child, incarnation, reason, now)
-        if finish is not None:
-            self._finish(finish)
-        return finish is not None
 
     async def start_child(self, spec: AnySpec) -> Process | None:
         """Add a child at the end of the start order and start it (SUP-802).

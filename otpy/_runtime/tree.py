@@ -13,6 +13,7 @@ from otpy._core.reason import Shutdown
 from otpy._core.text import shown
 from otpy._runtime.child_task import TASK_CLASS, begun, process_of
 from otpy._runtime.deadlines import Deadlines
+from otpy._runtime.hooks import Hooks
 from otpy._runtime.interpose import INTERPOSER
 from otpy._runtime.leftovers import Leftovers
 from otpy._runtime.waiters import Waiters, release, wait_among
@@ -107,7 +108,7 @@ class Tree:
         self.task_class: type[asyncio.Task[Any]] = getattr(loop, "task_class", TASK_CLASS)
         self.context = copy_context()
         self.deadlines = Deadlines(loop, self.context)
-        self.hooks = list(hooks)
+        self.hooks = Hooks(hooks)
         self.abandoned: dict[Process, str] = {}
         self.leftovers = Leftovers(self)
         self.preemptor: Preemptor | None = None

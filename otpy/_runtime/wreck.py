@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, final
 from otpy._core.phase import Phase
 from otpy._core.protocol import (
     AddChild,
+    ChildExited,
     DeleteChild,
     Fact,
     Failure,
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from otpy._core.dynamic import DynamicMachine
     from otpy._core.machine import SupervisorMachine
     from otpy._core.protocol import Effect, Event
+    from otpy._core.reason import ExitReason
 
 _REQUESTS: Final = (
     AddChild,
@@ -65,6 +67,12 @@ class Wreck:
         self.phase = Phase.STOPPING
         self.children = machine.children
         self._error = error
+
+    def exited(
+        self, child: Child, incarnation: int, reason: ExitReason, now: float
+    ) -> list[Effect]:
+        """Take the end of `child`; see the class."""
+        return self.handle(ChildExited(child.key, incarnation, reason), now)
 
     def handle(self, event: Event, now: float) -> list[Effect]:
         """Take one event; see the class."""

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, final
 
 from attrs import define, field
 
-from otpy._core.reason import Restart, Verdict, verdict
+from otpy._core.reason import Restart
+from otpy._core.rules import Verdict, verdict
 from otpy.reports import (
     ChildAbandoned,
     ChildExited,

@@ -15,11 +15,8 @@ from otpy._core.reason import (
     Normal,
     Restart,
     Shutdown,
-    Verdict,
-    is_clean,
-    is_reported,
-    verdict,
 )
+from otpy._core.rules import Verdict, is_clean, is_reported, verdict
 from otpy._core.spec import DynamicSpec, Strategy
 from otpy.errors import OtpyError
 from tests.core.world import World, child, tree

@@ -15,8 +15,8 @@ from otpy._core.reason import (
     Normal,
     Restart,
     Shutdown,
-    is_expected,
 )
+from otpy._core.rules import is_expected
 from otpy._core.spec import BRUTAL_KILL, INFINITY, DynamicSpec
 from tests.core.world import World, child, tree
 

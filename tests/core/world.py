@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from otpy._core.child import Child
 from otpy._core.dynamic import DynamicMachine
 from otpy._core.machine import SupervisorMachine
-from otpy._core.outbox import EVERYBODY
+from otpy._core.outbox import EVERYBODY, Audience
 from otpy._core.protocol import (
     AddChild,
     Begin,
@@ -47,7 +47,7 @@ from otpy._core.reason import Crashed, Killed, Shutdown
 from otpy._core.spec import ChildSpec, DynamicSpec, SupervisorSpec
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence, Sized
+    from collections.abc import Mapping, Sequence
 
     from otpy._core.protocol import Request
     from otpy._core.reason import ExitReason
@@ -106,7 +106,7 @@ class World:
         ends: Mapping[str, ExitReason | str] | None = None,
         manual: bool = False,
         now: float = 0.0,
-        audience: Sized = EVERYBODY,
+        audience: Audience = EVERYBODY,
     ) -> None:
         self.machine: Machine = (
             DynamicMachine(spec, lambda: 0.5, audience)

@@ -11,7 +11,7 @@ from attrs import fields
 from pydantic import BaseModel
 
 from otpy import Abandoned, Crashed, ExitReason, Killed, Normal, Restart, Shutdown, errors, reports
-from otpy._core.reason import Verdict, is_expected, is_reported, verdict
+from otpy._core.rules import Verdict, is_expected, is_reported, verdict
 from otpy.errors import OtpyError
 from otpy.reports import Report
 from otpy_agents import errors as agents_errors

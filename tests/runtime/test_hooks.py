@@ -198,3 +198,59 @@ otpy.run(otpy.SupervisorSpec("app", [otpy.ChildSpec("c", child)]), hooks=[hook])
     )
     assert done.returncode == status, done.stderr
     assert ("bye" in done.stderr) is (status == 1)
+
+
+class Quiet:
+    """Wants no reports of routine, or does."""
+
+    def __init__(self, *, hears_routine: bool = False) -> None:
+        self.hears_routine = hears_routine
+        self.heard: list[str] = []
+
+    def __call__(self, report: Report) -> None:
+        self.heard.append(f"{report.path} {report.event}")
+
+
+async def _crashes_once() -> None:
+    if otpy.current().incarnation == 1:
+        await asyncio.sleep(1)
+        raise Boom
+    await forever()
+
+
+@pytest.mark.parametrize("pool", [False, True])
+async def test_a_hook_that_wants_no_routine_hears_of_failures_only(
+    clock: MockClock, *, pool: bool
+) -> None:
+    """Starts and stops that go as they should are not even made into reports."""
+    quiet, spec = Quiet(), ChildSpec("c", _crashes_once)
+    tree = otpy.DynamicSupervisor.spec("app") if pool else SupervisorSpec("app")
+    async with otpy.start(tree, hooks=[quiet]) as app:
+        await app.start_child(spec)
+        await clock.advance(2)
+    assert quiet.heard == ["app/c child.exited", "app/c child.restarting", "app supervisor.stopped"]
+
+
+async def test_what_one_hook_wants_all_of_them_hear(clock: MockClock, reports: Recording) -> None:
+    """A hook with a filter does not narrow what the others get, and hears the same."""
+    quiet = Quiet()
+    async with otpy.start(SupervisorSpec("app", [ChildSpec("c", forever)]), hooks=[quiet, reports]):
+        pass
+    told = [f"{report.path} {report.event}" for report in reports]
+    assert (
+        quiet.heard
+        == told
+        == ["app/c child.started", "app/c child.stopped", "app supervisor.stopped"]
+    )
+
+
+async def test_what_a_hook_wants_may_change_while_the_tree_runs(clock: MockClock) -> None:
+    """From then on it gets more, or less."""
+    quiet = Quiet()
+    async with otpy.start(otpy.DynamicSupervisor.spec("app"), hooks=[quiet]) as app:
+        await app.start_child(ChildSpec("a", forever))
+        quiet.hears_routine = True
+        await app.start_child(ChildSpec("b", forever))
+        quiet.hears_routine = False
+        await app.start_child(ChildSpec("c", forever))
+        assert quiet.heard == ["app/b child.started"]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, MutableMapping
 from typing import Any
-from unittest.mock import patch
 
 import attrs
 import pytest
@@ -20,15 +19,12 @@ from otpy import (
     ChildSpec,
     Crashed,
     DynamicSupervisor,
-    Exit,
     GenServer,
     Intensity,
-    Killed,
     Normal,
     Restart,
     Result,
     Shutdown,
-    Supervisor,
     SupervisorFailed,
     SupervisorSpec,
     log_reports,
@@ -225,37 +221,6 @@ async def test_a_hook_may_act_on_the_tree(clock: MockClock) -> None:
         app stopped: shutdown: seen enough
         """,
     )
-
-
-@pytest.mark.parametrize("kind", [Supervisor, DynamicSupervisor])
-@pytest.mark.parametrize("restart", [Restart.PERMANENT, Restart.TRANSIENT])
-@pytest.mark.parametrize("error", [Boom(), Exit(), Exit(Shutdown("x")), Exit(Killed())], ids=repr)
-async def test_a_short_way_tells_what_the_long_one_tells(
-    clock: MockClock, kind: type[Any], restart: Restart, error: Exception
-) -> None:
-    """A restart that needs no decision is performed at once, and reported as every other."""
-
-    async def ends_twice() -> None:
-        if otpy.current().incarnation > 2:
-            await forever()
-        await asyncio.sleep(1)
-        raise error
-
-    async def heard() -> list[Report]:
-        told = Recording()
-        pool = DynamicSupervisor.spec("app")
-        root = SupervisorSpec("app") if kind is Supervisor else pool
-        async with otpy.start(root, hooks=[told]) as app:
-            await app.start_child(ChildSpec("c", ends_twice, restart=restart))
-            await asyncio.sleep(5)
-        began, *_ = (report.time for report in told)
-        return [attrs.evolve(report, time=report.time - began) for report in told]
-
-    quickly = await heard()
-    with patch.object(kind, "_at_once", return_value=False):
-        slowly = await heard()
-    assert quickly == slowly
-    assert len(quickly) > 2
 
 
 async def test_an_error_report_says_who_where_and_why(clock: MockClock, reports: Recording) -> None:

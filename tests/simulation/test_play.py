@@ -57,15 +57,15 @@ def test_what_was_found_stays_repaired(seed: int) -> None:
 
 
 def test_what_listeners_miss_happens_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without them otpy decides in shorter ways; one that is wrong takes other steps."""
-    right = SupervisorMachine.follows
+    """What otpy decides does not depend on them; if it did, it would take other steps."""
+    right = SupervisorMachine.exited
 
-    def wrong(machine: Any, child: Any, reason: Any) -> Any:
+    def wrong(machine: Any, *news: Any) -> Any:
         if not machine._out.audience:
             machine._stops.rotate(1)
-        return right(machine, child, reason)
+        return right(machine, *news)
 
-    monkeypatch.setattr(SupervisorMachine, "follows", wrong)
+    monkeypatch.setattr(SupervisorMachine, "exited", wrong)
     with pytest.raises(SimulationFailed, match="unheard"):
         for seed in range(0, 300, 3):
             Play(seed)()
