@@ -103,6 +103,11 @@ class DynamicMachine:
         busy = (Status.STARTING, Status.STOPPING)
         return not any(child.status in busy for child in self.children.values())
 
+    @property
+    def forgotten(self) -> list[str]:
+        """Keys of the children that have left the table since this was cleared."""
+        return self._out.forgotten
+
     def handle(self, event: Event, now: float) -> list[Effect]:
         """Take one event at `now` (seconds, monotonic) and return what to do, in order."""
         self._out.now = now
@@ -128,7 +133,7 @@ class DynamicMachine:
             case AddChild():
                 self._add(event)
             case Query():
-                self._out.show(event.ref, self.children)
+                self._out.show(event, self.children)
             case TerminateChild() | RetryNow():
                 child = self.children.get(event.key)
                 if child is None:
@@ -217,9 +222,14 @@ class DynamicMachine:
         if child.key in self._starters:
             self._out.refuse(self._starters.pop(child.key), Refusal.START_FAILED, child, reason)
 
+    def _remove(self, child: Child) -> None:
+        """Let `child`, which does not run, leave the table."""
+        del self.children[child.key]
+        self._out.forgotten.append(child.key)
+
     def _forget(self, child: Child) -> None:
         """Keep nothing of a child that has ended, and answer whoever waits for that."""
-        del self.children[child.key]
+        self._remove(child)
         for ref in self._stoppers.pop(child.key, ()):
             self._out.add(Reply(ref))
 
@@ -278,7 +288,7 @@ class DynamicMachine:
         """A child ended by itself (section 4, DYN-17)."""
         self._out.tell_exit(child, reason)
         if verdict(child.spec.restart, reason) is not Verdict.RESTART:
-            del self.children[child.key]
+            self._remove(child)
             return
         delay = self._out.next_delay(child)
         if self._allowed(child):
@@ -298,7 +308,7 @@ class DynamicMachine:
         outcome = self._out.count(child)
         if outcome is None:
             return True
-        del self.children[child.key]
+        self._remove(child)
         if isinstance(outcome, Failure):
             self._shut_down(Finish(SHUTDOWN, outcome))
         return False
@@ -314,7 +324,7 @@ class DynamicMachine:
                     self._retry(child)
             case TerminateChild() if child.waits:
                 self._out.cancel_timer(child)
-                del self.children[child.key]
+                self._remove(child)
                 self._out.add(Reply(event.ref))
             case TerminateChild():
                 told = child.key in self._stoppers
@@ -326,7 +336,7 @@ class DynamicMachine:
         """Make `child` end; one that is starting, when it is ready."""
         if child.waits:
             self._out.cancel_timer(child)
-            del self.children[child.key]
+            self._remove(child)
         elif child.status is Status.STARTING:
             self._out.add(Hurry(child))
         elif child.status is Status.RUNNING:

@@ -14,6 +14,7 @@ told, `outbox.py`. Rules of these files, and of `dynamic.py` beside them:
 
 from __future__ import annotations
 
+from collections import deque
 from typing import TYPE_CHECKING, assert_never, final
 
 from otpy._core.child import Child, Status
@@ -53,7 +54,6 @@ from otpy._core.spec import Strategy
 from otpy._core.stopping import Stopping
 
 if TYPE_CHECKING:
-    from collections import deque
     from collections.abc import Callable
 
     from otpy._core.outbox import Audience
@@ -65,7 +65,7 @@ if TYPE_CHECKING:
 class SupervisorMachine(Stopping):
     """Decides for one supervisor; see `Stopping` for what it is made of."""
 
-    __slots__ = ()
+    __slots__ = ("_significant",)
 
     def __init__(
         self, spec: SupervisorSpec, random: Callable[[], float], audience: Audience = EVERYBODY
@@ -75,6 +75,7 @@ class SupervisorMachine(Stopping):
         `random` serves the jitter of backoffs; facts are told while there is an `audience`.
         """
         super().__init__(spec, random, audience)
+        self._significant: deque[Child] | None = None  # not all looked for yet
 
     @property
     def settled(self) -> bool:
@@ -219,7 +220,7 @@ class SupervisorMachine(Stopping):
         """SUP-310 to SUP-313: not started, not failed."""
         child.status = Status.UNDEFINED
         if child.spec.restart is Restart.TEMPORARY:
-            del self.children[child.key]
+            self._remove(child)
         if self._subject is child:
             self._reply()
 
@@ -236,7 +237,7 @@ class SupervisorMachine(Stopping):
                 self._starts.clear()
                 self._out.set_timer(child, Status.RESTARTING, self._out.next_delay(child))
             case Operation.ADD:  # SUP-803: the spec is discarded
-                del self.children[child.key]
+                self._remove(child)
             case _:  # a start by hand (SUP-805), or one that a shutdown waited for
                 pass
         if self._subject is child:
@@ -262,9 +263,10 @@ class SupervisorMachine(Stopping):
             case Reconfigure():
                 self.spec, old = event.spec, self.children
                 self.children = rearranged(old, self.spec, self._out)
+                self._significant = None
                 self._out.add(Reply(event.ref))
             case Query():
-                self._out.show(event.ref, self.children)
+                self._out.show(event, self.children)
             case TerminateChild() | RestartChild() | DeleteChild() | RetryNow():
                 child = self.children.get(event.key)
                 if child is None:
@@ -283,14 +285,32 @@ class SupervisorMachine(Stopping):
             return
         child.status = Status.UNDEFINED
         if what is Verdict.FORGET:
-            del self.children[child.key]
+            self._remove(child)
         if child.spec.significant:
             self._lost_significant()
 
     def _lost_significant(self) -> None:
         """SUP-904: no report is written of it."""
-        if ends_with_it(self.children, self.spec.auto_shutdown):
+        if ends_with_it(self.spec.auto_shutdown, self._significant_run):
             self._shut_down(SHUTDOWN)
+
+    def _significant_run(self) -> bool:
+        """Whether any significant child runs, or is to run again.
+
+        One that does is asked first the next time, so that many which end one after the other are
+        not all looked at each time.
+        """
+        if self._significant is None:
+            self._significant = deque([c for c in self.children.values() if c.spec.significant])
+        line = self._significant
+        for _ in range(len(line)):
+            first = line[0]
+            if first.status is not Status.UNDEFINED:
+                return True
+            line.popleft()
+            if self.children.get(first.key) is first:
+                line.append(first)
+        return False
 
     # --- restarting ------------------------------------------------------------------------------
 
@@ -335,7 +355,7 @@ class SupervisorMachine(Stopping):
         if isinstance(outcome, Failure):
             self._shut_down(SHUTDOWN, outcome)  # SUP-509
         else:
-            del self.children[child.key]
+            self._remove(child)
             if child.spec.significant:
                 self._lost_significant()
         return False
@@ -358,6 +378,7 @@ class SupervisorMachine(Stopping):
             self._out.refuse(event.ref, refusal, present)
             return
         child = self.children[key] = Child(event.spec, key)
+        self._significant = None
         self._begin(Operation.ADD, event.ref, self._starts, child)
 
     def _by_hand(
@@ -379,7 +400,7 @@ class SupervisorMachine(Stopping):
             case RestartChild():
                 self._begin(Operation.START_BY_HAND, event.ref, self._starts, child)
             case DeleteChild():
-                del self.children[child.key]
+                self._remove(child)
                 self._out.add(Reply(event.ref))
 
     def _begin(self, operation: Operation, ref: object, agenda: deque[Child], child: Child) -> None:

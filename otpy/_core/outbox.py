@@ -30,6 +30,7 @@ from otpy._core.spec import BRUTAL_KILL, ChildType, Then
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from otpy._core.protocol import Query
     from otpy._core.reason import ExitReason
     from otpy._core.spec import Count
 
@@ -74,12 +75,22 @@ class Outbox:
     Attributes:
         audience: Those who listen at the moment.
         effects: The effects so far, in order.
+        forgotten: Keys of children that have left the table; who has seen them clears it.
         now: Time of the event, in monotonic seconds.
         deadline: When all that is left is killed: infinity if the supervisor has not been killed,
             minus infinity if everything below has.
     """
 
-    __slots__ = ("_limits", "_random", "_tokens", "audience", "deadline", "effects", "now")
+    __slots__ = (
+        "_limits",
+        "_random",
+        "_tokens",
+        "audience",
+        "deadline",
+        "effects",
+        "forgotten",
+        "now",
+    )
 
     def __init__(
         self, intensity: Count, period: float, random: Callable[[], float], audience: Audience
@@ -90,6 +101,7 @@ class Outbox:
         self._random = random
         self._tokens = 0
         self.effects: list[Effect] = []
+        self.forgotten: list[str] = []
         self.now = 0.0
         self.deadline = math.inf
 
@@ -198,10 +210,14 @@ class Outbox:
         """Refuse the request `ref`."""
         self.effects.append(Reply(ref, child, refusal, reason))
 
-    def show(self, ref: object, children: Mapping[str, Child]) -> None:
-        """Answer the query `ref` with `children` as they are now."""
-        rows = tuple((child, child.status, child.process) for child in children.values())
-        self.effects.append(Reply(ref, rows=rows))
+    def show(self, query: Query, children: Mapping[str, Child]) -> None:
+        """Answer `query` with `children` as they are now."""
+        if query.key is None:
+            listed = [*children.values()]
+        else:
+            listed = [children[query.key]] if query.key in children else []
+        rows = tuple([(child, child.status, child.process) for child in listed])
+        self.effects.append(Reply(query.ref, rows=rows))
 
     def next_delay(self, child: Child) -> float:
         """Return the seconds to wait before the next restart of `child`, and count it."""

@@ -159,9 +159,14 @@ class Reconfigure:
 @final
 @define
 class Query:
-    """Request `ref`: answer with the child table when everything before it is dealt with."""
+    """Request `ref`: answer with the child table when everything before it is dealt with.
+
+    Attributes:
+        key: The only child that is asked for; None for all.
+    """
 
     ref: object
+    key: str | None = None
 
 
 Request: TypeAlias = (

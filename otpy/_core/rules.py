@@ -8,14 +8,13 @@ from __future__ import annotations
 from enum import Enum
 from typing import TYPE_CHECKING, Final
 
-from otpy._core.child import Status
 from otpy._core.protocol import Context
 from otpy._core.quick import quicken
 from otpy._core.reason import Crashed, Killed, Normal, Restart, Shutdown
 from otpy._core.spec import AutoShutdown, Strategy
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable
 
     from otpy._core.child import Child
     from otpy._core.reason import ExitReason
@@ -120,7 +119,7 @@ def context_of_failed_start(
 # --- who shares the fate of a child --------------------------------------------------------------
 
 
-def group_of(failed: Child, children: Mapping[str, Child], strategy: Strategy) -> list[Child]:
+def group_of(failed: Child, children: dict[str, Child], strategy: Strategy) -> list[Child]:
     """Return the failed child and those the strategy restarts with it, in start order."""
     match strategy:
         case Strategy.ONE_FOR_ONE:
@@ -128,14 +127,18 @@ def group_of(failed: Child, children: Mapping[str, Child], strategy: Strategy) -
         case Strategy.ONE_FOR_ALL:
             return list(children.values())
         case Strategy.REST_FOR_ONE:
-            group = list(children.values())
-            return group[group.index(failed) :]
+            group: list[Child] = []
+            for child in reversed(children.values()):  # how many come before it does not matter
+                group.append(child)
+                if child is failed:
+                    break
+            return group[::-1]
 
 
-def ends_with_it(children: Mapping[str, Child], auto_shutdown: AutoShutdown) -> bool:
+def ends_with_it(auto_shutdown: AutoShutdown, others_run: Callable[[], bool]) -> bool:
     """Whether a supervisor ends that has just lost a significant child (SUP-901 to SUP-903).
 
-    `children` are those it has left, and the lost one if its spec was kept.
+    `others_run` tells whether another significant child runs, or is to run again.
     """
     match auto_shutdown:
         case AutoShutdown.NEVER:  # it was significant under a spec that has been replaced since
@@ -143,5 +146,4 @@ def ends_with_it(children: Mapping[str, Child], auto_shutdown: AutoShutdown) -> 
         case AutoShutdown.ANY_SIGNIFICANT:
             return True
         case AutoShutdown.ALL_SIGNIFICANT:
-            significant = (child for child in children.values() if child.spec.significant)
-            return all(child.status is Status.UNDEFINED for child in significant)
+            return not others_run()

@@ -65,6 +65,16 @@ class Stopping:
         self._ending = Finish(NORMAL)
         self._left = 0  # children that are ending, of which none is awaited
 
+    @property
+    def forgotten(self) -> list[str]:
+        """Keys of the children that have left the table since this was cleared."""
+        return self._out.forgotten
+
+    def _remove(self, child: Child) -> None:
+        """Let `child`, which does not run, leave the table."""
+        del self.children[child.key]
+        self._out.forgotten.append(child.key)
+
     def _stop(self, child: Child) -> None:
         reason = child.taken_up()
         if reason is not None:  # SUP-713: its notice is consumed here
@@ -105,7 +115,7 @@ class Stopping:
         expected = is_expected(spec.restart, reason, brutal=spec.shutdown is BRUTAL_KILL)
         self._out.tell_stop(child, reason, expected=expected)
         if spec.restart is Restart.TEMPORARY:
-            del self.children[child.key]  # SUP-606, SUP-806
+            self._remove(child)  # SUP-606, SUP-806
         if self._subject is child:  # by hand
             self._reply()
 

@@ -97,10 +97,16 @@ class SupervisorHandle(Shell):
                 raise NotRunning(self.path)
             if child is None:
                 raise NotFound(f"{self.path}/{id}")
-            await self._next_change()
+            await self._change_of(id)
 
-    async def _next_change(self) -> None:
-        await wait_among(self._waiters, self.tree.loop, self)
+    async def _change_of(self, key: str | None) -> None:
+        """Wait until something happens to the child `key`; None is the supervisor itself."""
+        waiters = self._waiters.setdefault(key, {})
+        try:
+            await wait_among(waiters, self.tree.loop, self)
+        finally:
+            if not waiters:
+                self._waiters.pop(key, None)
 
     async def wait(self) -> ExitReason:
         """Wait until this supervisor has ended and return why; cancelling disturbs nothing."""
@@ -111,7 +117,7 @@ class SupervisorHandle(Shell):
     async def wait_ready(self) -> None:
         """Wait until all initial children have been started, or it has ended."""
         while self._machine.phase is Phase.STARTING:
-            await self._next_change()
+            await self._change_of(None)
 
     async def stop(self, reason: ExitReason | None = None) -> None:
         """Stop everything below in reverse order, then end with `reason`; return when done.

@@ -96,7 +96,7 @@ class Shell:
         self._exit: ExitReason | None = None
         self._blame: Blame | None = None
         self._blames: dict[str, Blame] = {}  # why supervisors below failed, by key
-        self._waiters: Waiters[None] = {}  # for the next change of any child
+        self._waiters: dict[str | None, Waiters[None]] = {}  # for a change of a child, by its key
         self._end_waiters: Waiters[ExitReason] = {}
         self._asked: dict[asyncio.Future[Any], None] = {}  # requests without an answer yet
         self._told: list[BaseException] = []  # crashes that the hooks are just hearing of
@@ -144,6 +144,8 @@ class Shell:
     def take(self, event: Event) -> None:
         """Let the machine decide, and perform what it decided."""
         self._follow(self._machine.handle(event, self.tree.loop.time()))
+        if self._waiters and isinstance(event, ChildReady):
+            self._wake(event.key)
 
     def child_exited(self, child: Child, incarnation: int, reason: ExitReason) -> None:
         """Take the end of a child that had been ready."""
@@ -155,12 +157,22 @@ class Shell:
             self._perform(effect)
         if self._told:
             self._let_go()
+        if self._machine.forgotten:
+            self._forget(self._machine.forgotten)
+
+    def _forget(self, keys: list[str]) -> None:
+        """Keep nothing of children that have left the table, and let nobody wait for them."""
         if self._blames and self._machine.phase is Phase.RUNNING:
-            # Children that were forgotten. Once it is ending, one of them may be to blame for that.
-            for key in [key for key in self._blames if key not in self._machine.children]:
-                del self._blames[key]
+            for key in keys:  # while it is ending, one of them may be to blame for that
+                self._blames.pop(key, None)
         if self._waiters:
-            release(self._waiters, None)
+            for key in keys:
+                self._wake(key)
+        keys.clear()
+
+    def _wake(self, key: str | None) -> None:
+        """Let those look again who wait for a change of the child `key`; None is of itself."""
+        release(self._waiters.get(key, {}), None)
 
     def _perform(self, effect: Effect) -> None:
         match effect:
@@ -215,6 +227,8 @@ class Shell:
             leader.supervisor.post(Begin())
             return leader
         process = child.process = Process(self, child)
+        if self._waiters:
+            self._wake(child.key)
         try:
             body = body_of(process, spec)
             if body is not None:
@@ -267,6 +281,7 @@ class Shell:
             process.hurry(seconds)
 
     def _now_ready(self) -> None:
+        self._wake(None)
         if self.process is not None:
             self.process.now_ready()
             self.process.parent.post(ChildReady(self.process.id, self.process.incarnation))
@@ -296,7 +311,8 @@ class Shell:
                 future.set_result((Reply(None, refusal=Refusal.NOT_RUNNING), None))
         self._asked.clear()
         release(self._end_waiters, self._exit)
-        release(self._waiters, None)
+        for waiters in self._waiters.values():
+            release(waiters, None)
         process = self.process
         if process is not None:
             if process.alive:
@@ -358,9 +374,12 @@ class Shell:
             process = reply.child.process if reply.child is not None else None
             future.set_result((reply, process))
 
-    async def _table(self) -> list[Row]:
-        """Return the child table, as it is when everything asked before has been dealt with."""
-        answer: list[Row] | tuple[Reply, None] = await self._answered(Query)
+    async def _table(self, key: str | None = None) -> list[Row]:
+        """Return the child table, as it is when everything asked before has been dealt with.
+
+        With `key`, of that child only.
+        """
+        answer: list[Row] | tuple[Reply, None] = await self._answered(lambda ref: Query(ref, key))
         if isinstance(answer, tuple):
             raise self._error(*answer, "")
         return answer

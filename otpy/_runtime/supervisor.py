@@ -105,9 +105,8 @@ class Supervisor(SupervisorHandle):
             CallingSelf: If the caller is a child that this supervisor waits for (SUP-318).
             NotRunning: If the supervisor is ending.
         """
-        for row in await self._table():
-            if row.child.key == id:
-                return row.child.spec
+        for row in await self._table(id):
+            return row.child.spec
         raise NotFound(f"{self.path}/{id}")
 
     async def reconfigure(self, spec: SupervisorSpec) -> None:

@@ -54,10 +54,11 @@ class Wreck:
         spec: The supervisor's spec.
         phase: STOPPING, then ENDED.
         children: The child table as the machine left it.
+        forgotten: Always empty: it keeps its children.
         settled: Always False: it is being stopped.
     """
 
-    __slots__ = ("_error", "children", "phase", "spec")
+    __slots__ = ("_error", "children", "forgotten", "phase", "spec")
 
     settled = False
 
@@ -66,6 +67,7 @@ class Wreck:
         self.spec = machine.spec
         self.phase = Phase.STOPPING
         self.children = machine.children
+        self.forgotten: list[str] = []
         self._error = error
 
     def exited(

@@ -365,7 +365,7 @@ class Histories:
             machine: Any = shell._machine
             above = shell.process
             if machine.phase is Phase.RUNNING and (above is None or above.alive):
-                self._check_waiters(shell, [*shell._waiters, *shell._end_waiters])
+                self._check_waiters(shell, [*chain(*shell._waiters.values()), *shell._end_waiters])
                 if machine.settled:
                     self._check_table(shell, machine, office)
                 else:

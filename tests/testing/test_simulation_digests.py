@@ -70,7 +70,7 @@ def grouped() -> Simulation:
 
 
 CORPUS: dict[str, tuple[Callable[[], Simulation], str]] = {
-    "supervised": (supervised, "161eac1db10397fc"),
+    "supervised": (supervised, "14418c2586900ee0"),
     "served": (served, "de33d30f1544523f"),
     "grouped": (grouped, "b7cb8dc80b93c96e"),
 }

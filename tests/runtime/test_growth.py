@@ -1,0 +1,200 @@
+"""Work grows no faster than what it is done for: twice as many children cost twice as much."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager
+from types import FrameType
+from typing import Any, Self
+
+import pytest
+
+import otpy
+from otpy import (
+    AutoShutdown,
+    ChildSpec,
+    DynamicSupervisor,
+    Restart,
+    Strategy,
+    Supervisor,
+    SupervisorSpec,
+)
+from otpy._core.child import Child
+from otpy._core.rules import group_of
+from otpy.testing import MockClock
+from tests.runtime.children import crash, forever
+
+FEW = 100
+
+
+class Instructions:
+    """Counts the instructions of Python that are carried out, which a quick machine has no less."""
+
+    def __init__(self) -> None:
+        self.number = 0
+        self._before = sys.gettrace()  # coverage may be measured
+
+    def __enter__(self) -> Self:
+        sys.settrace(self._enter)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        sys.settrace(self._before)
+
+    def _enter(self, frame: FrameType, _: str, __: Any) -> Any:
+        frame.f_trace_opcodes, frame.f_trace_lines = True, False
+        return self._count
+
+    def _count(self, _: FrameType, event: str, __: Any) -> Any:
+        self.number += event == "opcode"
+        return self._count
+
+
+async def _growth(work: Callable[[int, Instructions], Awaitable[None]]) -> float:
+    """Return by what the work for `FEW` is multiplied if it is done for twice as many."""
+    counts: list[int] = []
+    for number in (FEW, 2 * FEW):
+        counted = Instructions()
+        await work(number, counted)
+        counts.append(counted.number)
+    return counts[1] / counts[0]
+
+
+@asynccontextmanager
+async def _app(number: int, **more: Any) -> AsyncGenerator[Supervisor]:
+    children = [ChildSpec(f"c{n}", forever) for n in range(number)]
+    tree = SupervisorSpec("app", children, intensity=10**6, **more)
+    async with otpy.start(tree, hooks=()) as app:
+        yield app
+
+
+async def test_who_waits_for_one_restart_is_not_woken_by_others(clock: MockClock) -> None:
+    """Each of many waits for the restart of another child."""
+
+    async def work(number: int, counted: Instructions) -> None:
+        async with _app(number) as app:
+            waits = [app.wait_for_restart(f"c{n}", after=1) for n in range(number)]
+            tasks = [asyncio.ensure_future(wait) for wait in waits]
+            await asyncio.sleep(0)
+            with counted:
+                for n in range(number):
+                    app.child(f"c{n}").kill()
+                    await tasks[n]
+
+    assert await _growth(work) < 2.4
+
+
+async def test_significant_children_end_one_after_the_other(clock: MockClock) -> None:
+    """The others are not all looked at each time, in whatever order they end."""
+    for backwards in (False, True):
+
+        async def work(number: int, counted: Instructions, *, backwards: bool = backwards) -> None:
+            children = [
+                ChildSpec(f"c{n}", forever, restart=Restart.TRANSIENT, significant=True)
+                for n in range(number)
+            ]
+            shutdown = AutoShutdown.ALL_SIGNIFICANT
+            tree = SupervisorSpec("app", children, auto_shutdown=shutdown)
+            async with otpy.start(tree, hooks=()) as app:
+                order = range(number - 1)
+                with counted:
+                    for n in reversed(order) if backwards else order:
+                        app.child(f"c{n}").exit()
+                        await app.child(f"c{n}").wait()
+                assert app.running
+
+        assert await _growth(work) < 2.4
+
+
+async def test_supervisors_that_failed_and_stay_cost_later_events_nothing(
+    clock: MockClock,
+) -> None:
+    """Why they failed is kept, and not looked through."""
+
+    async def work(number: int, counted: Instructions) -> None:
+        below = [ChildSpec("boom", crash)]
+        children = [
+            SupervisorSpec(f"s{n}", below, intensity=0, restart=Restart.TRANSIENT)
+            for n in range(number)
+        ]
+        async with _app(0, auto_shutdown=AutoShutdown.NEVER) as app:
+            for spec in children:
+                await app.start_child(spec)
+            await asyncio.sleep(1)
+            with counted:
+                for n in range(number):
+                    await app.start_child(ChildSpec(f"c{n}", forever))
+
+    assert await _growth(work) < 2.4
+
+
+async def test_a_spec_is_looked_up(clock: MockClock) -> None:
+    """To ask for one child's spec shows no table of all."""
+
+    async def work(number: int, counted: Instructions) -> None:
+        async with _app(number) as app:
+            with counted:
+                for _ in range(10):
+                    await app.get_childspec("c0")
+
+    assert await _growth(work) < 1.2
+
+
+async def test_a_pool_forgets_one_by_one(clock: MockClock) -> None:
+    """Children that end are taken out of the table, wherever they stand in it."""
+
+    async def work(number: int, counted: Instructions) -> None:
+        async with otpy.start(DynamicSupervisor.spec("app"), hooks=()) as app:
+            spec = ChildSpec("c", forever, restart=Restart.TEMPORARY)
+            children = [await app.start_child(spec) for _ in range(number)]
+            with counted:
+                for child in children:
+                    assert child is not None
+                    child.exit()
+                    await child.wait()
+
+    assert await _growth(work) < 2.4
+
+
+async def test_many_who_wait_for_one_process_may_leave(clock: MockClock) -> None:
+    """Each is cancelled by itself; none is sought among the others."""
+
+    async def work(number: int, counted: Instructions) -> None:
+        async with _app(1) as app:
+            waits = [asyncio.ensure_future(app.child("c0").wait()) for _ in range(number)]
+            await asyncio.sleep(0)
+            with counted:
+                for wait in waits:
+                    wait.cancel()
+                await asyncio.gather(*waits, return_exceptions=True)
+
+    assert await _growth(work) < 2.4
+
+
+class Counted(dict[str, Child]):
+    """A child table that counts who is looked at from its end."""
+
+    looked = 0
+
+    def values(self) -> Any:
+        """Return the children."""
+        table, children = self, [*super().values()]
+
+        class View:
+            def __reversed__(self) -> Iterator[Child]:
+                for child in reversed(children):
+                    table.looked += 1
+                    yield child
+
+        return View()
+
+
+@pytest.mark.parametrize("number", [10, 1000])
+def test_the_rest_of_the_last_child_is_found_without_the_others(number: int) -> None:
+    """`rest_for_one` looks from the end."""
+    children = [Child(ChildSpec(f"c{n}", forever), f"c{n}") for n in range(number)]
+    table = Counted({child.key: child for child in children})
+    assert group_of(children[-2], table, Strategy.REST_FOR_ONE) == children[-2:]
+    assert table.looked == 2
