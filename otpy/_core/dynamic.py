@@ -28,6 +28,7 @@ from otpy._core.protocol import (
     Fact,
     Failure,
     Finish,
+    GoOn,
     HasteAsked,
     Hurry,
     Kill,
@@ -115,6 +116,8 @@ class DynamicMachine:
             case Begin():
                 self.phase = Phase.RUNNING
                 self._out.add(Ready())
+            case GoOn():
+                pass  # it never pauses
             case ChildExited() | ChildReady() | ChildStartFailed() | ChildIgnored():
                 child = self.children.get(event.key)
                 if child is not None and child.incarnation == event.incarnation:

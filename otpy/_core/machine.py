@@ -15,7 +15,7 @@ told, `outbox.py`. Rules of these files, and of `dynamic.py` beside them:
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING, assert_never, final
+from typing import TYPE_CHECKING, Final, assert_never, final
 
 from otpy._core.child import Child, Status
 from otpy._core.outbox import EVERYBODY
@@ -33,8 +33,10 @@ from otpy._core.protocol import (
     Event,
     Fact,
     Failure,
+    GoOn,
     HasteAsked,
     KillAsked,
+    Pause,
     Query,
     Ready,
     Reconfigure,
@@ -59,6 +61,9 @@ if TYPE_CHECKING:
     from otpy._core.outbox import Audience
     from otpy._core.reason import ExitReason
     from otpy._core.spec import SupervisorSpec
+
+_SLICE: Final = 1000
+"""Effects of one decision after which the loop has its turn before the next child is started."""
 
 
 @final
@@ -102,6 +107,8 @@ class SupervisorMachine(Stopping):
             case Begin():
                 self._operation = Operation.INIT
                 self._starts.extend(self.children.values())
+            case GoOn():
+                self._paused = False
             case TimerDue():
                 self._inbox.append(event)
             case _:
@@ -131,11 +138,15 @@ class SupervisorMachine(Stopping):
 
     def _advance(self) -> None:
         """Work on until a child must be waited for, or nothing is left to do."""
-        while self._awaited is None:
+        while self._awaited is None and not self._paused:
             if self._stops:
                 self._stop(self._stops.popleft())
             elif self._starts:
-                self._start(self._starts.popleft())
+                if len(self._out.effects) >= _SLICE:
+                    self._paused = True
+                    self._out.add(Pause())
+                else:
+                    self._start(self._starts.popleft())
             elif self._operation is not None:
                 if self._left:
                     return

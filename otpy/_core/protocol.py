@@ -30,6 +30,12 @@ class Begin:
 
 @final
 @define
+class GoOn:
+    """Go on with the starts that were put off by `Pause`."""
+
+
+@final
+@define
 class ChildReady:
     """A child that was started is ready."""
 
@@ -174,6 +180,7 @@ Request: TypeAlias = (
 )
 Event: TypeAlias = (
     Begin
+    | GoOn
     | ChildReady
     | ChildStartFailed
     | ChildIgnored
@@ -235,6 +242,12 @@ class Later:
 
     event: HasteAsked | KillAsked
     delay: float
+
+
+@final
+@define
+class Pause:
+    """Hand `GoOn` to this machine in the next turn of the loop."""
 
 
 @final
@@ -402,6 +415,7 @@ Effect: TypeAlias = (
     | Hasten
     | Kill
     | Later
+    | Pause
     | SetTimer
     | CancelTimer
     | Reply

@@ -43,8 +43,23 @@ class Stopping:
         children: The child table, in start order (OTP's termination order is its reverse).
     """
 
-    __slots__ = ("_awaited", "_ending", "_inbox", "_left", "_operation", "_out", "_ref", "_starts",
-                 "_starts_it", "_stops", "_subject", "children", "phase", "spec")  # fmt: skip
+    __slots__ = (
+        "_awaited",
+        "_ending",
+        "_inbox",
+        "_left",
+        "_operation",
+        "_out",
+        "_paused",
+        "_ref",
+        "_starts",
+        "_starts_it",
+        "_stops",
+        "_subject",
+        "children",
+        "phase",
+        "spec",
+    )
 
     def __init__(
         self, spec: SupervisorSpec, random: Callable[[], float], audience: Audience
@@ -63,6 +78,7 @@ class Stopping:
         self._starts: deque[Child] = deque()  # and then whom to start
         self._awaited: Child | None = None  # its start or its stop is in progress
         self._ending = Finish(NORMAL)
+        self._paused = False  # the loop has its turn before the next start
         self._left = 0  # children that are ending, of which none is awaited
 
     @property
@@ -202,6 +218,7 @@ class Stopping:
         self._inbox.clear()
         self._stops.clear()
         self._starts.clear()
+        self._paused = False
         for child in self.children.values():
             if child.waits:
                 self._out.cancel_timer(child)

@@ -14,12 +14,14 @@ from otpy._core.protocol import (
     CancelTimer,
     ChildReady,
     Finish,
+    GoOn,
     HasteAsked,
     Hasten,
     Hurry,
     Kill,
     KillAsked,
     Later,
+    Pause,
     Query,
     Ready,
     Refusal,
@@ -199,6 +201,9 @@ class Shell:
             case Later():
                 timer = self.tree.call_later(effect.delay, self.post, effect.event)
                 self._graces += (timer,)
+            case Pause():
+                tree = self.tree
+                tree.loop.call_soon(self.post, GoOn(), context=tree.context)
             case Ready():
                 self._now_ready()
             case _:

@@ -198,3 +198,46 @@ def test_the_rest_of_the_last_child_is_found_without_the_others(number: int) -> 
     table = Counted({child.key: child for child in children})
     assert group_of(children[-2], table, Strategy.REST_FOR_ONE) == children[-2:]
     assert table.looked == 2
+
+
+async def test_the_loop_turns_while_very_many_children_start(clock: MockClock) -> None:
+    """A list of thousands is started in slices, and so is a group."""
+    turns = 0
+
+    async def count() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    counting = asyncio.ensure_future(count())
+    await asyncio.sleep(0)
+    async with _app(5_500, strategy=Strategy.ONE_FOR_ALL) as app:
+        assert turns > 5
+        for child in range(5_000):
+            app.child(f"c{child}").kill()  # nearly all at once, or the group would stop one by one
+        turns = 0
+        await app.wait_for_restart("c5499", after=1)
+        assert turns > 5
+    counting.cancel()
+
+
+async def test_a_stop_between_two_slices_stops_what_has_been_started(clock: MockClock) -> None:
+    """What had not been started yet never is."""
+    begun, enough = 0, asyncio.Event()
+
+    async def begins() -> None:
+        nonlocal begun
+        begun += 1
+        if begun == 1_500:
+            enough.set()
+        await forever()
+
+    tree = SupervisorSpec("app", [ChildSpec(f"c{n}", begins) for n in range(5_000)])
+    async with otpy.start(SupervisorSpec("top"), hooks=()) as top:
+        adding = asyncio.ensure_future(top.start_child(tree))
+        await enough.wait()
+        top.child("app").kill()
+        await asyncio.wait([adding])
+    assert 1_500 <= begun < 5_000
+    assert adding.exception() is not None
