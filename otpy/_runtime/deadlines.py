@@ -74,8 +74,17 @@ class Line:
 class Deadlines:
     """The deadlines of one tree, each exact."""
 
-    __slots__ = ("_context", "_due", "_heap", "_lines", "_loop", "_many", "_now", "_number",
-                 "_timer")  # fmt: skip
+    __slots__ = (
+        "_context",
+        "_due",
+        "_heap",
+        "_lines",
+        "_loop",
+        "_many",
+        "_now",
+        "_number",
+        "_timer",
+    )
 
     def __init__(self, loop: asyncio.AbstractEventLoop, context: Context) -> None:
         """Have none; tell of them in `loop`, in `context`."""

@@ -56,8 +56,19 @@ class Ending:
     one timer for a whole ordered stop, which looks at `_due` when it goes off.
     """
 
-    __slots__ = ("_due", "_expired", "_grace", "_process", "_steps", "_taken", "_timer",
-                 "_timer_due", "kills", "lingers", "reason")  # fmt: skip
+    __slots__ = (
+        "_due",
+        "_expired",
+        "_grace",
+        "_process",
+        "_steps",
+        "_taken",
+        "_timer",
+        "_timer_due",
+        "kills",
+        "lingers",
+        "reason",
+    )
 
     def __init__(self) -> None:
         """Have nothing to end yet; see `begin`."""
