@@ -18,7 +18,6 @@ from otpy._core.protocol import (
     AddChild,
     Begin,
     CancelTimer,
-    ChildExited,
     ChildIgnored,
     ChildReady,
     ChildStartFailed,
@@ -118,13 +117,10 @@ class DynamicMachine:
                 self._out.add(Ready())
             case GoOn():
                 pass  # it never pauses
-            case ChildExited() | ChildReady() | ChildStartFailed() | ChildIgnored():
+            case ChildReady() | ChildStartFailed() | ChildIgnored():
                 child = self.children.get(event.key)
                 if child is not None and child.incarnation == event.incarnation:
-                    if isinstance(event, ChildExited):
-                        self._hear_exit(child, event.reason)
-                    else:
-                        self._hear(child, event)
+                    self._hear(child, event)
             case TimerDue():
                 child = self.children.get(event.key)
                 if child is not None and child.waits_for(event.token):
@@ -153,7 +149,7 @@ class DynamicMachine:
     def exited(
         self, child: Child, incarnation: int, reason: ExitReason, now: float
     ) -> list[Effect]:
-        """Take the end of `child` as `handle` takes a `ChildExited`; see `SupervisorMachine`."""
+        """Take the end of a child that had been ready; see `SupervisorMachine.exited`."""
         if child.incarnation != incarnation or self.children.get(child.key) is not child:
             return []
         self._out.now = now

@@ -91,13 +91,10 @@ class SupervisorMachine(Stopping):
         """Take one event at `now` (seconds, monotonic) and return what to do, in order."""
         self._out.now = now
         match event:
-            case ChildExited() | ChildReady() | ChildStartFailed() | ChildIgnored():
+            case ChildReady() | ChildStartFailed() | ChildIgnored():
                 child = self.children.get(event.key)
                 if child is not None and child.incarnation == event.incarnation:
-                    if isinstance(event, ChildExited):
-                        self._hear_exit(child, event.reason)
-                    else:
-                        self._hear(child, event)
+                    self._hear(child, event)
             case ShutdownAsked():
                 self._shut_down(event.reason)
             case HasteAsked():
@@ -122,9 +119,9 @@ class SupervisorMachine(Stopping):
     def exited(
         self, child: Child, incarnation: int, reason: ExitReason, now: float
     ) -> list[Effect]:
-        """Take the end of `child` as `handle` takes a `ChildExited`, which nobody has to make.
+        """Take the end of a child that had been ready, at `now`; return as `handle` does.
 
-        It is the event that comes most often, and the one that follows from most others.
+        It is the news that comes most often, so there is no event to make and to look into.
         """
         if child.incarnation != incarnation or self.children.get(child.key) is not child:
             return []

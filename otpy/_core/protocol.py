@@ -65,7 +65,10 @@ class ChildIgnored:
 @final
 @define
 class ChildExited:
-    """A child that had been ready has ended, with `reason`. Exactly one per incarnation."""
+    """A child that had been ready has ended, with `reason`. Exactly one per incarnation.
+
+    No event: machines are told by `exited`, and make this only where they have no time for it.
+    """
 
     key: str
     incarnation: int
@@ -184,7 +187,6 @@ Event: TypeAlias = (
     | ChildReady
     | ChildStartFailed
     | ChildIgnored
-    | ChildExited
     | TimerDue
     | ShutdownAsked
     | HasteAsked

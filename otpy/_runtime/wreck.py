@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, Final, final
 from otpy._core.phase import Phase
 from otpy._core.protocol import (
     AddChild,
-    ChildExited,
     DeleteChild,
     Fact,
     Failure,
@@ -74,24 +73,30 @@ class Wreck:
         self, child: Child, incarnation: int, reason: ExitReason, now: float
     ) -> list[Effect]:
         """Take the end of `child`; see the class."""
-        return self.handle(ChildExited(child.key, incarnation, reason), now)
+        del child, incarnation, reason, now
+        return self._ended(self._alive())
 
     def handle(self, event: Event, now: float) -> list[Effect]:
         """Take one event; see the class."""
         del now
         if isinstance(event, _REQUESTS):
             return [Reply(event.ref, refusal=Refusal.NOT_RUNNING)]
-        if self.phase is Phase.ENDED:
+        alive = self._alive()
+        if alive and isinstance(event, KillAsked):
+            # Supervisors below are whole: as ever, they ask before they kill, while there is time.
+            return [Stop(child, kill=True) if event.grace > 0 else Kill(child) for child in alive]
+        return self._ended(alive)
+
+    def _alive(self) -> list[Child]:
+        return [child for child in self.children.values() if _lives(child)]
+
+    def _ended(self, alive: list[Child]) -> list[Effect]:
+        """End when nobody is alive any more."""
+        if alive or self.phase is Phase.ENDED:
             return []
-        alive = [child for child in self.children.values() if _lives(child)]
-        if not alive:
-            self.phase = Phase.ENDED
-            reason = Crashed(self._error)
-            return [Tell(Fact.ENDED, reason=reason), Finish(reason, Failure("", reason))]
-        if not isinstance(event, KillAsked):
-            return []
-        # Supervisors below are whole: as ever, they ask before they kill, while there is time.
-        return [Stop(child, kill=True) if event.grace > 0 else Kill(child) for child in alive]
+        self.phase = Phase.ENDED
+        reason = Crashed(self._error)
+        return [Tell(Fact.ENDED, reason=reason), Finish(reason, Failure("", reason))]
 
 
 def _lives(child: Child) -> bool:

@@ -202,7 +202,7 @@ class TestOldNews:
         ],
         ids=str,
     )
-    def test_news_that_come_twice_or_too_late_are_dropped(self, event: Event) -> None:
+    def test_news_that_come_twice_or_too_late_are_dropped(self, event: Event | ChildExited) -> None:
         """The second life runs; nothing is done, told or counted."""
         world = pool("x")
         world.die("x")

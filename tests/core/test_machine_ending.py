@@ -233,7 +233,7 @@ class TestOldNews:
         ],
         ids=str,
     )
-    def test_news_of_another_life_are_dropped(self, event: Event) -> None:
+    def test_news_of_another_life_are_dropped(self, event: Event | ChildExited) -> None:
         """AIO-14: the life that runs now is the second; nothing is done, told or counted."""
         world = World(tree("a", "b", strategy=ALL)).begin()
         world.die("a")

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from otpy._core.limits import RestartLimits
-    from otpy._core.protocol import Effect, Event, Request
+    from otpy._core.protocol import ChildExited, Effect, Event, Request
 
 _ENDS = (Fact.EXITED, Fact.STOPPED, Fact.START_FAILED)
 
@@ -123,7 +123,7 @@ class Witness(World):
 
     # --- checks ----------------------------------------------------------------------------------
 
-    def take(self, event: Event) -> Sequence[Effect]:
+    def take(self, event: Event | ChildExited) -> Sequence[Effect]:
         """Hand an event over, and check what comes of it."""
         self.waited |= {key for key, child in self.children.items() if child.waits}
         self.broken = True

@@ -28,12 +28,14 @@ from otpy._core.protocol import (
     Event,
     Fact,
     Finish,
+    GoOn,
     HasteAsked,
     Hasten,
     Hurry,
     Kill,
     KillAsked,
     Later,
+    Pause,
     Ready,
     Refusal,
     Reply,
@@ -124,7 +126,7 @@ class World:
         self.killed: set[str] = set()
         self.hurried: list[str] = []
         self.reasons: dict[str, ExitReason] = {}
-        self.later: list[tuple[float, HasteAsked | KillAsked]] = []
+        self.later: list[tuple[float, GoOn | HasteAsked | KillAsked]] = []
         self.news: deque[News | TimerDue] = deque()
         self.timers: dict[str, tuple[float, int]] = {}
         self.delays: list[float] = []
@@ -147,7 +149,7 @@ class World:
         self.tells.clear()
         self.delays.clear()
 
-    def send(self, *events: Event) -> None:
+    def send(self, *events: Event | ChildExited) -> None:
         """Hand `events` to the machine, then everything that comes of them."""
         for event in events:
             self.take(event)
@@ -248,9 +250,13 @@ class World:
 
     # --- what happens ----------------------------------------------------------------------------
 
-    def take(self, event: Event) -> Sequence[Effect]:
+    def take(self, event: Event | ChildExited) -> Sequence[Effect]:
         """Hand one event to the machine and perform what it decides."""
-        effects = list(self.machine.handle(event, self.now))
+        if isinstance(event, ChildExited):
+            whose = self.children.get(event.key) or Child(child(event.key), event.key)
+            effects = self.machine.exited(whose, event.incarnation, event.reason, self.now)
+        else:
+            effects = self.machine.handle(event, self.now)
         for effect in effects:
             self.perform(effect)
         return effects
@@ -286,6 +292,8 @@ class World:
             case Reply():
                 assert effect.ref not in self.replies, f"{effect.ref} was answered twice"
                 self.replies[effect.ref] = effect
+            case Pause():
+                self.later.append((0.0, GoOn()))
             case Ready():
                 assert not self.ready, "ready twice"
                 self.ready = True
