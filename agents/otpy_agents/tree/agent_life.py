@@ -31,7 +31,7 @@ from otpy_agents.errors import (
     SymlinkInPath,
     VerificationFailed,
 )
-from otpy_agents.run.admission import make_artifacts, sandbox_of
+from otpy_agents.run.admission import make_artifacts
 from otpy_agents.run.protocol import Control
 from otpy_agents.run.result import Ending, RunResult
 from otpy_agents.run.walls import OPEN
@@ -146,8 +146,8 @@ async def _preflight(
     if work is not None:
         try:
             choice = sandbox_for(project, assignment, work, environment)
-            if choice.name != OPEN:
-                await sandbox_of(choice, project.workplace.sandboxes).check()
+            if choice.name != OPEN and await project.is_new(assignment.id):
+                await project.workplace.try_sandbox(choice)
             if work.artifacts is not None:
                 await anyio.to_thread.run_sync(make_artifacts, work.artifacts, "artifacts")
         except (InvalidRunSetting, SandboxUnavailable) as error:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, final
 
 from otpy import Crashed
 from otpy_agents.errors import JakeGaveUp
+from otpy_agents.run.admission import sandbox_of
 from otpy_agents.run.host import RunHost
 from otpy_agents.run.order import SandboxChoice
 from otpy_agents.run.policy import RetryPolicy
@@ -81,7 +82,6 @@ class Workplace:
         self.sandboxes: Mapping[str, Sandbox] = dict(sandboxes or {})
         self.feed = Feed()
         self.narrator = Narrator(self.feed)
-        self.store = store
         self.host: RunHost | None = None
         self.runs: Runs | None = None
         if store is not None:
@@ -99,6 +99,7 @@ class Workplace:
         self.hygiene_dry_run = False
         self.budgets = Budgets(self.feed, budget)
         self.projects: list[Project] = []
+        self._tried: set[str] = set()  # names of the sandboxes that have worked
         self._rate = rate or StartRate()
         self._slots: dict[str, StartSlots] = {}
         self._chance = chance
@@ -108,6 +109,18 @@ class Workplace:
         """Let a person know what is wrong with an account; it concerns all projects alike."""
         for project in self.projects[:1]:
             project.tell("operator.notified", account, detail=detail)
+
+    async def try_sandbox(self, choice: SandboxChoice) -> None:
+        """Look once whether a sandbox works here, before the first agent is started in it.
+
+        What comes in the way of one that has worked passes, as a rule: its runs wait for that.
+
+        Raises:
+            SandboxUnavailable: It does not.
+        """
+        if choice.name not in self._tried:
+            await sandbox_of(choice, self.sandboxes).check()
+            self._tried.add(choice.name)
 
     async def start_place(self, project: Project, name: str, vendor: str = "") -> None:
         """Wait for a place among the restarts of one vendor, over all projects (G-17).

@@ -11,7 +11,7 @@ import pytest
 from attrs import evolve
 
 from otpy.reports import ChildRestarting
-from otpy_agents.errors import NotARepository, PreflightFailed
+from otpy_agents.errors import NotARepository, PreflightFailed, SandboxUnavailable
 from otpy_agents.store.records import State
 from otpy_agents.testing import Do, Fail, Hang, Script, Spend
 from otpy_agents.tree import keeping
@@ -32,6 +32,26 @@ class NoRepository:
     async def hold(self, assignment: str, **_: object) -> AsyncGenerator[None]:
         raise NotARepository(self._repository, f"nothing for {assignment}")
         yield
+
+
+class Engine:
+    """What the sandbox of a world stands on; it may break down."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, world: AgentWorld) -> None:
+        self.works = True
+        monkeypatch.setattr(world.sandbox, "check", self._check)
+
+    def breaks_for(self, seconds: float) -> None:
+        """Break down now."""
+        self.works = False
+        asyncio.get_running_loop().call_later(seconds, self._mend)
+
+    def _mend(self) -> None:
+        self.works = True
+
+    async def _check(self) -> None:
+        if not self.works:
+            raise SandboxUnavailable("scripted", "no answer")
 
 
 @pytest.fixture
@@ -65,6 +85,34 @@ async def test_what_is_gone_at_a_restart_fails_it_once(
     assert (known["a"].state, known["a"].attempts) == (State.FAILED, 1)
     assert "got no variable 'OUR_KEY'" in known["a"].reason
     assert len(agents.sandbox.played) == 1
+
+
+async def test_a_sandbox_that_never_worked_starts_nobody(
+    agents: AgentWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is told before the start, and counts nothing."""
+    engine = Engine(monkeypatch, agents)
+    engine.works = False
+    known = await agents.run(agent("a", backoff=[1]))
+    assert (known["a"].state, known["a"].attempts, known["a"].restarts) == (State.FAILED, 0, 0)
+    assert "no answer" in known["a"].reason
+    assert agents.sandbox.played == []
+
+
+async def test_a_sandbox_that_breaks_down_fails_nobody_for_good(
+    agents: AgentWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who was at work, and who is begun meanwhile, is started when it works again."""
+    engine = Engine(monkeypatch, agents)
+    breaks = Do(action=lambda _: engine.breaks_for(2.0))
+    agents.sandbox.scripts["a"] = [Script(breaks, Fail()), Script(breaks)]
+    both = "".join(agent(name, backoff=[1], restarts=9) for name in "ab")
+    text = "[list]\nparallel = 1\n" + both
+    async with agents.running(text) as root:
+        await root.wait()
+    assert {name: one.state for name, one in agents.known.items()} == dict.fromkeys(
+        "ab", State.DONE
+    )
 
 
 async def test_a_program_is_not_started_without_its_variables(
