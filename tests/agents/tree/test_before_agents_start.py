@@ -38,7 +38,7 @@ class Engine:
     """What the sandbox of a world stands on; it may break down."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, world: AgentWorld) -> None:
-        self.works = True
+        self.works, self.seconds = True, 0.0
         monkeypatch.setattr(world.sandbox, "check", self._check)
 
     def breaks_for(self, seconds: float) -> None:
@@ -50,6 +50,7 @@ class Engine:
         self.works = True
 
     async def _check(self) -> None:
+        await asyncio.sleep(self.seconds)
         if not self.works:
             raise SandboxUnavailable("scripted", "no answer")
 
@@ -113,6 +114,22 @@ async def test_a_sandbox_that_breaks_down_fails_nobody_for_good(
     assert {name: one.state for name, one in agents.known.items()} == dict.fromkeys(
         "ab", State.DONE
     )
+
+
+async def test_one_that_is_killed_before_it_is_ready_is_begun_again(
+    agents: AgentWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It has done nothing yet, so that nothing failed, and no end is told."""
+    engine = Engine(monkeypatch, agents)
+    engine.seconds = 5.0
+    async with agents.running(agent("a")) as root:
+        await asyncio.sleep(1)
+        process = agents.project.pool.process("a")
+        assert process is not None
+        process.kill()
+        await root.wait()
+    assert agents.known["a"].state is State.DONE
+    assert agents.names("a") == ["mortal.done"]
 
 
 async def test_a_program_is_not_started_without_its_variables(
