@@ -97,7 +97,7 @@ async def test_a_mortal_killed_at_every_await_leaves_nothing_and_is_begun_again(
         last = last or max(seen)
         moment += 1
     starting, running, written = outcomes[1:4], outcomes[4:-1], outcomes[-1]
-    assert {state for state, _ in starting} == {State.FAILED}  # Jake asked for it and was told
+    assert {state for state, _ in starting} == {State.FAILED}  # each of five starts was killed
     assert set(running) == {(State.DONE, 2)}
     assert written == (State.DONE, 1)
 

@@ -230,7 +230,7 @@ async def _begin(project: Project, assignment: Assignment) -> bool:
     except PreflightFailed as error:
         project.pool.ended(assignment.id, Ending(State.FAILED, str(error)))
     except StartFailed as error:
-        if error.__cause__ is None and assignment.id not in project.pool.doomed:
+        if error.__cause__ is None and project.pool.may_start_again(assignment.id):
             return True  # killed before it was ready, which says nothing about it: begin it again
         project.pool.ended(assignment.id, Ending(State.FAILED, str(error.__cause__ or error)))
     return True

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections import Counter
 from functools import partial
 from typing import TYPE_CHECKING, Final, final
 
@@ -50,6 +51,7 @@ if TYPE_CHECKING:
 
 POOL: Final = "MortalPool"
 
+_STARTS: Final = 5  # starts in succession that are killed before the mortal is ready
 _LOOKS: Final = 50
 _NAP: Final = 0.2
 """How often, and after how many seconds, a host of runs is asked again that is not there."""
@@ -90,6 +92,7 @@ class MortalPool:
         self._project = project
         self._supervisor: DynamicSupervisor | None = None
         self._starting: set[str] = set()
+        self._killed_starts: Counter[str] = Counter()
         self._strays: list[Assignment] = []
         self._changed = asyncio.Event()
 
@@ -167,6 +170,11 @@ class MortalPool:
             if self.process(name) is None:
                 self.leave_place(name)
         return Mortal(self, name)
+
+    def may_start_again(self, name: str) -> bool:
+        """Count a start that was killed; return whether the next may come out otherwise."""
+        self._killed_starts[name] += 1
+        return name not in self.doomed and self._killed_starts[name] < _STARTS
 
     def leave_place(self, name: str) -> None:
         """Give the place of a mortal that rests, or is gone, to who is next."""
@@ -367,6 +375,7 @@ class MortalPool:
                 self.news()
 
     def _started(self, name: str) -> None:
+        self._killed_starts.pop(name, None)
         post = self.posts.get(name)
         if post is not None and post.move(Happening.RESTARTED):
             post.restarts += 1
@@ -442,6 +451,7 @@ class MortalPool:
         """Know nothing any more of a mortal that was given up, so that Jake begins it again."""
         self.endings.pop(name, None)
         self.doomed.pop(name, None)
+        self._killed_starts.pop(name, None)
         self.posts.pop(name, None)
         self.news()
 
