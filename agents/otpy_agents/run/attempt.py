@@ -257,7 +257,7 @@ class _Ears:
         self._out = adapter.parser()
         self._err = adapter.parser() if adapter.errors_on_stderr else None
         self._given, self._tail = session, tail
-        self._exact = False
+        self._exact, self._cumulative, self._most = False, adapter.cumulative_usage, 0
 
     def stdout(self, line: str) -> None:
         self._run.tell(OutputLine, number=self._flight.number, text=line, stderr=False)
@@ -279,10 +279,10 @@ class _Ears:
     def hear(self, line: str, *, stderr: bool = False) -> None:
         """Take what a line says."""
         parser = self._err if stderr and self._err is not None else self._out
-        events = list(parser.feed(line))
+        events = [one for one in parser.feed(line) if not self._is_stale(one)]
         # The CLI's own account counts; of a stopped one it may be empty.
         told = any(isinstance(one, Spent) and one.usage != Usage() for one in events)
-        self._exact = self._exact or told
+        self._exact = self._exact or (told and not self._cumulative)
         if self._tail is not None and events:
             self._tail.wrote()
         self._take(events)
@@ -302,8 +302,19 @@ class _Ears:
     def _session(self) -> str | None:
         return self._flight.transcript.session or self._flight.order.session or self._given
 
+    def _is_stale(self, event: Event) -> bool:
+        """Whether it is a count of a session below one that was heard.
+
+        A CLI that was killed has written down more than it counts on from: Codex sums up a thread
+        without the last answers before each kill, and its rollout has them.
+        """
+        if not self._cumulative or not isinstance(event, Spent):
+            return False
+        before, self._most = self._most, max(self._most, event.usage.input + event.usage.output)
+        return event.usage.input + event.usage.output < before
+
     def _spent(self, spent: Spent) -> None:
-        if self._exact:
+        if self._exact or self._is_stale(spent):
             return
         known = self._flight.transcript.session
         if known is None and self._given is not None:  # its file is there now, and holds an answer

@@ -248,7 +248,7 @@ async def test_a_single_run_is_stopped_for_its_budget(
     cli: str, site: Site, home_of: MakeHome
 ) -> None:
     """In the middle of its work, within one request of the one that spent it (TREE-28)."""
-    work = [shell(cli, f"sleep 1; echo {number}") for number in range(20)]
+    work = [shell(cli, f"sleep 3; echo {number}") for number in range(20)]
     async with FakeApi(*work, Answer("over")) as api:
         environment = list_of(site, cli, home_of(cli, api.url), tokens=2 * EACH)
         host = site.up(env=environment)
@@ -259,7 +259,8 @@ async def test_a_single_run_is_stopped_for_its_budget(
         await anyio.to_thread.run_sync(host.end)
     assert 2 <= made <= 3
     assert len(api.exchanges) == made
-    assert charged(site) == EACH * made
+    # A cut in the middle of the third request leaves it out of the session files.
+    assert charged(site) in {EACH * 2, EACH * made}
 
 
 def list_of(site: Site, cli: str, home: Home, tokens: int = 1_000_000) -> dict[str, str]:
