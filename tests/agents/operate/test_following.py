@@ -32,6 +32,7 @@ def test_the_past_is_shown_without_secrets(second: SecondTerminal) -> None:
         shell("other", WAITS),
     )
     second.until("build", lambda one: "key" in one["doing"])
+    second.until("other", lambda one: one["state"] == "working")
     second.done("warn", "build", "never use s3cret-value")
     text = second.done("logs")
     assert "mortal.started other" in text

@@ -12,6 +12,7 @@ from otpy_agents.testing import Ask, Say, Script
 from tests.agents.tree.agent_world import AgentWorld, agent
 
 LONG = Script(Say(text="x", after=500.0))
+LONGER = Script(Say(text="x", after=510.0))
 ASKS = Script(Ask(question="Which?"))
 
 
@@ -24,7 +25,8 @@ async def test_who_waits_for_a_person_keeps_no_place(agents: AgentWorld) -> None
     """Two questions do not stop a list; the answered go on in turn, before what is new."""
     text = "[list]\nparallel = 2\n" + "".join(agent(name) for name in "abcde")
     agents.sandbox.scripts |= {name: [ASKS, LONG] for name in "ab"}
-    agents.sandbox.scripts |= {name: [LONG] for name in "cde"}
+    agents.sandbox.scripts |= {name: [LONG] for name in "ce"}
+    agents.sandbox.scripts["d"] = [LONGER]  # so that no two places are free at the same moment
     async with agents.running(text) as root:
         await asyncio.sleep(20)
         assert at_work(agents) == ["c", "d"]
