@@ -129,11 +129,13 @@ async def grouped(seconds: float) -> None:
         if error is not None:
             raise error
 
+    me = otpy.current()
+    name = None if me.alive else me.path  # who was given up before may leave tasks, as itself
     async with anyio.create_task_group() as group:
-        group.start_soon(forever)
-        group.start_soon(member, None)
+        group.start_soon(forever, name=name)
+        group.start_soon(member, None, name=name)
         if seconds > 1:
-            group.start_soon(member, LookupError("in a group"))
+            group.start_soon(member, LookupError("in a group"), name=name)
 
 
 async def linked(seconds: float, error: Exception | None) -> None:
