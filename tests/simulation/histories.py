@@ -112,9 +112,9 @@ class Histories:
             self.expect(known, "{} knows {}, not {}", process, process.last_exit, old)
 
     def _check_time(self, office: Office, process: Process) -> None:
-        due = office.due.pop(process.id, 0.0)
-        own_time = office.hurried or office.changed or process.path in self.ledger.touched
-        if not own_time:
+        due, path = office.due.pop(process.id, (0.0, process.path))
+        own_time = office.hurried or office.changed
+        if not (own_time or {process.path, path} & self.ledger.touched):
             late = self.ledger.loop.time() - due  # sums of the same numbers may differ a little
             self.expect(late > -1e-9, "{} was due at {}", process, due)
 
@@ -301,12 +301,30 @@ class Histories:
         number, process = self.ledger.last.get((shell, report.id), (0, None))
         seen = process is not None and number == report.incarnation
         self.expect(not seen or due is not None, "{} came without an end", report)
-        office.due[report.id] = report.time + report.delay
+        self._take_over(shell, office, report)
         office.regroups = not isinstance(shell._machine.spec, DynamicSpec)
         spec = getattr(process, "spec", None)
         if not office.changed and not (isinstance(spec, ChildSpec) and spec.intensity is not None):
             office.restarts.append(floor(report.time))
             self._check_count(shell._machine, office, report)
+
+    def _take_over(self, shell: Shell, office: Office, report: ChildRestarting) -> None:
+        """A child that is restarted with its group waits for those that back off in their place.
+
+        If a user terminates it, nobody waits for them any more: they have no time of their own.
+        """
+        machine: Any = shell._machine
+        at = report.time + report.delay
+        keys = [*machine.children]
+        alone = isinstance(machine.spec, DynamicSpec)
+        alone = alone or machine.spec.strategy is Strategy.ONE_FOR_ONE
+        if not alone and report.id in keys:
+            first = keys.index(report.id) if machine.spec.strategy is Strategy.REST_FOR_ONE else 0
+            for key in {*keys[first:]} & office.due.keys():
+                due, path = office.due.pop(key)
+                if path not in self.ledger.touched:
+                    office.due[key] = max(at, due), report.path
+        office.due[report.id] = at, report.path
 
     def _check_limit(self, report: SupervisorGaveUp) -> None:
         """No supervisor gives up without having tried."""

@@ -80,7 +80,8 @@ class Office:
         retried: When it tried again to restart a child, in whole seconds.
         failed: When restarts of a child failed, or were tried again since, in whole seconds.
         failures: The children whose restart failed, and which life it would have been.
-        due: When children that back off are to be restarted.
+        due: When children that back off are to be restarted, and the path of the child whose
+            restart that is: its own, or that of another which has taken it over for a group.
         regroups: Whether it has begun to restart a group, and has started none of it.
         hurried: Whether a user has asked for a restart at once.
         changed: Whether a user has changed its order or its limits.
@@ -92,7 +93,7 @@ class Office:
     retried: list[int] = field(factory=list[int])
     failed: dict[str, list[int]] = field(factory=dict[str, list[int]])
     failures: dict[str, int] = field(factory=dict[str, int])
-    due: dict[str, float] = field(factory=dict[str, float])
+    due: dict[str, tuple[float, str]] = field(factory=dict[str, tuple[float, str]])
     regroups: bool = False
     hurried: bool = False
     changed: bool = False
