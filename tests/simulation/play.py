@@ -283,7 +283,8 @@ def _steps(simulation: Simulation) -> list[tuple[float, str]]:
     """Return what has run and when (seconds), but for the host and for timers.
 
     Hooks keep a crash until they have heard of it. So it may be looked once more whether a child
-    has left something, by a timer, and by the host at the end.
+    has left something, by a timer, and by the host at the end. The main task waits for the host:
+    of its steps it is only told in which moment they come, after all others.
     """
     steps: list[tuple[float, str]] = []
     now = 0.0
@@ -292,7 +293,7 @@ def _steps(simulation: Simulation) -> list[tuple[float, str]]:
             now = entry
         elif isinstance(entry, str) and entry.partition(".")[0] != "host":
             steps.append((now, entry))
-    return steps
+    return sorted(steps, key=lambda step: (step[0], step[1] == "main"))
 
 
 def _is_ours(timer: asyncio.TimerHandle) -> bool:
