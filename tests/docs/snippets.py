@@ -21,6 +21,8 @@ from types import ModuleType
 from typing import Any
 from unittest.mock import patch
 
+import pytest
+
 import otpy
 from otpy.testing import MockClock
 
@@ -72,8 +74,7 @@ def run_document(path: Path, modules: Mapping[str, str]) -> None:
     names: dict[str, Any] = {"__name__": "__main__"}
     printed = io.StringIO()
     running = patch("asyncio.run", _run), patch("otpy.run", _run_tree)
-    own_modules = patch.dict(sys.modules, made)
-    with own_modules, _unconfigured_log(), running[0], running[1], redirect_stdout(printed):
+    with _importable(made), _unconfigured_log(), running[0], running[1], redirect_stdout(printed):
         for info, text in blocks(path):
             if info == "python":
                 _run_block(text, names)
@@ -81,6 +82,18 @@ def run_document(path: Path, modules: Mapping[str, str]) -> None:
                 assert printed.getvalue() == text, path
                 printed.seek(0)
                 printed.truncate()
+
+
+@contextmanager
+def _importable(made: Mapping[str, ModuleType]) -> Generator[None]:
+    """Put the modules `made` in the place of others of their names, and touch no other.
+
+    What a program imports for the first time stays: a second copy would have other classes.
+    """
+    with pytest.MonkeyPatch.context() as patched:
+        for name, module in made.items():
+            patched.setitem(sys.modules, name, module)
+        yield
 
 
 @contextmanager
