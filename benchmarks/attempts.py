@@ -143,9 +143,19 @@ async def _measure(subject: str, attempts: int) -> list[str]:
 
 @click.command()
 @click.option("--attempts", default=1000, show_default=True, help="Attempts of each subject.")
-@click.option("--subject", "names", multiple=True, type=click.Choice(list(SUBJECTS)))
+@click.option(
+    "--subject",
+    "names",
+    multiple=True,
+    type=click.Choice(list(SUBJECTS)),
+    help="Only this subject; may be given several times.",
+)
 def main(attempts: int, names: tuple[str, ...]) -> None:
-    """Measure the subjects named, or a whole run; fails if something stays, or it takes long."""
+    """Measure what supervision costs for each attempt, and whether anything of many stays behind.
+
+    Attempts take turns with a bare process of the same command. Without --subject it measures
+    whole runs. Ends with status 1 if something stays, or an attempt takes long.
+    """
     for name in names or ("run",):
         wrong = asyncio.run(_measure(name, attempts))
         if wrong:

@@ -5,10 +5,10 @@ Prints one line of JSON: the readings, or why the subject cannot do it.
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import json
 import logging
-import sys
 from importlib import import_module
 from typing import TYPE_CHECKING
 
@@ -35,11 +35,22 @@ async def _measure(workload: str, subject: str, size: int) -> Reading:
 
 
 def main() -> None:
-    """Do what the command line says: workload, subject, size, loop."""
-    workload, subject, size, loop = sys.argv[1:]
+    """Do what the command line says."""
+    # The environments of other projects need not have click.
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.measure",
+        description="Measure one workload once, in this process; print one line of JSON.",
+    )
+    names = ", ".join(WORKLOADS)
+    parser.add_argument("workload", choices=WORKLOADS, metavar="WORKLOAD", help=f"one of {names}")
+    parser.add_argument("subject", metavar="SUBJECT", help="floor, otpy or another project")
+    parser.add_argument("size", type=int, metavar="SIZE", help="how many children or requests")
+    loops = ("asyncio", "uvloop")
+    parser.add_argument("loop", choices=loops, metavar="LOOP", help=" or ".join(loops))
+    told = parser.parse_args()
     logging.disable()
     try:
-        print(json.dumps(measure(workload, subject, int(size), loop)))
+        print(json.dumps(measure(told.workload, told.subject, told.size, told.loop)))
     except Unsupported as why:
         print(json.dumps({"unsupported": str(why)}))
 
