@@ -138,12 +138,13 @@ class Desk:
 
     def _cast(self, server: ServerRef[Order, int], process: Process, what: str) -> None:
         order = self.order(self.customers, what)
-        if isinstance(process.behaviour, Server):
-            self.sent.setdefault(process, []).append(order.number)
+        serves = isinstance(process.behaviour, Server)
         if what == "info":
             server.send(order)
         else:
             server.cast(order)
+        if serves:  # an order whose sender got an error, deep in recursion, need not have come
+            self.sent.setdefault(process, []).append(order.number)
 
     async def visit(self, process: Process, rng: random.Random) -> None:
         """Be a customer of one server for a while."""
