@@ -239,6 +239,9 @@ class VirtualLoop(asyncio.SelectorEventLoop):
 
     def _before_blocking(self) -> _Events:
         known = self._in_flight()
+        # A thread that reported between the last look at the selector and this one is idle now.
+        if not known and workers_of(self) and (ready := self._asking.block(0)):
+            return ready
         suspects = () if known else self._suspects()
         if suspects and (ready := self._asking.block(GRACE)):
             return ready

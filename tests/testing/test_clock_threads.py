@@ -15,6 +15,7 @@ import anyio.to_thread
 import pytest
 
 from otpy.testing import MockClock, VirtualLoop, virtual_loop
+from otpy.testing.anyio_threads import any_at_work
 from tests.testing.delays import BRIEF, YEAR, slow, stranger
 
 
@@ -26,6 +27,25 @@ async def test_threads_do_not_lose_against_timers() -> None:
     for abandon in (False, True):
         with anyio.fail_after(5):
             assert await anyio.to_thread.run_sync(slow, abandon_on_cancel=abandon) == 7
+
+
+async def test_a_call_that_ends_while_the_clock_looks_counts(
+    clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The loop has polled, the thread reports and waits again, and then the clock looks at it."""
+    may_end = threading.Event()
+
+    def look(loop: asyncio.AbstractEventLoop) -> bool:
+        may_end.set()
+        patience = time.monotonic() + 5
+        while any_at_work(loop) and time.monotonic() < patience:
+            time.sleep(0.001)  # until the thread waits for work again
+        return any_at_work(loop)
+
+    monkeypatch.setattr(virtual_loop, "any_at_work", look)
+    async with asyncio.timeout(YEAR):
+        await anyio.to_thread.run_sync(may_end.wait)
+    assert clock.now < BRIEF
 
 
 async def test_an_exception_comes_back_from_a_thread() -> None:
