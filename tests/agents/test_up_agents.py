@@ -34,6 +34,12 @@ match plan[min(number, len(plan)) - 1]:
     case "fail":
         say(type="error", message="model not found", status=404)
         sys.exit(1)
+    case "limit":
+        say(type="error", message="You have hit your limit. Try again in 4 seconds.", status=429)
+        sys.exit(1)
+    case "limit":
+        say(type="error", message="You have hit your limit. Try again in 3 seconds.", status=429)
+        sys.exit(1)
     case "crash":
         os.kill(os.getpid(), 9)
     case "hang":
@@ -103,6 +109,25 @@ def test_after_kill_9_the_next_host_goes_on_with_the_same_run(site: Site) -> Non
     assert again.end() == 0, again.stderr
     assert again.summary() == {"a": "done"}
     assert again.told("agent.taken_up") == ["a"]
+    assert [status for _, status in runs(site)] == ["done"]
+
+
+@pytest.mark.parametrize("event", ["mortal.started", "mortal.queued"])
+def test_after_kill_9_who_waits_for_its_account_goes_on_in_turn(site: Site, event: str) -> None:
+    """Killed while it waits for its account, or then for a place: no attempt is lost."""
+    program = shell("b", 'echo b >> "$DID"; test -f "$DID.go" || sleep 60', grace=0.5)
+    site.write(bot(site, "a", "limit,ok"), program, parallel=1)
+    host = up(site)
+    host.until("mortal.started", "b")
+    if event == "mortal.queued":
+        host.until("mortal.queued", "a")
+    host.kill()
+    site.did.with_suffix(".go").touch()
+    again = up(site)
+    assert again.end() == 0, again.stderr
+    assert again.summary() == {"a": "done", "b": "done"}
+    assert again.output("a") == ["attempt 2, session s-1"]
+    assert site.did_what() == ["b", "b"]
     assert [status for _, status in runs(site)] == ["done"]
 
 

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import final
+from typing import TypeAlias, final
 
-__all__ = ["Gate"]
+__all__ = ["Gate", "Turn"]
+
+Turn: TypeAlias = Callable[[str, Callable[[], object]], bool]
+"""Returns whether a run of that label, which has waited for its account, may go on; if not, it
+calls back once when it may. It may be asked again, and must neither block nor raise."""
 
 
 @final
@@ -34,6 +38,10 @@ class Gate:
     def holds(self, run: str) -> bool:
         """Whether `run` is inside."""
         return run in self._inside
+
+    def queues(self, run: str) -> bool:
+        """Whether `run` waits to be let in."""
+        return run in self._queue
 
     def enter(self, run: str, when_free: Callable[[], object], *, anyway: bool = False) -> bool:
         """Return whether `run` is inside; if not, it waits, and is called when it has been let in.

@@ -26,7 +26,7 @@ from otpy_agents.run.beginning import create, take_over
 from otpy_agents.run.clock import Clock
 from otpy_agents.run.controls import run_commands
 from otpy_agents.run.facts import Listener, LogLine, RunLeft
-from otpy_agents.run.gate import Gate
+from otpy_agents.run.gate import Gate, Turn
 from otpy_agents.run.handle import RunHandle
 from otpy_agents.run.job import Surroundings
 from otpy_agents.run.live_run import LiveRun, Site
@@ -55,6 +55,7 @@ class RunHost:
         environment: What attempts inherit; None for that of this process.
         secrets: More secret values to keep out of what is shown or stored, by name.
         clock: Tells the time; None for that of this machine.
+        turn: Asked before a run goes on that has waited for its account; None: it does.
 
     Raises:
         InvalidRunSetting: `capacity` is less than 1.
@@ -70,6 +71,7 @@ class RunHost:
         environment: Mapping[str, str] | None = None,
         secrets: Mapping[str, str] | None = None,
         clock: Clock | None = None,
+        turn: Turn | None = None,
     ) -> None:
         if capacity is not None and capacity < 1:
             raise InvalidRunSetting("host.capacity", repr(capacity), "at least 1, or None")
@@ -82,6 +84,7 @@ class RunHost:
             around=around,
             listeners=tuple(listeners),
             clock=Clock() if clock is None else clock,
+            turn=turn,
         )
         self._sandboxes = dict(sandboxes or {})
         self._handles: dict[str, RunHandle] = {}

@@ -17,7 +17,7 @@ from otpy_agents.errors import RunBroken
 from otpy_agents.run.clock import Clock
 from otpy_agents.run.facts import Fact, Listener, RunEnded, RunFact, RunLeft
 from otpy_agents.run.flight import Flight
-from otpy_agents.run.gate import Gate
+from otpy_agents.run.gate import Gate, Turn
 from otpy_agents.run.job import Surroundings, record_of
 from otpy_agents.run.order import RunOrder
 from otpy_agents.run.result import RunResult
@@ -43,6 +43,7 @@ class Site:
         around: What their attempts inherit.
         listeners: Who is told of them.
         clock: Tells the time.
+        turn: Asked before one goes on that has waited for its account; None: it does.
     """
 
     store: RunStore
@@ -50,6 +51,7 @@ class Site:
     around: Surroundings
     listeners: tuple[Listener, ...]
     clock: Clock
+    turn: Turn | None = None
 
     def tell(self, fact: Fact) -> None:
         """Tell all listeners, whatever any of them raises."""

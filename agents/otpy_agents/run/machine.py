@@ -225,7 +225,10 @@ class RunMachine:
         self._set(cooldowns=cooldowns.only(accounts))
 
     def _reconsider(self) -> None:
-        """Wait no longer for an account whose cooldown was ended before its time."""
+        """Wait no longer for an account whose cooldown was ended before its time.
+
+        The wait is over at once; what follows is for `TimerDue`, which may have to wait for a turn.
+        """
         wait = self._state.wait
         if wait is None or wait.reason is not WaitReason.COOLDOWN:
             return
@@ -233,10 +236,7 @@ class RunMachine:
         if choice is None or choice[1] >= wait.until:
             return
         position, ready = choice
-        if ready <= self._now:
-            self._go_on(wait.earliest, wait.cause, waited=True)
-        else:
-            self._show(evolve(wait, position=position, until=ready))
+        self._show(evolve(wait, position=position, until=ready))
 
     # --- one attempt ------------------------------------------------------------------------------
 

@@ -105,6 +105,7 @@ class Life:
         late: How late the timer was since then, in seconds.
         judges_at: When it may judge a silence, in seconds of the loop; after a late wake-up what
             lies in the pipes is read before.
+        in_line: Whether its account is free, and it waits for its turn.
         unwritten: Since when the store takes no writes; None while it does.
         owed: What was asked for and done meanwhile, to be decided and stored when it does again.
         steps: What was decided last; done only if it could be stored.
@@ -113,7 +114,7 @@ class Life:
     def __init__(self, run: LiveRun) -> None:
         self.run = run
         self.machine = RunMachine(run.state)
-        self.taken = self.begun = False
+        self.taken = self.begun = self.in_line = False
         self.news = asyncio.Event()
         self.read = run.site.clock.read()
         self.looked = self.read.steady
@@ -135,6 +136,13 @@ class Life:
         wait = self.machine.state.wait
         return wait is not None and wait.reason is WaitReason.COOLDOWN
 
+    def has_turn(self) -> bool:
+        """Whether it may go on, its wait being over; if not, it is woken when it may."""
+        turn = self.run.site.turn
+        mine = not self.waits_for_account or turn is None or turn(self.run.order.label, self.wake)
+        self.in_line = not mine
+        return mine
+
     def set_timer(self) -> None:
         """Be woken when the machine wants to see the clock."""
         run, due, loop = self.run, self.machine.due, asyncio.get_running_loop()
@@ -146,6 +154,8 @@ class Life:
         elif self.begun and due is not None:
             now, nap = loop.time(), _GLANCE if self.waits_for_account else _NAP
             delay = min(nap, max(0.0, due - run.site.clock(), self.judges_at - now))
+            if self.in_line:  # whoever lets it in may have been replaced: it asks again
+                delay = nap
             run.timer = loop.call_later(delay, self._timed, now + delay)
 
     def _timed(self, due: float) -> None:
@@ -314,6 +324,7 @@ async def _look_on(life: Life) -> None:
         if run.site.gate.enter(run.id, life.wake):
             await _begin(life)
         return
+    life.in_line = False
     await _compare_clocks(life)
     flight, attempt = run.flight, life.machine.state.attempt
     if flight is not None and attempt is not None and flight.number == attempt.number:
@@ -321,7 +332,8 @@ async def _look_on(life: Life) -> None:
     if not run.over and life.waits_for_account:
         await _step(life)
     due, now = life.machine.due, asyncio.get_running_loop().time()
-    if not run.over and due is not None and now >= life.judges_at and run.site.clock() >= due:
+    is_due = due is not None and now >= life.judges_at and run.site.clock() >= due
+    if not run.over and is_due and life.has_turn():
         await _step(life, TimerDue())
     life.set_timer()
 

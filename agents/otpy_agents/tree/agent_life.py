@@ -261,6 +261,7 @@ class _AgentLife:
         for failure in post.failures:  # its host may have ended before it was given up for one
             await self._give_up_if_spent(failure, f"{failure}, under an earlier host")
         project.workplace.narrator.follow(self._label, post)
+        project.workplace.turns.follow(self._label, project.pool, post.assignment.id)
         stored = await project.keeping.recall(post, self._work.context)
         # One that has ended while nobody waited for it, its life just killed, is good work too.
         run = await self._find() or post.run
@@ -436,8 +437,11 @@ class _AgentLife:
         """Rest as long as anything wants that, or there is nothing left to spend."""
         post, pause = self._post, self._reason_to_rest()
         if pause is None:
-            # Its last life may have ended while it rested.
-            await self._project.pool.take_place(post.assignment.id)
+            turns = self._project.workplace.turns
+            if not turns.rests(self._label):  # its last life may have ended while it rested
+                await self._project.pool.take_place(post.assignment.id)
+            if turns.rests(self._label):  # what this life was begun with is not needed yet
+                self._project.pool.leave_place(post.assignment.id)
             return
         feed, clock = self._project.workplace.feed, asyncio.get_running_loop().time
         feed.tell(activity.WaitBegan(post.key, clock(), pause.why))

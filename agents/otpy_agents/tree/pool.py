@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections import Counter
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Final, final
 
@@ -189,13 +190,22 @@ class MortalPool:
             end, finds it.
         """
         free = asyncio.Event()
-        if not self.places.enter(name, free.set):
-            self._queued(name)
+        if not self.ask_for_place(name, free.set):
             await free.wait()
 
-    def _queued(self, name: str) -> None:
-        detail = f"as many work as may at the same time: {self.places.capacity}"
-        self._project.tell("mortal.queued", name, detail=detail)
+    def ask_for_place(self, name: str, when_free: Callable[[], object]) -> bool:
+        """Return whether a mortal that works from now on has a place.
+
+        Args:
+            name: Its name.
+            when_free: Called once, when it has got one; must neither block nor raise.
+        """
+        was_in_line = self.places.queues(name)
+        mine = self.places.enter(name, when_free)
+        if not mine and not was_in_line:
+            detail = f"as many work as may at the same time: {self.places.capacity}"
+            self._project.tell("mortal.queued", name, detail=detail)
+        return mine
 
     def post(self, assignment: Assignment) -> Post:
         """Return what outlives the lives of the mortal that takes `assignment`; made on first use.
@@ -275,11 +285,9 @@ class MortalPool:
         if not post.go_on(by) and not frozen:
             needs = "it is not paused" if post.pause is None else post.pause.needs(name)
             raise AgentRefused(name, needs)
-        if frozen or (post.pause is None and isinstance(worker, WorkerProcess)):
-            if self.places.enter(name, partial(self._wake, name)):
-                self._wake(name)
-            else:
-                self._queued(name)
+        goes_on = frozen or (post.pause is None and isinstance(worker, WorkerProcess))
+        if goes_on and self.ask_for_place(name, partial(self._wake, name)):
+            self._wake(name)
         return post.pause
 
     def _wake(self, name: str) -> None:

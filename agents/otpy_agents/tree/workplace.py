@@ -19,6 +19,7 @@ from otpy_agents.tree.failures import FailureTable
 from otpy_agents.tree.narrator import Narrator
 from otpy_agents.tree.runs import HostedRuns, Runs
 from otpy_agents.tree.start_rate import StartRate, StartSlots
+from otpy_agents.tree.turns import Turns
 from otpy_monitors import Feed, RuleBook
 
 if TYPE_CHECKING:
@@ -51,6 +52,7 @@ class Workplace:
         sandboxes: As given.
         feed: Where what agents do is told.
         narrator: Tells it.
+        turns: Whose run waits for its account, and gets a place when that is free.
         store: As given.
         host: The host of runs, to be put into the tree; None without a store.
         runs: Where mortals have their runs made; None without a store.
@@ -82,13 +84,15 @@ class Workplace:
         self.sandboxes: Mapping[str, Sandbox] = dict(sandboxes or {})
         self.feed = Feed()
         self.narrator = Narrator(self.feed)
+        self.turns = Turns(self.narrator)
         self.host: RunHost | None = None
         self.runs: Runs | None = None
         if store is not None:
             self.host = RunHost(
                 store,
-                listeners=[self.narrator.hear, Accounts(self._notify).hear],
+                listeners=[self.narrator.hear, self.turns.hear, Accounts(self._notify).hear],
                 sandboxes=self.sandboxes,
+                turn=self.turns.may_go_on,
             )
             self.runs = HostedRuns(self.host, store)
         self.sandbox = sandbox or SandboxChoice()

@@ -44,7 +44,15 @@ def test_who_waits_goes_on_when_the_cooldown_is_ended() -> None:
     it.send(CooldownsSeen(cooldown("a", START + HOUR)), 5)
     assert it.launched == []
     it.send(CooldownsSeen(CooldownTable()), 5)
-    assert (it.launched, it.now) == (["A"], START + 10)
+    assert (it.wait(), it.launched, it.now) == (0.0, ["A"], START + 10)
+
+
+def test_who_is_cancelled_when_the_cooldown_is_ended_starts_nothing() -> None:
+    """An attempt would only be begun so as to be stopped."""
+    it = run("a", cooldowns=cooldown("a", START + HOUR))
+    it.send(CooldownsSeen(CooldownTable()), 5)
+    it.ask(Control.CANCEL)
+    assert (it.launched, it.result.ending) == ([], Ending.CANCELLED)
 
 
 def test_the_delay_of_a_retry_is_not_cut_by_the_end_of_a_cooldown() -> None:
@@ -63,7 +71,7 @@ def test_a_cooldown_that_was_ended_is_not_written_again_by_the_next_host() -> No
         it.effects.clear()
         it.send(Resumed(CooldownTable(shared)), 10)
         assert len(it.of(SetCooldown)) == again
-        assert it.launched == [] if again else ["A"]
+        assert (it.wait() == 0.0) == (not again)
 
 
 def test_a_wait_that_is_too_long_ends_the_run() -> None:

@@ -1,0 +1,73 @@
+"""Lets runs that wait for their account keep no place of `parallel` meanwhile (TREE-19)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, final
+
+from otpy_agents.run import facts
+from otpy_agents.run.state import WaitReason
+
+if TYPE_CHECKING:
+    from otpy_agents.tree.narrator import Narrator
+    from otpy_agents.tree.pool import MortalPool
+
+__all__ = ["Turns"]
+
+
+@final
+class Turns:
+    """A listener of a host of runs, which also asks it before such a run goes on.
+
+    Args:
+        narrator: Is told who waits for a place.
+    """
+
+    def __init__(self, narrator: Narrator) -> None:
+        self._narrator = narrator
+        self._mortals: dict[str, tuple[MortalPool, str]] = {}
+        self._labels: dict[str, str] = {}
+        self._resting: set[str] = set()
+
+    def follow(self, label: str, pool: MortalPool, name: str) -> None:
+        """Count runs with this label as work of the mortal `name` of `pool`."""
+        self._mortals[label] = pool, name
+
+    def rests(self, label: str) -> bool:
+        """Whether the run with this label waits for its account, or then for a place."""
+        return label in self._resting
+
+    def hear(self, fact: facts.Fact) -> None:
+        """Take a fact."""
+        if isinstance(fact, facts.RunBegan) and fact.order.label in self._mortals:
+            self._labels[fact.run] = fact.order.label
+        label = self._labels.get(fact.run)
+        if label is None:
+            return
+        pool, name = self._mortals[label]
+        match fact:
+            case facts.WaitBegan(reason=WaitReason.COOLDOWN):
+                self._resting.add(label)
+                if pool.places.holds(name):  # else it is in line, and must stay there
+                    pool.leave_place(name)
+            case facts.AttemptBegan() if label in self._resting:
+                self._resting.discard(label)
+                # It has one already, unless a person let it go on: that word goes before the bound.
+                pool.places.enter(name, pool.news, anyway=True)
+            case facts.RunEnded() | facts.RunLeft():
+                self._resting.discard(label)
+                del self._labels[fact.run]
+            case _:
+                pass
+
+    def may_go_on(self, label: str, when: Callable[[], object]) -> bool:
+        """Return whether a run whose account is free has a place; a `Turn`."""
+        if label not in self._mortals:
+            return True
+        pool, name = self._mortals[label]
+        if pool.ask_for_place(name, when):
+            return True
+        parallel = pool.places.capacity
+        why = f"its account is free; waits for a place of `parallel` ({parallel})"
+        self._narrator.waits_for_place(label, why)
+        return False
