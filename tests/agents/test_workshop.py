@@ -30,6 +30,13 @@ def test_the_workshop_has_every_way_to_end() -> None:
     assert any(rule.pattern.search(" ".join(one.argv)) for rule in WORKSHOP.rules for one in work)
 
 
+def test_nothing_in_the_workshop_is_quiet_for_a_second() -> None:
+    """Whoever watches sees something happen each second: also who hangs is ended before."""
+    quiet = [one.stall for one in WORKSHOP.assignments if one.stall is not None]
+    delays = [delay for one in WORKSHOP.assignments for delay in one.backoff or ()]
+    assert max(*quiet, *delays) <= 0.7  # and a look of the monitor
+
+
 def test_chaos_cannot_use_up_the_restarts_of_useful_work() -> None:
     """Mortals that are to be done have ten restarts or more, at short delays."""
     for one in USEFUL:
