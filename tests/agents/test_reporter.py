@@ -29,9 +29,11 @@ class Seen:
     def __init__(self) -> None:
         self.events: list[Event] = []
         self.restarts = 0
+        self.states: dict[str, str] = {}
 
     def show(self, header: Header, rows: Sequence[Row]) -> None:
         self.restarts = header.restarts
+        self.states = {row.id: row.state for row in rows}
 
     def tell(self, event: Event) -> None:
         self.events.append(event)
@@ -62,3 +64,27 @@ async def test_restarts_are_counted_and_those_of_drones_show_at_their_end() -> N
     jake = view.events[-1]
     assert (jake.name, jake.role, jake.detail["restarts"]) == ("child.restarting", "", 1)
     assert {event.id: event.role for event in view.events[:-1]} == {"m": "mortal", "d": "drone"}
+
+
+def test_the_tree_says_who_is_held_back_and_who_waits_for_a_place() -> None:
+    """As long as it lasts: such a row stood there as one that starts, or works."""
+    view, now = Seen(), [0.0]
+    reporter = Reporter(parse(LIST, Path("w.toml")), view, lambda: now[0], Journal())
+    mortals = [
+        TreeSnapshot(id=one, path=f"App/MortalPool/{one}", type=ChildType.WORKER, state=state)
+        for one, state in (("m", "starting"), ("d", "running"))
+    ]
+    root = TreeSnapshot(
+        id="App", path="App", type=ChildType.SUPERVISOR, state="running", children=tuple(mortals)
+    )
+
+    def states() -> tuple[str, str]:
+        reporter.draw(root)
+        return view.states["m"], view.states["d"]
+
+    reporter.on_event("mortal.held_back", "m", {"delay": 5.0})
+    reporter.on_event("mortal.queued", "d", {})
+    assert states() == ("held back", "in line")
+    reporter.on_event("agent.state", "d", {"state": "working"})
+    now[0] = 6.0
+    assert states() == ("starting", "working")

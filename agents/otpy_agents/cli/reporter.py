@@ -165,7 +165,11 @@ class Reporter:
             yield from self._rows(child, depth + 1)
 
     def _state(self, node: TreeSnapshot) -> str:
-        """Return where a mortal stands: as its agent moved, or between two lives."""
+        """Return where a mortal stands: as its agent moved, between two lives, or in a line."""
+        if node.id in self._journal.in_line:
+            return "in line"
+        if self._journal.held.get(node.id, 0.0) > self._seconds():
+            return "held back"
         state = _STATES.get(node.state, node.state)
         return self._stands.get(node.id, state) if state == "working" else state
 

@@ -45,6 +45,8 @@ _STYLES: Final = {
     "failed": "red",
     "paused": "yellow",
     "waiting": "yellow",
+    "held back": "yellow",
+    "in line": "yellow",
 }
 
 

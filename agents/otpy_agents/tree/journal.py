@@ -19,6 +19,8 @@ Detail: TypeAlias = Mapping[str, str | float | bool | None]
 KEPT: Final = 2_000
 """Events that are kept."""
 _KEPT_CHARACTERS: Final = 2_000_000
+_TURNS: Final = frozenset({"agent.state", "mortal.started", "mortal.paused", "mortal.resumed"})
+"""What follows a wait for a place."""
 _PAGE: Final = 500
 _PAGE_CHARACTERS: Final = 250_000
 
@@ -74,12 +76,16 @@ class Journal:
         last: Number of the latest event; 0 before the first.
         since: When the state of each agent changed last, in seconds since the run began.
         lines: What each agent said last.
+        held: Until when the restart of each was last held back, in seconds since the run began.
+        in_line: Who may go on, and waits for a place.
     """
 
     def __init__(self, clean: Callable[[str], str] = str) -> None:
         self.last = 0
         self.since: dict[str, float] = {}
         self.lines: dict[str, str] = {}
+        self.held: dict[str, float] = {}
+        self.in_line: set[str] = set()
         self._clean = clean
         self._entries: deque[Entry] = deque()
         self._characters = 0
@@ -103,10 +109,16 @@ class Journal:
         return entry
 
     def _learn(self, entry: Entry) -> None:
-        line = entry.detail.get("line")
+        detail = entry.detail
         if entry.name == "mortal.output":
-            self.lines[entry.id] = str(line)
-        elif entry.name in {"agent.state", "mortal.started"}:
+            self.lines[entry.id] = str(detail.get("line"))
+        elif entry.name == "mortal.held_back":
+            self.held[entry.id] = entry.seconds + float(detail["delay"] or 0.0)
+        elif entry.name == "mortal.queued":
+            self.in_line.add(entry.id)
+        elif entry.name in _TURNS:
+            self.in_line.discard(entry.id)
+        if entry.name in {"agent.state", "mortal.started"}:
             self.since[entry.id] = entry.seconds
 
     def read(self, after: int = 0, about: str = "") -> Page:

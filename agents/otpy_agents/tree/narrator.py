@@ -78,14 +78,6 @@ class Narrator:
                 if heard.waits is not None:
                     self._feed.tell(evolve(heard.waits, at=now))
 
-    def waits_for_place(self, label: str, why: str) -> None:
-        """Tell that a run with this label waits for a place now, and no longer for its account."""
-        now = asyncio.get_running_loop().time()
-        for heard in self._runs.values():
-            if heard.post is self._posts.get(label) and heard.waits is not None:
-                heard.waits = activity.WaitBegan(heard.post.key, now, why)
-                self._feed.tell(heard.waits)
-
     def hear(self, fact: facts.Fact) -> None:
         """Take a fact."""
         if isinstance(fact, facts.RunBegan) and fact.order.label in self._posts:

@@ -222,6 +222,11 @@ class _Look:
             return f"begins again in {node.due_in:.1f} s; {node.last_exit}"
         if post.pause is not None:
             return post.pause.why
+        if self._name in self._journal.in_line:
+            return f"waits for a place of `parallel` ({self._project.pool.places.capacity})"
+        held = self._journal.held.get(self._name, 0.0) - self._seconds
+        if held > 0:
+            return f"held back for {held:.1f} s: many of its vendor were restarted"
         feed = self._project.workplace.feed
         if any(card.agent == post.key for card in feed.cards()):
             waits, now = feed.waiting(post.key), asyncio.get_running_loop().time()

@@ -9,7 +9,6 @@ from otpy_agents.run import facts
 from otpy_agents.run.state import WaitReason
 
 if TYPE_CHECKING:
-    from otpy_agents.tree.narrator import Narrator
     from otpy_agents.tree.pool import MortalPool
 
 __all__ = ["Turns"]
@@ -17,14 +16,9 @@ __all__ = ["Turns"]
 
 @final
 class Turns:
-    """A listener of a host of runs, which also asks it before such a run goes on.
+    """A listener of a host of runs, which also asks it before such a run goes on."""
 
-    Args:
-        narrator: Is told who waits for a place.
-    """
-
-    def __init__(self, narrator: Narrator) -> None:
-        self._narrator = narrator
+    def __init__(self) -> None:
         self._mortals: dict[str, tuple[MortalPool, str]] = {}
         self._labels: dict[str, str] = {}
         self._resting: set[str] = set()
@@ -65,9 +59,4 @@ class Turns:
         if label not in self._mortals:
             return True
         pool, name = self._mortals[label]
-        if pool.ask_for_place(name, when):
-            return True
-        parallel = pool.places.capacity
-        why = f"its account is free; waits for a place of `parallel` ({parallel})"
-        self._narrator.waits_for_place(label, why)
-        return False
+        return pool.ask_for_place(name, when)

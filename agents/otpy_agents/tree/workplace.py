@@ -84,7 +84,7 @@ class Workplace:
         self.sandboxes: Mapping[str, Sandbox] = dict(sandboxes or {})
         self.feed = Feed()
         self.narrator = Narrator(self.feed)
-        self.turns = Turns(self.narrator)
+        self.turns = Turns()
         self.host: RunHost | None = None
         self.runs: Runs | None = None
         if store is not None:

@@ -45,7 +45,10 @@ def _own_accounts(agents: AgentWorld, monkeypatch: pytest.MonkeyPatch) -> None:
 
 async def row(agents: AgentWorld, root: Supervisor, name: str) -> Mapping[str, Any]:
     """Return what `status` says of an agent."""
-    status = await status_of(agents.workplace, root, Journal(), 0.0, 0.0)
+    journal, now = Journal(), asyncio.get_running_loop().time()
+    for one in agents.told:
+        journal.note(one.name, one.id, one.at, one.detail)
+    status = await status_of(agents.workplace, root, journal, now, now)
     found: list[Mapping[str, Any]] = [one for one in status["agents"] if one["agent"] == name]
     return found[0]
 
@@ -77,7 +80,7 @@ async def test_who_waited_for_its_account_waits_for_a_place(agents: AgentWorld) 
         seen = await row(agents, root, "a")
         assert (seen["state"], seen["doing"]) == (
             "waiting_for_wakeup",
-            "its account is free; waits for a place of `parallel` (1)",
+            "waits for a place of `parallel` (1)",
         )
         assert agents.names("a").count("mortal.queued") == 1
         await root.wait()
