@@ -236,7 +236,11 @@ class RunMachine:
         if choice is None or choice[1] >= wait.until:
             return
         position, ready = choice
-        self._show(evolve(wait, position=position, until=ready))
+        sooner = evolve(wait, position=position, until=ready)
+        if ready <= self._now:
+            self._set(wait=sooner)
+        else:
+            self._show(sooner)
 
     # --- one attempt ------------------------------------------------------------------------------
 

@@ -9,7 +9,14 @@ import pytest
 from otpy_agents.run.cooldown import Account, Cooldown, CooldownTable
 from otpy_agents.run.failures import Detail
 from otpy_agents.run.policy import RetryPolicy
-from otpy_agents.run.protocol import Control, CooldownsSeen, EndCooldown, Resumed, SetCooldown
+from otpy_agents.run.protocol import (
+    Control,
+    CooldownsSeen,
+    EndCooldown,
+    Resumed,
+    SetCooldown,
+    Waiting,
+)
 from otpy_agents.run.result import Ending
 from otpy_agents.run.spoken_times import moment, span
 from otpy_agents.run.state import RunState
@@ -44,7 +51,8 @@ def test_who_waits_goes_on_when_the_cooldown_is_ended() -> None:
     it.send(CooldownsSeen(cooldown("a", START + HOUR)), 5)
     assert it.launched == []
     it.send(CooldownsSeen(CooldownTable()), 5)
-    assert (it.wait(), it.launched, it.now) == (0.0, ["A"], START + 10)
+    assert (len(it.of(Waiting)), it.wait()) == (1, 0.0)
+    assert (it.launched, it.now) == (["A"], START + 10)
 
 
 def test_who_is_cancelled_when_the_cooldown_is_ended_starts_nothing() -> None:
