@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 import click
 import pytest
 
-from otpy_agents.cli import main
+from otpy_agents.cli import main, run_lookup
 
 pytestmark = pytest.mark.real_time
 
@@ -66,6 +67,22 @@ def test_ctrl_c_while_modules_load_is_one_line(module: str) -> None:
     done = python(INTERRUPTED.format(module=module))
     assert (done.returncode, done.stdout) == (130, "")
     assert done.stderr == "otpy-agents: interrupted\n"
+
+
+@pytest.mark.parametrize("command", ["runs", "cooldowns"])
+def test_ctrl_c_in_a_command_is_one_line(
+    command: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Also of one that does not hear it by itself: the same line as while it was loaded."""
+
+    def interrupted() -> Path:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(run_lookup, "state_file", interrupted)
+    with pytest.raises(SystemExit) as ended:
+        main.main([command])
+    assert ended.value.code == 130
+    assert capsys.readouterr() == ("", "otpy-agents: interrupted\n")
 
 
 def test_a_command_that_is_loaded_hears_ctrl_c_by_itself() -> None:

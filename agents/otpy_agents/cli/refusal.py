@@ -128,6 +128,13 @@ class RefusingGroup(click.Group):
                 ctx.fail(f"Got {word!a}, wanted UTF-8.")
         return super().parse_args(ctx, args)
 
+    def invoke(self, ctx: click.Context) -> Any:
+        """Carry out the command that is typed; say so in one line if Ctrl-C ends it."""
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            fail("interrupted", _INTERRUPTED)
+
     def main(
         self, *args: Any, on_loaded: Callable[[], object] | None = None, **extra: Any
     ) -> NoReturn:

@@ -18,7 +18,6 @@ from otpy_agents.store.records import State
 
 __all__ = ["retry"]
 
-_INTERRUPTED: Final = 130
 _WITHIN: Final = 30.0
 
 
@@ -55,8 +54,6 @@ def retry(ids: tuple[str, ...], *, reaped: bool, file: Path | None, state: Path 
         fail(error, 2 if error.reason == Refusal.NOT_FOUND else 1)
     except AgentsError as error:
         fail(error, 1)
-    except KeyboardInterrupt:
-        raise SystemExit(_INTERRUPTED) from None
     for name, answer in said.items():
         print(printable(f"{name}: {answer}"))
     if not said and refused is None:

@@ -21,7 +21,6 @@ __all__ = ["find_run", "look", "mended", "state_file", "state_option", "typed"]
 T = TypeVar("T")
 
 _KEY: Final = "otpy_agents.state"
-_INTERRUPTED: Final = 130
 # How errors of a library name it, which knows nothing of options.
 _RESUME: Final = re.compile(r"`otpy-agents runs resume (\S+)`")
 
@@ -88,8 +87,6 @@ def look(work: Callable[[RunStore], Awaitable[T]], *, otherwise: T | None = None
         fail(error, 2)
     except AgentsError as error:
         fail(mended(error), 1)
-    except KeyboardInterrupt:
-        raise SystemExit(_INTERRUPTED) from None
 
 
 def _is_missing(path: Path) -> bool:

@@ -7,7 +7,7 @@ import os
 import shlex
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 from attrs import frozen
@@ -40,7 +40,6 @@ __all__ = [
     "tree_of",
 ]
 
-_INTERRUPTED: Final = 130
 
 list_option: Callable[[Callable[..., Any]], Callable[..., Any]] = click.option(
     "--list",
@@ -170,8 +169,6 @@ def told(tree: Tree, command: str, **arguments: Argument) -> JsonValue:
         fail(error, 1)
     except AgentsError as error:
         fail(error, 1)
-    except KeyboardInterrupt:
-        raise SystemExit(_INTERRUPTED) from None
 
 
 def gone(tree: Tree) -> NoReturn:
