@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 import tempfile
 from collections.abc import Mapping
@@ -14,6 +15,9 @@ import pytest
 
 from tests.agents.e2e.conftest import MakeHome
 from tests.agents.e2e.home import Home
+from tests.agents.e2e.test_run_command import Desk
+from tests.agents.e2e.test_spending import EACH, charged, list_of
+from tests.agents.e2e.test_tools import shell
 from tests.agents.fake_api import Answer, Error, FakeApi, Hang, Refuse, UseTool
 from tests.agents.host import Host, Site, survivors
 from tests.agents.sandbox.conftest import bubblewrap as bubblewrap  # noqa: PLC0414 - a fixture
@@ -129,3 +133,39 @@ async def test_an_answer_beyond_the_budget_is_taken_once(
     assert "a" in host.told("monitor.budget_spent")
     assert (host.told("mortal.paused"), host.told("mortal.restarting")) == ([], [])
     assert runs(site) == [("done", 1)]
+
+
+@pytest.mark.parametrize("cli", ["claude", "codex", "copilot", "gemini"])
+async def test_15_a_grant_lets_a_cli_go_on_where_its_budget_had_stopped_it(
+    site: Site, home_of: MakeHome, cli: str
+) -> None:
+    """At most a request late; `status` says what the vendor counted; it is one session (TREE-28).
+
+    The third and the fourth tool take longer than the grace: so they are cut, and no request is.
+    """
+    # Claude does not begin a command with a long sleep.
+    waits = ("", "", "timeout 4 tail -f /dev/null; ", "timeout 4 tail -f /dev/null; ", *[""] * 16)
+    work = [shell(cli, f"{wait}echo {number}") for number, wait in enumerate(waits)]
+    async with FakeApi(*work, Answer("all done")) as api:
+        home = home_of(cli, api.url)
+        desk, budget = Desk(home), 4000
+        host = site.up(env=list_of(site, cli, home, tokens=budget))
+        await anyio.to_thread.run_sync(host.until, "mortal.paused")
+        _, status, _ = await desk.call("status", str(site.file), "--json")
+        made = len(api.exchanges)
+        assert budget <= made * EACH
+        assert made <= 4
+        (agent,) = json.loads(status)["agents"]
+        assert (agent["tokens"], agent["paused"]["by"]) == (made * EACH, "budget")
+        grant = ("budget", "grant", "a", "--tokens", "1000000", "--list", str(site.file))
+        granted, _, why = await desk.call(*grant)
+        assert granted == 0, why
+        code = await anyio.to_thread.run_sync(host.end)
+        first, last = (str(api.exchanges[place].body) for place in (0, -1))
+        asked = len(api.exchanges)
+    assert (code, host.summary()) == (0, {"a": "done"}), host.stderr
+    assert (asked, charged(site)) == (21, 21 * EACH)
+    # Some drop from their session the call that was cut.
+    assert ("echo 0" in first, "echo 0" in last) == (False, True)
+    assert host.told("mortal.restarting") == []
+    assert survivors(site.file) == []
