@@ -6,6 +6,7 @@ import json
 import signal
 import sqlite3
 import subprocess
+import time
 from contextlib import closing
 from pathlib import Path
 
@@ -128,6 +129,27 @@ def test_after_kill_9_who_waits_for_its_account_goes_on_in_turn(site: Site, even
     assert again.summary() == {"a": "done", "b": "done"}
     assert again.output("a") == ["attempt 2, session s-1"]
     assert site.did_what() == ["b", "b"]
+    assert [status for _, status in runs(site)] == ["done"]
+
+
+@pytest.mark.parametrize("end", [signal.SIGTERM, signal.SIGKILL])
+def test_an_answer_that_was_heard_is_taken_in_by_the_next_host(
+    site: Site, end: signal.Signals
+) -> None:
+    """Whatever ended its host while the answer was looked into, the work is not paid for again."""
+    look = ["sh", "-c", "[ -e {here}/go ] || { echo >{here}/looks; exec sleep 60; }"]
+    site.write(bot(site, "a", "ok,fail", grace=0.5, verify=look))
+    host = up(site)
+    host.until("agent.state", "a", state="verifying")
+    while not (site.folder / "looks").exists():
+        time.sleep(0.02)
+    host.signal(end)
+    host.end()
+    (site.folder / "go").touch()
+    again = up(site)
+    assert again.end() == 0, again.stderr
+    assert again.summary() == {"a": "done"}
+    assert again.told("agent.taken_up") == ["a"]
     assert [status for _, status in runs(site)] == ["done"]
 
 

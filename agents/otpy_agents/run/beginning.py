@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from otpy_agents.run.chain import SelectionMode, build_chain
+from otpy_agents.run.facts import RunBegan
 from otpy_agents.run.job import inherited
 from otpy_agents.run.live_run import LiveRun, Site
 from otpy_agents.run.logins import with_accounts
+from otpy_agents.run.lost import tell_again
 from otpy_agents.run.order import RunOrder
 from otpy_agents.run.sandbox.behaviour import Identity, Sandbox
-from otpy_agents.run.stored import StoredForm, identity_from_json
-from otpy_agents.store.run_records import StoredRun, new_run_id
+from otpy_agents.run.stored import AttemptOutcome, StoredForm, identity_from_json
+from otpy_agents.store.run_records import Lease, StoredRun, new_run_id
 from otpy_agents.store.runs import RunStore
 
-__all__ = ["create", "identities_of", "take_over"]
+__all__ = ["create", "identities_of", "succeeded", "take_over"]
 
 
 async def create(site: Site, order: RunOrder, sandbox: Sandbox) -> LiveRun:
@@ -59,6 +61,30 @@ async def take_over(site: Site, run: str, sandbox: Sandbox) -> LiveRun:
         state=form.state,
         identities=identities_of(stored),
     )
+
+
+def succeeded(site: Site, stored: StoredRun, form: StoredForm, sandbox: Sandbox) -> LiveRun:
+    """Tell again what a stored run spent that has succeeded, and what it came to.
+
+    Args:
+        site: What it has in common with other runs.
+        stored: The run.
+        form: What is in it.
+        sandbox: Where its attempts were made.
+
+    Raises:
+        RunStateError: What its last attempt left cannot be read.
+    """
+    record, order, state = stored.record, form.order, form.state
+    outcome = stored.attempts[-1].outcome
+    answer = "" if outcome is None else AttemptOutcome.from_json(outcome).answer
+    lease = Lease(record.id, record.fence)  # nothing is written to it any more
+    run = LiveRun(record.id, site=site, order=order, sandbox=sandbox, lease=lease, state=state)
+    agents = tuple(agent.agent_id for agent in state.chain.agents)
+    run.tell(RunBegan, order=order, agents=agents, resumed=True, waiting=False)
+    tell_again(run)
+    run.succeeded(answer)
+    return run
 
 
 def identities_of(stored: StoredRun) -> dict[int, Identity]:

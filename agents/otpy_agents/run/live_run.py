@@ -172,6 +172,12 @@ class LiveRun:
             self._close()
             self.tell(RunEnded, result=result, answer=self.answer)
 
+    def succeeded(self, answer: str) -> None:
+        """It was over before this host began, with this answer."""
+        self._answer = answer
+        self.finish(self.state.result())
+        self.gone.set()
+
     def leave(self, error: Exception) -> None:
         """This host does no more for it."""
         if not self.over:

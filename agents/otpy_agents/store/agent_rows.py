@@ -24,12 +24,14 @@ class AgentRow:
         state: The state, as its machine names it.
         why: Why it stands there; empty if there is nothing to say.
         failures: How often each failure came, under all hosts (C-16).
+        run: The run that works for it, or has ended and was not taken in; empty for none.
     """
 
     assignment: str
     state: str
     why: str = ""
     failures: Mapping[str, int] = field(factory=dict[str, int], hash=False)
+    run: str = ""
 
 
 @frozen(kw_only=True)
@@ -104,10 +106,28 @@ class AgentRows:
 
         await self._file.change(work)
 
+    async def put_run(self, assignment: str, state: str, run: str) -> None:
+        """Keep which run works for an agent, until what that came to is taken in.
+
+        Args:
+            assignment: Its assignment.
+            state: Where it stands; written down only if nothing is known of that.
+            run: Id of the run; empty for none.
+        """
+
+        async def work(database: aiosqlite.Connection) -> None:
+            await database.execute(
+                "INSERT INTO agent (assignment, state, run) VALUES (?, ?, ?)"
+                " ON CONFLICT (assignment) DO UPDATE SET run = excluded.run",
+                (assignment, state, run),
+            )
+
+        await self._file.change(work)
+
     async def all(self) -> tuple[AgentRow, ...]:
         """Return where each agent stands, of assignments that are not listed too."""
         rows = await self._file.rows(
-            "SELECT assignment, state, why, failures FROM agent ORDER BY assignment"
+            "SELECT assignment, state, why, failures, run FROM agent ORDER BY assignment"
         )
         return tuple(AgentRow(**{**row, "failures": json.loads(row["failures"])}) for row in rows)
 

@@ -41,6 +41,11 @@ ALTER TABLE agent ADD COLUMN failures TEXT NOT NULL DEFAULT '{}';
 """
 """Since version 4: how often each failure came to an agent."""
 
+_RUNS: Final = """
+ALTER TABLE agent ADD COLUMN run TEXT NOT NULL DEFAULT '';
+"""
+"""Since version 5: which run of an agent is at work, or has ended and nobody has taken that in."""
+
 _TABLES: Final = """
 CREATE TABLE identity (list_id TEXT NOT NULL, created TEXT NOT NULL);
 CREATE TABLE host (
@@ -74,10 +79,10 @@ INSERT INTO identity VALUES (
 LEDGER: Final = FileKind(
     noun="a work list ledger",
     application=0x6F747079,  # "otpy"
-    newest=4,
-    tables=_TABLES + _AGENTS + _COMMANDS + _FAILURES,
+    newest=5,
+    tables=_TABLES + _AGENTS + _COMMANDS + _FAILURES + _RUNS,
     mode=0o600,
-    upgrades={1: _AGENTS, 2: _COMMANDS, 3: _FAILURES},
+    upgrades={1: _AGENTS, 2: _COMMANDS, 3: _FAILURES, 4: _RUNS},
 )
 
 

@@ -272,6 +272,7 @@ class _AgentLife:
         while True:
             if run is None:
                 run = await self._submit(prompt)
+            await project.write_run(post, run.id)
             try:
                 result = await self._result(run)
             except LedgerUnwritable:
@@ -286,6 +287,7 @@ class _AgentLife:
                 await self._verify(answer)
                 return
             post.run = None  # what it came to is taken in
+            await project.write_run(post, "")
             if question is not None:
                 self._ask(question)
             elif result.ending is not Ending.STOPPED:
@@ -316,8 +318,9 @@ class _AgentLife:
         return run
 
     async def _find(self) -> Run | None:
-        """Return the run that is at work for it, or was left unfinished."""
-        return await self._project.disk.until_written(partial(self._runs.find, self._label))
+        """Return the run that is at work for it, was left unfinished, or was not taken in."""
+        find = partial(self._runs.find, self._label, self._post.last)
+        return await self._project.disk.until_written(find)
 
     async def _result(self, run: Run) -> RunResult:
         """Wait for the end of a run; bring it about when the agent shall rest."""
@@ -382,6 +385,7 @@ class _AgentLife:
         post.run = None
         post.messages.append(failure.feedback)
         self._project.keep_messages(post)
+        await self._project.write_run(post, "")
         await self._fail(VerificationFailed(failure.name, failure.message))
 
     async def _complaint(self, answer: str) -> Complaint | None:

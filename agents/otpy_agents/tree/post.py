@@ -88,6 +88,8 @@ class Post:
         messages: What others have to say to it, until its next prompt.
         reply: What a person answered, until its next prompt.
         run: The run that works for it; None between two.
+        last: Id of the run that worked for it last, under an earlier host too; empty if all is
+            known that it came to.
         restarts: How often it was restarted.
         fell: In one word, why its last life ended; empty if none has.
         answered: Whether the attempt that is being made has told its final answer.
@@ -113,6 +115,7 @@ class Post:
         self.messages: list[str] = []
         self.reply = ""
         self.run: Run | None = None
+        self.last = ""
         self.restarts = 0
         self.fell = ""
         self.answered = False

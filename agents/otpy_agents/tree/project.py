@@ -251,6 +251,7 @@ class Project:
         post = Post(key, assignment, state, self._moved, said)
         post.messages += messages.kept(self._messages(assignment))
         post.failures.update(stood.failures)
+        post.last = stood.run
         if state is not AgentState.WORKING:
             # What it waited for, and who looked into its work, went with its host.
             for happening in (Happening.ANSWERED, Happening.WOKEN, Happening.FAILED):
@@ -359,6 +360,13 @@ class Project:
         """
         name = post.assignment.id
         await self.ledger.agents.put_failures(name, post.agent.state, post.failures)
+
+    async def write_run(self, post: Post, run: str) -> None:
+        """Write down which run works for an agent; empty when all is known that it came to."""
+        if post.last != run:
+            post.last = run
+            with contextlib.suppress(LedgerError):  # then this host knows it as long as it lives
+                await self.ledger.agents.put_run(post.assignment.id, post.agent.state, run)
 
     async def write_moves(self) -> None:
         """Write down how agents moved, as far as that is not done.

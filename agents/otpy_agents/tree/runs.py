@@ -43,8 +43,11 @@ class Runs(Protocol):
         """Begin a new run."""
         ...
 
-    async def find(self, label: str) -> Run | None:
-        """Return the unfinished run with this label, of a dead host too; None if there is none."""
+    async def find(self, label: str, last: str = "") -> Run | None:
+        """Return the unfinished run with this label, of a dead host too; None if there is none.
+
+        Without one it is the run `last`, if that has succeeded.
+        """
         ...
 
 
@@ -65,11 +68,16 @@ class HostedRuns:
         """Begin a new run; errors are those of `RunHost.submit`."""
         return await self._host.submit(order)
 
-    async def find(self, label: str) -> Run | None:
+    async def find(self, label: str, last: str = "") -> Run | None:
         """Return the unfinished run with this label; one of a dead host is resumed (G-03).
 
         A mortal that was killed leaves its run at work, and so does a host: whoever comes after
-        takes it up instead of beginning a second one.
+        takes it up instead of beginning a second one. If the run succeeded before its host ended,
+        and nobody took that in, it is told again: nobody pays twice for finished work.
+
+        Args:
+            label: What its runs are found by.
+            last: Id of the run that worked for it last; empty if all is known that it came to.
 
         Raises:
             AgentsError: It cannot be resumed; see `RunHost.resume`.
@@ -82,4 +90,7 @@ class HostedRuns:
                 return await self._host.resume(record.id)
             except (RunFinished, RunHeld, UnknownRun):
                 continue  # it has ended, or somebody else works on it: not ours any more
-        return None
+        try:
+            return await self._host.succeeded(last) if last else None
+        except UnknownRun:  # it was forgotten
+            return None

@@ -97,6 +97,25 @@ async def test_a_ledger_that_did_not_count_failures_is_brought_up_to_date(
         assert (await one.agents.all())[0].failures == {"crash": 2}
 
 
+async def test_a_ledger_that_did_not_know_of_runs_is_brought_up_to_date(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No run is known of its agents; one can be kept from now on, beside what was kept (G-15)."""
+    upgrades = {older: schema.LEDGER.upgrades[older] for older in (1, 2, 3)}
+    tables = schema._TABLES + schema._AGENTS + schema._COMMANDS + schema._FAILURES
+    old = evolve(schema.LEDGER, newest=4, tables=tables, upgrades=upgrades)
+    with monkeypatch.context() as patch:
+        patch.setattr("otpy_agents.store.ledger.LEDGER", old)
+        async with ledger(tmp_path) as one:
+            await one.agents.put_failures("a", "failed", {"crash": 2})
+    async with ledger(tmp_path) as one:
+        assert [row.run for row in await one.agents.all()] == [""]
+        await one.agents.put_run("a", "working", "r1")
+    async with ledger(tmp_path) as one:
+        (row,) = await one.agents.all()
+        assert (row.state, row.failures, row.run) == ("failed", {"crash": 2}, "r1")
+
+
 async def test_a_ledger_of_the_first_version_is_brought_up_to_date(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
