@@ -14,7 +14,7 @@ from otpy_agents.run.stored import AttemptOutcome, StoredForm, identity_from_jso
 from otpy_agents.store.run_records import Lease, StoredRun, new_run_id
 from otpy_agents.store.runs import RunStore
 
-__all__ = ["create", "identities_of", "succeeded", "take_over"]
+__all__ = ["create", "identities_of", "take_over", "told_again"]
 
 
 async def create(site: Site, order: RunOrder, sandbox: Sandbox) -> LiveRun:
@@ -63,8 +63,8 @@ async def take_over(site: Site, run: str, sandbox: Sandbox) -> LiveRun:
     )
 
 
-def succeeded(site: Site, stored: StoredRun, form: StoredForm, sandbox: Sandbox) -> LiveRun:
-    """Tell again what a stored run spent that has succeeded, and what it came to.
+def told_again(site: Site, stored: StoredRun, form: StoredForm, sandbox: Sandbox) -> LiveRun:
+    """Tell again what a stored run spent that is over, and what it came to.
 
     Args:
         site: What it has in common with other runs.
@@ -76,14 +76,14 @@ def succeeded(site: Site, stored: StoredRun, form: StoredForm, sandbox: Sandbox)
         RunStateError: What its last attempt left cannot be read.
     """
     record, order, state = stored.record, form.order, form.state
-    outcome = stored.attempts[-1].outcome
+    outcome = stored.attempts[-1].outcome if stored.attempts else None
     answer = "" if outcome is None else AttemptOutcome.from_json(outcome).answer
     lease = Lease(record.id, record.fence)  # nothing is written to it any more
     run = LiveRun(record.id, site=site, order=order, sandbox=sandbox, lease=lease, state=state)
     agents = tuple(agent.agent_id for agent in state.chain.agents)
     run.tell(RunBegan, order=order, agents=agents, resumed=True, waiting=False)
     tell_again(run)
-    run.succeeded(answer)
+    run.was_over(answer)
     return run
 
 

@@ -22,7 +22,7 @@ from otpy_agents.errors import (
 )
 from otpy_agents.operator import operator_supervisor
 from otpy_agents.run.admission import check, sandbox_of
-from otpy_agents.run.beginning import create, succeeded, take_over
+from otpy_agents.run.beginning import create, take_over, told_again
 from otpy_agents.run.clock import Clock
 from otpy_agents.run.controls import run_commands
 from otpy_agents.run.facts import Listener, LogLine, RunLeft
@@ -32,7 +32,6 @@ from otpy_agents.run.job import Surroundings
 from otpy_agents.run.live_run import LiveRun, Site
 from otpy_agents.run.order import RunOrder
 from otpy_agents.run.pool import RUNS, pool_spec, run_spec
-from otpy_agents.run.result import Ending
 from otpy_agents.run.sandbox.behaviour import Sandbox
 from otpy_agents.run.stored import StoredForm
 from otpy_agents.store.runs import RunStore
@@ -171,10 +170,10 @@ class RunHost:
         self._running_pool()
         return await to_completion(self._go_on(run, sandbox))
 
-    async def succeeded(self, run: str) -> RunHandle | None:
-        """Return a stored run that has succeeded, and tell again what it spent and came to.
+    async def ended(self, run: str) -> RunHandle | None:
+        """Return a stored run that is over, and tell again what it spent and came to.
 
-        For those who were to take that in, and whose host ended before. None if it has not.
+        For those who were to take that in, and whose host ended before. None if it is not over.
 
         Raises:
             UnknownRun: There is none.
@@ -183,10 +182,10 @@ class RunHost:
         """
         stored = await self._site.store.run(run)
         form = StoredForm.from_json(stored.state)
-        if form.state.ending is not Ending.SUCCEEDED:
+        if form.state.ending is None:
             return None
-        live = succeeded(self._site, stored, form, sandbox_of(form.order.sandbox, self._sandboxes))
-        return RunHandle(live)
+        sandbox = sandbox_of(form.order.sandbox, self._sandboxes)
+        return RunHandle(told_again(self._site, stored, form, sandbox))
 
     async def recover(self) -> tuple[RunHandle, ...]:
         """Resume every unfinished run whose host is dead, oldest first.

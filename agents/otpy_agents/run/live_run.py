@@ -172,7 +172,7 @@ class LiveRun:
             self._close()
             self.tell(RunEnded, result=result, answer=self.answer)
 
-    def succeeded(self, answer: str) -> None:
+    def was_over(self, answer: str) -> None:
         """It was over before this host began, with this answer."""
         self._answer = answer
         self.finish(self.state.result())

@@ -351,6 +351,9 @@ class _AgentLife:
         await run.ask(Control.STOP)
 
     async def _learn(self, result: RunResult, answer: str) -> None:
+        # First what is spent: of a run that was taken in no later host hears.
+        with contextlib.suppress(LedgerError):  # it is tried again every few seconds
+            await self._project.workplace.budgets.save()
         await self._project.keeping.remember(self._post, result, answer)
         last = answer.strip().rpartition("\n")[2]
         self._life.last_line = last or self._life.last_line

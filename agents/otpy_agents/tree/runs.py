@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Protocol, final
 
-from otpy_agents.errors import RunFinished, RunHeld, UnknownRun
+from otpy_agents.errors import RunFinished, RunHeld, RunStateError, UnknownRun
 from otpy_agents.run.host import RunHost
 from otpy_agents.run.order import RunOrder
 from otpy_agents.run.protocol import Answered, Control
-from otpy_agents.run.result import RunResult
+from otpy_agents.run.result import Ending, RunResult
 from otpy_agents.store.runs import RunStore
 
 __all__ = ["HostedRuns", "Run", "Runs"]
@@ -73,7 +73,8 @@ class HostedRuns:
 
         A mortal that was killed leaves its run at work, and so does a host: whoever comes after
         takes it up instead of beginning a second one. If the run succeeded before its host ended,
-        and nobody took that in, it is told again: nobody pays twice for finished work.
+        and nobody took that in, it is returned: nobody pays twice for finished work. However it
+        ended, what it spent is told again.
 
         Args:
             label: What its runs are found by.
@@ -91,6 +92,8 @@ class HostedRuns:
             except (RunFinished, RunHeld, UnknownRun):
                 continue  # it has ended, or somebody else works on it: not ours any more
         try:
-            return await self._host.succeeded(last) if last else None
-        except UnknownRun:  # it was forgotten
+            over = await self._host.ended(last) if last else None
+        except (UnknownRun, RunStateError):  # it was forgotten, or nobody can read it
             return None
+        good = over is not None and over.state.ending is Ending.SUCCEEDED
+        return over if good else None

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from otpy_agents.run import Usage
+from otpy_agents.errors import UnknownRun
+from otpy_agents.run import RetryPolicy, Usage
+from otpy_agents.run.facts import SpentFound
 from otpy_agents.run.failures import Classification
-from otpy_agents.run.protocol import AttemptEnded, Resumed, SessionKnown
-from otpy_agents.run.result import StopCause
+from otpy_agents.run.protocol import AttemptEnded, Control, Resumed, SessionKnown
+from otpy_agents.run.result import Ending, StopCause
 from tests.agents.run.driver import run
+from tests.agents.run.scripted import Play
+from tests.agents.run.stage import Stage
 
 ONE = Usage(input=1500, cached=300, output=25)
 
@@ -34,3 +38,27 @@ def test_what_a_lost_attempt_spent_counts_once(cumulative: bool, second: Usage) 
     it.send(Resumed(lost=end(2, ONE + ONE)))
     assert it.machine.state.attempts[1].usage == second
     assert it.machine.state.usage == ONE + second
+
+
+@pytest.mark.parametrize(("code", "ending"), [(0, Ending.SUCCEEDED), (1, Ending.EXHAUSTED)])
+async def test_a_run_that_is_over_is_told_again(stage: Stage, code: int, ending: Ending) -> None:
+    """To whom its host owed the end: what it spent, how it ended and what was answered."""
+    spent = '{"type": "usage", "input": 1500, "cached": 300, "output": 25}'
+    answer = '{"type": "result", "text": "all good"}' if code == 0 else "no"
+    play = Play(lines=((0.0, spent), (0.1, answer)), code=code)
+    async with stage.host(play, Play(lines=((0.0, "x"),), lasts=60.0)) as host:
+        first = await host.submit(stage.order(policy=RetryPolicy(max_retries=0)))
+        before = await first.wait()
+        going = await host.submit(stage.order())
+        assert await host.ended(going.id) is None
+    stage.facts.clear()
+    async with stage.host() as host:
+        again = await host.ended(first.id)
+        assert again is not None
+        assert (await again.wait(), again.answer) == (before, first.answer)
+        assert not (await again.ask(Control.STOP)).accepted
+        with pytest.raises(UnknownRun):
+            await host.ended("none")
+    assert before.ending is ending
+    assert [fact.usage for fact in stage.told(SpentFound)] == [ONE]
+    assert stage.events() == ["run.began", SpentFound.event, "run.ended"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from pathlib import Path
 
 from otpy_agents.store.records import State
@@ -69,3 +70,18 @@ async def test_the_answer_to_another_definition_is_not_taken_in(agents: AgentWor
     known = await agents.run(agent("a", prompt="Do something else."))
     assert known["a"].state is State.DONE
     assert len(agents.sandbox.played) == 2
+
+
+async def test_what_a_run_spent_is_kept_before_what_it_came_to(agents: AgentWorld) -> None:
+    """Who is done tells no later host what it spent: a kill at this moment would lose it."""
+    agents.sandbox.scripts["a"] = [ANSWERS]
+    kept: list[int] = []
+
+    async def look(*_: object) -> None:
+        text = await agents.ledger.agents.get("budget")
+        accounts = json.loads(text or '{"accounts": []}')["accounts"]
+        kept.append(sum(one["pots"]["tokens"]["own"] for one in accounts))
+
+    agents.project_settings["verifier"] = look
+    await agents.run(agent("a"))
+    assert kept == [100]
