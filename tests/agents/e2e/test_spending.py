@@ -265,14 +265,19 @@ async def test_a_single_run_is_stopped_for_its_budget(
 
 def list_of(site: Site, cli: str, home: Home, tokens: int = 1_000_000) -> dict[str, str]:
     """Write a list with one agent; return the environment of its hosts."""
-    settings = Path(home.environment["HOME"], ".claude", "settings.json")
-    settings.parent.mkdir(exist_ok=True)
-    settings.write_text(json.dumps({"permissions": {"allow": ["Bash"]}}), encoding="utf-8")
+    allow_commands(home)
     model = 'model = "gemini-2.5-flash"\n' if cli == "gemini" else ""
     access = "" if cli == "claude" else 'access = "full"\n'
     lines = f'id = "a"\nagent = "{cli}"\nprompt = "Work"\ngrace = 2\n{access}{model}'
     site.file.write_text(f"[[assignment]]\n{lines}tokens = {tokens}\n", encoding="utf-8")
     return {**home.environment, "OTPY_STATE": str(site.folder / "state" / "runs.sqlite3")}
+
+
+def allow_commands(home: Home) -> None:
+    """Let claude run any command; root may not switch its guards off."""
+    settings = Path(home.environment["HOME"], ".claude", "settings.json")
+    settings.parent.mkdir(exist_ok=True)
+    settings.write_text(json.dumps({"permissions": {"allow": ["Bash"]}}), encoding="utf-8")
 
 
 def kill_agents(home: Home) -> None:

@@ -11,7 +11,7 @@ import subprocess
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from random import Random
 from typing import Final
@@ -24,7 +24,6 @@ from tests.agents.host import Host, Site, entry, survivors
 __all__ = ["Kills", "kill_again_and_again"]
 
 _GONE: Final = 5.5  # seconds after its host in which nothing of a worker is left
-_LIFE: Final = 1.2  # most seconds of a host at work
 _GIT: Final = ("git", "-c", "user.name=t", "-c", "user.email=t@example.org")
 
 
@@ -47,8 +46,26 @@ class Kills:
     wrong: list[str] = field(factory=list[str])
 
 
-def kill_again_and_again(folder: Path, *, kills: int, seed: int) -> Kills:
-    """Work a list of programs and agents off under hosts that are killed."""
+def kill_again_and_again(
+    folder: Path,
+    *,
+    kills: int,
+    seed: int,
+    more: Mapping[str, str] | None = None,
+    environment: Mapping[str, str] | None = None,
+    life: float = 1.2,
+) -> Kills:
+    """Work a list of programs and agents off under hosts that are killed.
+
+    Args:
+        folder: An empty one.
+        kills: How often a host is killed.
+        seed: Of the list, and of the moments.
+        more: Tables of more agents by their names; each has to commit `NAME.txt` in its work tree
+            of `repository`, and may finish more than once, as those of a real CLI do.
+        environment: What hosts find there beside that of this process.
+        life: Most seconds of a host at work.
+    """
     chance, books = Random(seed), Kills(kills)
     repository = folder / "repository"
     _git(folder, "init", "-q", str(repository))
@@ -59,27 +76,29 @@ def kill_again_and_again(folder: Path, *, kills: int, seed: int) -> Kills:
     mixed = [_program(site, name, chance) for name in programs]
     mixed += [_agent(site, name, chance) for name in agents]
     chance.shuffle(mixed)
-    site.write(*mixed, parallel=4)
+    more = more or {}
+    site.write(*more.values(), *mixed, parallel=4 + len(more))
     told = Counter[str]()
     try:
         for _ in range(kills):
-            host = site.up()
-            _kill_somewhen(host, chance)
+            host = site.up(env=environment)
+            _kill_somewhen(host, chance, life)
             told.update(host.told("mortal.done"))
             books.cut += len(set(host.told("mortal.started")) - set(host.told("mortal.done")))
             if chance.random() < 0.5:  # else the next host comes while the guardians are at work
                 _wait(site, books)
-        status, last = site.run()
+        last = site.up(env=environment)
+        status = last.end()
         told.update(last.told("mortal.done"))
-        _audit(books, site, status, last.summary(), told, programs, agents)
+        _audit(books, site, status, last.summary(), told, programs, agents, [*more])
     finally:
         site.close()
     return books
 
 
-def _kill_somewhen(host: Host, chance: Random) -> None:
+def _kill_somewhen(host: Host, chance: Random, life: float) -> None:
     """Kill a host while it begins or, more often, while it works."""
-    timer = threading.Timer(chance.uniform(0, _LIFE), host.kill)
+    timer = threading.Timer(chance.uniform(0, life), host.kill)
     lines = iter(host)
     if chance.random() < 0.75:
         next(lines, None)
@@ -137,11 +156,13 @@ def _audit(
     told: Counter[str],
     programs: list[str],
     agents: list[str],
+    more: list[str],
 ) -> None:
-    wrong, names, did = books.wrong, [*programs, *agents], Counter(site.did_what())
+    wrong, names, did = books.wrong, [*programs, *agents, *more], Counter(site.did_what())
     if status != 0 or summary != dict.fromkeys(summary, "done") or set(summary) != set(names):
         wrong.append(f"status {status}: {[name for name in names if summary.get(name) != 'done']}")
-    wrong += [f"{name} finished {did[name]} times" for name in names if did[name] != 1]
+    once = (*programs, *agents)
+    wrong += [f"{name} finished {did[name]} times" for name in once if did[name] != 1]
     wrong += [f"{name} was told done {times} times" for name, times in told.items() if times > 1]
     books.untold = [name for name in names if not told[name]]
     _wait(site, books)
@@ -151,9 +172,9 @@ def _audit(
     trees = _git(repository, "worktree", "list", "--porcelain").split("\n\n")
     for name in (*branches, *(tree.split("\n")[0] for tree in trees if tree)):
         mine = name in {"main", "master"} or name.endswith("/repository")
-        if not mine and not any(name.endswith((f"/{one}", f"-{one}")) for one in agents):
+        if not mine and not any(name.endswith((f"/{one}", f"-{one}")) for one in (*agents, *more)):
             wrong.append(f"{name} belongs to nobody")
-    for name in agents:
+    for name in (*agents, *more):
         (branch,) = [one for one in branches if one.endswith(f"/{name}")] or [""]
         files = _git(repository, "ls-tree", "--name-only", branch).split() if branch else []
         if files != [f"{name}.txt"]:
