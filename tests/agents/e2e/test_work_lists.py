@@ -156,7 +156,10 @@ async def test_15_a_grant_lets_a_cli_go_on_where_its_budget_had_stopped_it(
         assert budget <= made * EACH
         assert made <= 4
         (agent,) = json.loads(status)["agents"]
-        assert (agent["tokens"], agent["paused"]["by"]) == (made * EACH, "budget")
+        missing = made * EACH - agent["tokens"]
+        # Gemini is stopped where its tool has ended, which may cut the answer to what it asks next.
+        assert missing in ((0, EACH) if cli == "gemini" else (0,))
+        assert agent["paused"]["by"] == "budget"
         grant = ("budget", "grant", "a", "--tokens", "1000000", "--list", str(site.file))
         granted, _, why = await desk.call(*grant)
         assert granted == 0, why
@@ -164,7 +167,7 @@ async def test_15_a_grant_lets_a_cli_go_on_where_its_budget_had_stopped_it(
         first, last = (str(api.exchanges[place].body) for place in (0, -1))
         asked = len(api.exchanges)
     assert (code, host.summary()) == (0, {"a": "done"}), host.stderr
-    assert (asked, charged(site)) == (21, 21 * EACH)
+    assert (asked, charged(site)) == (21, 21 * EACH - missing)
     # Some drop from their session the call that was cut.
     assert ("echo 0" in first, "echo 0" in last) == (False, True)
     assert host.told("mortal.restarting") == []
