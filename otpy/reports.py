@@ -224,5 +224,5 @@ ReportHook: TypeAlias = Callable[[Report], object]
 A hook with a false attribute `hears_routine` wants no reports of routine: that a child has started,
 and that it has ended as it should. As long as no hook of the tree wants them, none is made, which
 saves a third of each start and stop. They are `ChildStarted`, and `ChildStopped` and `ChildExited`
-without a `context`. The attribute is looked at each time, so it may change.
+without a `context`. The attribute may change: it is looked at once a second.
 """

@@ -42,9 +42,8 @@ class Audience(Protocol):
         """Return how many there are."""
         ...
 
-    @property
-    def hears_routine(self) -> bool:
-        """Whether anybody wants to hear of starts and stops that went as they should."""
+    def hears_routine(self, now: float) -> bool:
+        """Whether anybody wants to hear of starts and stops that go as they should."""
         ...
 
 
@@ -56,9 +55,8 @@ class Everybody:
         """Return 1."""
         return 1
 
-    @property
-    def hears_routine(self) -> bool:
-        """True."""
+    def hears_routine(self, now: float) -> bool:  # noqa: ARG002 - a protocol
+        """Return True."""
         return True
 
 
@@ -134,7 +132,7 @@ class Outbox:
 
     def tell_start(self, child: Child) -> None:
         """Append that `child` is ready."""
-        if self.audience and self.audience.hears_routine:
+        if self.audience and self.audience.hears_routine(self.now):
             self.tell(Fact.STARTED, child)
 
     def tell_exit(self, child: Child, reason: ExitReason) -> None:
@@ -143,14 +141,14 @@ class Outbox:
         if self.audience:
             if is_reported(child.spec.restart, reason):
                 self.tell(Fact.EXITED, child, reason, Context.CHILD_TERMINATED)
-            elif self.audience.hears_routine:
+            elif self.audience.hears_routine(self.now):
                 self.tell(Fact.EXITED, child, reason)
 
     def tell_stop(self, child: Child, reason: ExitReason, *, expected: bool) -> None:
         """Append that `child`, which was told to end, has ended (SUP-704, DYN-15)."""
         if not expected:
             self.tell(Fact.STOPPED, child, reason, Context.SHUTDOWN_ERROR)
-        elif self.audience and self.audience.hears_routine:
+        elif self.audience and self.audience.hears_routine(self.now):
             self.tell(Fact.STOPPED, child, reason)
 
     def tell_failed_start(

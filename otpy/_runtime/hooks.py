@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import math
 from typing import TYPE_CHECKING, Any, cast, final
 
 from otpy._core.checks import refuse
@@ -18,13 +19,29 @@ if TYPE_CHECKING:
 class Hooks(list["ReportHook"]):
     """The report hooks of a tree, in order of subscription."""
 
-    @property
-    def hears_routine(self) -> bool:
-        """Whether any of them wants reports of routine; see `ReportHook`."""
-        for hook in self:  # noqa: SIM110 - at every start and stop: a generator costs as much again
-            if getattr(hook, "hears_routine", True):
-                return True
-        return False
+    __slots__ = ("_ask_again", "_routine")
+
+    def __init__(self, hooks: Iterable[ReportHook]) -> None:
+        """Hold `hooks`, who have not been asked yet."""
+        super().__init__(hooks)
+        self._routine = False
+        self._ask_again = -math.inf
+
+    def append(self, hook: ReportHook) -> None:
+        """Add a hook, which is asked at the next occasion."""
+        super().append(hook)
+        self._ask_again = -math.inf
+
+    def hears_routine(self, now: float) -> bool:
+        """Whether any of them wants reports of routine; see `ReportHook`.
+
+        It is of interest at every start and stop, and to ask a log for its level takes a tenth as
+        long as those do; so they are asked once a second.
+        """
+        if now >= self._ask_again:
+            self._ask_again = now + 1
+            self._routine = any(getattr(hook, "hears_routine", True) for hook in self)
+        return self._routine
 
 
 def checked_hook(who: str, hook: object) -> ReportHook:

@@ -245,12 +245,14 @@ async def test_what_one_hook_wants_all_of_them_hear(clock: MockClock, reports: R
 
 
 async def test_what_a_hook_wants_may_change_while_the_tree_runs(clock: MockClock) -> None:
-    """From then on it gets more, or less."""
+    """A second later at most it gets more, or less."""
     quiet = Quiet()
     async with otpy.start(otpy.DynamicSupervisor.spec("app"), hooks=[quiet]) as app:
         await app.start_child(ChildSpec("a", forever))
         quiet.hears_routine = True
+        await clock.advance(1)
         await app.start_child(ChildSpec("b", forever))
         quiet.hears_routine = False
+        await clock.advance(1)
         await app.start_child(ChildSpec("c", forever))
         assert quiet.heard == ["app/b child.started"]
