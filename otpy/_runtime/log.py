@@ -9,7 +9,6 @@ from otpy._core.checks import refuse
 from otpy._core.reason import Crashed
 from otpy._core.text import TEXT_LIMIT, text_of
 from otpy._runtime.log_limit import BurstLimit
-from otpy._runtime.log_program import ProgramLog
 from otpy.reports import (
     ChildAbandoned,
     ChildGaveUp,
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from otpy._runtime.log_limit import Kind
+    from otpy._runtime.log_program import ProgramLog
 
 DEFAULT_LIMIT: Final = 10
 
@@ -71,6 +71,10 @@ def log_reports(
     """
     if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or limit < 1):  # pyright: ignore[reportUnnecessaryIsInstance]
         refuse("log_reports", "limit", limit, "a whole number of at least 1, or None")
+    # Here, and not with `import otpy`, a third of whose time structlog takes; and not in the loop,
+    # which would wait for it before the first entry.
+    from otpy._runtime.log_program import ProgramLog  # noqa: PLC0415
+
     return _ReportLog(ProgramLog(logger), limit)
 
 

@@ -8,8 +8,6 @@ from contextlib import AbstractContextManager, nullcontext
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Final, final, overload
 
-import anyio
-
 from otpy._core.dynamic import DynamicMachine
 from otpy._core.machine import SupervisorMachine
 from otpy._core.protocol import Begin
@@ -252,8 +250,11 @@ def name_refusing(root: AnySupervisor, consequence: str) -> bool:
 def _shield() -> AbstractContextManager[object]:
     """Return anyio's shield; nothing where anyio has run nothing yet.
 
-    A first scope imports anyio's backend, for 26 ms. Without it there is no scope to shield from.
+    A first scope imports anyio's backend, for 26 ms. Without it there is no scope to shield from,
+    and nobody has to import anyio.
     """
     if "anyio._backends._asyncio" in sys.modules:
+        import anyio  # noqa: PLC0415 - see above
+
         return anyio.CancelScope(shield=True)
     return nullcontext()

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
 import os
 import signal
 import sys
 import threading
 import traceback
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager, AbstractContextManager, suppress
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, final
 
@@ -106,7 +106,7 @@ def run_status(
         running = RunningTree(tree, hooks)
         program = _Program(make_loop, lambda: running, running)
     loop, before = program.loop, set(threading.enumerate())
-    executor = ThreadPoolExecutor(thread_name_prefix="otpy")
+    executor = concurrent.futures.ThreadPoolExecutor(thread_name_prefix="otpy")
     loop.set_default_executor(executor)
     asyncio.set_event_loop(loop)
     try:
