@@ -24,7 +24,9 @@ def refuse_unseen(who: str, what: str, got: object, wanted: str) -> NoReturn:
 
 def is_number(got: object) -> TypeGuard[float]:
     """Whether `got` is a number; True and False are none, nor is what no float can hold."""
-    if not isinstance(got, int | float) or isinstance(got, bool):
+    if isinstance(got, float):
+        return True
+    if not isinstance(got, int) or isinstance(got, bool):
         return False
     try:
         float(got)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from types import CodeType, FunctionType
 from typing import Any
 
 
@@ -10,8 +11,7 @@ def takes_status(start: object) -> bool:
     """Whether `start` takes a `task_status` keyword."""
     code = getattr(start, "__code__", None)
     if code is not None and not hasattr(start, "__wrapped__"):  # a plain function: 20 times faster
-        count: int = code.co_argcount + code.co_kwonlyargcount
-        return "task_status" in code.co_varnames[:count]
+        return _names_status(code)
     if not callable(start):
         return False
     try:
@@ -25,6 +25,13 @@ def is_ready_at_once(start: Any) -> bool:
 
     That is so for a coroutine function that does not promise to say when.
     """
+    if type(start) is FunctionType and not start.__dict__:  # nothing but its code says what it is
+        code = start.__code__
+        return bool(code.co_flags & inspect.CO_COROUTINE) and not _names_status(code)
     if hasattr(start, "__otpy_life__") or not inspect.iscoroutinefunction(start):
         return False
     return not takes_status(start)
+
+
+def _names_status(code: CodeType) -> bool:
+    return "task_status" in code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]

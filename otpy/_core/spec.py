@@ -5,6 +5,7 @@ Validation follows OTP's order (SUP-111, SUP-212, SUP-213): first failure wins.
 
 from __future__ import annotations
 
+import math
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -131,11 +132,13 @@ def _check_count(who: str, what: str, got: object) -> None:
         refuse(who, what, got, "a whole number of at least 0, or INFINITY")
 
 
-def _check_shutdown(who: str, got: object) -> None:
+def _is_limit(got: object) -> bool:
     """SUP-209; a number is in seconds, where OTP has milliseconds."""
-    if isinstance(got, _Limit):
-        return
-    if not is_number(got) or not 0 <= got < float("inf"):
+    return isinstance(got, _Limit) or (is_number(got) and 0 <= got < math.inf)
+
+
+def _check_shutdown(who: str, got: object) -> None:
+    if not _is_limit(got):
         refuse(who, "shutdown", got, "seconds of at least 0, BRUTAL_KILL or INFINITY")
 
 
@@ -167,7 +170,9 @@ def _check_significant(who: str, spec: ChildSpec | SupervisorSpec | DynamicSpec)
 
 def _frozen_sequence(items: Iterable[Any]) -> tuple[Any, ...]:
     """Copy a collection; what is none is left as it is, for the spec to refuse by name."""
-    if isinstance(items, str) or not isinstance(items, Iterable):
+    kind: object = type(items)
+    usual = kind is tuple  # which `tuple` below returns as it is
+    if not usual and (isinstance(items, str) or not isinstance(items, Iterable)):
         return cast("tuple[Any, ...]", items)
     return tuple(items)
 
@@ -178,7 +183,7 @@ def _frozen_children(children: Iterable[AnySpec]) -> tuple[AnySpec, ...]:
 
 def _frozen_mapping(kwargs: Mapping[str, Any]) -> Mapping[str, Any]:
     """Copy a mapping; what is none is left as it is, for the spec to refuse by name."""
-    if not isinstance(kwargs, Mapping):
+    if kwargs is _NO_KWARGS or not isinstance(kwargs, Mapping):
         return kwargs
     return MappingProxyType(dict(kwargs)) if kwargs else _NO_KWARGS
 
@@ -251,31 +256,41 @@ class ChildSpec:
     def __attrs_post_init__(self) -> None:
         """Refuse what can never work, in OTP's order (SUP-212)."""
         _check_id("ChildSpec", self.id)
-        who = f"ChildSpec {self.id!r}"
         if not callable(self.start):
-            refuse(who, "start", self.start, "something to call, not its result")
+            refuse(self._who, "start", self.start, "something to call, not its result")
         if not isinstance(self.args, tuple):  # pyright: ignore[reportUnnecessaryIsInstance]
-            refuse_unseen(who, "args", self.args, "a sequence of positional arguments")
-        if not isinstance(self.kwargs, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
-            refuse_unseen(who, "kwargs", self.kwargs, "a mapping of keyword arguments")
-        check_member(who, "restart", self.restart, Restart)
-        _check_significant(who, self)
-        _check_shutdown(who, self.shutdown)
+            refuse_unseen(self._who, "args", self.args, "a sequence of positional arguments")
+        if not isinstance(self.kwargs, MappingProxyType):  # which a mapping has been made by now
+            refuse_unseen(self._who, "kwargs", self.kwargs, "a mapping of keyword arguments")
+        if not isinstance(self.restart, Restart):  # pyright: ignore[reportUnnecessaryIsInstance]
+            check_member(self._who, "restart", self.restart, Restart)
+        if self.significant is not False:
+            _check_significant(self._who, self)
+        if not _is_limit(self.shutdown):
+            _check_shutdown(self._who, self.shutdown)
         if self.start_timeout is not None:
             wanted = "seconds above 0, or None"
-            check_number(who, "start_timeout", self.start_timeout, wanted, least=0, above=True)
-        check_optional(who, "backoff", self.backoff, Backoff)
-        check_optional(who, "intensity", self.intensity, Intensity)
+            check_number(
+                self._who, "start_timeout", self.start_timeout, wanted, least=0, above=True
+            )
+        if self.backoff is not None:
+            check_optional(self._who, "backoff", self.backoff, Backoff)
+        if self.intensity is not None:
+            check_optional(self._who, "intensity", self.intensity, Intensity)
         if self.max_step is not None:
             wanted = "finite seconds above 0, or None"
-            check_number(who, "max_step", self.max_step, wanted, least=0, above=True)
+            check_number(self._who, "max_step", self.max_step, wanted, least=0, above=True)
             if self.max_step == float("inf"):
-                refuse(who, "max_step", self.max_step, wanted)
+                refuse(self._who, "max_step", self.max_step, wanted)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Be pickled as the call that makes it, if `start` and the arguments can be."""
         given = {one.name: getattr(self, one.name) for one in fields(ChildSpec) if one.init}
         return _child_with, (given | {"kwargs": dict(self.kwargs)},)
+
+    @property
+    def _who(self) -> str:
+        return f"ChildSpec {self.id!r}"
 
     @property
     def type(self) -> ChildType:
@@ -403,6 +418,7 @@ class DynamicSpec:
 
 
 AnySpec: TypeAlias = ChildSpec | SupervisorSpec | DynamicSpec
+_SPECS: Final = (ChildSpec, SupervisorSpec, DynamicSpec)  # asked by a tuple in half of the time
 
 
 def refuse_child(who: str, got: object) -> NoReturn:
@@ -415,7 +431,7 @@ def refuse_child(who: str, got: object) -> NoReturn:
 
 def check_child(who: str, spec: object, auto: AutoShutdown) -> None:
     """Refuse a child that cannot stand under a supervisor with this `auto_shutdown` (SUP-207)."""
-    if not isinstance(spec, AnySpec):
+    if not isinstance(spec, _SPECS):
         refuse_child(who, spec)
     elif spec.significant and auto is AutoShutdown.NEVER:
         refuse(
