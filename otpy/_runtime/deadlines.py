@@ -9,6 +9,7 @@ and stays set when that was met: it then fires once for nothing, and is set for 
 from __future__ import annotations
 
 import math
+from collections import deque
 from heapq import heapify, heappop, heappush
 from operator import itemgetter
 from typing import TYPE_CHECKING, Final, Protocol, final
@@ -161,5 +162,13 @@ class Deadlines:
                 del self._lines[line.seconds]
         if self._heap:
             self._set_timer(self._heap[0][0])
-        for _, waiting in sorted(overdue, key=itemgetter(0)):
-            waiting.overdue()
+        self._tell(deque(sorted(overdue, key=itemgetter(0))))
+
+    def _tell(self, overdue: deque[tuple[float, Waiting]]) -> None:
+        """Tell all of them, also if one is disturbed: by Ctrl-C, or where memory ends."""
+        try:
+            while overdue:
+                overdue.popleft()[1].overdue()
+        finally:
+            if overdue:
+                self._loop.call_soon(self._tell, overdue, context=self._context)

@@ -410,18 +410,18 @@ class Process:
         if before is not None:
             if not kill or before.kills:
                 return
-            before.cancel()
-        parent, task = self.parent, self.task
-        ending, parent.spare_ending = parent.spare_ending or Ending(), None
+            before.over()
+        task = self.task
         done = task is not None and task.done()
         if done:  # it had a reason of its own, or ended as it was told before
-            ending.reason = self.ending
+            reason = self.ending
         else:
-            ending.reason = KILLED if kill else reason or SHUTDOWN
+            reason = KILLED if kill else reason or SHUTDOWN
             if self._rare is not None:
                 self._rare.told = None  # from now on it is up to the process how it ends
-        self._ending = ending  # before its first step, which may end this process at once
-        ending.begin(self, kill=kill, done=done, asks=asks)
+        # Before its first step, which may end this process at once:
+        ending = self._ending = Ending(self, reason)
+        ending.begin(kill=kill, done=done, asks=asks)
         if before is not None and before.lingers:
             ending.linger()
 
@@ -442,9 +442,9 @@ class Process:
     def _late(self, seconds: float) -> None:
         if self._ending is not None:
             return  # it is being ended already, by its own deadlines
-        ending = self._ending = Ending()
-        ending.reason = Crashed(StartTimeout(self.path, f"start_timeout={seconds:g} s"))
-        ending.begin(self, kill=True, done=self.task is not None and self.task.done())
+        reason = Crashed(StartTimeout(self.path, f"start_timeout={seconds:g} s"))
+        ending = self._ending = Ending(self, reason)
+        ending.begin(kill=True, done=self.task is not None and self.task.done())
 
     def _add_start_timer(self, seconds: float, late: Callable[..., None], *args: Any) -> None:
         tree = self.parent.tree

@@ -64,7 +64,6 @@ if TYPE_CHECKING:
     from otpy._core.protocol import Effect, Event, Request
     from otpy._core.reason import ExitReason
     from otpy._runtime.snapshot import Row
-    from otpy._runtime.stop import Ending
     from otpy._runtime.tree import Tree
     from otpy.errors import ChildError
 
@@ -76,7 +75,6 @@ class Shell:
         path: Its path; the root's is its id.
         tree: What it shares with the other supervisors of its tree.
         process: Itself as a child; None for the root.
-        spare_ending: The stop of a child that is gone, for the next one that it stops.
         on_end: Called when it has ended.
         behaviour: What a behaviour that is built on it keeps with it; None until one does.
     """
@@ -102,7 +100,6 @@ class Shell:
         self._end_waiters: Waiters[ExitReason] = {}
         self._asked: dict[asyncio.Future[Any], None] = {}  # requests without an answer yet
         self._told: list[BaseException] = []  # crashes that the hooks are just hearing of
-        self.spare_ending: Ending | None = None
         self.on_end: Callable[[], None] | None = None
         self.behaviour: object = None
 
@@ -304,8 +301,6 @@ class Shell:
             self._timers.clear()
         for timer in self._graces:
             timer.cancel()
-        if self.spare_ending is not None:
-            self.spare_ending.cancel()
         self._tell_end()
 
     def _tell_end(self) -> None:

@@ -29,10 +29,10 @@ from otpy._core.spec import BRUTAL_KILL, INFINITY
 from otpy._runtime.stack import stack_of, threads_of
 
 if TYPE_CHECKING:
-    import asyncio
     from collections.abc import Callable
 
     from otpy._core.reason import ExitReason
+    from otpy._runtime.deadlines import Line
     from otpy._runtime.process import Process
 
 KILL_GRACE: Final = 1.0
@@ -44,46 +44,42 @@ _THREAD_POLL: Final = 0.05  # a thread's end cannot be awaited by anyone but its
 
 @final
 class Ending:
-    """The stop of one process, in progress: one deadline at a time.
+    """The stop of one process, in progress: one deadline at a time, in the lines of its tree.
 
     Attributes:
         reason: What a cancellation by us stands for; None if the process had a reason of its own.
         kills: Whether it does not ask.
         lingers: Whether the task is done, and threads that it started are not.
-
-    A supervisor that stops its children one after the other keeps the one that is over, for the
-    next: its timer is still set, and most children are gone long before it is due. So there is
-    one timer for a whole ordered stop, which looks at `_due` when it goes off.
     """
 
     __slots__ = (
-        "_due",
         "_expired",
         "_grace",
+        "_line",
+        "_over",
         "_process",
         "_steps",
         "_taken",
-        "_timer",
-        "_timer_due",
         "kills",
         "lingers",
         "reason",
     )
 
-    def __init__(self) -> None:
-        """Have nothing to end yet; see `begin`."""
-        self._process: Process
-        self.reason: ExitReason | None = None
+    def __init__(self, process: Process, reason: ExitReason | None) -> None:
+        """End `process` with `reason`, but not yet; see `begin`."""
+        self._process = process
+        self.reason = reason
         self.kills = False
-        self._timer: asyncio.TimerHandle | None = None
-        self._timer_due = 0.0  # not asked of the timer: that of uvloop rounds, and may not know
-        self._due: float | None = None  # of the present step; the timer may go off earlier
+        self.lingers = False
+        self._line: Line | None = None  # in which the deadline of the present step stands
+        self._over = False
 
-    def begin(self, process: Process, *, kill: bool, done: bool, asks: bool = True) -> None:
-        """Plan the steps for `process` and take the first, unless its task is `done`.
+    def begin(self, *, kill: bool, done: bool, asks: bool = True) -> None:
+        """Plan the steps and take the first, unless the task is `done`.
 
         One call for both: in an ordered stop nearly all children take no other step.
         """
+        process = self._process
         shutdown = process.spec.shutdown
         if kill or shutdown is BRUTAL_KILL:  # which means its supervisor; `exit` may still ask
             limit: float | None = KILL_GRACE
@@ -94,13 +90,10 @@ class Ending:
             # Two cancellations before its next step are one to it, and it would be given up for
             # what it was never told.
             steps, grace = self._CANCEL_SOON, KILL_GRACE / 2
-        self._process = process
-        self.kills = False
         self._steps = steps
         self._grace = grace
         self._taken = 1
         self._expired = done  # its deadline found the task done, its callback on the way
-        self.lingers = False
         if not done:
             if limit is not None:
                 self._set_deadline(limit)
@@ -109,7 +102,6 @@ class Ending:
 
     def advance(self) -> None:
         """Take the next step; after the last, give up."""
-        self._due = None
         process, taken = self._process, self._taken
         task = process.task
         if task is not None and task.done() and not self.lingers:
@@ -134,52 +126,31 @@ class Ending:
             process.parent.tree.loop.call_exception_handler(context)
 
     def _set_deadline(self, seconds: float) -> None:
-        tree = self._process.parent.tree
-        self._due = due = tree.loop.time() + seconds
-        timer = self._timer
-        if timer is not None:
-            if self._timer_due <= due:
-                return
-            timer.cancel()
-        self._timer, self._timer_due = tree.call_at(due, self._goes_off), due
+        self._leave_line()
+        self._line = self._process.parent.tree.deadlines.set(seconds, self)
 
-    def _goes_off(self) -> None:
-        if self._due is None:
-            self._timer = None  # nobody is being ended by it
-        else:
-            self._process.parent.tree.post(self._woken)
+    def _leave_line(self) -> None:
+        if self._line is not None:
+            self._line.meet(self)
+            self._line = None
+
+    def overdue(self) -> None:
+        """The time of the present step is over."""
+        self._line = None
+        self._process.parent.tree.post(self._woken)
 
     def fail(self, error: BaseException) -> None:
         """Let the supervisor fail: a step broke off."""
         self._process.fail(error)
 
     def _woken(self) -> None:
-        timer, self._timer = self._timer, None
-        due = self._due
-        if due is None or timer is None:
-            return
-        if self._timer_due < due:  # it was set for another child, which is gone
-            tree = self._process.parent.tree
-            self._timer, self._timer_due = tree.call_at(due, self._goes_off), due
-        else:
+        if self._line is None and not self._over:  # else something came first
             self.advance()
 
     def over(self) -> None:
-        """The process has ended; its supervisor may end another by this."""
-        parent = self._process.parent
-        self._due = self.reason = None
-        del self._process
-        if parent.spare_ending is None:
-            parent.spare_ending = self
-        else:
-            self.cancel()
-
-    def cancel(self) -> None:
-        """Take no more steps."""
-        self._due = None
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
+        """Take no more steps: the process has ended, or is ended in another way."""
+        self._over = True
+        self._leave_line()
 
     def linger(self) -> None:
         """Wait for threads that the ended task left behind, for `KILL_GRACE` at most."""

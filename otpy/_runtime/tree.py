@@ -65,7 +65,7 @@ class Tree:
         hooks: Who gets the reports, in order of subscription.
         task_class: What children's tasks are: `TASK_CLASS`, or what a simulated loop puts in its
             place.
-        deadlines: Of those who wait for an answer of one of its processes.
+        deadlines: Of those who wait for an answer of one of its processes, and of its stops.
         abandoned: Children that refused to end, with what was left of each: see `ChildAbandoned`.
         leftovers: Ends the tasks that its children have left behind.
         preemptor: What interrupts steps that take too long; None as long as no child wants it.

@@ -15,8 +15,8 @@ from otpy._core.outbox import Outbox
 from otpy._core.stopping import Stopping
 from otpy._runtime import process as processes
 from otpy._runtime import shell as shells
+from otpy._runtime.deadlines import Deadlines
 from otpy._runtime.leftovers import Leftovers
-from otpy._runtime.stop import Ending
 from otpy._runtime.tree import Tree
 from otpy.behaviours.mailbox import Mailbox
 from otpy.behaviours.server import Server
@@ -104,7 +104,7 @@ def _at_once(tree: Any, do: Callable[..., None], *args: object) -> bool:
     ("where", "what", "instead"),
     [
         (Outbox, "count", _never),
-        (Ending, "cancel", _never),
+        (Deadlines, "clear", _never),
         (SupervisorMachine, "_close", _never),
         (Server, "ended", _never),
         (processes, "release", _never),
@@ -138,7 +138,7 @@ def test_the_search_names_the_seed_that_fails(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It ends with status 1 and with the command that shows the failure again."""
-    monkeypatch.setattr(Ending, "cancel", _never)
+    monkeypatch.setattr(Deadlines, "clear", _never)
     assert main(["--seeds", "0-99"]) == 1
     assert "again: python -m tests.simulation.explore --seeds " in capsys.readouterr().out
 
@@ -150,7 +150,7 @@ def test_a_tally_is_kept_of_all_seeds(
     file = tmp_path / "tally.txt"
     assert main(["--seeds", "0-4", "--tally", str(file)]) == 0
     assert re.fullmatch(r"5 seeds, .* s; none broken; all played\n", file.read_text())
-    monkeypatch.setattr(Ending, "cancel", _never)
+    monkeypatch.setattr(Deadlines, "clear", _never)
     assert main(["--seeds", "0-9", "--tally", str(file)]) == 1
     first, *failed = file.read_text().splitlines()
     assert first.startswith("10 seeds, ")
