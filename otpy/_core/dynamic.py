@@ -68,6 +68,7 @@ class DynamicMachine:
         phase: Where it is in its life.
         children: Its children by key, in start order. The key is the spec's id, with `#n` added
             where a sibling has that id: equal ids are fine (DYN-03).
+        forgotten: Keys of children that have left the table; who has seen them clears it.
     """
 
     __slots__ = (
@@ -77,6 +78,7 @@ class DynamicMachine:
         "_starters",
         "_stoppers",
         "children",
+        "forgotten",
         "phase",
         "spec",
     )
@@ -91,6 +93,7 @@ class DynamicMachine:
         self.spec = spec
         self.phase = Phase.STARTING
         self.children: dict[str, Child] = {}
+        self.forgotten: list[str] = []
         self._out = Outbox(spec.intensity, spec.period, random, audience)
         self._ending = Finish(NORMAL)
         self._serial = 1
@@ -102,11 +105,6 @@ class DynamicMachine:
         """Whether no child is being started or stopped."""
         busy = (Status.STARTING, Status.STOPPING)
         return not any(child.status in busy for child in self.children.values())
-
-    @property
-    def forgotten(self) -> list[str]:
-        """Keys of the children that have left the table since this was cleared."""
-        return self._out.forgotten
 
     def handle(self, event: Event, now: float) -> list[Effect]:
         """Take one event at `now` (seconds, monotonic) and return what to do, in order."""
@@ -153,7 +151,12 @@ class DynamicMachine:
         if child.incarnation != incarnation or self.children.get(child.key) is not child:
             return []
         self._out.now = now
-        self._hear_exit(child, reason)
+        if child.status is Status.STOPPING:
+            self._gone(child, reason)
+        elif child.status is Status.RUNNING:
+            self._exited(child, reason)
+        elif child.status is Status.STARTING:  # before its supervisor heard that it was ready
+            self._start_failed(child, reason)
         return self._decided()
 
     def _decided(self) -> list[Effect]:
@@ -163,15 +166,6 @@ class DynamicMachine:
             self._out.tell_end(self._ending.reason)
             self._out.add(self._ending)
         return self._out.handed_over()
-
-    def _hear_exit(self, child: Child, reason: ExitReason) -> None:
-        """Take the end of a child's present incarnation."""
-        if child.status is Status.STOPPING:
-            self._gone(child, reason)
-        elif child.status is Status.RUNNING:
-            self._exited(child, reason)
-        elif child.status is Status.STARTING:  # before its supervisor heard that it was ready
-            self._start_failed(child, reason)
 
     def _hear(self, child: Child, event: ChildReady | ChildStartFailed | ChildIgnored) -> None:
         """Take news of the start of a child's present incarnation."""
@@ -224,7 +218,7 @@ class DynamicMachine:
     def _remove(self, child: Child) -> None:
         """Let `child`, which does not run, leave the table."""
         del self.children[child.key]
-        self._out.forgotten.append(child.key)
+        self.forgotten.append(child.key)
 
     def _forget(self, child: Child) -> None:
         """Keep nothing of a child that has ended, and answer whoever waits for that."""

@@ -126,7 +126,17 @@ class SupervisorMachine(Stopping):
         if child.incarnation != incarnation or self.children.get(child.key) is not child:
             return []
         self._out.now = now
-        self._hear_exit(child, reason)
+        status = child.status
+        if status is Status.RUNNING:
+            if self._operation is None and not self._inbox and self.phase is Phase.RUNNING:
+                self._exited(child, reason)  # nothing is before it in the inbox
+            elif child.pending is None:
+                child.put_off(reason)
+                self._inbox.append(ChildExited(child.key, incarnation, reason))
+        elif status is Status.STOPPING:
+            self._gone(child, reason)
+        elif status is Status.STARTING:  # before its supervisor heard that it was ready
+            self._hear(child, ChildStartFailed(child.key, incarnation, reason))
         if self._awaited is None:
             self._advance()
         return self._out.handed_over()
@@ -166,20 +176,6 @@ class SupervisorMachine(Stopping):
                     self._reply()
             case Operation.SHUTDOWN | Operation.AT_ONCE | Operation.KILL:
                 self._finish()
-
-    def _hear_exit(self, child: Child, reason: ExitReason) -> None:
-        """Take the end of a child's present incarnation."""
-        status = child.status
-        if status is Status.RUNNING:
-            if self._operation is None and not self._inbox and self.phase is Phase.RUNNING:
-                self._exited(child, reason)  # nothing is before it in the inbox
-            elif child.pending is None:
-                child.put_off(reason)
-                self._inbox.append(ChildExited(child.key, child.incarnation, reason))
-        elif status is Status.STOPPING:
-            self._gone(child, reason)
-        elif status is Status.STARTING:  # before its supervisor heard that it was ready
-            self._hear(child, ChildStartFailed(child.key, child.incarnation, reason))
 
     def _hear(self, child: Child, event: ChildReady | ChildStartFailed | ChildIgnored) -> None:
         """Take news of the start of a child's present incarnation."""

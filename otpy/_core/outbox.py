@@ -73,7 +73,6 @@ class Outbox:
     Attributes:
         audience: Those who listen at the moment.
         effects: The effects so far, in order.
-        forgotten: Keys of children that have left the table; who has seen them clears it.
         now: Time of the event, in monotonic seconds.
         deadline: When all that is left is killed: infinity if the supervisor has not been killed,
             minus infinity if everything below has.
@@ -86,7 +85,6 @@ class Outbox:
         "audience",
         "deadline",
         "effects",
-        "forgotten",
         "now",
     )
 
@@ -99,7 +97,6 @@ class Outbox:
         self._random = random
         self._tokens = 0
         self.effects: list[Effect] = []
-        self.forgotten: list[str] = []
         self.now = 0.0
         self.deadline = math.inf
 
@@ -109,7 +106,9 @@ class Outbox:
 
     def handed_over(self) -> list[Effect]:
         """Return the effects and keep none: a batch of starts is long."""
-        effects, self.effects = self.effects, []
+        effects = self.effects
+        if effects:
+            self.effects = []
         return effects
 
     def add(self, effect: Effect) -> None:

@@ -41,6 +41,7 @@ class Stopping:
         spec: The supervisor's spec.
         phase: Where it is in its life.
         children: The child table, in start order (OTP's termination order is its reverse).
+        forgotten: Keys of children that have left the table; who has seen them clears it.
     """
 
     __slots__ = (
@@ -57,6 +58,7 @@ class Stopping:
         "_stops",
         "_subject",
         "children",
+        "forgotten",
         "phase",
         "spec",
     )
@@ -68,6 +70,7 @@ class Stopping:
         self.spec = spec
         self.phase = Phase.STARTING
         self.children = {child.id: Child(child, child.id) for child in spec.children}
+        self.forgotten: list[str] = []
         self._out = Outbox(spec.intensity, spec.period, random, audience)
         self._inbox: deque[ChildExited | TimerDue | Request] = deque()
         self._operation: Operation | None = None
@@ -81,15 +84,10 @@ class Stopping:
         self._paused = False  # the loop has its turn before the next start
         self._left = 0  # children that are ending, of which none is awaited
 
-    @property
-    def forgotten(self) -> list[str]:
-        """Keys of the children that have left the table since this was cleared."""
-        return self._out.forgotten
-
     def _remove(self, child: Child) -> None:
         """Let `child`, which does not run, leave the table."""
         del self.children[child.key]
-        self._out.forgotten.append(child.key)
+        self.forgotten.append(child.key)
 
     def _stop(self, child: Child) -> None:
         reason = child.taken_up()

@@ -539,22 +539,7 @@ class Process:
             part(self._exit.error, self.last_exit.error, self._child)
         if not self._ready and self._child.process is self:
             self._child.process = None  # else it is listed until its supervisor has dealt with it
-        self._tell_end(self._exit, life)
-        if isinstance(self._exit, Crashed) and not self.parent.tree.hooks:
-            let_go(self._exit.error)  # else when they have been told
-
-    def _failed_start(self, reason: ExitReason) -> ExitReason:
-        """Return why it was never ready, having ended with `reason`; `Normal` if it declined."""
-        if isinstance(reason, Crashed) and isinstance(reason.error, Ignore):
-            return NORMAL
-        return Crashed(ChildNotReady(self.path)) if isinstance(reason, Normal) else reason
-
-    def _tell_end(self, reason: ExitReason, life: OneLife | None) -> None:
-        """Tell of the end: its supervisor last, and also if telling the others broke off.
-
-        What is left of `life` is asked when all have let go of it who were told.
-        """
-        child, parent = self._child, self.parent
+        parent, reason = self.parent, self._exit
         try:
             if self._rare is not None:
                 release(self._rare.waiters, reason)
@@ -562,15 +547,24 @@ class Process:
                 self.behaviour.ended(reason)
             if self._rare is not None:  # a behaviour may have made it just now
                 self._tell_rare(self._rare, reason)
-        finally:
+        finally:  # its supervisor last, and also if telling the others broke off
+            key, incarnation = self._child.key, self.incarnation
             if self._ready:
-                parent.tree.post(parent.child_exited, child, self.incarnation, reason)
+                parent.tree.post(parent.child_exited, self._child, incarnation, reason)
             elif isinstance(reason, Normal):
-                parent.post(ChildIgnored(child.key, self.incarnation))
+                parent.post(ChildIgnored(key, incarnation))
             else:
-                parent.post(ChildStartFailed(child.key, self.incarnation, reason))
-            if life is not None:
+                parent.post(ChildStartFailed(key, incarnation, reason))
+            if life is not None:  # asked when all have let go of it who were told
                 parent.tree.leftovers.ended(life)
+        if isinstance(reason, Crashed) and not parent.tree.hooks:
+            let_go(reason.error)  # else when they have been told
+
+    def _failed_start(self, reason: ExitReason) -> ExitReason:
+        """Return why it was never ready, having ended with `reason`; `Normal` if it declined."""
+        if isinstance(reason, Crashed) and isinstance(reason.error, Ignore):
+            return NORMAL
+        return Crashed(ChildNotReady(self.path)) if isinstance(reason, Normal) else reason
 
     def _tell_rare(self, rare: _Rare, reason: ExitReason) -> None:
         signals.ended(self, reason)

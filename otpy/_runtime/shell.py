@@ -178,7 +178,9 @@ class Shell:
             case Child():
                 self._start(effect)
             case Stop():
-                self._stop(effect.child, kill=effect.kill, reason=effect.reason)
+                process: Process | None = effect.child.process
+                if process is not None:  # else it has ended already; the news is on the way
+                    process.stop(effect.kill, effect.reason)
             case Tell():
                 self._tell(effect)
             case Finish():
@@ -242,12 +244,6 @@ class Shell:
         except Exception as error:  # noqa: BLE001 - a `start` that cannot even be looked at, or no memory
             process.never_lived(error)
         return process
-
-    @staticmethod
-    def _stop(child: Child, *, kill: bool, reason: ExitReason | None = None) -> None:
-        process: Process | None = child.process
-        if process is not None:  # else it has ended already; the news of it is on the way
-            process.stop(kill=kill, reason=reason)
 
     @staticmethod
     def _force(effect: Hasten | Kill) -> None:

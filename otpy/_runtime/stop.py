@@ -85,8 +85,16 @@ class Ending:
             limit: float | None = KILL_GRACE
         else:
             limit = None if shutdown is INFINITY else shutdown
-        steps, grace = self._plan(process, kill=kill, asks=asks), KILL_GRACE
-        if steps is self._CANCEL and limit is not None and limit < KILL_GRACE:
+        grace = KILL_GRACE
+        if process.supervisor is not None:
+            steps = self._KILL_SUPERVISOR if kill else self._ASK_SUPERVISOR
+        elif kill:
+            steps = self._KILL
+        elif asks and (process.behaviour is not None or process.asked is not None):
+            steps = self._ASK
+        elif limit is None or limit >= KILL_GRACE:
+            steps = self._CANCEL
+        else:
             # Two cancellations before its next step are one to it, and it would be given up for
             # what it was never told.
             steps, grace = self._CANCEL_SOON, KILL_GRACE / 2
@@ -96,7 +104,7 @@ class Ending:
         self._expired = done  # its deadline found the task done, its callback on the way
         if not done:
             if limit is not None:
-                self._set_deadline(limit)
+                self._line = process.parent.tree.deadlines.set(limit, self)
             self._take(steps[0])
         self.kills = kill  # last: a kill that broke off does not stand in the way of the next
 
@@ -216,14 +224,3 @@ class Ending:
     _KILL: ClassVar[tuple[Callable[[Any], None], ...]] = (_cut, _cut)
     _ASK_SUPERVISOR: ClassVar[tuple[Callable[[Any], None], ...]] = (_ask, _kill)
     _KILL_SUPERVISOR: ClassVar[tuple[Callable[[Any], None], ...]] = (_kill,)
-
-    def _plan(
-        self, process: Process, *, kill: bool, asks: bool
-    ) -> tuple[Callable[[Ending], None], ...]:
-        if process.supervisor is not None:
-            return self._KILL_SUPERVISOR if kill else self._ASK_SUPERVISOR
-        if kill:
-            return self._KILL
-        if asks and (process.behaviour is not None or process.asked is not None):
-            return self._ASK
-        return self._CANCEL

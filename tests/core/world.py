@@ -254,9 +254,9 @@ class World:
         """Hand one event to the machine and perform what it decides."""
         if isinstance(event, ChildExited):
             whose = self.children.get(event.key) or Child(child(event.key), event.key)
-            effects = self.machine.exited(whose, event.incarnation, event.reason, self.now)
+            effects = [*self.machine.exited(whose, event.incarnation, event.reason, self.now)]
         else:
-            effects = self.machine.handle(event, self.now)
+            effects = [*self.machine.handle(event, self.now)]
         for effect in effects:
             self.perform(effect)
         return effects

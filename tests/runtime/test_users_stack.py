@@ -215,9 +215,9 @@ async def test_both_sides_of_a_link_know_it_or_neither_does(what: str) -> None:
 
 WHERE: tuple[Any, ...] = (
     *(Tree.order, Tree.post, Tree.run),
-    *(Shell.take, Shell.child_exited, Shell._perform, Shell._start, Shell._stop, Shell._reply),
+    *(Shell.take, Shell.child_exited, Shell._perform, Shell._start, Shell._reply),
     *(Shell._finish, Shell._tell_end, Shell._answered),
-    *(Process.order_stop, Process.stop, Process.lived, Process.end, Process._tell_end),
+    *(Process.order_stop, Process.stop, Process.lived, Process.end),
     *(Ending.begin, Ending.advance, Ending._take, Ending.over),
     *(Mailbox.put, Server.wake, Server.stop, Server.cancel, ServerTask.wake),
 )
