@@ -11,14 +11,16 @@ from otpy._core.spec import INFINITY, AutoShutdown, DynamicSpec, check_child
 from otpy._runtime.current import current_or_none
 from otpy._runtime.handle import SupervisorHandle
 from otpy._runtime.process import Process
-from otpy.errors import CallingSelf, NotFound
+from otpy._runtime.waiters import check_loop
+from otpy.errors import CallingSelf, NotFound, NotRunning
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from otpy._core.backoff import Backoff
     from otpy._core.dynamic import DynamicMachine
+    from otpy._core.protocol import Reply
     from otpy._core.spec import AnySpec, Count, ShutdownLimit
+    from otpy._runtime.shell import Asker
+    from otpy.errors import ChildError
 
 
 @final
@@ -91,24 +93,40 @@ class DynamicSupervisor(SupervisorHandle):
         _, process = await self._request(lambda ref: AddChild(ref, spec), spec.id)
         return process
 
-    async def start_claimed(
-        self, spec: AnySpec, leave: Callable[[asyncio.Future[Process | None]], object] | None = None
-    ) -> Process | None:
+    def order_child(self, spec: AnySpec, asker: Asker) -> None:
+        """Start a child, soon, and do not wait; for behaviours.
+
+        `asker` gets the answer in the moment of the start: a reply, and the process if there is
+        one. Of a refused reply `error_of` makes an error.
+
+        Raises:
+            InvalidSpec: If `spec` is none, or is significant.
+            NotRunning: If the supervisor has ended.
+            WrongThread: In another thread or event loop.
+        """
+        check_child(self.path, spec, AutoShutdown.NEVER)
+        if self._exit is not None:
+            raise NotRunning(self.path)
+        check_loop(self.tree.loop, self)
+        self._asked[asker] = None
+        self.order(AddChild(asker, spec))
+
+    def error_of(self, reply: Reply) -> ChildError | None:
+        """Return what a reply to an order is to raise; None if it was granted."""
+        key = "" if reply.child is None else reply.child.key
+        return None if reply.refusal is None else self._error(reply, None, key)
+
+    async def start_claimed(self, spec: AnySpec) -> Process | None:
         """Start a child that only its caller wants; for behaviours.
 
         As `start_child`, but a caller that is cancelled before it gets the child ends it, and
-        waits for that. With `leave` it does not wait: that gets a future of the child, or of None
-        if there is none, to be waited for together with others, in one wait that ends when the
-        caller is cancelled again.
+        waits for that.
         """
         try:
             return await self.start_child(spec)
         except asyncio.CancelledError:
             unclaimed: asyncio.Future[Process | None] = self.tree.loop.create_future()
             self.tree.order(self._end_unclaimed, spec, unclaimed)  # behind the start
-            if leave is not None:
-                leave(unclaimed)
-                raise
             process = await unclaimed
             if process is not None:
                 await process.wait()

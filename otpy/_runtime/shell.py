@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
-from typing import TYPE_CHECKING, Any, assert_never, cast
+from typing import TYPE_CHECKING, Any, Protocol, assert_never, cast
 
 from otpy._core.checks import is_number
 from otpy._core.child import Child
@@ -68,6 +68,17 @@ if TYPE_CHECKING:
     from otpy.errors import ChildError
 
 
+class Asker(Protocol):
+    """Who has asked for something, and gets the answer: a future, or what is like one."""
+
+    def done(self) -> bool:
+        """Whether no answer is wanted any more."""
+        ...
+
+    def set_result(self, answer: Any, /) -> None:
+        """Take the answer."""
+
+
 class Shell:
     """A supervisor at work. It has no task: events are handed to its machine by callbacks.
 
@@ -98,7 +109,7 @@ class Shell:
         self._blames: dict[str, Blame] = {}  # why supervisors below failed, by key
         self._waiters: dict[str | None, Waiters[None]] = {}  # for a change of a child, by its key
         self._end_waiters: Waiters[ExitReason] = {}
-        self._asked: dict[asyncio.Future[Any], None] = {}  # requests without an answer yet
+        self._asked: dict[Asker, None] = {}  # who has no answer yet
         self._told: list[BaseException] = []  # crashes that the hooks are just hearing of
         self.on_end: Callable[[], None] | None = None
         self.behaviour: object = None
@@ -302,10 +313,10 @@ class Shell:
     def _tell_end(self) -> None:
         """Tell everybody that it has ended; again, if that was disturbed."""
         assert self._exit is not None  # noqa: S101 - it has
-        for future in self._asked:
-            if not future.done():
-                future.set_result((Reply(None, refusal=Refusal.NOT_RUNNING), None))
-        self._asked.clear()
+        while self._asked:
+            asker, _ = self._asked.popitem()
+            if not asker.done():
+                asker.set_result((Reply(None, refusal=Refusal.NOT_RUNNING), None))
         release(self._end_waiters, self._exit)
         for waiters in self._waiters.values():
             release(waiters, None)
@@ -360,15 +371,16 @@ class Shell:
         """Raise `CallingSelf` if this supervisor waits for whoever asks, who would wait for it."""
 
     def _reply(self, reply: Reply) -> None:
-        future = cast("asyncio.Future[Any]", reply.ref)
-        if future.done():  # its caller was cancelled; the request was executed (AIO-22)
+        asker = cast("Asker", reply.ref)
+        self._asked.pop(asker, None)
+        if asker.done():  # the caller was cancelled; the request was executed (AIO-22)
             return
         reply.ref = None  # it leads back to the future that holds the reply
         if reply.rows is not None:  # seen now: later the caller would find a later table
-            future.set_result([row_of(*row) for row in reply.rows])
+            asker.set_result([row_of(*row) for row in reply.rows])
         else:
             process = reply.child.process if reply.child is not None else None
-            future.set_result((reply, process))
+            asker.set_result((reply, process))
 
     async def _table(self, key: str | None = None) -> list[Row]:
         """Return the child table, as it is when everything asked before has been dealt with.
@@ -408,6 +420,7 @@ class Shell:
             self._asked.pop(future, None)
 
     def _error(self, reply: Reply, process: Process | None, key: str) -> ChildError:
+        """Return what a refused request about the child `key` raises."""
         path = f"{self.path}/{key}"
         match reply.refusal:
             case Refusal.ALREADY_STARTED:

@@ -5,25 +5,24 @@ from __future__ import annotations
 import asyncio
 import os
 from enum import Enum
-from typing import TYPE_CHECKING, Generic, TypeAlias, TypeVar, final
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, final
 
 from otpy._core.checks import check_member, check_number, refuse
 from otpy._core.reason import Crashed, Shutdown, signal_of
 from otpy._runtime.current import current_or_none
 from otpy._runtime.signals import traps
 from otpy.behaviours.task_result import Exited, Ok, TaskFailed
-from otpy.errors import TaskTimeout
+from otpy.errors import ChildError, TaskTimeout
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
+    from collections.abc import AsyncGenerator, Callable, Iterable, Iterator
 
+    from otpy._core.protocol import Reply
     from otpy._core.reason import ExitReason
+    from otpy._core.spec import ChildSpec
+    from otpy._runtime.deadlines import Line
+    from otpy._runtime.dynamic import DynamicSupervisor
     from otpy._runtime.process import Process
-
-    Started: TypeAlias = "tuple[Process, list[_T]]"
-    """A task's process, and where it leaves its result."""
-    Leave: TypeAlias = Callable[[asyncio.Future[Process | None]], object]
-    """Takes a task whose start was cancelled: see `DynamicSupervisor.start_claimed`."""
 
 _T = TypeVar("_T")
 _I = TypeVar("_I")
@@ -39,7 +38,8 @@ class OnTimeout(Enum):
 
 
 def stream(
-    start: Callable[[_I, Leave], Awaitable[Started[_T]]],
+    supervisor: DynamicSupervisor,
+    spec_of: Callable[[_I, list[_T]], ChildSpec],
     items: Iterable[_I],
     *,
     max_concurrency: int | None,
@@ -49,6 +49,8 @@ def stream(
     linked: bool,
 ) -> AsyncGenerator[Ok[_T] | Exited, None]:
     """Return the stream of results; see `TaskSupervisor.async_stream`.
+
+    `spec_of` makes the spec of the task for an item, which leaves its result in a list.
 
     Raises:
         InvalidSpec: If an option can never work.
@@ -61,27 +63,24 @@ def stream(
     if timeout is not None:
         check_number(who, "timeout", timeout, "seconds of at least 0, or None", least=0)
     check_member(who, "on_timeout", on_timeout, OnTimeout)
-    crew: _Crew[_T] = _Crew(n, timeout, on_timeout, ordered=ordered, linked=linked)
-    return _results(crew, start, items)
+    crew: _Crew[_I, _T] = _Crew(
+        supervisor, spec_of, n, timeout, on_timeout, ordered=ordered, linked=linked
+    )
+    return _results(crew, items)
 
 
 async def _results(
-    crew: _Crew[_T], start: Callable[[_I, Leave], Awaitable[Started[_T]]], items: Iterable[_I]
+    crew: _Crew[_I, _T], items: Iterable[_I]
 ) -> AsyncGenerator[Ok[_T] | Exited, None]:
-    """Start tasks and yield results, in turns, until the items are used up or something fails."""
+    """Order tasks and yield results, in turns, until the items are used up or something fails."""
     waiting = iter(items)
     more = True
     crew.serve(current_or_none())
     try:
         while True:
             crew.check()
-            while more and crew.has_room:
-                try:
-                    item = next(waiting)
-                except StopIteration:
-                    more = False
-                else:
-                    crew.add(*await start(item, crew.leave))
+            if more:
+                more = crew.fill(waiting)
             if crew.has_result:
                 yield crew.next_result()
             elif crew.busy:
@@ -93,11 +92,59 @@ async def _results(
 
 
 @final
-class _Crew(Generic[_T]):
-    """The tasks of one stream. Their ends are pushed, so nothing waits for a task by itself."""
+class _Job(Generic[_T]):
+    """A task of a stream, from its order to its end. What becomes of it is pushed.
+
+    Attributes:
+        crew: The stream's.
+        number: Of its item, from 0.
+        value: Where it leaves its result.
+        process: The process it runs in; None until it has been started.
+        late: Why it was killed, if that was for its slowness.
+    """
+
+    __slots__ = ("_line", "crew", "late", "number", "process", "value")
+
+    def __init__(self, crew: _Crew[Any, _T], number: int) -> None:
+        self.crew = crew
+        self.number = number
+        self.value: list[_T] = []
+        self.process: Process | None = None
+        self.late: TaskTimeout | None = None
+        self._line: Line | None = None
+
+    def done(self) -> bool:
+        """No: it is to be started, or ended, whatever has become of its stream."""
+        return False
+
+    def set_result(self, answer: tuple[Reply, Process | None], /) -> None:
+        """Hear that it has been started, or why not."""
+        reply, self.process = answer
+        self.crew.answered(self, reply)
+
+    def limit(self, seconds: float, process: Process) -> None:
+        """Let it take so long."""
+        self._line = process.parent.tree.deadlines.set(seconds, self)
+
+    def overdue(self) -> None:
+        """It has taken too long."""
+        self.crew.expired(self)
+
+    def ended(self, _: Process, reason: ExitReason) -> None:
+        """It has ended."""
+        if self._line is not None:
+            self._line.meet(self)
+        self.crew.ended(self, reason)
+
+
+@final
+class _Crew(Generic[_I, _T]):
+    """The tasks of one stream. Nothing waits for one of them by itself."""
 
     def __init__(
         self,
+        supervisor: DynamicSupervisor,
+        spec_of: Callable[[_I, list[_T]], ChildSpec],
         size: int,
         timeout: float | None,
         on_timeout: OnTimeout,
@@ -105,6 +152,8 @@ class _Crew(Generic[_T]):
         ordered: bool,
         linked: bool,
     ) -> None:
+        self._supervisor = supervisor
+        self._spec_of = spec_of
         self._size = size
         self._timeout = timeout
         self._on_timeout = on_timeout
@@ -114,11 +163,10 @@ class _Crew(Generic[_T]):
         self._forget_owner: Callable[[], object] = lambda: None
         self._added = 0
         self._yielded = 0
-        self._running: dict[int, Process] = {}
+        self._jobs: dict[int, _Job[_T]] = {}  # ordered, and not ended yet
         self._results: dict[int, Ok[_T] | Exited] = {}  # not yet yielded, by number, as they ended
-        self._left: asyncio.Future[Process | None] | None = None  # its start was cancelled
-        self._late: dict[int, TaskTimeout] = {}  # killed for their slowness
-        self._failure: TaskFailed | TaskTimeout | None = None
+        self._end: ExitReason | None = None  # with which all tasks are to end
+        self._failure: TaskFailed | TaskTimeout | ChildError | None = None
         self._news: asyncio.Future[None] | None = None
 
     def serve(self, owner: Process | None) -> None:
@@ -130,12 +178,13 @@ class _Crew(Generic[_T]):
     @property
     def _binds(self) -> bool:
         """Whether a task's failure is its owner's; one that traps exits gets it as a result."""
-        return self._linked and not (self._owner is not None and traps(self._owner))
+        free = self._end is not None or (self._owner is not None and traps(self._owner))
+        return self._linked and not free
 
     @property
     def busy(self) -> bool:
-        """Whether any task runs."""
-        return bool(self._running)
+        """Whether any task was ordered and has not ended."""
+        return bool(self._jobs)
 
     @property
     def has_result(self) -> bool:
@@ -143,59 +192,71 @@ class _Crew(Generic[_T]):
         return self._yielded in self._results if self._ordered else bool(self._results)
 
     @property
-    def has_room(self) -> bool:
+    def _has_room(self) -> bool:
         """Whether one more task may be started.
 
         While results wait to be yielded they count as well, or a slow reader of the stream would
         let them pile up. Only behind a slow task that holds up the order they must not count.
         """
         kept = len(self._results) if self.has_result else 0
-        return len(self._running) + kept < self._size
+        return len(self._jobs) + kept < self._size
 
-    def add(self, process: Process, done: list[_T]) -> None:
-        """Take one more task."""
-        number = self._added
-        self._added += 1
-        self._running[number] = process
-        timer: asyncio.TimerHandle | None = None
-        if self._timeout is not None:
-            loop = asyncio.get_running_loop()
-            timer = loop.call_later(self._timeout, self._expired, number, self._timeout)
+    def fill(self, items: Iterator[_I]) -> bool:
+        """Order tasks while there is room, and return whether there may be more items."""
+        while self._has_room:
+            try:
+                item = next(items)
+            except StopIteration:
+                return False
+            job: _Job[_T] = _Job(self, self._added)
+            self._supervisor.order_child(self._spec_of(item, job.value), job)
+            self._jobs[job.number] = job
+            self._added += 1
+        return True
 
-        def ended(_: Process, reason: ExitReason) -> None:
-            if timer is not None:
-                timer.cancel()
-            self._ended(number, Ok(done[0]) if done else Exited(reason))
+    def answered(self, job: _Job[_T], reply: Reply) -> None:
+        """A task has been started, or was refused."""
+        process = job.process
+        if process is None or reply.refusal is not None:
+            del self._jobs[job.number]
+            self._fail(self._supervisor.error_of(reply))
+            self._wake()
+            return
+        if self._end is not None:  # nobody wants it any more
+            process.stop(reason=self._end)
+        elif self._timeout is not None:
+            job.limit(self._timeout, process)
+        process.on_exit(job.ended)
 
-        process.on_exit(ended)
-
-    def _ended(self, number: int, result: Ok[_T] | Exited) -> None:
-        process = self._running.pop(number)
-        late = self._late.pop(number, None)
-        if late is not None:
-            result = Exited(Crashed(late))
-        elif isinstance(result, Exited) and self._binds:
-            signal = signal_of(result.reason)
+    def ended(self, job: _Job[_T], reason: ExitReason) -> None:
+        """A task has ended, with a result or for `reason`."""
+        del self._jobs[job.number]
+        result: Ok[_T] | Exited = Ok(job.value[0]) if job.value else Exited(reason)
+        if job.late is not None:
+            result = Exited(Crashed(job.late))
+        elif isinstance(result, Exited) and self._binds and job.process is not None:
+            signal = signal_of(reason)
             if signal is not None:
-                self._fail(TaskFailed(process.path, result.reason))
+                self._fail(TaskFailed(job.process.path, reason))
                 if self._owner is not None:
                     self._owner.order_stop(reason=signal)
-        self._results[number] = result
+        self._results[job.number] = result
         self._wake()
 
-    def _expired(self, number: int, seconds: float) -> None:
-        process = self._running[number]
-        if not process.runs:
+    def expired(self, job: _Job[_T]) -> None:
+        """The time of a task is over."""
+        process = job.process
+        if process is None or not process.runs:
             return  # it ended in this very turn of the loop, and the news is on the way
-        error = TaskTimeout(f"{process.path}: took longer than timeout={seconds:g} s")
+        error = TaskTimeout(f"{process.path}: took longer than timeout={self._timeout:g} s")
         if self._on_timeout is OnTimeout.KILL_TASK:
-            self._late[number] = error
+            job.late = error
             process.kill()
         else:
             self._fail(error)
             self._wake()
 
-    def _fail(self, error: TaskFailed | TaskTimeout) -> None:
+    def _fail(self, error: TaskFailed | TaskTimeout | ChildError | None) -> None:
         if self._failure is None:
             self._failure = error
 
@@ -204,7 +265,7 @@ class _Crew(Generic[_T]):
             self._news.set_result(None)
 
     async def news(self) -> None:
-        """Wait until a task has ended, or its time is over."""
+        """Wait until a task has ended, or its time is over, or it was refused."""
         self._news = asyncio.get_running_loop().create_future()
         await self._news
 
@@ -220,21 +281,15 @@ class _Crew(Generic[_T]):
             raise self._failure
 
     def _shut_down(self, reason: ExitReason) -> None:
-        """Begin to end all tasks, and link them to nobody any more."""
-        self._linked = False
-        for process in self._running.values():
-            process.order_stop(reason=signal_of(reason) or Shutdown())
-
-    def leave(self, process: asyncio.Future[Process | None]) -> None:
-        """Take a task whose start was cancelled: it is being ended."""
-        self._left = process
+        """Begin to end all tasks, which are linked to nobody any more."""
+        self._end = signal_of(reason) or Shutdown()
+        for job in self._jobs.values():
+            if job.process is not None:  # else when it has been started
+                job.process.order_stop(reason=self._end)
 
     async def dismiss(self) -> None:
         """End all tasks and return when they are gone; cancelled, they end all the same."""
         self._forget_owner()
         self._shut_down(Shutdown())
-        ending = [*self._running.values()]
-        if self._left is not None and (left := await self._left) is not None:
-            ending.append(left)
-        for process in ending:
-            await process.wait()
+        while self._jobs:
+            await self.news()

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from otpy._core.spec import ShutdownLimit
     from otpy._runtime.tree import AnySupervisor
     from otpy.behaviours.task_result import Exited, Ok
-    from otpy.behaviours.task_stream import Leave
 
 _T = TypeVar("_T")
 _I = TypeVar("_I")
@@ -105,21 +104,11 @@ class TaskSupervisor:
         *,
         linked: bool,
     ) -> Task[_T]:
-        process, done = await self._begin(fn, args, shutdown)
-        return Task(process, current_or_none(), done, linked=linked)
-
-    async def _begin(
-        self,
-        fn: Callable[..., Awaitable[_T]],
-        args: tuple[Any, ...],
-        shutdown: ShutdownLimit,
-        leave: Leave | None = None,
-    ) -> tuple[Process, list[_T]]:
         done: list[_T] = []
         spec = self._spec(fn, args, done, Restart.TEMPORARY, shutdown)
-        process = await self.supervisor.start_claimed(spec, leave)
+        process = await self.supervisor.start_claimed(spec)
         assert process is not None  # noqa: S101 - a coroutine function cannot decline to start
-        return process, done
+        return Task(process, current_or_none(), done, linked=linked)
 
     async def start_child(
         self,
@@ -210,7 +199,8 @@ class TaskSupervisor:
             NotRunning: If the supervisor is ending.
         """
         return stream(
-            lambda item, leave: self._begin(fn, (item,), shutdown, leave),
+            self.supervisor,
+            lambda item, done: self._spec(fn, (item,), done, Restart.TEMPORARY, shutdown),
             items,
             max_concurrency=max_concurrency,
             ordered=ordered,
