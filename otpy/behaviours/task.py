@@ -54,11 +54,21 @@ def chain() -> Chain:
     return asked_by if caller is None else (caller, asked_by)
 
 
+def name_of(fn: object) -> str:
+    """Return the id of the tasks that run `fn`."""
+    return str(getattr(fn, "__name__", "task"))
+
+
+def set_callers(asked_by: Chain) -> None:
+    """Let `callers()` be made of `asked_by` in the task that is running."""
+    _CALLERS.set(asked_by)
+
+
 async def work(
     asked_by: Chain, fn: Callable[..., Awaitable[_T]], args: tuple[Any, ...], done: list[_T] | None
 ) -> None:
     """Be a task: leave the result in `done`, if somebody may ask for it."""
-    _CALLERS.set(asked_by)
+    set_callers(asked_by)
     result = await fn(*args)
     if done is not None:
         done.append(result)

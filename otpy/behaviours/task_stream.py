@@ -5,24 +5,27 @@ from __future__ import annotations
 import asyncio
 import os
 from enum import Enum
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, final
+from typing import TYPE_CHECKING, Generic, TypeVar, final
 
 from otpy._core.checks import check_member, check_number, refuse
-from otpy._core.reason import Crashed, Shutdown, signal_of
-from otpy._runtime.current import current_or_none
+from otpy._core.reason import Crashed, Restart, Shutdown, signal_of
+from otpy._core.spec import ChildSpec
+from otpy._runtime.current import current, current_or_none
 from otpy._runtime.signals import traps
+from otpy.behaviours.task import chain, name_of, set_callers
 from otpy.behaviours.task_result import Exited, Ok, TaskFailed
 from otpy.errors import ChildError, TaskTimeout
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable, Iterable, Iterator
+    from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator
 
     from otpy._core.protocol import Reply
     from otpy._core.reason import ExitReason
-    from otpy._core.spec import ChildSpec
+    from otpy._core.spec import ShutdownLimit
     from otpy._runtime.deadlines import Line
     from otpy._runtime.dynamic import DynamicSupervisor
     from otpy._runtime.process import Process
+    from otpy.behaviours.task import Chain
 
 _T = TypeVar("_T")
 _I = TypeVar("_I")
@@ -39,7 +42,7 @@ class OnTimeout(Enum):
 
 def stream(
     supervisor: DynamicSupervisor,
-    spec_of: Callable[[_I, list[_T]], ChildSpec],
+    fn: Callable[[_I], Awaitable[_T]],
     items: Iterable[_I],
     *,
     max_concurrency: int | None,
@@ -47,10 +50,9 @@ def stream(
     timeout: float | None,
     on_timeout: OnTimeout,
     linked: bool,
+    shutdown: ShutdownLimit,
 ) -> AsyncGenerator[Ok[_T] | Exited, None]:
     """Return the stream of results; see `TaskSupervisor.async_stream`.
-
-    `spec_of` makes the spec of the task for an item, which leaves its result in a list.
 
     Raises:
         InvalidSpec: If an option can never work.
@@ -64,7 +66,7 @@ def stream(
         check_number(who, "timeout", timeout, "seconds of at least 0, or None", least=0)
     check_member(who, "on_timeout", on_timeout, OnTimeout)
     crew: _Crew[_I, _T] = _Crew(
-        supervisor, spec_of, n, timeout, on_timeout, ordered=ordered, linked=linked
+        supervisor, fn, n, timeout, on_timeout, ordered=ordered, linked=linked, shutdown=shutdown
     )
     return _results(crew, items)
 
@@ -92,22 +94,24 @@ async def _results(
 
 
 @final
-class _Job(Generic[_T]):
+class _Job(Generic[_I, _T]):
     """A task of a stream, from its order to its end. What becomes of it is pushed.
 
     Attributes:
         crew: The stream's.
         number: Of its item, from 0.
+        item: Its item.
         value: Where it leaves its result.
         process: The process it runs in; None until it has been started.
         late: Why it was killed, if that was for its slowness.
     """
 
-    __slots__ = ("_line", "crew", "late", "number", "process", "value")
+    __slots__ = ("_line", "crew", "item", "late", "number", "process", "value")
 
-    def __init__(self, crew: _Crew[Any, _T], number: int) -> None:
+    def __init__(self, crew: _Crew[_I, _T], number: int, item: _I) -> None:
         self.crew = crew
         self.number = number
+        self.item = item
         self.value: list[_T] = []
         self.process: Process | None = None
         self.late: TaskTimeout | None = None
@@ -130,11 +134,11 @@ class _Job(Generic[_T]):
         """It has taken too long."""
         self.crew.expired(self)
 
-    def ended(self, _: Process, reason: ExitReason) -> None:
+    def ended(self, process: Process, reason: ExitReason) -> None:
         """It has ended."""
         if self._line is not None:
             self._line.meet(self)
-        self.crew.ended(self, reason)
+        self.crew.ended(self, process, reason)
 
 
 @final
@@ -144,26 +148,32 @@ class _Crew(Generic[_I, _T]):
     def __init__(
         self,
         supervisor: DynamicSupervisor,
-        spec_of: Callable[[_I, list[_T]], ChildSpec],
+        fn: Callable[[_I], Awaitable[_T]],
         size: int,
         timeout: float | None,
         on_timeout: OnTimeout,
         *,
         ordered: bool,
         linked: bool,
+        shutdown: ShutdownLimit,
     ) -> None:
         self._supervisor = supervisor
-        self._spec_of = spec_of
+        self._fn = fn
+        self._spec = ChildSpec(
+            name_of(fn), self._work, restart=Restart.TEMPORARY, shutdown=shutdown
+        )
         self._size = size
         self._timeout = timeout
         self._on_timeout = on_timeout
         self._ordered = ordered
         self._linked = linked
         self._owner: Process | None = None
+        self._asked_by: Chain = None
         self._forget_owner: Callable[[], object] = lambda: None
         self._added = 0
         self._yielded = 0
-        self._jobs: dict[int, _Job[_T]] = {}  # ordered, and not ended yet
+        self._jobs: dict[int, _Job[_I, _T]] = {}  # ordered, and not ended yet
+        self._started: dict[Process, _Job[_I, _T]] = {}  # of these, who has a process
         self._results: dict[int, Ok[_T] | Exited] = {}  # not yet yielded, by number, as they ended
         self._end: ExitReason | None = None  # with which all tasks are to end
         self._failure: TaskFailed | TaskTimeout | ChildError | None = None
@@ -172,6 +182,7 @@ class _Crew(Generic[_I, _T]):
     def serve(self, owner: Process | None) -> None:
         """End with `owner`, however it ends; None is code outside of processes."""
         self._owner = owner
+        self._asked_by = chain()
         if owner is not None:
             self._forget_owner = owner.on_exit(lambda _, reason: self._shut_down(reason))
 
@@ -208,13 +219,18 @@ class _Crew(Generic[_I, _T]):
                 item = next(items)
             except StopIteration:
                 return False
-            job: _Job[_T] = _Job(self, self._added)
-            self._supervisor.order_child(self._spec_of(item, job.value), job)
+            job: _Job[_I, _T] = _Job(self, self._added, item)
+            self._supervisor.order_child(self._spec, job)  # one for all of them
             self._jobs[job.number] = job
             self._added += 1
         return True
 
-    def answered(self, job: _Job[_T], reply: Reply) -> None:
+    async def _work(self) -> None:
+        job = self._started[current()]
+        set_callers(self._asked_by)
+        job.value.append(await self._fn(job.item))
+
+    def answered(self, job: _Job[_I, _T], reply: Reply) -> None:
         """A task has been started, or was refused."""
         process = job.process
         if process is None or reply.refusal is not None:
@@ -222,28 +238,29 @@ class _Crew(Generic[_I, _T]):
             self._fail(self._supervisor.error_of(reply))
             self._wake()
             return
+        self._started[process] = job
         if self._end is not None:  # nobody wants it any more
             process.stop(reason=self._end)
         elif self._timeout is not None:
             job.limit(self._timeout, process)
         process.on_exit(job.ended)
 
-    def ended(self, job: _Job[_T], reason: ExitReason) -> None:
+    def ended(self, job: _Job[_I, _T], process: Process, reason: ExitReason) -> None:
         """A task has ended, with a result or for `reason`."""
-        del self._jobs[job.number]
+        del self._jobs[job.number], self._started[process]
         result: Ok[_T] | Exited = Ok(job.value[0]) if job.value else Exited(reason)
         if job.late is not None:
             result = Exited(Crashed(job.late))
-        elif isinstance(result, Exited) and self._binds and job.process is not None:
+        elif isinstance(result, Exited) and self._binds:
             signal = signal_of(reason)
             if signal is not None:
-                self._fail(TaskFailed(job.process.path, reason))
+                self._fail(TaskFailed(process.path, reason))
                 if self._owner is not None:
                     self._owner.order_stop(reason=signal)
         self._results[job.number] = result
         self._wake()
 
-    def expired(self, job: _Job[_T]) -> None:
+    def expired(self, job: _Job[_I, _T]) -> None:
         """The time of a task is over."""
         process = job.process
         if process is None or not process.runs:

@@ -12,7 +12,7 @@ from otpy._core.spec import ChildSpec
 from otpy._runtime.current import current_or_none
 from otpy._runtime.dynamic import DynamicSupervisor
 from otpy._runtime.process import Process
-from otpy.behaviours.task import DEFAULT_TIMEOUT, Task, chain, work
+from otpy.behaviours.task import DEFAULT_TIMEOUT, Task, chain, name_of, work
 from otpy.behaviours.task_stream import OnTimeout, stream
 
 if TYPE_CHECKING:
@@ -144,12 +144,14 @@ class TaskSupervisor:
         restart: Restart,
         shutdown: ShutdownLimit,
     ) -> ChildSpec:
+        self._check(fn)
+        job = (chain(), fn, args, done)
+        return ChildSpec(name_of(fn), work, job, restart=restart, shutdown=shutdown)
+
+    def _check(self, fn: object) -> None:
         if not callable(fn):
             who = f"TaskSupervisor {self.supervisor.path!r}"
             refuse(who, "fn", fn, "a coroutine function, not its result")
-        name = str(getattr(fn, "__name__", "task"))
-        job = (chain(), fn, args, done)
-        return ChildSpec(name, work, job, restart=restart, shutdown=shutdown)
 
     def async_stream(
         self,
@@ -198,15 +200,17 @@ class TaskSupervisor:
             MaxChildren: If the supervisor holds as many tasks as it may (TSK-08).
             NotRunning: If the supervisor is ending.
         """
+        self._check(fn)
         return stream(
             self.supervisor,
-            lambda item, done: self._spec(fn, (item,), done, Restart.TEMPORARY, shutdown),
+            fn,
             items,
             max_concurrency=max_concurrency,
             ordered=ordered,
             timeout=timeout,
             on_timeout=on_timeout,
             linked=linked,
+            shutdown=shutdown,
         )
 
     async def children(self) -> list[Process]:

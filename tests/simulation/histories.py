@@ -255,7 +255,7 @@ class Histories:
         task = getattr(getattr(process.spec, "start", None), "__name__", "")
         known = process in self.ledger.blamed or process in self.ledger.killed
         slow = isinstance(getattr(process.ending, "error", None), StartTimeout)
-        excused = known or slow or task in ("work", "streaming")
+        excused = known or slow or task in ("work", "_work", "streaming")
         if process.supervisor is None and not excused:
             self.expect(process.ending is None, "{}: nobody wanted it to end", report)
 

@@ -27,7 +27,6 @@ from otpy import (
     TaskSupervisor,
 )
 from otpy._runtime.stop import KILL_GRACE
-from otpy.behaviours.task import work
 from otpy.errors import StartTimeout
 from tests.simulation.servers import SERVERS, Desk, Kiosk, Stall
 from tests.simulation.signals import SignalLedger
@@ -316,7 +315,9 @@ class Ledger:
 
     def _kills(self, process: Process) -> bool:
         """Whether it may be that somebody kills `process`, or that it should be ready by now."""
-        own = process.spec.shutdown is BRUTAL_KILL or getattr(process.spec, "start", None) is work
+        start = getattr(process.spec, "start", None)
+        task = getattr(start, "__name__", "") in ("work", "_work")
+        own = process.spec.shutdown is BRUTAL_KILL or task
         late = isinstance(getattr(process.ending, "error", None), StartTimeout)
         if own or late or not process.ready or process in self.killed or None in self.killed:
             return True
