@@ -371,7 +371,7 @@ class Shell:
         """Raise `CallingSelf` if this supervisor waits for whoever asks, who would wait for it."""
 
     def _reply(self, reply: Reply) -> None:
-        asker = cast("Asker", reply.ref)
+        asker: Any = reply.ref  # an `Asker`
         self._asked.pop(asker, None)
         if asker.done():  # the caller was cancelled; the request was executed (AIO-22)
             return

@@ -77,6 +77,7 @@ class Tree:
     __slots__ = (
         "_draining",
         "_hear",
+        "_orders",
         "_queue",
         "_waiters",
         "abandoned",
@@ -115,6 +116,7 @@ class Tree:
         self.random: Callable[[], float] = random.random  # jitter, not cryptography
         self._queue: deque[tuple[Callable[..., None], tuple[Any, ...]]] = deque()
         self._draining = False
+        self._orders: deque[tuple[Callable[..., None], tuple[Any, ...]]] = deque()
         self.thread = get_ident()
         self.calls: dict[PortalCall, None] = {}
         self.interruption: BaseException | None = None
@@ -132,10 +134,26 @@ class Tree:
         Returns:
             Whether this is the loop's own thread.
         """
-        here = get_ident() == self.thread
-        call = self.loop.call_soon if here else self.loop.call_soon_threadsafe
-        call(self.post, do, *args, context=self.context)
-        return here
+        if get_ident() != self.thread:
+            self.loop.call_soon_threadsafe(self.post, do, *args, context=self.context)
+            return False
+        if not self._orders:  # else they are carried out soon, and this one behind them
+            self.loop.call_soon(self._carry_out, context=self.context)
+        self._orders.append((do, args))
+        return True
+
+    def _carry_out(self) -> None:
+        """Carry out the orders that were given until now."""
+        orders, self._orders = self._orders, deque()
+        try:
+            while orders:
+                do, args = orders.popleft()
+                self.post(do, *args)
+        finally:
+            if orders:  # Ctrl-C strikes anywhere
+                orders.extend(self._orders)
+                self._orders = orders
+                self.loop.call_soon(self._carry_out, context=self.context)
 
     @property
     def stillborn(self) -> bool:

@@ -214,7 +214,7 @@ async def test_both_sides_of_a_link_know_it_or_neither_does(what: str) -> None:
 # --- an error at each line ------------------------------------------------------------------------
 
 WHERE: tuple[Any, ...] = (
-    *(Tree.order, Tree.post, Tree.run),
+    *(Tree.order, Tree._carry_out, Tree.post, Tree.run),
     *(Shell.take, Shell.child_exited, Shell._perform, Shell._start, Shell._reply),
     *(Shell._finish, Shell._tell_end, Shell._answered),
     *(Process.order_stop, Process.stop, Process.lived, Process.end),
