@@ -24,6 +24,7 @@ from otpy import (
     SupervisorSpec,
 )
 from otpy._runtime.current import CURRENT
+from otpy._runtime.deadlines import Deadlines
 from otpy._runtime.life import Presence
 from otpy._runtime.process import Process
 from otpy._runtime.shell import Shell
@@ -218,7 +219,8 @@ WHERE: tuple[Any, ...] = (
     *(Shell.take, Shell.child_exited, Shell._perform, Shell._start, Shell._reply),
     *(Shell._finish, Shell._tell_end, Shell._answered),
     *(Process.order_stop, Process.stop, Process.lived, Process.end),
-    *(Ending.begin, Ending.advance, Ending._take, Ending.over),
+    *(Ending.begin, Ending.advance, Ending._take, Ending.over, Ending.overdue),
+    *(Deadlines.set, Deadlines._time_has_come, Deadlines._tell),
     *(Mailbox.put, Server.wake, Server.stop, Server.cancel, ServerTask.wake),
 )
 CODES: frozenset[CodeType] = frozenset(function.__code__ for function in WHERE)
