@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import signal
 import sys
@@ -60,6 +61,29 @@ def test_it_returns_when_the_tree_has_ended(
     assert_reports(list(reports)[-1:], "app stopped: shutdown")
     assert capsys.readouterr().err == "otpy: app ended: shutdown\n"
     assert left == []
+
+
+@pytest.mark.parametrize(
+    ("before", "rarely", "inside"),
+    [(700, True, 50_000), (700, False, 700), (90_000, True, 90_000), (0, True, 0)],
+)
+def test_garbage_is_collected_rarely_while_it_runs(
+    before: int, rarely: bool, inside: int, left: list[int]
+) -> None:
+    """Unless that is not wanted, or the program has asked for more, or for nothing of the kind."""
+    seen: list[int] = []
+
+    async def look() -> None:
+        seen.append(gc.get_threshold()[0])
+
+    usual = gc.get_threshold()
+    gc.set_threshold(before, 10, 10)
+    try:
+        otpy.run(ending(start=look), hooks=(), collect_rarely=rarely)
+        seen.append(gc.get_threshold()[0])
+    finally:
+        gc.set_threshold(*usual)
+    assert seen == [inside, before]
 
 
 def test_threads_of_the_program_itself_are_not_waited_for(left: list[int]) -> None:
