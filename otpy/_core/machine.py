@@ -1,15 +1,59 @@
 """The supervisor of a fixed list of children, as a pure state machine.
 
-Who is restarted with whom is `group.py`; how all is stopped, `stopping.py`; what is counted and
-told, `outbox.py`. Rules of these files, and of `dynamic.py` beside them:
+What goes in and what comes out
+-------------------------------
+`handle` takes one event and the time, `exited` the end of a child, which needs no event. Both
+return effects, to be performed in their order before anything else goes in: start this child, stop
+that one, tell, answer, set a timer. Nothing here awaits, reads a clock or logs, and nothing else
+decides who is started, stopped or restarted. The tables are in `rules.py`, the accounts of restarts
+in `limits.py`; `outbox.py` collects effects; `stopping.py` is the other half of this class.
 
-- Every decision about who is started, stopped or restarted is taken in them; nothing awaits, reads
-  a clock or logs.
-- One operation is in progress at a time. It is an agenda of starts and stops, worked off one step
-  after the other; a step waits for one child.
-- What arrives meanwhile waits in the inbox, in order of arrival, as in an Erlang mailbox. A child
-  whose own end waits there is not waited for when its turn to be stopped comes (SUP-608, SUP-713).
-- Every event names an incarnation, and late news of an earlier one is dropped.
+The three things that have a state
+----------------------------------
+The supervisor has a phase, which only moves on:
+
+    STARTING ──► RUNNING ──► STOPPING ──► ENDED
+        └──────────────────────┘             (a first start that fails, or a stop meanwhile)
+
+A child has a status, and a number for each of its lives:
+
+    UNDEFINED ──► STARTING ──► RUNNING ──► STOPPING ──► UNDEFINED     all goes well
+                      │           ├──────► UNDEFINED                  it ended by itself,
+                      │           └──────► BACKING_OFF                and its restart is due later
+                      ├──────────────────► UNDEFINED                  it did not start,
+                      └──────────────────► RESTARTING                 and that is tried again
+
+One that is ready as soon as its task exists is RUNNING in the decision that starts it. Every event
+names a life, and news of an earlier one is dropped: it is never charged to the next.
+
+And there is one operation at a time, or none: the first start, a restart, a start or stop by hand,
+a shutdown. It is an agenda: `_stops`, then `_starts`, worked off one after the other by `_advance`.
+
+    | `_awaited`               | what `_advance` does                                              |
+    |--------------------------|-------------------------------------------------------------------|
+    | a child                  | nothing: its start or its stop is in progress                     |
+    | None, agenda not empty   | the next stop; if there is none, the next start                   |
+    | None, agenda empty       | completes the operation: ready, answered, or ended                |
+    | None, no operation       | takes the oldest thing from the inbox                             |
+
+Why there is an inbox
+---------------------
+OTP's supervisor is a process: while it waits for a child to start or to end it does not look into
+its mailbox. So here what arrives while an operation is in progress waits, in order of arrival. Two
+things do not wait, as there: what the operation itself waits for, and a shutdown.
+
+An end by itself that has to wait is remembered with the child as well (`Child.pending`). If the
+agenda comes to that child before the inbox does, the end is consumed there: it counts as a stop and
+not as a failure (SUP-608, SUP-713), and what lies in the inbox is of a life that is over.
+
+What ends an operation early
+----------------------------
+A start that fails drops the starts behind it: the first start gives up (SUP-306), a restart is
+tried again later (SUP-612). A shutdown drops both agendas, refuses what waits, and plans the stops
+of all who live; with nobody left it ends in the same decision, so that a failure climbs as fast as
+it can be told of. A kill gives up the order, and asks everybody at once (`_at_once`); what it still
+waits for is then a number, `_left`. A long list of starts pauses after `_SLICE` effects, and goes
+on when the loop has had its turn.
 """
 
 from __future__ import annotations
