@@ -38,10 +38,9 @@ if TYPE_CHECKING:
 
     from otpy._core.reason import ExitReason
     from otpy._runtime.process import Process
-    from otpy.behaviours.gen_server import GenServer
     from otpy.behaviours.mailbox import Message
     from otpy.behaviours.results import CallResult
-    from otpy.behaviours.serving import Served
+    from otpy.behaviours.serving import Callbacks, Served
     from otpy.errors import ChildError
 
 _REPLY: Final[Any] = Reply  # for `type(…) is`, which leaves the parameters of the type unknown
@@ -82,7 +81,7 @@ class Server:
         "state",
     )
 
-    def __init__(self, process: Process, make: Callable[[], GenServer[Any, Any, Any]]) -> None:
+    def __init__(self, process: Process, make: Callable[[], Callbacks]) -> None:
         """Prepare the life of `process`."""
         self.process = process
         self.mailbox = Mailbox(self, process.parent.tree)

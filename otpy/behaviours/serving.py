@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeGuard
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias, TypeGuard
 
 from otpy._core.checks import is_number
 from otpy._core.reason import ExitReason
@@ -11,7 +11,6 @@ from otpy.behaviours.results import NO_ANSWER, Init, NoReply, Reply, Stop
 from otpy.errors import StepOverran
 
 if TYPE_CHECKING:
-    from otpy.behaviours.gen_server import GenServer
     from otpy.behaviours.results import CallResult
 
 Served: TypeAlias = Caller[Any] | Cast | Info | Continue
@@ -24,7 +23,35 @@ RESULTS: Final[Any] = (Reply, NoReply, Stop)
 """What a `handle_…` may return; for `isinstance`, which takes a union three times as long."""
 
 
-def hand_over(message: Served, callbacks: GenServer[Any, Any, Any], state: Any) -> Any:
+class Callbacks(Protocol):
+    """What serves the messages of a server: a `GenServer`, or what stands around one."""
+
+    def init(self, *args: Any, **kwargs: Any) -> Any:
+        """Return the first state."""
+        ...
+
+    def handle_call(self, request: Any, caller: Any, state: Any, /) -> Any:
+        """Serve a call."""
+        ...
+
+    def handle_cast(self, request: Any, state: Any, /) -> Any:
+        """Serve a cast."""
+        ...
+
+    def handle_info(self, message: Any, state: Any, /) -> Any:
+        """Serve any other message."""
+        ...
+
+    def handle_continue(self, value: Any, state: Any, /) -> Any:
+        """Go on."""
+        ...
+
+    def terminate(self, reason: ExitReason, state: Any, /) -> Any:
+        """Clean up."""
+        ...
+
+
+def hand_over(message: Served, callbacks: Callbacks, state: Any) -> Any:
     """Call the callback for `message`; return what it returned, perhaps an awaitable."""
     if isinstance(message, Caller):
         return callbacks.handle_call(message.request, message, state)

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
     from otpy._core.reason import ExitReason
     from otpy._runtime.process import Process
-    from otpy.behaviours.gen_server import GenServer
     from otpy.behaviours.mailbox import Caller
+    from otpy.behaviours.serving import Callbacks
 
 
 @final
@@ -24,14 +24,14 @@ class WatchedCallbacks:
 
     __slots__ = ("_callbacks", "_watched")
 
-    def __init__(self, process: Process, make: Callable[[], GenServer[Any, Any, Any]]) -> None:
+    def __init__(self, process: Process, make: Callable[[], Callbacks]) -> None:
         """Make the callbacks, in a step of `process`.
 
         Raises:
             CannotInterrupt: If no step could be interrupted.
         """
         self._watched = watched(process)
-        self._callbacks: GenServer[Any, Any, Any] = self._watched.call(make)
+        self._callbacks: Callbacks = self._watched.call(make)
 
     def _step(self, callback: Callable[..., Any], *args: Any) -> Any:
         try:

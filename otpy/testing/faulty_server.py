@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
     from otpy._core.reason import ExitReason
     from otpy.behaviours.mailbox import Caller
+    from otpy.behaviours.serving import Callbacks
 
 
 @final
@@ -20,7 +21,7 @@ class FaultyCallbacks(GenServer[Any, Any, Any]):
 
     def __init__(
         self,
-        own: GenServer[Any, Any, Any],
+        own: Callbacks,
         message: Callable[[], object],
         clean_up: Callable[[], Awaitable[None]],
     ) -> None:
