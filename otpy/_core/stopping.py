@@ -222,7 +222,9 @@ class Stopping:
                 self._out.cancel_timer(child)
 
     def _plan_stops(self) -> None:
-        self._stops.extend([child for child in reversed(self.children.values()) if child.live])
+        for child in reversed(self.children.values()):
+            if child.live:
+                self._stops.append(child)
 
     def _finish(self) -> None:
         """Nothing lives: end as planned."""

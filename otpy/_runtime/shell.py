@@ -317,7 +317,8 @@ class Shell:
             asker, _ = self._asked.popitem()
             if not asker.done():
                 asker.set_result((Reply(None, refusal=Refusal.NOT_RUNNING), None))
-        release(self._end_waiters, self._exit)
+        if self._end_waiters:
+            release(self._end_waiters, self._exit)
         for waiters in self._waiters.values():
             release(waiters, None)
         process = self.process
