@@ -15,7 +15,7 @@ from otpy.observe import LoopBlocked, watch_loop
 from otpy.testing import MockClock
 from tests.runtime.children import turns
 
-BLOCK = 0.15
+BLOCK = 0.3
 
 
 class Log:
