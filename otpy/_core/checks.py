@@ -61,6 +61,22 @@ def check_member(who: str, what: str, got: object, enum: type[Enum]) -> None:
         refuse(who, what, got, " or ".join(f"{enum.__name__}.{m.name}" for m in enum))
 
 
+def check_word(who: str, what: str, got: object, enum: type[Enum]) -> None:
+    """Refuse what `member` has found to be no member of `enum`, nor the word for one."""
+    if not isinstance(got, enum):
+        words = ", ".join(repr(m.value) for m in enum)
+        refuse(who, what, got, f"one of {words}, or a member of {enum.__name__}")
+
+
+def member(got: object, enum: type[Enum]) -> object:
+    """Return the member of `enum` that the text `got` stands for; anything else as it is."""
+    if isinstance(got, str):
+        for one in enum:
+            if one.value == got:
+                return one
+    return got
+
+
 def check_kind(who: str, what: str, got: object, kind: type, wanted: str) -> None:
     """Refuse what is not of `kind`."""
     if not isinstance(got, kind):

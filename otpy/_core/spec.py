@@ -23,7 +23,9 @@ from otpy._core.checks import (
     check_number,
     check_optional,
     check_whole_seconds,
+    check_word,
     is_number,
+    member,
     refuse,
     refuse_unseen,
 )
@@ -126,6 +128,27 @@ GIVE_UP: Final = Then.GIVE_UP
 ESCALATE: Final = Then.ESCALATE
 
 
+RestartWord: TypeAlias = Literal["permanent", "transient", "temporary"]
+"""A `Restart` as text."""
+StrategyWord: TypeAlias = Literal["one_for_one", "one_for_all", "rest_for_one"]
+"""A `Strategy` as text."""
+AutoShutdownWord: TypeAlias = Literal["never", "any_significant", "all_significant"]
+"""An `AutoShutdown` as text."""
+
+
+def _restart(given: Restart | RestartWord) -> Restart:
+    """Return what a word stands for; anything else is left for the spec to refuse by name."""
+    return cast("Restart", member(given, Restart))
+
+
+def _strategy(given: Strategy | StrategyWord) -> Strategy:
+    return cast("Strategy", member(given, Strategy))
+
+
+def _auto_shutdown(given: AutoShutdown | AutoShutdownWord) -> AutoShutdown:
+    return cast("AutoShutdown", member(given, AutoShutdown))
+
+
 def _check_count(who: str, what: str, got: object) -> None:
     """SUP-105, DYN-02: a number of restarts or children."""
     if got is not INFINITY and (isinstance(got, bool) or not isinstance(got, int) or got < 0):
@@ -219,7 +242,8 @@ class ChildSpec:
             stop). It is called anew for each incarnation: state does not survive a restart.
         args: Positional arguments for `start`.
         kwargs: Keyword arguments for `start`.
-        restart: When it is started again after it ended by itself.
+        restart: When it is started again after it ended by itself; the word will do
+            (`"transient"`), here and for every choice of this kind.
         shutdown: Seconds it has to end once asked; `BRUTAL_KILL` does not ask; `INFINITY` waits
             for ever. Over, it is cancelled again, and given up (`Abandoned`) if it refuses.
         significant: Whether its end can end the supervisor (`auto_shutdown`).
@@ -240,7 +264,7 @@ class ChildSpec:
     kwargs: Mapping[str, Any] = field(
         default=_NO_KWARGS, converter=_frozen_mapping, hash=False, repr=_how_many
     )
-    restart: Restart = field(default=Restart.PERMANENT, kw_only=True)
+    restart: Restart = field(default=Restart.PERMANENT, converter=_restart, kw_only=True)
     shutdown: ShutdownLimit = field(default=5.0, kw_only=True)
     significant: bool = field(default=False, kw_only=True)
     start_timeout: float | None = field(default=None, kw_only=True)
@@ -259,15 +283,12 @@ class ChildSpec:
         if not callable(self.start):
             refuse(self._who, "start", self.start, "something to call, not its result")
         if not isinstance(self.args, tuple):  # pyright: ignore[reportUnnecessaryIsInstance]
-            refuse_unseen(self._who, "args", self.args, "a sequence of positional arguments")
-        if not isinstance(self.kwargs, MappingProxyType):  # which a mapping has been made by now
-            refuse_unseen(self._who, "kwargs", self.kwargs, "a mapping of keyword arguments")
-        if not isinstance(self.restart, Restart):  # pyright: ignore[reportUnnecessaryIsInstance]
-            check_member(self._who, "restart", self.restart, Restart)
-        if self.significant is not False:
-            _check_significant(self._who, self)
-        if not _is_limit(self.shutdown):
-            _check_shutdown(self._who, self.shutdown)
+            refuse_unseen(who, "args", self.args, "a sequence of positional arguments")
+        if not isinstance(self.kwargs, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
+            refuse_unseen(who, "kwargs", self.kwargs, "a mapping of keyword arguments")
+        check_word(who, "restart", self.restart, Restart)
+        _check_significant(who, self)
+        _check_shutdown(who, self.shutdown)
         if self.start_timeout is not None:
             wanted = "seconds above 0, or None"
             check_number(
@@ -314,7 +335,7 @@ class SupervisorSpec(Nested):
     Attributes:
         id: Its name; first part of the path of everything below it.
         children: Specs of its children, in start order; they stop in reverse.
-        strategy: Who is restarted when a child fails.
+        strategy: Who is restarted when a child fails, as a `Strategy` or its word.
         intensity: Restarts allowed within `period`; one more and the supervisor gives up. The
             default is Elixir's 3, OTP's own is 1; with `INFINITY` it never gives up.
         period: Length of the restart window, in whole seconds.
@@ -328,11 +349,13 @@ class SupervisorSpec(Nested):
 
     id: str
     children: tuple[AnySpec, ...] = field(default=(), converter=_frozen_children, repr=ids)
-    strategy: Strategy = field(default=Strategy.ONE_FOR_ONE, kw_only=True)
+    strategy: Strategy = field(default=Strategy.ONE_FOR_ONE, converter=_strategy, kw_only=True)
     intensity: Count = field(default=3, kw_only=True)
     period: float = field(default=5.0, kw_only=True)
-    auto_shutdown: AutoShutdown = field(default=AutoShutdown.NEVER, kw_only=True)
-    restart: Restart = field(default=Restart.PERMANENT, kw_only=True)
+    auto_shutdown: AutoShutdown = field(
+        default=AutoShutdown.NEVER, converter=_auto_shutdown, kw_only=True
+    )
+    restart: Restart = field(default=Restart.PERMANENT, converter=_restart, kw_only=True)
     shutdown: ShutdownLimit = field(default=INFINITY, kw_only=True)
     significant: bool = field(default=False, kw_only=True)
     backoff: Backoff | None = field(default=None, kw_only=True)
@@ -342,11 +365,11 @@ class SupervisorSpec(Nested):
         """Refuse what can never work: flags first, then children left to right (SUP-112)."""
         _check_id("SupervisorSpec", self.id)
         who = f"SupervisorSpec {self.id!r}"
-        check_member(who, "strategy", self.strategy, Strategy)
+        check_word(who, "strategy", self.strategy, Strategy)
         _check_count(who, "intensity", self.intensity)
         check_whole_seconds(who, "period", self.period)
-        check_member(who, "auto_shutdown", self.auto_shutdown, AutoShutdown)
-        check_member(who, "restart", self.restart, Restart)
+        check_word(who, "auto_shutdown", self.auto_shutdown, AutoShutdown)
+        check_word(who, "restart", self.restart, Restart)
         _check_significant(who, self)
         _check_shutdown(who, self.shutdown)
         check_optional(who, "backoff", self.backoff, Backoff)
@@ -389,7 +412,7 @@ class DynamicSpec:
     max_children: Count = field(default=INFINITY, kw_only=True)
     intensity: Count = field(default=3, kw_only=True)
     period: float = field(default=5.0, kw_only=True)
-    restart: Restart = field(default=Restart.PERMANENT, kw_only=True)
+    restart: Restart = field(default=Restart.PERMANENT, converter=_restart, kw_only=True)
     shutdown: ShutdownLimit = field(default=INFINITY, kw_only=True)
     significant: bool = field(default=False, kw_only=True)
     backoff: Backoff | None = field(default=None, kw_only=True)
@@ -402,7 +425,7 @@ class DynamicSpec:
         _check_count(who, "intensity", self.intensity)
         check_whole_seconds(who, "period", self.period)
         _check_count(who, "max_children", self.max_children)
-        check_member(who, "restart", self.restart, Restart)
+        check_word(who, "restart", self.restart, Restart)
         _check_significant(who, self)
         _check_shutdown(who, self.shutdown)
         check_optional(who, "backoff", self.backoff, Backoff)

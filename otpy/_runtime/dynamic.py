@@ -18,9 +18,11 @@ if TYPE_CHECKING:
     from otpy._core.backoff import Backoff
     from otpy._core.dynamic import DynamicMachine
     from otpy._core.protocol import Reply
-    from otpy._core.spec import AnySpec, Count, ShutdownLimit
+    from otpy._core.spec import AnySpec, ChildSpec, Count, RestartWord, ShutdownLimit
     from otpy._runtime.shell import Asker
     from otpy.errors import ChildError
+
+_T = TypeVar("_T")
 
 
 @final
@@ -42,7 +44,7 @@ class DynamicSupervisor(SupervisorHandle):
         max_children: int | None = None,
         intensity: Count = 3,
         period: float = 5.0,
-        restart: Restart = Restart.PERMANENT,
+        restart: Restart | RestartWord = Restart.PERMANENT,
         shutdown: ShutdownLimit = INFINITY,
         significant: bool = False,
         backoff: Backoff | None = None,

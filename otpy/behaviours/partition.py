@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from otpy._core.backoff import Backoff
-    from otpy._core.spec import Count, ShutdownLimit
+    from otpy._core.spec import Count, RestartWord, ShutdownLimit, StrategyWord
     from otpy._runtime.tree import AnySupervisor
 
 RoutingKey: TypeAlias = "int | str | bytes | float | tuple[RoutingKey, ...] | None"
@@ -103,10 +103,10 @@ class PartitionSupervisor:
         *,
         partitions: int | None = None,
         with_arguments: Callable[[tuple[Any, ...], int], Iterable[Any]] | None = None,
-        strategy: Strategy = Strategy.ONE_FOR_ONE,
+        strategy: Strategy | StrategyWord = Strategy.ONE_FOR_ONE,
         intensity: Count = 3,
         period: float = 5.0,
-        restart: Restart = Restart.PERMANENT,
+        restart: Restart | RestartWord = Restart.PERMANENT,
         shutdown: ShutdownLimit = INFINITY,
         significant: bool = False,
         backoff: Backoff | None = None,

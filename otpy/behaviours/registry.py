@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Hashable, Iterable
 
     from otpy._core.reason import ExitReason
-    from otpy._core.spec import ShutdownLimit
+    from otpy._core.spec import RestartWord, ShutdownLimit
     from otpy._runtime.process import Process
     from otpy.behaviours.registry_entry import Listener
 
@@ -85,7 +85,7 @@ class Registry:
         *,
         keys: Keys = Keys.UNIQUE,
         listeners: Iterable[Listener] = (),
-        restart: Restart = Restart.PERMANENT,
+        restart: Restart | RestartWord = Restart.PERMANENT,
         shutdown: ShutdownLimit = 5.0,
     ) -> ChildSpec:
         """Return a spec, to be listed as a child (REG-01).

@@ -18,7 +18,7 @@ from otpy.behaviours.task_stream import OnTimeout, stream
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
 
-    from otpy._core.spec import ShutdownLimit
+    from otpy._core.spec import RestartWord, ShutdownLimit
     from otpy._runtime.tree import AnySupervisor
     from otpy.behaviours.task_result import Exited, Ok
 
@@ -114,7 +114,7 @@ class TaskSupervisor:
         self,
         fn: Callable[[*_Ts], Awaitable[object]],
         *args: *_Ts,
-        restart: Restart = Restart.TEMPORARY,
+        restart: Restart | RestartWord = Restart.TEMPORARY,
         shutdown: ShutdownLimit = 5.0,
     ) -> Process:
         """Start `fn(*args)` for its effect only, linked to nobody but the supervisor (TSK-02).
@@ -141,7 +141,7 @@ class TaskSupervisor:
         fn: Callable[..., Awaitable[_T]],
         args: tuple[Any, ...],
         done: list[_T] | None,
-        restart: Restart,
+        restart: Restart | RestartWord,
         shutdown: ShutdownLimit,
     ) -> ChildSpec:
         self._check(fn)

@@ -109,11 +109,24 @@ class TestChild:
         refused(lambda: worker(start=coroutine), "ChildSpec 'x': start is <coroutine object ")
         coroutine.close()
 
-    @pytest.mark.parametrize("restart", [None, "permanent", True])
-    def test_restart_is_one_of_three(self, restart: Any) -> None:
+    @pytest.mark.parametrize("restart", [None, "always", "PERMANENT", True])
+    @pytest.mark.parametrize("make", [worker, *SPECS])
+    def test_restart_is_one_of_three(self, make: Callable[..., Any], restart: Any) -> None:
         """The message lists them (SUP-205)."""
-        message = f"ChildSpec 'x': restart is {restart!r}, wanted Restart.PERMANENT or "
-        refused(lambda: worker(restart=restart), message)
+        wanted = "one of 'permanent', 'transient', 'temporary', or a member of Restart"
+        with pytest.raises(InvalidSpec) as caught:
+            make("x", restart=restart)
+        assert str(caught.value).endswith(f" 'x': restart is {restart!r}, wanted {wanted}")
+
+    @pytest.mark.parametrize("make", [worker, *SPECS])
+    @pytest.mark.parametrize("restart", Restart)
+    def test_a_word_stands_for_each_restart(
+        self, make: Callable[..., Any], restart: Restart
+    ) -> None:
+        """`restart="transient"` is `Restart.TRANSIENT`, and reads so afterwards."""
+        spec = make("x", restart=restart.value)
+        assert spec.restart is restart
+        assert spec == make("x", restart=restart)
 
     @pytest.mark.parametrize("significant", [None, 1, "yes"])
     def test_significant_is_true_or_false(self, significant: Any) -> None:
@@ -290,12 +303,21 @@ class TestFlags:
     @pytest.mark.parametrize(
         ("name", "enum"), [("strategy", Strategy), ("auto_shutdown", AutoShutdown)]
     )
-    @pytest.mark.parametrize("got", [None, "one_for_one", "simple_one_for_one", 1])
+    @pytest.mark.parametrize("got", [None, "ONE_FOR_ONE", "simple_one_for_one", 1])
     def test_choices_are_members_of_their_enum(self, name: str, enum: Any, got: Any) -> None:
-        """The message lists them (SUP-104, SUP-107)."""
-        choices = " or ".join(f"{enum.__name__}.{member.name}" for member in enum)
-        message = f"SupervisorSpec 'top': {name} is {got!r}, wanted {choices}"
+        """Or their words; the message lists them (SUP-104, SUP-107)."""
+        choices = ", ".join(repr(member.value) for member in enum)
+        message = f"SupervisorSpec 'top': {name} is {got!r}, wanted one of {choices}, or "
         refused(lambda: SupervisorSpec("top", **{name: got}), message)
+
+    @pytest.mark.parametrize(
+        ("name", "chosen"), [*(("strategy", s) for s in Strategy), ("auto_shutdown", "never")]
+    )
+    def test_a_word_stands_for_a_choice(self, name: str, chosen: Any) -> None:
+        """`strategy="one_for_all"` is `Strategy.ONE_FOR_ALL`, and reads so afterwards."""
+        word = getattr(chosen, "value", chosen)
+        found = getattr(SupervisorSpec("top", **{name: word}), name)
+        assert found is type(found)(word)
 
     def test_the_first_failure_wins(self) -> None:
         """Strategy, intensity, period, auto_shutdown, then the children (SUP-111, SUP-112)."""
@@ -313,7 +335,7 @@ class TestFlags:
     def test_its_role_as_a_child_is_checked_too(self, make: Callable[..., Any]) -> None:
         """Id, restart, significance and shutdown follow the rules of any child."""
         for fields in (
-            {"restart": "permanent"},
+            {"restart": "always"},
             {"significant": 1},
             {"significant": True},
             {"shutdown": -1},
