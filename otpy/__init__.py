@@ -45,6 +45,7 @@ from otpy._core.spec import DynamicSpec as DynamicSpec
 from otpy._core.spec import Intensity as Intensity
 from otpy._core.spec import Strategy as Strategy
 from otpy._core.spec import SupervisorSpec as SupervisorSpec
+from otpy._core.start import TaskStatus as TaskStatus
 from otpy._runtime.blame import RestartRecord as RestartRecord
 from otpy._runtime.current import current as current
 from otpy._runtime.dynamic import DynamicSupervisor as DynamicSupervisor
@@ -152,6 +153,7 @@ __all__ = [
     "SupervisorSpec",
     "Task",
     "TaskFailed",
+    "TaskStatus",
     "TaskSupervisor",
     "TreeSnapshot",
     "Unregistered",

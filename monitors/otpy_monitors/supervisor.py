@@ -74,8 +74,10 @@ def monitor_supervisor(
         if isinstance(rules, RuleBook) or loop_watch is not None:
             msg = "MonitorSupervisor: feed is None, wanted one, for the rule book or the loop watch"
             raise InvalidSpec(msg)
-        health = ChildSpec("HealthMonitor", health_monitor, (board, report), backoff=pause)
-        violation = ChildSpec(
+        health: ChildSpec = ChildSpec(
+            "HealthMonitor", health_monitor, (board, report), backoff=pause
+        )
+        violation: ChildSpec = ChildSpec(
             "ViolationMonitor",
             violation_monitor,
             (board, report),

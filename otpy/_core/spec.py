@@ -5,14 +5,29 @@ Validation follows OTP's order (SUP-111, SUP-212, SUP-213): first failure wins.
 
 from __future__ import annotations
 
-import math
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
 from enum import Enum
 from functools import partial
 from types import MappingProxyType
-from typing import Any, ClassVar, Final, Literal, NoReturn, TypeAlias, cast, final
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    ClassVar,
+    Final,
+    Generic,
+    Literal,
+    NoReturn,
+    TypeAlias,
+    TypedDict,
+    TypeVar,
+    TypeVarTuple,
+    Unpack,
+    cast,
+    final,
+    overload,
+)
 
 from attrs import evolve, field, fields, frozen
 
@@ -31,8 +46,32 @@ from otpy._core.checks import (
 )
 from otpy._core.nesting import Nested, draw, ids
 from otpy._core.quick import quicken
-from otpy._core.readiness import is_ready_at_once
 from otpy._core.reason import Restart
+from otpy._core.start import look_at
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable
+    from contextlib import AbstractAsyncContextManager
+
+    from typing_extensions import TypeVar as TypeVarWithDefault
+
+    from otpy._core.start import (
+        Announcing,
+        Announcing1,
+        Announcing2,
+        Announcing3,
+        Living,
+    )
+
+    ValueT_co = TypeVarWithDefault("ValueT_co", covariant=True, default=object)
+else:  # a default is for type checkers, and known to Python since 3.13
+    ValueT_co = TypeVar("ValueT_co", covariant=True)
+"""What a child hands out when it is ready."""
+_T = TypeVar("_T")
+_A = TypeVar("_A")
+_B = TypeVar("_B")
+_C = TypeVar("_C")
+_Ts = TypeVarTuple("_Ts")
 
 
 class Strategy(Enum):
@@ -155,13 +194,14 @@ def _check_count(who: str, what: str, got: object) -> None:
         refuse(who, what, got, "a whole number of at least 0, or INFINITY")
 
 
-def _is_limit(got: object) -> bool:
-    """SUP-209; a number is in seconds, where OTP has milliseconds."""
-    return isinstance(got, _Limit) or (is_number(got) and 0 <= got < math.inf)
+_FOR_EVER: Final = float("inf")
 
 
 def _check_shutdown(who: str, got: object) -> None:
-    if not _is_limit(got):
+    """SUP-209; a number is in seconds, where OTP has milliseconds."""
+    if isinstance(got, _Limit):
+        return
+    if not is_number(got) or not 0 <= got < _FOR_EVER:
         refuse(who, "shutdown", got, "seconds of at least 0, BRUTAL_KILL or INFINITY")
 
 
@@ -183,11 +223,11 @@ def _check_id(kind: str, got: object) -> None:
         refuse(kind, "id", got, "text without control characters")
 
 
-def _check_significant(who: str, spec: ChildSpec | SupervisorSpec | DynamicSpec) -> None:
+def _check_significant(who: str, significant: object, restart: object) -> None:
     """SUP-206 and the second half of SUP-207."""
-    if not isinstance(spec.significant, bool):
-        refuse(who, "significant", spec.significant, "True or False")
-    if spec.significant and spec.restart is Restart.PERMANENT:
+    if not isinstance(significant, bool):
+        refuse(who, "significant", significant, "True or False")
+    if significant and restart is Restart.PERMANENT:
         refuse(who, "significant", True, "False while restart is PERMANENT: it never ends for good")
 
 
@@ -206,7 +246,7 @@ def _frozen_children(children: Iterable[AnySpec]) -> tuple[AnySpec, ...]:
 
 def _frozen_mapping(kwargs: Mapping[str, Any]) -> Mapping[str, Any]:
     """Copy a mapping; what is none is left as it is, for the spec to refuse by name."""
-    if kwargs is _NO_KWARGS or not isinstance(kwargs, Mapping):
+    if kwargs.__class__ is not dict and not isinstance(kwargs, Mapping):
         return kwargs
     return MappingProxyType(dict(kwargs)) if kwargs else _NO_KWARGS
 
@@ -229,9 +269,21 @@ def _shown_start(start: object) -> str:
     return f"<{getattr(start, '__module__', None)}.{name}>"
 
 
+class _Options(TypedDict, total=False):
+    """What a child is given by keyword; `ChildSpec` says what each means."""
+
+    restart: Restart | RestartWord
+    shutdown: ShutdownLimit
+    significant: bool
+    start_timeout: float | None
+    backoff: Backoff | None
+    intensity: Intensity | None
+    max_step: float | None
+
+
 @final
-@frozen(weakref_slot=False)  # there may be as many as children
-class ChildSpec:
+@frozen(init=False, weakref_slot=False)  # there may be as many as children
+class ChildSpec(Generic[ValueT_co]):
     """How to start, restart and stop one worker (SUP-201).
 
     Attributes:
@@ -240,7 +292,8 @@ class ChildSpec:
             takes a `task_status` keyword, when it calls `task_status.started(value)`), or a
             factory of an async context manager (ready when entered; left when it is asked to
             stop). It is called anew for each incarnation: state does not survive a restart.
-        args: Positional arguments for `start`.
+        args: Positional arguments for `start`: a tuple, for type checkers, which then look at each.
+            Beside `task_status` they know three; give more as `kwargs`, which they do not look at.
         kwargs: Keyword arguments for `start`.
         restart: When it is started again after it ended by itself; the word will do
             (`"transient"`), here and for every choice of this kind.
@@ -260,70 +313,205 @@ class ChildSpec:
 
     id: str
     start: Callable[..., Any] = field(repr=_shown_start)
-    args: tuple[Any, ...] = field(default=(), converter=_frozen_sequence, repr=_how_many)
-    kwargs: Mapping[str, Any] = field(
-        default=_NO_KWARGS, converter=_frozen_mapping, hash=False, repr=_how_many
-    )
-    restart: Restart = field(default=Restart.PERMANENT, converter=_restart, kw_only=True)
-    shutdown: ShutdownLimit = field(default=5.0, kw_only=True)
-    significant: bool = field(default=False, kw_only=True)
-    start_timeout: float | None = field(default=None, kw_only=True)
-    backoff: Backoff | None = field(default=None, kw_only=True)
-    intensity: Intensity | None = field(default=None, kw_only=True)
-    max_step: float | None = field(default=None, kw_only=True)
+    args: tuple[Any, ...] = field(repr=_how_many)
+    kwargs: Mapping[str, Any] = field(hash=False, repr=_how_many)
+    restart: Restart
+    shutdown: ShutdownLimit
+    significant: bool
+    start_timeout: float | None
+    backoff: Backoff | None
+    intensity: Intensity | None
+    max_step: float | None
     ready_at_once: bool = field(init=False, eq=False, repr=False)
 
-    @ready_at_once.default  # pyright: ignore[reportAttributeAccessIssue, reportUntypedFunctionDecorator, reportUnknownMemberType]
-    def _ready_at_once(self) -> bool:
-        return self.max_step is None and is_ready_at_once(self.start)
+    @overload
+    def __init__(
+        self: ChildSpec[None],
+        id: str,
+        start: Callable[[], Awaitable[object]],
+        **options: Unpack[_Options],
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: ChildSpec[None],
+        id: str,
+        start: Callable[[*_Ts], Awaitable[object]],
+        args: tuple[*_Ts],
+        **options: Unpack[_Options],
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: ChildSpec[_T],
+        id: str,
+        start: Callable[[], AbstractAsyncContextManager[_T]],
+        **options: Unpack[_Options],
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: ChildSpec[_T],
+        id: str,
+        start: Callable[[*_Ts], AbstractAsyncContextManager[_T]],
+        args: tuple[*_Ts],
+        **options: Unpack[_Options],
+    ) -> None: ...
+    @overload
+    def __init__(
+        self, id: str, start: Announcing[ValueT_co], **options: Unpack[_Options]
+    ) -> None: ...
+    @overload
+    def __init__(
+        self,
+        id: str,
+        start: Announcing1[_A, ValueT_co],
+        args: tuple[_A],
+        **options: Unpack[_Options],
+    ) -> None: ...
+    @overload
+    def __init__(
+        self,
+        id: str,
+        start: Announcing2[_A, _B, ValueT_co],
+        args: tuple[_A, _B],
+        **options: Unpack[_Options],
+    ) -> None: ...
+    @overload
+    def __init__(
+        self,
+        id: str,
+        start: Announcing3[_A, _B, _C, ValueT_co],
+        args: tuple[_A, _B, _C],
+        **options: Unpack[_Options],
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: ChildSpec[None],
+        id: str,
+        start: Living,
+        args: Iterable[Any] = ...,
+        kwargs: Mapping[str, Any] = ...,
+        **options: Unpack[_Options],
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: ChildSpec,
+        id: str,
+        start: Callable[..., Awaitable[object] | AbstractAsyncContextManager[object]],
+        args: Iterable[Any] = ...,
+        *,
+        kwargs: Mapping[str, Any],
+        **options: Unpack[_Options],
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: ChildSpec,
+        id: str,
+        start: Callable[..., Awaitable[object] | AbstractAsyncContextManager[object]],
+        args: Iterable[Any],
+        kwargs: Mapping[str, Any],
+        **options: Unpack[_Options],
+    ) -> None: ...
+    def __init__(
+        self,
+        id: str,
+        start: Any,
+        args: Iterable[Any] = (),
+        kwargs: Mapping[str, Any] = _NO_KWARGS,
+        *,
+        restart: Restart | RestartWord = Restart.PERMANENT,
+        shutdown: ShutdownLimit = 5.0,
+        significant: bool = False,
+        start_timeout: float | None = None,
+        backoff: Backoff | None = None,
+        intensity: Intensity | None = None,
+        max_step: float | None = None,
+    ) -> None:
+        """Refuse what can never work, in OTP's order (SUP-212).
 
-    def __attrs_post_init__(self) -> None:
-        """Refuse what can never work, in OTP's order (SUP-212)."""
-        _check_id("ChildSpec", self.id)
-        if not callable(self.start):
-            refuse(self._who, "start", self.start, "something to call, not its result")
-        if not isinstance(self.args, tuple):  # pyright: ignore[reportUnnecessaryIsInstance]
-            refuse_unseen(who, "args", self.args, "a sequence of positional arguments")
-        if not isinstance(self.kwargs, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
-            refuse_unseen(who, "kwargs", self.kwargs, "a mapping of keyword arguments")
-        check_word(who, "restart", self.restart, Restart)
-        _check_significant(who, self)
-        _check_shutdown(who, self.shutdown)
-        if self.start_timeout is not None:
+        Raises:
+            InvalidSpec: If a value can never work; if `start` does not take these arguments; if
+                it is a plain function that returns nothing, which would keep the loop.
+        """
+        _check_id("ChildSpec", id)
+        if not callable(start):
+            refuse(_who(id), "start", start, "something to call, not its result")
+        given = cast("tuple[Any, ...]", args)
+        if given.__class__ is not tuple:
+            given = _frozen_sequence(args)
+            if not isinstance(given, tuple):
+                refuse_unseen(_who(id), "args", given, "a sequence of positional arguments")
+        if kwargs is not _NO_KWARGS:
+            kwargs = _frozen_mapping(kwargs)
+            if kwargs.__class__ is not MappingProxyType:
+                refuse_unseen(_who(id), "kwargs", kwargs, "a mapping of keyword arguments")
+        ready_at_once = look_at(id, start, given, kwargs)
+        if restart.__class__ is not Restart:
+            restart = _restart(restart)
+            check_word(_who(id), "restart", restart, Restart)
+        if significant is not False:
+            _check_significant(_who(id), significant, restart)
+        if not (isinstance(shutdown, float) and 0 <= shutdown < _FOR_EVER):
+            _check_shutdown(_who(id), shutdown)
+        if start_timeout is not None:
             wanted = "seconds above 0, or None"
-            check_number(
-                self._who, "start_timeout", self.start_timeout, wanted, least=0, above=True
-            )
-        if self.backoff is not None:
-            check_optional(self._who, "backoff", self.backoff, Backoff)
-        if self.intensity is not None:
-            check_optional(self._who, "intensity", self.intensity, Intensity)
-        if self.max_step is not None:
+            check_number(_who(id), "start_timeout", start_timeout, wanted, least=0, above=True)
+        if backoff is not None:
+            check_optional(_who(id), "backoff", backoff, Backoff)
+        if intensity is not None:
+            check_optional(_who(id), "intensity", intensity, Intensity)
+        if max_step is not None:
             wanted = "finite seconds above 0, or None"
-            check_number(self._who, "max_step", self.max_step, wanted, least=0, above=True)
-            if self.max_step == float("inf"):
-                refuse(self._who, "max_step", self.max_step, wanted)
+            check_number(_who(id), "max_step", max_step, wanted, least=0, above=True)
+            if max_step == _FOR_EVER:
+                refuse(_who(id), "max_step", max_step, wanted)
+            ready_at_once = False
+        # As a class that can be written to: through `object.__setattr__` it takes twice as long.
+        spec: Any = self
+        _set(spec, "__class__", _Draft)
+        spec.id = id
+        spec.start = start
+        spec.args = given
+        spec.kwargs = kwargs
+        spec.restart = restart
+        spec.shutdown = shutdown
+        spec.significant = significant
+        spec.start_timeout = start_timeout
+        spec.backoff = backoff
+        spec.intensity = intensity
+        spec.max_step = max_step
+        spec.ready_at_once = ready_at_once
+        spec.__class__ = ChildSpec
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Be pickled as the call that makes it, if `start` and the arguments can be."""
-        given = {one.name: getattr(self, one.name) for one in fields(ChildSpec) if one.init}
-        return _child_with, (given | {"kwargs": dict(self.kwargs)},)
+        return _child_with, (self._given() | {"kwargs": dict(self.kwargs)},)
 
-    @property
-    def _who(self) -> str:
-        return f"ChildSpec {self.id!r}"
+    def _given(self) -> dict[str, Any]:
+        return {one.name: getattr(self, one.name) for one in fields(ChildSpec) if one.init}
 
     @property
     def type(self) -> ChildType:
         """Always `WORKER`."""
         return ChildType.WORKER
 
-    def replace(self, **changes: Any) -> ChildSpec:
+    def replace(self, **changes: Any) -> ChildSpec[ValueT_co]:
         """Return a copy with some fields changed, validated anew."""
-        return evolve(self, **changes)
+        return _child_with(self._given() | changes)
 
 
-def _child_with(given: dict[str, Any]) -> ChildSpec:
+class _Draft(Generic[_T]):
+    """A `ChildSpec` while it is made."""
+
+    __slots__ = tuple(one.name for one in fields(ChildSpec))
+
+
+_set: Final = object.__setattr__
+
+
+def _who(id: str) -> str:
+    return f"ChildSpec {id!r}"
+
+
+def _child_with(given: dict[str, Any]) -> ChildSpec[Any]:
     return ChildSpec(**given)
 
 
@@ -370,7 +558,7 @@ class SupervisorSpec(Nested):
         check_whole_seconds(who, "period", self.period)
         check_word(who, "auto_shutdown", self.auto_shutdown, AutoShutdown)
         check_word(who, "restart", self.restart, Restart)
-        _check_significant(who, self)
+        _check_significant(who, self.significant, self.restart)
         _check_shutdown(who, self.shutdown)
         check_optional(who, "backoff", self.backoff, Backoff)
         check_kind(who, "children", self.children, tuple, "a collection of child specs")
@@ -426,7 +614,7 @@ class DynamicSpec:
         check_whole_seconds(who, "period", self.period)
         _check_count(who, "max_children", self.max_children)
         check_word(who, "restart", self.restart, Restart)
-        _check_significant(who, self)
+        _check_significant(who, self.significant, self.restart)
         _check_shutdown(who, self.shutdown)
         check_optional(who, "backoff", self.backoff, Backoff)
 

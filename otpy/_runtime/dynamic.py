@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, final
+from typing import TYPE_CHECKING, TypeVar, final, overload
 
 from otpy._core.protocol import AddChild, TerminateChild
 from otpy._core.reason import Restart
@@ -76,6 +76,10 @@ class DynamicSupervisor(SupervisorHandle):
             backoff=backoff,
         )
 
+    @overload
+    async def start_child(self, spec: ChildSpec[_T]) -> Process[_T] | None: ...
+    @overload
+    async def start_child(self, spec: AnySpec) -> Process | None: ...
     async def start_child(self, spec: AnySpec) -> Process | None:
         """Start one more child (DYN-03, DYN-08).
 

@@ -172,7 +172,7 @@ def _begun(life: OneLife, body: Body) -> Any:
 
 @final
 class _TaskStatus:
-    """Handed to a child that takes `task_status`, as anyio and trio do."""
+    """The `TaskStatus` that a child gets."""
 
     __slots__ = ("_process",)
 

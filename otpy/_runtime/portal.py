@@ -17,7 +17,7 @@ from otpy._runtime.stop import KILL_GRACE
 from otpy.errors import CallingSelf, NotRunning
 
 if TYPE_CHECKING:
-    from otpy._core.spec import AnySpec
+    from otpy._core.spec import AnySpec, ChildSpec
     from otpy._runtime.tree import AnySupervisor, Tree
 
 _T = TypeVar("_T")
@@ -116,6 +116,12 @@ class Portal:
             raise NotRunning(self._root.path)
         target.cast(request)
 
+    @overload
+    def start_child(
+        self, supervisor: AnySupervisor | Process, spec: ChildSpec[_T]
+    ) -> Process[_T] | None: ...
+    @overload
+    def start_child(self, supervisor: AnySupervisor | Process, spec: AnySpec) -> Process | None: ...
     def start_child(self, supervisor: AnySupervisor | Process, spec: AnySpec) -> Process | None:
         """Start a child and wait until it is ready; as `start_child` of the supervisor.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from functools import partial
 from threading import get_ident
-from typing import TYPE_CHECKING, Any, final
+from typing import TYPE_CHECKING, Any, Generic, cast, final
 
 from otpy._core.protocol import ChildIgnored, ChildReady, ChildStartFailed
 from otpy._core.reason import (
@@ -18,6 +18,7 @@ from otpy._core.reason import (
     Normal,
     Shutdown,
 )
+from otpy._core.spec import ValueT_co
 from otpy._runtime import signals
 from otpy._runtime.child_task import life_in
 from otpy._runtime.crash import call_failed, let_go, part, reason_for
@@ -56,7 +57,7 @@ class _Rare:
         self.on_exit: dict[object, Callable[[Process, ExitReason], object]] = {}
 
 
-class Process:
+class Process(Generic[ValueT_co]):
     """One life of one child: a handle to watch it and to end it. What OTP calls a pid.
 
     A restarted child has a new process; this one stays dead. Inside a child `otpy.current()` is
@@ -73,7 +74,8 @@ class Process:
             child reads here that, and why, it was restarted. What is raised from its error leads
             back to this life and the one before: the crash before that is cut off its causes.
         value: What the child handed to `task_status.started(value)`, or what its context manager
-            returned on entry; None before, and for other children.
+            returned on entry; None before, and for other children. Typed by the spec it was started
+            by: `start_child` of a `ChildSpec[Pool]` returns a `Process[Pool]`.
         parent: The supervisor it stands under (a `Supervisor` or `DynamicSupervisor`).
         supervisor: The supervisor that this process *is*; None if it is a worker.
         behaviour: What takes messages for it; None if it has ended, or is no `GenServer` or the
@@ -145,9 +147,9 @@ class Process:
         return self._child.spec
 
     @property
-    def value(self) -> object:
+    def value(self) -> ValueT_co:
         """What it handed over when it became ready; None if it did not."""
-        return None if self._rare is None else self._rare.value
+        return cast("ValueT_co", None if self._rare is None else self._rare.value)
 
     @property
     def signals(self) -> Signals | None:

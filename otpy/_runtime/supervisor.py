@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, final
+from typing import TYPE_CHECKING, TypeVar, final, overload
 
 from otpy._core.protocol import (
     AddChild,
@@ -18,8 +18,10 @@ from otpy.errors import CallingSelf, InvalidSpec, NotFound
 
 if TYPE_CHECKING:
     from otpy._core.machine import SupervisorMachine
-    from otpy._core.spec import AnySpec
+    from otpy._core.spec import AnySpec, ChildSpec
     from otpy._runtime.process import Process
+
+_T = TypeVar("_T")
 
 
 @final
@@ -33,6 +35,10 @@ class Supervisor(SupervisorHandle):
 
     _machine: SupervisorMachine
 
+    @overload
+    async def start_child(self, spec: ChildSpec[_T]) -> Process[_T] | None: ...
+    @overload
+    async def start_child(self, spec: AnySpec) -> Process | None: ...
     async def start_child(self, spec: AnySpec) -> Process | None:
         """Add a child at the end of the start order and start it (SUP-802).
 

@@ -242,9 +242,10 @@ def _partition(
     index: int,
     with_arguments: Callable[[tuple[Any, ...], int], Iterable[Any]] | None,
 ) -> AnySpec:
-    if with_arguments is None or not isinstance(child, ChildSpec):
-        return evolve(child, id=str(index))
-    return evolve(child, id=str(index), args=with_arguments(child.args, index))
+    if isinstance(child, ChildSpec):
+        args = child.args if with_arguments is None else with_arguments(child.args, index)
+        return child.replace(id=str(index), args=args)
+    return evolve(child, id=str(index))
 
 
 def _bytes_of(path: str, key: object) -> bytes:

@@ -65,7 +65,7 @@ class ServerRef(Generic[RequestT_contra, ReplyT_co]):
         """
         target = self.target
         if isinstance(target, Process):
-            return target
+            return target  # pyright: ignore[reportUnknownVariableType] - of any kind
         if isinstance(target, Via):
             return target.whereis()
         if not isinstance(target, str):
@@ -103,7 +103,7 @@ class ServerRef(Generic[RequestT_contra, ReplyT_co]):
             process = self._process()
         server = process.behaviour
         if not isinstance(server, Server):
-            raise _no_server(process)
+            raise _no_server(process)  # pyright: ignore[reportUnknownArgumentType]
         tree = process.parent.tree
         if asyncio._get_running_loop() is not tree.loop:  # is `check_loop`, for speed
             raise WrongThread(process.path)

@@ -44,19 +44,23 @@ async def shards(root: Supervisor) -> PartitionSupervisor:
     return PartitionSupervisor(root)
 
 
+async def serve(name: str, index: int = -1) -> None:
+    """Take what a partition is given."""
+
+
 def test_the_children_are_numbered() -> None:
     """One spec makes all of them, and a function may change the arguments of each (PAR-02)."""
     spec = PartitionSupervisor.spec(
         "shards",
-        ChildSpec("x", forever, ("a",), shutdown=1.0),
+        ChildSpec("x", serve, ("a",), shutdown=1.0),
         partitions=2,
         with_arguments=lambda args, index: [*args, index],
     )
     assert spec == SupervisorSpec(
         "shards",
         [
-            ChildSpec("0", forever, ("a", 0), shutdown=1.0),
-            ChildSpec("1", forever, ("a", 1), shutdown=1.0),
+            ChildSpec("0", serve, ("a", 0), shutdown=1.0),
+            ChildSpec("1", serve, ("a", 1), shutdown=1.0),
         ],
     )
     default = PartitionSupervisor.spec("shards", DynamicSupervisor.spec("pool"))

@@ -36,7 +36,7 @@ from otpy.errors import (
     StartFailed,
 )
 from tests.behaviours.servers import Add, Counter, Get, Script
-from tests.runtime.children import forever
+from tests.runtime.children import forever, unready
 
 pytestmark = pytest.mark.real_time
 
@@ -148,7 +148,7 @@ def test_what_a_call_raises_reaches_the_thread(run: Main) -> None:
                 with pytest.raises(AlreadyStarted):
                     portal.start_child(root, ChildSpec("script", forever))
                 with pytest.raises(StartFailed):
-                    portal.start_child(root, ChildSpec("bad", lambda: None))
+                    portal.start_child(root, ChildSpec("bad", unready))
                 with pytest.raises(TypeError, match="no supervisor"):
                     portal.start_child(root.child("script"), ChildSpec("x", forever))
                 with pytest.raises(TypeError, match="functools"):

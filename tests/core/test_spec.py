@@ -223,8 +223,12 @@ class TestChild:
 
     def test_it_shows_no_arguments(self) -> None:
         """They may be secrets: only that there are some, and what is run."""
-        x = worker(args=["hunter2"], kwargs={"password": "hunter2", "port": 1})
-        shown = f"ChildSpec(id='x', start=<{work.__module__}.work>, args=<1 not shown>, "
+
+        async def log_in(*_: str, **__: object) -> None: ...
+
+        x = worker(start=log_in, args=["hunter2"], kwargs={"password": "hunter2", "port": 1})
+        name = f"{log_in.__module__}.{log_in.__qualname__}"
+        shown = f"ChildSpec(id='x', start=<{name}>, args=<1 not shown>, "
         assert repr(x).startswith(f"{shown}kwargs=<2 not shown>, restart=")
         assert "args=(), kwargs={}, " in repr(worker())
         assert "hunter2" not in repr(SupervisorSpec("top", [x]))
@@ -238,7 +242,7 @@ class TestChild:
 
             async def run(self) -> None: ...
 
-            def __call__(self) -> None: ...
+            async def __call__(self) -> None: ...
 
         client = Client("hunter2")
         shown = [
@@ -251,8 +255,11 @@ class TestChild:
 
     def test_it_cannot_be_changed(self) -> None:
         """Only copied, and the copy is checked again; what came in is copied as well."""
+
+        async def add(_: int, __: int, *, a: int) -> None: ...
+
         kwargs = {"a": 1}
-        x = worker(args=[1, 2], kwargs=kwargs)
+        x = worker(start=add, args=[1, 2], kwargs=kwargs)
         kwargs["a"] = 2
         assert (x.args, dict(x.kwargs)) == ((1, 2), {"a": 1})
         with pytest.raises(FrozenInstanceError):

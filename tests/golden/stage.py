@@ -177,7 +177,7 @@ class Stage:
         return len(self.root._machine._out._limits._window)
 
 
-async def _nobody() -> None:
+async def _nobody(*_: object, **__: object) -> None:
     """Stand in until the stage puts the script in its place."""
 
 

@@ -184,7 +184,7 @@ async def test_with_a_feed_the_branch_has_the_same_shape(scene: Scene) -> None:
     for old, new in zip(one.children, other.children, strict=True):
         assert isinstance(new, ChildSpec | SupervisorSpec)
         if isinstance(new, ChildSpec) and isinstance(old, ChildSpec):
-            same = attrs.evolve(new, start=old.start, args=old.args, kwargs=old.kwargs)
+            same = new.replace(start=old.start, args=old.args, kwargs=old.kwargs)
             assert same == old
 
 

@@ -57,6 +57,10 @@ async def forever() -> None:
     await asyncio.get_running_loop().create_future()
 
 
+async def unready(*, task_status: object) -> None:
+    """End without having been ready."""
+
+
 async def crash() -> None:
     """Crash at once."""
     raise Boom("crash")

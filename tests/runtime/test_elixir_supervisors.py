@@ -174,7 +174,7 @@ def test_each_field_of_a_spec_is_checked(fields: dict[str, Any], what: str) -> N
     with pytest.raises(InvalidSpec, match=what):
         ChildSpec(**fields)
     with pytest.raises(TypeError):
-        ChildSpec("x")  # type: ignore[call-arg]
+        ChildSpec("x")  # type: ignore[call-overload]
 
 
 # --- intensity ------------------------------------------------------------------------------------

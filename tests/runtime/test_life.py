@@ -85,13 +85,14 @@ async def test_a_child_runs_the_same_in_debug_mode(debug: bool) -> None:
     assert idle.exit_reason == otpy.Shutdown()
 
 
-async def test_wrong_arguments_are_a_crash_and_no_failed_start() -> None:
+async def test_a_call_that_fails_is_a_crash_and_no_failed_start() -> None:
     """The call of a coroutine function is part of its life, as before it was awaited."""
 
-    async def child(needed: int) -> None:
+    async def child(needed: int = 0) -> None:
         del needed
 
     spec = ChildSpec("c", child, restart=Restart.TEMPORARY)
+    child.__defaults__ = None  # what the spec has looked at does not hold any more
     async with otpy.start(SupervisorSpec("app", [spec]), hooks=()) as root:
         reason = await root.child("c").wait()
         assert isinstance(reason, Crashed)

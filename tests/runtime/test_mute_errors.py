@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 from anyio.abc import TaskStatus
@@ -153,11 +154,12 @@ async def test_a_missing_handler_names_its_request() -> None:
 def test_a_spec_that_can_never_work_says_so() -> None:
     """Also where the value that it got has no text."""
     with pytest.raises(InvalidSpec, match=r"is <Mute: repr\(\) raised TypeError>, wanted"):
-        ChildSpec("c", forever, restart=Mute())  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+        ChildSpec("c", forever, restart=Mute())  # type: ignore[call-overload] # pyright: ignore[reportCallIssue, reportArgumentType]
 
 
 async def test_a_start_that_returns_what_it_must_not_is_named() -> None:
     """Neither an awaitable nor a context manager, and without text."""
+    start: Any = lambda: Mute()  # noqa: E731, PLW0108
     with pytest.raises(TreeStartFailed, match=r"returned <Mute: repr\(\) raised TypeError>"):
-        async with otpy.start(tree(ChildSpec("c", lambda: Mute())), hooks=()):  # noqa: PLW0108
+        async with otpy.start(tree(ChildSpec("c", start)), hooks=()):
             pass

@@ -162,7 +162,7 @@ async def test_what_cannot_stand_here_is_refused_before_anything_happens() -> No
             with pytest.raises(InvalidSpec):
                 await parent.start_child(bad)
             with pytest.raises(InvalidSpec):
-                await parent.start_child("junk")  # type: ignore[arg-type] # pyright: ignore[reportArgumentType]
+                await parent.start_child("junk")  # type: ignore[call-overload] # pyright: ignore[reportCallIssue, reportArgumentType]
     with pytest.raises(InvalidSpec):
         DynamicSupervisor.spec("pool", max_children=-1)
 

@@ -13,7 +13,7 @@ import pytest
 
 import otpy
 from otpy import ChildSpec, SupervisorFailed, SupervisorSpec
-from tests.runtime.children import crash, forever, stubborn, turns
+from tests.runtime.children import crash, forever, stubborn, turns, unready
 
 ROOT = Path(__file__).parents[2]
 ONE = "otpy: app/a refuses to end: asyncio.run() will wait for it, otpy.run() would not\n"
@@ -69,7 +69,7 @@ async def test_a_block_that_fails_names_it_too(
     """On its way in, when a later child does not start, and on its way out."""
     release = asyncio.Event()
     tree = refusing(release, "a")
-    bad = ChildSpec("bad", lambda: None)
+    bad = ChildSpec("bad", unready)
     with pytest.raises(SupervisorFailed):
         async with otpy.start(SupervisorSpec("app", [*tree.children, bad]), hooks=()):
             pytest.fail("it was entered")

@@ -19,7 +19,7 @@ import otpy
 from otpy import AutoShutdown, ChildSpec, DynamicSupervisor, InvalidSpec, Restart, SupervisorSpec
 from otpy._runtime import run as run_module
 from otpy.testing import Recording, assert_reports
-from tests.runtime.children import Journal, crash, forever
+from tests.runtime.children import Journal, crash, forever, unready
 
 pytestmark = pytest.mark.real_time
 LEAVE = run_module.leave
@@ -107,7 +107,7 @@ def test_a_failing_root_is_status_1(capsys: pytest.CaptureFixture[str]) -> None:
     assert caught.value.code == 1
     assert "gave up" in capsys.readouterr().err
     with pytest.raises(SystemExit) as caught:
-        otpy.run(SupervisorSpec("app", [ChildSpec("bad", lambda: None)]), hooks=())
+        otpy.run(SupervisorSpec("app", [ChildSpec("bad", unready)]), hooks=())
     assert caught.value.code == 1
     assert "did not start" in capsys.readouterr().err
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
 import pytest
@@ -98,7 +98,7 @@ async def stopped_at(clock: MockClock, spec: ChildSpec, reports: Recording) -> t
 async def test_each_child_ends_when_its_limit_says(
     clock: MockClock,
     reports: Recording,
-    start: Callable[[], object],
+    start: Callable[[], Awaitable[object]],
     limit: ShutdownLimit,
     seconds: float,
     reason: ExitReason,

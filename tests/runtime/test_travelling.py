@@ -251,9 +251,13 @@ async def test_a_process_travels_as_its_path(way: Way) -> None:
     )
 
 
+async def serve(number: int, *, port: int) -> None:
+    """Take arguments of both kinds."""
+
+
 def test_a_spec_travels_as_far_as_its_arguments_do() -> None:
     """A whole tree is one value, for another program too."""
-    worker = ChildSpec("w", forever, [1], {"port": 2}, backoff=otpy.Backoff.exponential(1))
+    worker = ChildSpec("w", serve, [1], {"port": 2}, backoff=otpy.Backoff.exponential(1))
     pool = otpy.DynamicSupervisor.spec("pool", max_children=3)
     spec = SupervisorSpec("app", [worker, SupervisorSpec("sub", [pool], intensity=otpy.INFINITY)])
     for way in WAYS.values():

@@ -36,7 +36,15 @@ from tests.simulation.play import Play
 PIECE = 500
 """Seeds after which memory is looked at, and progress told."""
 
-_KINDS = (Process, Shell, Tree, Child, SupervisorMachine, DynamicMachine, Server)
+_KINDS: tuple[type[object], ...] = (
+    Process,
+    Shell,
+    Tree,
+    Child,
+    SupervisorMachine,
+    DynamicMachine,
+    Server,
+)
 
 
 class MemoryKept(AssertionError):

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
+from typing import Any
 
 import anyio
 import pytest
@@ -54,7 +55,7 @@ async def runner(start: Callable[[], asyncio.Future[int | None]], codes: Codes) 
     codes.append((otpy.current().incarnation, code))
 
 
-def spec(id: str, start: Callable[..., object], codes: Codes) -> ChildSpec:
+def spec(id: str, start: Callable[[], Any], codes: Codes) -> ChildSpec:
     return ChildSpec(id, runner, (start, codes), restart=Restart.TEMPORARY)
 
 

@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
-from typing import assert_type
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from functools import partial
+from typing import Any, Self, assert_type
+
+from anyio.abc import TaskStatus as AnyioTaskStatus
 
 from otpy import (
     AutoShutdown,
     ChildSpec,
     DynamicSupervisor,
+    GenServer,
     PartitionSupervisor,
+    Portal,
+    Process,
     Registry,
     Restart,
     Strategy,
+    Supervisor,
     SupervisorSpec,
+    TaskStatus,
     TaskSupervisor,
 )
 
@@ -38,7 +48,7 @@ assert_type(WORDS.strategy, Strategy)
 assert_type(WORDS.auto_shutdown, AutoShutdown)
 assert_type(WORDS.restart, Restart)
 
-ChildSpec("a", swift, restart="always")  # type: ignore[arg-type] # pyright: ignore[reportArgumentType]
+ChildSpec("a", swift, restart="always")  # type: ignore[call-overload] # pyright: ignore[reportCallIssue, reportArgumentType]
 SupervisorSpec("b", strategy="all")  # type: ignore[arg-type] # pyright: ignore[reportArgumentType]
 SupervisorSpec("c", auto_shutdown="yes")  # type: ignore[arg-type] # pyright: ignore[reportArgumentType]
 DynamicSupervisor.spec("d", restart="never")  # type: ignore[arg-type] # pyright: ignore[reportArgumentType]
@@ -48,3 +58,132 @@ async def words(tasks: TaskSupervisor) -> None:
     """The words are the same wherever a restart type is taken."""
     await tasks.start_child(swift, restart="permanent")
     await tasks.start_child(swift, restart="x")  # type: ignore[arg-type] # pyright: ignore[reportArgumentType]
+
+
+# --- start and its arguments ----------------------------------------------------------------------
+
+
+async def two(number: int, text: str = "") -> int:
+    """Take one argument or two; what it returns is nobody's."""
+    return len(text) + number
+
+
+async def named(number: int, *, text: str) -> None:
+    """Take an argument that has to be named."""
+
+
+async def ready(*, task_status: TaskStatus[str]) -> None:
+    """Hand out a text."""
+
+
+async def ready_one(number: int, *, task_status: TaskStatus[str]) -> None:
+    """Take an argument, hand out a text."""
+    task_status.started(str(number))
+
+
+async def ready_three(a: int, b: str, c: bytes = b"", *, task_status: TaskStatus[str]) -> None:
+    """Take three arguments, hand out a text."""
+
+
+async def ready_for_nothing(*, task_status: TaskStatus[None]) -> None:
+    """Say that it is ready, and hand out nothing."""
+    task_status.started()
+
+
+async def ready_as_anyio_says(number: int, *, task_status: AnyioTaskStatus[str]) -> None:
+    """Hand out a text, with the type of anyio."""
+
+
+@asynccontextmanager
+async def pool(url: str) -> AsyncGenerator[list[str]]:
+    """Hand out a list."""
+    yield [url]
+
+
+class Client:
+    """A context manager, and a function."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None: ...
+
+    async def __call__(self, number: int) -> None: ...
+
+    async def run(self, number: int) -> None: ...
+
+
+class Counter(GenServer[int, int, int]):
+    """A server."""
+
+    def init(self, first: int) -> int:
+        return first
+
+
+def sync(number: int) -> None:
+    """Keep the loop."""
+
+
+def right(client: Client, start: Callable[..., Awaitable[None]], args: tuple[Any, ...]) -> None:
+    """What fits is typed by what it hands out."""
+    assert_type(ChildSpec("a", swift), ChildSpec[None])
+    assert_type(ChildSpec("a", two, (1,), shutdown=1.0), ChildSpec[None])
+    assert_type(ChildSpec("a", two, (1, "x")), ChildSpec[None])
+    assert_type(ChildSpec("a", client.run, (1,)), ChildSpec[None])
+    assert_type(ChildSpec("a", client, (1,)), ChildSpec[None])
+    assert_type(ChildSpec("a", partial(two, 1), ("x",)), ChildSpec[None])
+    assert_type(ChildSpec("a", lambda: two(1)), ChildSpec[None])
+    assert_type(ChildSpec("a", named, (1,), {"text": "x"}), ChildSpec)
+    assert_type(ChildSpec("a", named, kwargs={"number": 1, "text": "x"}), ChildSpec)
+    assert_type(ChildSpec("a", pool, ("url",)), ChildSpec[list[str]])
+    assert_type(ChildSpec("a", Client, ("url",)), ChildSpec[Client])
+    assert_type(ChildSpec("a", ready), ChildSpec[str])
+    assert_type(ChildSpec("a", ready_one, (1,)), ChildSpec[str])
+    assert_type(ChildSpec("a", ready_three, (1, "x")), ChildSpec[str])
+    assert_type(ChildSpec("a", ready_three, (1, "x", b"")), ChildSpec[str])
+    assert_type(ChildSpec("a", ready_for_nothing), ChildSpec[None])
+    ChildSpec("a", ready_as_anyio_says, (1,))  # of a text for mypy, of any object for pyright
+    assert_type(ChildSpec("a", Counter, (1,)), ChildSpec[None])
+    ChildSpec("a", start, args)
+    mixed: list[ChildSpec] = [ChildSpec("a", pool, ("url",)), ChildSpec("b", swift)]
+    SupervisorSpec("app", mixed)
+
+
+def wrong(client: Client) -> None:
+    """Arguments that are missing, too many or of another type, and functions that block."""
+    ChildSpec("a", two)  # type: ignore[arg-type] # pyright: ignore[reportCallIssue, reportArgumentType]
+    ChildSpec("a", two, ("x",))  # type: ignore[arg-type] # pyright: ignore[reportCallIssue, reportArgumentType]
+    ChildSpec("a", two, (1, "x", 2))  # type: ignore[arg-type] # pyright: ignore[reportCallIssue, reportArgumentType]
+    ChildSpec("a", swift, (1,))  # type: ignore[arg-type] # pyright: ignore[reportCallIssue, reportArgumentType]
+    ChildSpec("a", named, (1,))  # type: ignore[arg-type] # pyright: ignore[reportCallIssue, reportArgumentType]
+    ChildSpec("a", client.run, ("x",))  # type: ignore[arg-type] # pyright: ignore[reportCallIssue, reportArgumentType]
+    ChildSpec("a", pool)  # type: ignore[arg-type] # pyright: ignore[reportCallIssue, reportArgumentType]
+    ChildSpec("a", pool, (1,))  # type: ignore[arg-type] # pyright: ignore[reportCallIssue, reportArgumentType]
+    ChildSpec("a", ready_one)  # type: ignore[arg-type] # pyright: ignore[reportCallIssue, reportArgumentType]
+    ChildSpec("a", ready_one, ("x",))  # type: ignore[arg-type] # pyright: ignore[reportCallIssue, reportArgumentType]
+    ChildSpec("a", sync, (1,))  # type: ignore[arg-type] # pyright: ignore[reportCallIssue, reportArgumentType]
+    ChildSpec("a", lambda: None)  # type: ignore[arg-type, return-value] # pyright: ignore[reportCallIssue, reportArgumentType]
+    ChildSpec("a", swift())  # type: ignore[call-overload] # pyright: ignore[reportCallIssue, reportArgumentType]
+    ChildSpec("a", swift, retries=1)  # type: ignore[call-overload] # pyright: ignore[reportCallIssue, reportArgumentType]
+
+
+def any_value(process: Process) -> None:
+    """Take a process of any kind."""
+    assert_type(process.value, object)
+
+
+async def values(app: Supervisor, some: DynamicSupervisor, portal: Portal) -> None:
+    """What a child hands out has the type of its spec."""
+    spec = ChildSpec("a", pool, ("url",))
+    assert_type(await app.start_child(spec), Process[list[str]] | None)
+    assert_type(await some.start_child(spec), Process[list[str]] | None)
+    assert_type(portal.start_child(app, spec), Process[list[str]] | None)
+    process = await app.start_child(spec)
+    if process is not None:
+        assert_type(process.value, list[str])
+        any_value(process)
+    assert_type(app.child("a").value, object)
+    assert_type(await app.start_child(SupervisorSpec("b")), Process | None)

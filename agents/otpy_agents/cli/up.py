@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Final, NoReturn
 
 import anyio.to_thread
 import click
-from attrs import evolve
 
 import otpy
 from otpy import Backoff, ChildSpec, OtpyError, SupervisorSpec
@@ -235,7 +234,7 @@ def _operator(project: Project, commands: TreeCommands) -> SupervisorSpec | None
     pause = Backoff.exponential(0.5, max=30.0)
     return SupervisorSpec(
         spec.id,
-        [evolve(child, backoff=pause) for child in children if isinstance(child, ChildSpec)],
+        [child.replace(backoff=pause) for child in children if isinstance(child, ChildSpec)],
         intensity=20,
         period=300,
     )
