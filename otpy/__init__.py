@@ -34,6 +34,7 @@ from otpy._core.reason import Killed as Killed
 from otpy._core.reason import Normal as Normal
 from otpy._core.reason import Restart as Restart
 from otpy._core.reason import Shutdown as Shutdown
+from otpy._core.request import Request as Request
 from otpy._core.spec import BRUTAL_KILL as BRUTAL_KILL
 from otpy._core.spec import ESCALATE as ESCALATE
 from otpy._core.spec import GIVE_UP as GIVE_UP
@@ -141,6 +142,7 @@ __all__ = [
     "Reply",
     "Registered",
     "Registry",
+    "Request",
     "Restart",
     "RestartRecord",
     "Result",

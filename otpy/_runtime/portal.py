@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable
 from concurrent.futures import Future
 from contextlib import suppress
 from contextvars import copy_context
@@ -17,6 +17,7 @@ from otpy._runtime.stop import KILL_GRACE
 from otpy.errors import CallingSelf, NotRunning
 
 if TYPE_CHECKING:
+    from otpy._core.request import Request
     from otpy._core.spec import AnySpec, ChildSpec
     from otpy._runtime.tree import AnySupervisor, Tree
 
@@ -29,10 +30,8 @@ ReplyT_co = TypeVar("ReplyT_co", covariant=True)
 class Callee(Protocol[RequestT_contra, ReplyT_co]):
     """What takes requests: a `ServerRef`."""
 
-    def call(
-        self, request: RequestT_contra, timeout: float | None = ..., /
-    ) -> Coroutine[Any, Any, ReplyT_co]:
-        """Send a request and wait for the reply."""
+    def __otpy_reply__(self, request: RequestT_contra, /) -> ReplyT_co:
+        """Tell type checkers what the reply is; there is no such method."""
         ...
 
     def cast(self, request: RequestT_contra, /) -> None:
@@ -68,6 +67,10 @@ class Portal:
         """Return the path of the root."""
         return f"<Portal {self._root.path!r}>"
 
+    @overload
+    def call(
+        self, target: Callee[Any, Any], request: Request[_T], /, timeout: float | None = 5.0
+    ) -> _T: ...
     @overload
     def call(
         self,

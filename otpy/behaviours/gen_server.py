@@ -159,7 +159,9 @@ class GenServer(Generic[RequestT, ReplyT, StateT]):
     # --- from outside ----------------------------------------------------------------------------
 
     @classmethod
-    def at(cls, target: Target, root: AnySupervisor | None = None) -> ServerRef[RequestT, ReplyT]:
+    def at(
+        cls, target: Target, root: AnySupervisor | None = None
+    ) -> ServerRef[RequestT, ReplyT, StateT]:
         """Return a handle to talk to a server of this class.
 
         That the process is of this class is the caller's word: only its types depend on it.

@@ -115,7 +115,8 @@ class PartitionSupervisor:
 
         Args:
             id: Its name.
-            child: What each partition is; its id is replaced by its number.
+            child: What each partition is; its id is replaced by its number. Its arguments fit
+                its function, also if each partition gets others.
             partitions: How many there are; None is the number of cores.
             with_arguments: Called with the arguments of `child` and a partition's number; returns
                 the arguments of that partition.

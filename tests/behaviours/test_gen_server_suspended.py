@@ -107,7 +107,7 @@ class TestSuspended:
             counter = Counter.at("app/c", app)
             assert await counter.replace_state(lambda n: n + 1) == 2
             with pytest.raises(CallFailed) as caught:
-                await counter.replace_state(lambda n: n / 0)
+                await counter.replace_state(lambda n: n // 0)
             assert isinstance(caught.value.__cause__, ZeroDivisionError)
             assert await counter.call(Get()) == 2
             assert await counter.call(Add()) == 3

@@ -72,7 +72,7 @@ OPERATIONS: dict[str, Callable[[Supervisor, Any], Awaitable[object]]] = {
     "suspend": lambda root, t: Silent.at("app/silent", root).suspend(t),
     "resume": lambda root, t: Silent.at("app/silent", root).resume(t),
     "get_state": lambda root, t: Silent.at("app/silent", root).get_state(t),
-    "replace_state": lambda root, t: Silent.at("app/silent", root).replace_state(len, t),
+    "replace_state": lambda root, t: Silent.at("app/silent", root).replace_state(sorted, t),
     "Process.suspend": lambda root, t: root.child("silent").suspend(t),
     "Process.resume": lambda root, t: root.child("silent").resume(t),
     "Process.get_state": lambda root, t: root.child("silent").get_state(t),

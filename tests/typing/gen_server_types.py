@@ -12,8 +12,10 @@ from otpy import (
     Init,
     NoReply,
     Normal,
+    Portal,
     Process,
     Reply,
+    Request,
     Result,
     ServerRef,
     Stop,
@@ -78,10 +80,48 @@ SPEC = ChildSpec("texts", Texts, ("first",), {"more": 1})
 async def talk(process: Process) -> None:
     """What is sent and what comes back has the types of the server."""
     ref = Texts.at(process)
-    assert_type(ref, ServerRef[Put | Look, str])
+    assert_type(ref, ServerRef[Put | Look, str, list[str]])
     assert_type(await ref.call(Look()), str)
     ref.cast(Put())
     ref.send(object())
-    await ref.call(1)  # type: ignore[arg-type] # pyright: ignore[reportArgumentType]
+    await ref.call(1)  # type: ignore[call-overload] # pyright: ignore[reportCallIssue, reportArgumentType]
+    assert_type(await ref.get_state(), list[str])
+    assert_type(await ref.replace_state(lambda texts: texts[1:]), list[str])
+    await ref.replace_state(len)  # type: ignore[arg-type] # pyright: ignore[reportArgumentType]
     narrower: ServerRef[Look, object] = ref
     await narrower.call(Look())
+
+
+class Fetch(Request[bytes | None]):
+    """Ask for bytes."""
+
+
+class Count(Request[int]):
+    """Ask for a number."""
+
+
+class Cache(GenServer[Fetch | Count | Put, bytes | int | None, dict[str, bytes]]):
+    """Requests of both kinds."""
+
+    def init(self) -> dict[str, bytes]:
+        return {}
+
+    def handle_call(
+        self, request: Fetch | Count | Put, caller: object, state: dict[str, bytes]
+    ) -> CallResult[bytes | int | None, dict[str, bytes]]:
+        return Reply(len(state) if isinstance(request, Count) else None, state)
+
+
+async def ask(process: Process, portal: Portal) -> None:
+    """A reply has the type that its request says, or else the one of the server."""
+    ref = Cache.at(process)
+    assert_type(await ref.call(Fetch()), bytes | None)
+    assert_type(await ref.call(Count(), timeout=None), int)
+    assert_type(await ref.call(Put()), bytes | int | None)
+    assert_type(portal.call(ref, Count()), int)
+    assert_type(portal.call(ref, Put(), timeout=1.0), bytes | int | None)
+    number: str = await ref.call(Count())  # type: ignore[assignment] # pyright: ignore[reportAssignmentType]
+    ref.cast(Look())  # type: ignore[arg-type] # pyright: ignore[reportArgumentType]
+    any_state: ServerRef[Fetch, object] = ref
+    await any_state.call(Fetch())
+    del number
