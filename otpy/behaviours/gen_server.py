@@ -108,7 +108,7 @@ class GenServer(Generic[RequestT, ReplyT, StateT]):
     def handle_continue(
         self, value: Any, state: StateT
     ) -> Result[StateT] | Awaitable[Result[StateT]]:
-        """Go on with what a callback returned as `continue_`, before any message (GEN-07)."""
+        """Go on with what a callback returned as `continue_with`, before any message (GEN-07)."""
         raise NotImplementedError(f"{type(self).__name__}.handle_continue: {shown(value)}")
 
     def terminate(self, reason: ExitReason, state: StateT) -> object:  # noqa: ARG002 - an interface

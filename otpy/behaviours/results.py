@@ -62,14 +62,14 @@ class Init(Generic[StateT_co]):
 
     Attributes:
         state: The first state.
-        continue_: Handed to `handle_continue`, after the starter was told and before any message
-            is served (GEN-07); None is nothing.
+        continue_with: Handed to `handle_continue`, after the starter was told and before any
+            message is served (GEN-07); None is nothing. OTP's `{continue, Value}`.
         timeout: Idle timeout, in seconds: if no message comes for so long, `handle_info` gets
             `TIMEOUT`; None is none (GEN-18).
     """
 
     state: StateT_co
-    continue_: Any = field(default=None, kw_only=True)
+    continue_with: Any = field(default=None, kw_only=True)
     timeout: float | None = field(default=None, kw_only=True)
 
 
@@ -82,7 +82,7 @@ class Reply(Generic[ReplyT_co, StateT_co]):
 
     value_: ReplyT_co = field(alias="value")
     state_: StateT_co = field(alias="state")
-    next_: Any = field(default=None, alias="continue_", kw_only=True)
+    next_: Any = field(default=None, alias="continue_with", kw_only=True)
     timeout_: float | None = field(default=None, alias="timeout", kw_only=True)
 
     @property
@@ -96,7 +96,7 @@ class Reply(Generic[ReplyT_co, StateT_co]):
         return self.state_
 
     @property
-    def continue_(self) -> Any:
+    def continue_with(self) -> Any:
         """Handed to `handle_continue` before any further message; None is nothing."""
         return self.next_
 
@@ -118,7 +118,7 @@ class NoReply(Generic[StateT_co]):
     __match_args__ = ("state",)
 
     state_: StateT_co = field(alias="state")
-    next_: Any = field(default=None, alias="continue_", kw_only=True)
+    next_: Any = field(default=None, alias="continue_with", kw_only=True)
     timeout_: float | None = field(default=None, alias="timeout", kw_only=True)
 
     @property
@@ -127,7 +127,7 @@ class NoReply(Generic[StateT_co]):
         return self.state_
 
     @property
-    def continue_(self) -> Any:
+    def continue_with(self) -> Any:
         """Handed to `handle_continue` before any further message; None is nothing."""
         return self.next_
 

@@ -400,8 +400,8 @@ class Server:
             if not is_time(result.timeout):
                 raise BadReturn(self.process.path, f"{shown(result)} from init")
             self.state = result.state
-            if result.continue_ is not None:
-                self._continue = Continue(result.continue_)
+            if result.continue_with is not None:
+                self._continue = Continue(result.continue_with)
             self._timeout = result.timeout
         else:
             self.state = result
@@ -445,8 +445,8 @@ class Server:
                 self.owe(message)
         if isinstance(good, Stop):
             return good
-        if good.continue_ is not None:
-            self._continue = Continue(good.continue_)
+        if good.continue_with is not None:
+            self._continue = Continue(good.continue_with)
         self._timeout = good.timeout
         return None
 

@@ -79,7 +79,7 @@ class Task(Generic[_T]):
     """A function at work, and a claim to its result; made by a `TaskSupervisor`.
 
     Only its owner may wait for it, which is the process that started it, or any code outside of
-    processes if such code did. `await task` is `await task.await_()`.
+    processes if such code did. `await task` is `await task.result()`.
 
     Attributes:
         process: The process it runs in.
@@ -104,9 +104,9 @@ class Task(Generic[_T]):
 
     def __await__(self) -> Generator[Any, None, _T]:
         """Wait for the result with the default timeout."""
-        return self.await_().__await__()
+        return self.result().__await__()
 
-    async def await_(self, timeout: float | None = DEFAULT_TIMEOUT) -> _T:
+    async def result(self, timeout: float | None = DEFAULT_TIMEOUT) -> _T:
         """Wait for the task to end and return its result (TSK-06, TSK-07).
 
         Cancelling the caller does not disturb the task, unless that ends a process linked to it.
@@ -121,15 +121,18 @@ class Task(Generic[_T]):
             TaskTimeout: If it takes longer.
             NotOwner: If the caller did not start the task.
             ValueError: If `timeout` is no number of seconds.
+
+        Source:
+            Elixir `Task.await/2`. Differs: the caller gets an exception instead of an exit.
         """
-        result = await self.yield_(timeout)
+        result = await self.poll(timeout)
         if result is None:
             raise TaskTimeout(f"{self.process.path}: no result within timeout={timeout} s")
         if isinstance(result, Exited):
             raise TaskFailed(self.process.path, result.reason)
         return result.value
 
-    async def yield_(self, timeout: float | None = DEFAULT_TIMEOUT) -> Ok[_T] | Exited | None:
+    async def poll(self, timeout: float | None = DEFAULT_TIMEOUT) -> Ok[_T] | Exited | None:
         """Wait for the task to end and return how it did (TSK-07).
 
         It can be called again after a timeout, and after the end always returns the same.
@@ -144,6 +147,9 @@ class Task(Generic[_T]):
             NotOwner: If the caller did not start the task.
             ValueError: If `timeout` is no number of seconds.
             WrongThread: In another thread or event loop, while the task runs.
+
+        Source:
+            Elixir `Task.yield/2`. Differs: a timeout is given in seconds.
         """
         self._check_owner()
         check_timeout(self.process.path, timeout)
@@ -192,7 +198,7 @@ class Task(Generic[_T]):
             self.process.kill()
         else:
             self.process.exit(Shutdown())
-            if await self.yield_(limit) is None:
+            if await self.poll(limit) is None:
                 self.process.kill()
         result = await self._result()
         return None if result == Exited(Killed() if brutal else Shutdown()) else result

@@ -1,4 +1,4 @@
-"""A bounded number of tasks over many items: `TaskSupervisor.async_stream`."""
+"""A bounded number of tasks over many items: `TaskSupervisor.stream`."""
 
 from __future__ import annotations
 
@@ -52,12 +52,12 @@ def stream(
     linked: bool,
     shutdown: ShutdownLimit,
 ) -> AsyncGenerator[Ok[_T] | Exited, None]:
-    """Return the stream of results; see `TaskSupervisor.async_stream`.
+    """Return the stream of results; see `TaskSupervisor.stream`.
 
     Raises:
         InvalidSpec: If an option can never work.
     """
-    who, n = "async_stream", max_concurrency
+    who, n = "stream", max_concurrency
     if n is None:
         n = os.cpu_count() or 1
     if isinstance(n, bool) or not isinstance(n, int) or n < 1:  # pyright: ignore[reportUnnecessaryIsInstance]

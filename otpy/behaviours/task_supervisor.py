@@ -55,7 +55,7 @@ class TaskSupervisor:
 
     spec = staticmethod(DynamicSupervisor.spec)
 
-    async def async_(
+    async def spawn_linked(
         self,
         fn: Callable[[*_Ts], Awaitable[_T]],
         *args: *_Ts,
@@ -81,10 +81,13 @@ class TaskSupervisor:
             InvalidSpec: If `fn` cannot be called.
             MaxChildren: If the supervisor holds as many tasks as it may (TSK-08).
             NotRunning: If the supervisor is ending.
+
+        Source:
+            Elixir `Task.Supervisor.async/3`.
         """
         return await self._spawn(fn, args, shutdown, linked=True)
 
-    async def async_nolink(
+    async def spawn(
         self,
         fn: Callable[[*_Ts], Awaitable[_T]],
         *args: *_Ts,
@@ -92,7 +95,10 @@ class TaskSupervisor:
     ) -> Task[_T]:
         """Start `fn(*args)` as a task that outlives its caller and whose crash spares it (TSK-04).
 
-        Arguments, result and errors are those of `async_`.
+        Arguments, result and errors are those of `spawn_linked`.
+
+        Source:
+            Elixir `Task.Supervisor.async_nolink/3`.
         """
         return await self._spawn(fn, args, shutdown, linked=False)
 
@@ -153,7 +159,7 @@ class TaskSupervisor:
             who = f"TaskSupervisor {self.supervisor.path!r}"
             refuse(who, "fn", fn, "a coroutine function, not its result")
 
-    def async_stream(
+    def stream(
         self,
         fn: Callable[[_I], Awaitable[_T]],
         items: Iterable[_I],
@@ -172,15 +178,15 @@ class TaskSupervisor:
         of its owner, its tasks are shut down and waited for, and nothing is left. A mere `break`
         closes it too, as soon as Python has collected it.
 
-        A task that crashes ends the caller's process with the same reason, as with `async_`; for
-        code outside of processes, or that outlasts the request to end, `TaskFailed` is raised. A
-        caller that traps exits gets `Exited(reason)` as a result instead, and no signal.
+        A task that crashes ends the caller's process with the same reason, as with `spawn_linked`;
+        for code outside of processes, or that outlasts the request to end, `TaskFailed` is raised.
+        A caller that traps exits gets `Exited(reason)` as a result instead, and no signal.
 
         Args:
             fn: A coroutine function of one argument.
             items: What to run it for; taken one by one, and may be endless.
-            linked: Whether a crash is the caller's too, as with `async_`. If not, it is only a
-                result, as with `async_nolink`; the tasks still end with their caller.
+            linked: Whether a crash is the caller's too, as with `spawn_linked`. If not, it is only
+                a result, as with `spawn`; the tasks still end with their caller.
             max_concurrency: Tasks that run at the same time; None is the number of cores.
             ordered: Whether results come in the order of the items. If so, results that arrive
                 before their turn are kept, however many they are.
@@ -199,6 +205,9 @@ class TaskSupervisor:
             TaskFailed: See above.
             MaxChildren: If the supervisor holds as many tasks as it may (TSK-08).
             NotRunning: If the supervisor is ending.
+
+        Source:
+            Elixir `Task.Supervisor.async_stream/4` and `async_stream_nolink/4`.
         """
         self._check(fn)
         return stream(

@@ -204,7 +204,7 @@ class TestContinue:
 
         def init(server: Script) -> Any:
             Script.at(otpy.current()).send("early")
-            return Init("state", continue_="first")
+            return Init("state", continue_with="first")
 
         order: list[Any] = []
         spec = ChildSpec("s", Script, (order, None, init))
@@ -220,13 +220,13 @@ class TestContinue:
         """GEN-07: each is done before the next message."""
 
         def second(server: Script, state: Any) -> Any:
-            return NoReply("three", continue_="end")
+            return NoReply("three", continue_with="end")
 
         def first(server: Script, state: Any) -> Any:
             Script.at(otpy.current()).cast(note("message"))
-            return NoReply("two", continue_=second)
+            return NoReply("two", continue_with=second)
 
-        async with running(Init("one", continue_=first)) as (_, _process, ref, log):
+        async with running(Init("one", continue_with=first)) as (_, _process, ref, log):
             await clock.advance(0)
             assert [entry[1] for entry in log[:3]] == [first, second, "end"]
             assert log[3:] == ["message"]
@@ -238,7 +238,7 @@ class TestContinue:
         def crash(server: Script, state: Any) -> Any:
             raise Boom("later")
 
-        async with running(Init("one", continue_=crash)) as (_, process, _ref, log):
+        async with running(Init("one", continue_with=crash)) as (_, process, _ref, log):
             assert process.ready
             reason = await process.wait()
             assert isinstance(reason, Crashed)
@@ -252,7 +252,7 @@ class TestContinue:
             return NoReply("late")
 
         async with running() as (_, _process, ref, _log):
-            got = await ref.call(lambda s, c, state: Reply("now", state, continue_=later))
+            got = await ref.call(lambda s, c, state: Reply("now", state, continue_with=later))
             assert (got, clock.now) == ("now", 0)
             assert await ref.call(lambda s, c, state: Reply(state, state), None) == "late"
 
@@ -308,7 +308,7 @@ class TestMessages:
             """Has a state and nothing else."""
 
             def init(self) -> Init[int]:
-                return Init(0, continue_="go" if kind == "continue" else None)
+                return Init(0, continue_with="go" if kind == "continue" else None)
 
         spec = ChildSpec("bare", Bare, restart=Restart.TEMPORARY)
         async with otpy.start(counters(spec), hooks=()) as app:

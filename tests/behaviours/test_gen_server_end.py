@@ -90,7 +90,7 @@ class TestStopResults:
         ways: list[Callable[[Ref], None]] = [
             lambda ref: ref.cast(end),
             lambda ref: ref.send(end),
-            lambda ref: ref.cast(lambda s, state: NoReply(state, continue_=end)),
+            lambda ref: ref.cast(lambda s, state: NoReply(state, continue_with=end)),
         ]
         for way in ways:
             async with running() as (_, process, ref, _log):
@@ -134,7 +134,7 @@ class TestFailures:
                 case "info":
                     ref.send(crash)
                 case _:
-                    ref.cast(lambda s, state: NoReply("new", continue_=crash))
+                    ref.cast(lambda s, state: NoReply("new", continue_with=crash))
             assert await process.wait() == Crashed(error)
             state = "new" if kind == "continue" else "state"
             assert log[-1] == ("terminate", Crashed(error), state)

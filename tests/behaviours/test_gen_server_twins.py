@@ -59,7 +59,7 @@ class Plain(GenServer[Any, Any, State]):
 
     def init(self, log: Log, idle: float | None) -> Any:
         self.log, self.owed = log, list[Caller[Any]]()
-        return Init((), timeout=idle, continue_=("go on", 0))
+        return Init((), timeout=idle, continue_with=("go on", 0))
 
     def handle_call(self, request: Message, caller: Caller[Any], state: State) -> Any:
         way, number = request
@@ -71,7 +71,9 @@ class Plain(GenServer[Any, Any, State]):
             return Stop(Normal(), (*state, number), number)
         result: NoReply[State] | Stop[Any, State] = self._do(way, number, state)
         if isinstance(result, NoReply):
-            return Reply(number, result.state, continue_=result.continue_, timeout=result.timeout)
+            return Reply(
+                number, result.state, continue_with=result.continue_with, timeout=result.timeout
+            )
         return result
 
     def handle_cast(self, request: Message, state: State) -> Any:
@@ -98,7 +100,7 @@ class Plain(GenServer[Any, Any, State]):
             case "idle":
                 return NoReply(after, timeout=1.0)
             case "continue":
-                return NoReply(after, continue_=("go on", -number))
+                return NoReply(after, continue_with=("go on", -number))
             case "answer all":
                 for caller in self.owed:
                     caller.reply(number)

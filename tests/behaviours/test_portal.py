@@ -206,8 +206,8 @@ async def test_a_child_is_who_asks_in_its_own_thread() -> None:
         process = otpy.current()
         tasks = TaskSupervisor(process.root.child("tasks"))
         portal = process.root.portal()
-        task = portal.call(tasks.async_nolink, done)
-        return task.owner, portal.call(task.await_)
+        task = portal.call(tasks.spawn, done)
+        return task.owner, portal.call(task.result)
 
     spec = SupervisorSpec("app", [TaskSupervisor.spec("tasks"), ChildSpec("c", child)])
     async with otpy.start(spec) as root:

@@ -9,7 +9,7 @@ import pytest
 
 from otpy import NoReply, Reply
 
-REPLY: Any = Reply("value", "state", continue_="next", timeout=1.5)
+REPLY: Any = Reply("value", "state", continue_with="next", timeout=1.5)
 NO_REPLY: Any = NoReply("state", timeout=2)
 
 
@@ -25,8 +25,8 @@ def test_they_are_equal_and_hashed_by_what_they_hold() -> None:
 
 def test_they_show_how_they_were_made() -> None:
     """By the names of the arguments."""
-    assert repr(NO_REPLY) == "NoReply(state='state', continue_=None, timeout=2)"
-    shown = "Reply(value='value', state='state', continue_='next', timeout=1.5)"
+    assert repr(NO_REPLY) == "NoReply(state='state', continue_with=None, timeout=2)"
+    shown = "Reply(value='value', state='state', continue_with='next', timeout=1.5)"
     assert repr(REPLY) == shown
 
 
@@ -37,7 +37,7 @@ def test_they_are_taken_apart_by_match() -> None:
         match result:
             case Reply("value", "state", timeout=1.5):
                 taken.append("reply")
-            case NoReply("state", continue_=None):
+            case NoReply("state", continue_with=None):
                 taken.append("no reply")
             case _:
                 pass
@@ -45,7 +45,7 @@ def test_they_are_taken_apart_by_match() -> None:
 
 
 @pytest.mark.parametrize("result", [REPLY, NO_REPLY])
-@pytest.mark.parametrize("name", ["value", "state", "continue_", "timeout", "other"])
+@pytest.mark.parametrize("name", ["value", "state", "continue_with", "timeout", "other"])
 def test_nothing_can_be_set(result: Any, name: str) -> None:
     """One that is returned for many messages stays what it is."""
     with pytest.raises(AttributeError):

@@ -78,25 +78,25 @@ async def leave() -> None:
 
 async def test_a_task_returns_its_result(tasks: TaskSupervisor, clock: MockClock) -> None:
     """The owner awaits the value, and nothing is kept of the task afterwards (TSK-06)."""
-    task = await tasks.async_(double, 21, 3.0)
+    task = await tasks.spawn_linked(double, 21, 3.0)
     assert task.process.path == "app/tasks/double"
     assert await tasks.children() == [task.process]
     assert await task == 42
     assert clock.now == 3
     assert await task.process.wait() == Normal()
     assert await tasks.children() == []
-    assert await task.await_() == 42
+    assert await task.result() == 42
 
 
 async def test_tasks_are_temporary_children_of_a_dynamic_supervisor(tasks: TaskSupervisor) -> None:
     """They have restart type temporary and 5 seconds to end, unless told otherwise (TSK-01)."""
-    spec = (await tasks.async_(forever)).process.spec
+    spec = (await tasks.spawn_linked(forever)).process.spec
     assert (spec.restart, spec.shutdown) == (Restart.TEMPORARY, 5.0)
-    custom = await tasks.async_nolink(forever, shutdown=BRUTAL_KILL)
+    custom = await tasks.spawn(forever, shutdown=BRUTAL_KILL)
     assert custom.process.spec.shutdown is BRUTAL_KILL
     assert custom.process.id == "forever#2"
     await tasks.terminate_child(custom.process)
-    assert await custom.yield_() == Exited(Killed())
+    assert await custom.poll() == Exited(Killed())
     with pytest.raises(NotFound):
         await tasks.terminate_child(custom.process)
     assert "forever#2" in repr(custom)
@@ -105,10 +105,10 @@ async def test_tasks_are_temporary_children_of_a_dynamic_supervisor(tasks: TaskS
 async def test_a_task_supervisor_may_be_the_root() -> None:
     """The handle is made from a supervisor as well as from its process, and from no other."""
     async with otpy.start(TaskSupervisor.spec("tasks")) as root:
-        task = await TaskSupervisor(root).async_(double, 4)
+        task = await TaskSupervisor(root).spawn_linked(double, 4)
         assert await task == 8
     with pytest.raises(NotRunning):
-        _ = await TaskSupervisor(root).async_(double, 4)
+        _ = await TaskSupervisor(root).spawn_linked(double, 4)
     async with otpy.start(SupervisorSpec("app", [ChildSpec("x", forever)])) as other:
         with pytest.raises(TypeError, match=r"TaskSupervisor\.spec"):
             TaskSupervisor(other)
@@ -118,16 +118,16 @@ async def test_a_task_supervisor_may_be_the_root() -> None:
 
 async def test_awaiting_a_failed_task_fails(tasks: TaskSupervisor) -> None:
     """Outside of processes the failure is raised, with its cause and its path (TSK-07, TSK-09)."""
-    task = await tasks.async_(crash)
+    task = await tasks.spawn_linked(crash)
     with pytest.raises(TaskFailed, match=r"app/tasks/crash: .*crashed: Boom") as caught:
         await task
     assert isinstance(caught.value.__cause__, Boom)
     assert caught.value.path == "app/tasks/crash"
-    left = await tasks.async_(leave)
+    left = await tasks.spawn_linked(leave)
     with pytest.raises(TaskFailed) as caught:
         await left
     assert caught.value.reason == Normal()
-    assert await left.yield_() == Exited(Normal())
+    assert await left.poll() == Exited(Normal())
 
 
 async def test_an_uncaught_failure_ends_the_caller_with_the_same_reason(
@@ -136,7 +136,7 @@ async def test_an_uncaught_failure_ends_the_caller_with_the_same_reason(
     """A process that awaits a task that it is not linked to still ends with it (TSK-07)."""
 
     async def waits() -> None:
-        await (await tasks.async_nolink(crash))
+        await (await tasks.spawn(crash))
 
     process = await root.start_child(ChildSpec("waits", waits, restart=Restart.TEMPORARY))
     assert process is not None
@@ -147,14 +147,14 @@ async def test_an_uncaught_failure_ends_the_caller_with_the_same_reason(
 
 async def test_a_timeout_does_not_stop_the_task(tasks: TaskSupervisor, clock: MockClock) -> None:
     """The caller waits for five seconds, or as told, and may wait again (TSK-07)."""
-    task = await tasks.async_nolink(double, 1, 20.0)
+    task = await tasks.spawn(double, 1, 20.0)
     with pytest.raises(TaskTimeout, match=r"timeout=5\.0 s"):
         await task
     assert clock.now == 5
-    assert await task.yield_(1) is None
-    assert await task.yield_(0) is None
+    assert await task.poll(1) is None
+    assert await task.poll(0) is None
     assert clock.now == 6
-    assert await task.await_(None) == 2
+    assert await task.result(None) == 2
     assert clock.now == 20
 
 
@@ -162,10 +162,10 @@ async def test_a_result_is_preferred_to_a_timeout_in_the_same_turn(
     clock: MockClock, tasks: TaskSupervisor
 ) -> None:
     """The end, then the timer, both before the waiter runs: the result counts."""
-    task = await tasks.async_nolink(forever)
+    task = await tasks.spawn(forever)
     life = task.process.task
     assert life is not None
-    waiting = asyncio.create_task(task.yield_(5.0))
+    waiting = asyncio.create_task(task.poll(5.0))
     loop = asyncio.get_running_loop()
     loop.call_later(5.0, lambda: task.process.end(Killed()))  # in the turn of the timer
     assert await waiting == Exited(Killed())
@@ -177,8 +177,8 @@ async def test_a_cancelled_wait_leaves_the_task_alone(
     clock: MockClock, tasks: TaskSupervisor
 ) -> None:
     """Who waits can be cancelled without the task noticing."""
-    task = await tasks.async_(double, 1, 3.0)
-    waiting = asyncio.create_task(task.await_())
+    task = await tasks.spawn_linked(double, 1, 3.0)
+    waiting = asyncio.create_task(task.result())
     await clock.advance(0)
     waiting.cancel()
     await clock.advance(0)
@@ -192,23 +192,23 @@ async def test_a_cancelled_wait_leaves_the_task_alone(
 async def test_only_the_owner_may_await(root: Supervisor, tasks: TaskSupervisor) -> None:
     """Any other process, or code outside of processes, is refused (TSK-07)."""
     ann, bob = await actor(root, "ann"), await actor(root, "bob")
-    task: Task[int] = await ann.ask(lambda: tasks.async_(double, 3))
+    task: Task[int] = await ann.ask(lambda: tasks.spawn_linked(double, 3))
     assert task.owner is ann.process
-    for attempt in (task.await_, task.yield_, task.shutdown):
+    for attempt in (task.result, task.poll, task.shutdown):
         with pytest.raises(NotOwner, match="app/ann"):
             await attempt()
         with pytest.raises(NotOwner, match="app/bob"):
             await bob.ask(attempt)
-    assert await ann.ask(task.await_) == 6
-    mine = await tasks.async_(double, 3)
+    assert await ann.ask(task.result) == 6
+    mine = await tasks.spawn_linked(double, 3)
     with pytest.raises(NotOwner):
-        await bob.ask(mine.await_)
+        await bob.ask(mine.result)
 
 
 async def test_a_crash_ends_the_owner_too(root: Supervisor, tasks: TaskSupervisor) -> None:
     """The owner's process ends with the same reason, though it does not wait (TSK-03)."""
     ann = await actor(root)
-    _ = await ann.ask(lambda: tasks.async_(crash))
+    _ = await ann.ask(lambda: tasks.spawn_linked(crash))
     reason = await ann.process.wait()
     assert isinstance(reason, Crashed)
     assert isinstance(reason.error, Boom)
@@ -219,7 +219,7 @@ async def test_the_owner_is_ended_while_it_waits(root: Supervisor, tasks: TaskSu
     ann = await actor(root)
 
     async def both() -> None:
-        task = await tasks.async_(crash)
+        task = await tasks.spawn_linked(crash)
         with pytest.raises(Exception):  # noqa: B017
             await task
 
@@ -236,7 +236,7 @@ async def test_the_owners_end_ends_a_linked_task(
 ) -> None:
     """Any end but a normal one is passed on with its reason (TSK-03)."""
     ann = await actor(root)
-    task = await ann.ask(lambda: tasks.async_(double, 3, 9.0))
+    task = await ann.ask(lambda: tasks.spawn_linked(double, 3, 9.0))
     ann.process.exit(reason)
     assert await ann.process.wait() == reason
     assert await task.process.wait() == (reason if ends else Normal())
@@ -248,9 +248,9 @@ async def test_an_unlinked_task_and_its_owner_die_apart(
 ) -> None:
     """The task survives its owner, and the owner the task's crash (TSK-04)."""
     ann = await actor(root)
-    task = await ann.ask(lambda: tasks.async_nolink(double, 3, 9.0))
-    failed = await ann.ask(lambda: tasks.async_nolink(crash))
-    result = await ann.ask(failed.yield_)
+    task = await ann.ask(lambda: tasks.spawn(double, 3, 9.0))
+    failed = await ann.ask(lambda: tasks.spawn(crash))
+    result = await ann.ask(failed.poll)
     assert isinstance(result, Exited)
     assert isinstance(result.reason, Crashed)
     ann.process.kill()
@@ -263,7 +263,7 @@ async def test_a_task_that_was_given_up_counts_as_killed(
 ) -> None:
     """Who ends because of it has not been given up itself."""
     ann = await actor(root)
-    task = await ann.ask(lambda: tasks.async_(stubborn, release))
+    task = await ann.ask(lambda: tasks.spawn_linked(stubborn, release))
     await clock.advance(0)
     task.process.kill()
     assert await ann.process.wait() == Killed()
@@ -278,7 +278,7 @@ async def test_a_dead_owner_passes_on_its_end_at_once(
 
     async def outlives() -> None:
         await stubborn(release)
-        started.append(await tasks.async_(forever))
+        started.append(await tasks.spawn_linked(forever))
 
     process = await root.start_child(ChildSpec("o", outlives, restart=Restart.TEMPORARY))
     assert process is not None
@@ -297,14 +297,14 @@ async def test_a_task_knows_who_asked_for_it(root: Supervisor, tasks: TaskSuperv
         return otpy.callers()
 
     async def outer() -> tuple[Process, tuple[Process, ...]]:
-        return otpy.current(), await (await tasks.async_(inner))
+        return otpy.current(), await (await tasks.spawn_linked(inner))
 
     ann = await actor(root)
-    task = await ann.ask(lambda: tasks.async_(outer))
-    me, seen = await ann.ask(task.await_)
+    task = await ann.ask(lambda: tasks.spawn_linked(outer))
+    me, seen = await ann.ask(task.result)
     assert seen == (me, ann.process)
     assert otpy.callers() == ()
-    assert await (await tasks.async_(inner)) == ()
+    assert await (await tasks.spawn_linked(inner)) == ()
 
 
 async def test_tasks_that_start_their_successors_share_their_callers(tasks: TaskSupervisor) -> None:
@@ -342,7 +342,7 @@ async def test_shutdown_ends_a_task_and_spares_the_caller(
     """The task is unlinked first, and None says that it ended because of this (TSK-07)."""
     ann = await actor(root)
     for timeout in (5.0, INFINITY, BRUTAL_KILL):
-        task = await ann.ask(lambda: tasks.async_(forever))
+        task = await ann.ask(lambda: tasks.spawn_linked(forever))
         await clock.advance(0)
         assert await ann.ask(lambda task=task, t=timeout: task.shutdown(t)) is None  # type: ignore[misc]
         assert not task.process.alive
@@ -353,27 +353,27 @@ async def test_shutdown_returns_a_result_that_arrived(
     clock: MockClock, tasks: TaskSupervisor
 ) -> None:
     """The value counts, before the request or because of it; another end is told (TSK-07)."""
-    done = await tasks.async_(double, 2)
+    done = await tasks.spawn_linked(double, 2)
     await done.process.wait()
     assert await done.shutdown() == Ok(4)
-    polite = await tasks.async_(gracious)
+    polite = await tasks.spawn_linked(gracious)
     await clock.advance(0)
     assert await polite.shutdown() == Ok("bye")
-    failed = await tasks.async_(crash)
+    failed = await tasks.spawn_linked(crash)
     await failed.process.wait()
     assert isinstance(await failed.shutdown(), Exited)
 
 
 async def test_shutdown_kills_who_takes_too_long(tasks: TaskSupervisor, clock: MockClock) -> None:
     """It is asked, and killed when the time is over; then its end is told (TSK-07)."""
-    task = await tasks.async_(slow_to_end, 4.0)
+    task = await tasks.spawn_linked(slow_to_end, 4.0)
     await clock.advance(0)
     assert await task.shutdown(2.0) == Exited(Killed())
     assert clock.now == 2
-    quick = await tasks.async_(slow_to_end, 1.0, shutdown=3.0)
+    quick = await tasks.spawn_linked(slow_to_end, 1.0, shutdown=3.0)
     await clock.advance(0)
     assert await quick.shutdown() is None
-    slow = await tasks.async_(slow_to_end, 9.0, shutdown=3.0)
+    slow = await tasks.spawn_linked(slow_to_end, 9.0, shutdown=3.0)
     await clock.advance(0)
     assert await slow.shutdown(INFINITY) == Exited(Killed())
     assert clock.now == 6
@@ -415,12 +415,12 @@ async def test_a_full_supervisor_refuses_in_the_caller() -> None:
     """All ways to start a task raise MaxChildren, and leave the caller alone (TSK-08, DYN-07)."""
     async with otpy.start(TaskSupervisor.spec("tasks", max_children=1)) as root:
         tasks = TaskSupervisor(root)
-        _ = await tasks.async_(forever)
-        for attempt in (tasks.async_, tasks.async_nolink, tasks.start_child):
+        _ = await tasks.spawn_linked(forever)
+        for attempt in (tasks.spawn_linked, tasks.spawn, tasks.start_child):
             with pytest.raises(MaxChildren):
                 await attempt(forever)
         with pytest.raises(MaxChildren):
-            async for _ in tasks.async_stream(double, [1]):
+            async for _ in tasks.stream(double, [1]):
                 raise AssertionError
 
 
@@ -438,11 +438,11 @@ async def test_a_task_is_named_like_any_child(tasks: TaskSupervisor) -> None:
 async def test_a_coroutine_instead_of_its_function_is_refused(tasks: TaskSupervisor) -> None:
     """A task may be started again, and so takes the function; told where the mistake is."""
     made: Any = double(1)
-    for attempt in (tasks.async_, tasks.async_nolink, tasks.start_child):
+    for attempt in (tasks.spawn_linked, tasks.spawn, tasks.start_child):
         with pytest.raises(InvalidSpec, match=r"TaskSupervisor 'app/tasks': fn is <coroutine .*"):
             await attempt(made)
     with pytest.raises(InvalidSpec, match="wanted a coroutine function, not its result"):
-        async for _ in tasks.async_stream(made, [1]):
+        async for _ in tasks.stream(made, [1]):
             raise AssertionError
     made.close()
     assert not await tasks.children()
@@ -455,7 +455,7 @@ async def test_children_lists_only_those_that_run(clock: MockClock) -> None:
         await root.start_child(
             ChildSpec("again", crash, backoff=otpy.Backoff.sequence(60), restart=Restart.PERMANENT)
         )
-        task = await tasks.async_(forever)
+        task = await tasks.spawn_linked(forever)
         await clock.advance(0)
         assert (await root.count_children()).specs == 2
         assert await tasks.children() == [task.process]

@@ -77,9 +77,9 @@ async def one() -> int:
 
 async def test_the_ends_of_linked_tasks_are_values(tasks: TaskSupervisor, trapper: Actor) -> None:
     """TSK-03, SIG-01: of the crash and of the normal end, each from the task."""
-    failed = await trapper.ask(lambda: tasks.async_(crash))
-    done = await trapper.ask(lambda: tasks.async_(one))
-    assert await trapper.ask(done.await_) == 1
+    failed = await trapper.ask(lambda: tasks.spawn_linked(crash))
+    done = await trapper.ask(lambda: tasks.spawn_linked(one))
+    assert await trapper.ask(done.result) == 1
     reason = await failed.process.wait()
     assert isinstance(reason, Crashed)
     assert await heard_by(trapper) == [
@@ -94,7 +94,7 @@ async def test_nothing_is_kept_of_the_links_to_tasks_that_have_ended(
 ) -> None:
     """SIG-01: a process that starts many does not grow."""
     for _ in range(3):
-        task = await trapper.ask(lambda: tasks.async_(one))
+        task = await trapper.ask(lambda: tasks.spawn_linked(one))
         await task.process.wait()
     assert trapper.process.signals is not None
     assert trapper.process.signals.links == {}
@@ -109,7 +109,7 @@ async def test_a_request_to_end_is_kept_when_its_sender_is_unlinked(
         trapper.process.exit(Shutdown("over"))
         raise Exit(Shutdown("over"))
 
-    task = await trapper.ask(lambda: tasks.async_(asks_and_follows))
+    task = await trapper.ask(lambda: tasks.spawn_linked(asks_and_follows))
     await task.process.wait()
     await trapper.call(task.process.unlink)
     assert await heard_by(trapper) == [ExitSignal(task.process, Shutdown("over"))]
@@ -120,8 +120,8 @@ async def test_a_task_that_is_shut_down_is_no_partner_any_more(
     clock: MockClock, tasks: TaskSupervisor, trapper: Actor, timeout: Any
 ) -> None:
     """TSK-07: nothing is heard of its end; what was heard already is taken back."""
-    running = await trapper.ask(lambda: tasks.async_(forever))
-    failed = await trapper.ask(lambda: tasks.async_(crash))
+    running = await trapper.ask(lambda: tasks.spawn_linked(forever))
+    failed = await trapper.ask(lambda: tasks.spawn_linked(crash))
     await clock.advance(0)
     assert await trapper.ask(lambda: running.shutdown(timeout)) is None
     assert isinstance(await trapper.ask(lambda: failed.shutdown(timeout)), Exited)
@@ -132,9 +132,9 @@ async def test_the_trapping_owner_of_a_task_that_it_unlinked_hears_nothing(
     tasks: TaskSupervisor, trapper: Actor
 ) -> None:
     """SIG-07: a task is linked as by `Process.link`, so that `unlink` holds for it too."""
-    task = await trapper.ask(lambda: tasks.async_(crash))
+    task = await trapper.ask(lambda: tasks.spawn_linked(crash))
     await trapper.call(task.process.unlink)
-    assert isinstance(await trapper.ask(task.yield_), Exited)
+    assert isinstance(await trapper.ask(task.poll), Exited)
     assert await heard_by(trapper) == []
 
 
@@ -152,7 +152,7 @@ async def test_a_crash_is_a_result_for_a_reader_that_traps_exits(
     """TSK-11: a linked stream goes on, and no signal is left over, as in Elixir."""
 
     async def read() -> list[object]:
-        stream = tasks.async_stream(negative_fails, [1, -2, 3], max_concurrency=3)
+        stream = tasks.stream(negative_fails, [1, -2, 3], max_concurrency=3)
         return [result async for result in stream]
 
     first, second, third = await trapper.ask(read)
@@ -169,7 +169,7 @@ async def test_who_closes_a_linked_stream_lives_on(
     ann = await actor(root, "reader")
 
     async def read_one() -> object:
-        stream = tasks.async_stream(negative_fails, [1, 60, 70], max_concurrency=3, timeout=None)
+        stream = tasks.stream(negative_fails, [1, 60, 70], max_concurrency=3, timeout=None)
         async with aclosing(stream):
             return await anext(stream)
 
@@ -188,7 +188,7 @@ async def test_tasks_that_trap_exits_end_with_their_stream(tasks: TaskSupervisor
         otpy.trap_exit()
         await forever()
 
-    stream = tasks.async_stream(traps, [1, 2], max_concurrency=2, timeout=3)
+    stream = tasks.stream(traps, [1, 2], max_concurrency=2, timeout=3)
     with pytest.raises(TaskTimeout):
         await anext(stream)
     assert await tasks.children() == []
@@ -218,7 +218,7 @@ async def test_a_process_that_hears_of_the_same_end_as_callback_and_as_signal(
     left: list[Process] = []
 
     async def starts_and_crashes() -> None:
-        left.append((await tasks.async_(forever)).process)
+        left.append((await tasks.spawn_linked(forever)).process)
         raise Boom
 
     spec = ChildSpec("o", starts_and_crashes, restart=Restart.TEMPORARY)

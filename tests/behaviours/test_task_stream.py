@@ -57,7 +57,7 @@ async def test_results_come_in_the_order_of_the_items(
     tasks: TaskSupervisor, clock: MockClock
 ) -> None:
     """They run side by side, as many as allowed, and wait for their turn (TSK-11)."""
-    stream = tasks.async_stream(nap, [3, 1, 2, 1], max_concurrency=2)
+    stream = tasks.stream(nap, [3, 1, 2, 1], max_concurrency=2)
     assert [result async for result in stream] == [Ok(3), Ok(1), Ok(2), Ok(1)]
     assert clock.now == 4
 
@@ -66,7 +66,7 @@ async def test_results_come_as_they_are_ready_if_asked(
     tasks: TaskSupervisor, clock: MockClock
 ) -> None:
     """Without order, the first to end is the first to come (TSK-11)."""
-    stream = tasks.async_stream(nap, [3, 1, 2, 1], max_concurrency=2, ordered=False)
+    stream = tasks.stream(nap, [3, 1, 2, 1], max_concurrency=2, ordered=False)
     assert [result async for result in stream] == [Ok(1), Ok(3), Ok(2), Ok(1)]
     assert clock.now == 4
 
@@ -81,7 +81,7 @@ async def test_items_are_taken_only_when_there_is_room(tasks: TaskSupervisor) ->
             taken.append(number)
             yield 0.1
 
-    stream = tasks.async_stream(nap, source(), max_concurrency=3)
+    stream = tasks.stream(nap, source(), max_concurrency=3)
     assert taken == []
     async with aclosing(stream):
         assert await anext(stream) == Ok(0.1)
@@ -95,14 +95,14 @@ async def test_items_are_taken_only_when_there_is_room(tasks: TaskSupervisor) ->
 
 async def test_an_empty_stream_ends_at_once(tasks: TaskSupervisor) -> None:
     """No item, no task, no result."""
-    assert [result async for result in tasks.async_stream(nap, [])] == []
+    assert [result async for result in tasks.stream(nap, [])] == []
 
 
 async def test_a_slow_task_ends_the_stream(tasks: TaskSupervisor, clock: MockClock) -> None:
     """By default the reader gets TaskTimeout, and the other tasks are shut down (TSK-11)."""
     results: list[object] = []
     with pytest.raises(TaskTimeout, match=r"tasks/nap#\d: took longer than timeout=5 s"):
-        async for result in tasks.async_stream(nap, [1, 9, 2, 8], max_concurrency=4):
+        async for result in tasks.stream(nap, [1, 9, 2, 8], max_concurrency=4):
             results.append(result)  # noqa: PERF401 - what came before the error counts
     assert results == [Ok(1)]
     assert clock.now == 5
@@ -111,7 +111,7 @@ async def test_a_slow_task_ends_the_stream(tasks: TaskSupervisor, clock: MockClo
 
 async def test_a_slow_task_is_killed_if_asked(tasks: TaskSupervisor, clock: MockClock) -> None:
     """Only that task ends, and its result says why (TSK-11)."""
-    stream = tasks.async_stream(
+    stream = tasks.stream(
         nap, [1, 9, 2], max_concurrency=1, timeout=3, on_timeout=OnTimeout.KILL_TASK
     )
     first, second, third = [result async for result in stream]
@@ -131,20 +131,20 @@ async def test_who_returned_in_the_very_turn_of_its_limit_was_not_late(
     async def at_once(item: int) -> int:
         return item
 
-    stream = tasks.async_stream(at_once, [1, 2], timeout=0, on_timeout=on_timeout)
+    stream = tasks.stream(at_once, [1, 2], timeout=0, on_timeout=on_timeout)
     assert [result async for result in stream] == [Ok(1), Ok(2)]
 
 
 @pytest.mark.usefixtures("clock")
 async def test_no_limit_is_no_limit(tasks: TaskSupervisor) -> None:
     """None waits for ever."""
-    assert [r async for r in tasks.async_stream(nap, [99], timeout=None)] == [Ok(99)]
+    assert [r async for r in tasks.stream(nap, [99], timeout=None)] == [Ok(99)]
 
 
 async def test_a_crash_ends_a_linked_stream(tasks: TaskSupervisor) -> None:
     """Code outside of processes gets the error, and the other tasks are shut down (TSK-11)."""
     with pytest.raises(TaskFailed) as caught:
-        async for _ in tasks.async_stream(fail_if_negative, [5, -1], max_concurrency=2):
+        async for _ in tasks.stream(fail_if_negative, [5, -1], max_concurrency=2):
             raise AssertionError
     assert isinstance(caught.value.__cause__, Boom)
     assert await tasks.children() == []
@@ -153,7 +153,7 @@ async def test_a_crash_ends_a_linked_stream(tasks: TaskSupervisor) -> None:
 async def test_the_first_crash_is_the_one_that_is_told(tasks: TaskSupervisor) -> None:
     """Of two in one turn of the loop, and of those that the stream's end brings on (TSK-11)."""
     with pytest.raises(TaskFailed, match=r"tasks/fail_if_negative: "):
-        async for _ in tasks.async_stream(fail_if_negative, [-1, -1], max_concurrency=2):
+        async for _ in tasks.stream(fail_if_negative, [-1, -1], max_concurrency=2):
             raise AssertionError
 
 
@@ -163,7 +163,7 @@ async def test_a_crash_ends_the_process_that_reads_the_stream(clock: MockClock) 
         tasks, ann = TaskSupervisor(root.child("tasks")), await actor(root)
 
         async def read() -> None:
-            async for _ in tasks.async_stream(fail_if_negative, [5, -1, -2], max_concurrency=3):
+            async for _ in tasks.stream(fail_if_negative, [5, -1, -2], max_concurrency=3):
                 raise AssertionError
 
         await ann.tell(read)
@@ -176,7 +176,7 @@ async def test_a_crash_ends_the_process_that_reads_the_stream(clock: MockClock) 
 
 async def test_a_crash_is_a_result_of_an_unlinked_stream(tasks: TaskSupervisor) -> None:
     """The others go on (TSK-11)."""
-    stream = tasks.async_stream(fail_if_negative, [2, -1, 1], linked=False, max_concurrency=3)
+    stream = tasks.stream(fail_if_negative, [2, -1, 1], linked=False, max_concurrency=3)
     first, second, third = [result async for result in stream]
     assert (first, third) == (Ok(2), Ok(1))
     assert isinstance(second, Exited)
@@ -185,7 +185,7 @@ async def test_a_crash_is_a_result_of_an_unlinked_stream(tasks: TaskSupervisor) 
 
 async def test_a_normal_end_without_result_disturbs_nobody(tasks: TaskSupervisor) -> None:
     """It is no crash, not even in a linked stream."""
-    assert [r async for r in tasks.async_stream(leave, [1])] == [Exited(Normal())]
+    assert [r async for r in tasks.stream(leave, [1])] == [Exited(Normal())]
 
 
 @pytest.mark.parametrize("reason", [Killed(), Normal()])
@@ -196,9 +196,7 @@ async def test_a_stream_ends_with_its_owner(clock: MockClock, reason: otpy.ExitR
         streams: list[object] = []
 
         async def read_one() -> None:
-            stream = tasks.async_stream(
-                nap, [1, 60, 70], linked=False, max_concurrency=3, timeout=None
-            )
+            stream = tasks.stream(nap, [1, 60, 70], linked=False, max_concurrency=3, timeout=None)
             streams.append(stream)
             assert await anext(stream) == Ok(1)
 
@@ -216,7 +214,7 @@ async def test_a_stream_ends_with_its_owner(clock: MockClock, reason: otpy.ExitR
 
 async def test_leaving_the_loop_ends_the_tasks(clock: MockClock, tasks: TaskSupervisor) -> None:
     """A `break` closes the stream as soon as it is collected (TSK-11)."""
-    async for _ in tasks.async_stream(nap, [1, 60, 70], max_concurrency=3, timeout=None):
+    async for _ in tasks.stream(nap, [1, 60, 70], max_concurrency=3, timeout=None):
         break
     await clock.advance(0)
     assert await tasks.children() == []
@@ -230,7 +228,7 @@ async def test_a_source_that_raises_ends_the_stream(tasks: TaskSupervisor) -> No
         raise Boom
 
     with pytest.raises(Boom):
-        async for _ in tasks.async_stream(nap, source(), max_concurrency=2):
+        async for _ in tasks.stream(nap, source(), max_concurrency=2):
             raise AssertionError
     assert await tasks.children() == []
 
@@ -239,7 +237,7 @@ async def test_the_end_of_the_supervisor_ends_the_stream(
     clock: MockClock, tasks: TaskSupervisor
 ) -> None:
     """The tasks in flight are told, and no further one can be started."""
-    stream = tasks.async_stream(nap, [50, 1], linked=False, max_concurrency=1, timeout=None)
+    stream = tasks.stream(nap, [50, 1], linked=False, max_concurrency=1, timeout=None)
     reading = asyncio.ensure_future(anext(stream))
     await clock.advance(0)
     await tasks.supervisor.stop()
@@ -263,7 +261,7 @@ async def test_bad_options_are_refused_at_the_call(
 ) -> None:
     """The message names the option (TSK-11)."""
     with pytest.raises(InvalidSpec, match=next(iter(options))):
-        tasks.async_stream(nap, [1], **options)  # type: ignore[arg-type]
+        tasks.stream(nap, [1], **options)  # type: ignore[arg-type]
 
 
 # --- properties -----------------------------------------------------------------------------------
@@ -303,9 +301,7 @@ def test_every_item_has_one_result(
         got: list[int] = []
         async with otpy.start(TaskSupervisor.spec("tasks"), hooks=()) as root:
             tasks = TaskSupervisor(root)
-            stream = tasks.async_stream(
-                load.nap, enumerate(naps), max_concurrency=size, ordered=ordered
-            )
+            stream = tasks.stream(load.nap, enumerate(naps), max_concurrency=size, ordered=ordered)
             async for result in stream:
                 assert isinstance(result, Ok)
                 got.append(result.value)
@@ -340,7 +336,7 @@ def test_nothing_is_left_whenever_a_stream_is_cut_off(
             tasks, ann = TaskSupervisor(root.child("tasks")), await actor(root)
 
             async def read() -> None:
-                stream = tasks.async_stream(
+                stream = tasks.stream(
                     load.nap, enumerate(naps), max_concurrency=size, ordered=ordered
                 )
                 async with aclosing(stream):
@@ -376,7 +372,7 @@ def test_nothing_is_left_whenever_a_stream_is_cut_off(
 async def test_the_clean_up_may_be_cancelled_too(clock: MockClock, tasks: TaskSupervisor) -> None:
     """Tasks that were asked to end do so, though nobody waits any more."""
     load = Load()
-    stream = tasks.async_stream(load.nap, [(0, 3.0), (1, 0.5)], ordered=False, max_concurrency=2)
+    stream = tasks.stream(load.nap, [(0, 3.0), (1, 0.5)], ordered=False, max_concurrency=2)
     assert await anext(stream) == Ok(1)
     closing = asyncio.create_task(stream.aclose())
     await clock.advance(0)
@@ -395,7 +391,7 @@ async def test_the_clean_up_is_one_wait_that_a_second_cancellation_ends(
     load = Load()
 
     async def read() -> None:
-        async for _ in tasks.async_stream(load.nap, [(0, 5.0), (1, 5.0)], max_concurrency=2):
+        async for _ in tasks.stream(load.nap, [(0, 5.0), (1, 5.0)], max_concurrency=2):
             pass
 
     for turn in range(12):

@@ -365,7 +365,7 @@ async def _lock(root: Supervisor) -> None:
 
 
 async def _stream(root: Supervisor) -> None:
-    async for _ in TaskSupervisor(root.child("tasks")).async_stream(asyncio.sleep, [0]):
+    async for _ in TaskSupervisor(root.child("tasks")).stream(asyncio.sleep, [0]):
         pass
 
 
@@ -407,12 +407,12 @@ AWAITED: dict[str, Callable[[Supervisor], Any]] = {
     "wait_for_restart": lambda root: root.wait_for_restart("idle", after=1),
     "stop": lambda root: root.stop(),
     "monitor, awaited": lambda root: MONITORS[0],
-    "async_": lambda root: TaskSupervisor(root.child("tasks")).async_(forever),
-    "async_nolink": lambda root: TaskSupervisor(root.child("tasks")).async_nolink(forever),
-    "async_stream": _stream,
+    "spawn_linked": lambda root: TaskSupervisor(root.child("tasks")).spawn_linked(forever),
+    "spawn": lambda root: TaskSupervisor(root.child("tasks")).spawn(forever),
+    "stream": _stream,
     "children of a task supervisor": lambda root: TaskSupervisor(root.child("tasks")).children(),
-    "Task.await_": lambda root: _of_task(root, "await_"),
-    "Task.yield_": lambda root: _of_task(root, "yield_"),
+    "Task.result": lambda root: _of_task(root, "result"),
+    "Task.poll": lambda root: _of_task(root, "poll"),
     "Task.shutdown": lambda root: _of_task(root, "shutdown"),
     "lock": _lock,
     "resize": lambda root: PartitionSupervisor(root.child("parts")).resize(1),
@@ -447,7 +447,7 @@ async def refused(operation: Callable[[], Any]) -> None:
 async def test_what_is_awaited_is_refused_in_another_loop(name: str) -> None:
     """`asyncio.run` in a thread, as a sync view would try: nothing is done, and told how to."""
     async with started() as root:
-        TASKS[:] = [await TaskSupervisor(root.child("tasks")).async_nolink(asyncio.sleep, 3600)]
+        TASKS[:] = [await TaskSupervisor(root.child("tasks")).spawn(asyncio.sleep, 3600)]
         MONITORS[:] = [root.child("idle").monitor()]
         PartitionSupervisor(root.child("parts"))
         before = root.snapshot()

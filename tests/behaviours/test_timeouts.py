@@ -51,7 +51,7 @@ async def root() -> AsyncGenerator[Supervisor]:
 
 
 async def _of_task(root: Supervisor, operation: str, timeout: Any) -> None:
-    task = await TaskSupervisor(root.child("tasks")).async_nolink(forever)
+    task = await TaskSupervisor(root.child("tasks")).spawn(forever)
     try:
         await getattr(task, operation)(timeout)
     finally:
@@ -60,9 +60,7 @@ async def _of_task(root: Supervisor, operation: str, timeout: Any) -> None:
 
 
 async def _of_stream(root: Supervisor, timeout: Any) -> None:
-    async for _ in TaskSupervisor(root.child("tasks")).async_stream(
-        asyncio.sleep, [1], timeout=timeout
-    ):
+    async for _ in TaskSupervisor(root.child("tasks")).stream(asyncio.sleep, [1], timeout=timeout):
         pass
 
 
@@ -76,10 +74,10 @@ OPERATIONS: dict[str, Callable[[Supervisor, Any], Awaitable[object]]] = {
     "Process.suspend": lambda root, t: root.child("silent").suspend(t),
     "Process.resume": lambda root, t: root.child("silent").resume(t),
     "Process.get_state": lambda root, t: root.child("silent").get_state(t),
-    "Task.await_": lambda root, t: _of_task(root, "await_", t),
-    "Task.yield_": lambda root, t: _of_task(root, "yield_", t),
+    "Task.result": lambda root, t: _of_task(root, "result", t),
+    "Task.poll": lambda root, t: _of_task(root, "poll", t),
     "Task.shutdown": lambda root, t: _of_task(root, "shutdown", t),
-    "async_stream": _of_stream,
+    "stream": _of_stream,
     "settled": lambda root, t: settled(root, timeout=t),
 }
 

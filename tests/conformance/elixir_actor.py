@@ -200,7 +200,7 @@ async def work(world: World, job: Job) -> str:
     world.event(job.name, " ".join(["start", *map(world.name, otpy.callers())]))
     for inner in job.inner:
         supervisor: Any = process.parent
-        await (await TaskSupervisor(supervisor).async_(work, world, inner))
+        await (await TaskSupervisor(supervisor).spawn_linked(work, world, inner))
     if job.after:
         await asyncio.sleep(job.after / 1000)
     word = await _obey(world, job.name, job) if job.does == "wait" else job.does

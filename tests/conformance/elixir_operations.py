@@ -167,12 +167,12 @@ async def _via(world: World, op: str, on: str, args: tuple[Any, ...]) -> str:
 
 
 async def _async(world: World, tasks: TaskSupervisor, job: Job) -> str:
-    task = await tasks.async_(work, world, job, shutdown=limit(job.shutdown))
+    task = await tasks.spawn_linked(work, world, job, shutdown=limit(job.shutdown))
     return _started(world, job, task)
 
 
 async def _async_nolink(world: World, tasks: TaskSupervisor, job: Job) -> str:
-    task = await tasks.async_nolink(work, world, job, shutdown=limit(job.shutdown))
+    task = await tasks.spawn(work, world, job, shutdown=limit(job.shutdown))
     return _started(world, job, task)
 
 
@@ -207,7 +207,7 @@ async def _stream(
     async def run(job: Job) -> str:
         return await work(world, job)
 
-    results = tasks.async_stream(
+    results = tasks.stream(
         run,
         jobs,
         linked=link == "link",
@@ -239,9 +239,9 @@ async def _on_task(world: World, op: str, on: str, args: tuple[Any, ...]) -> str
     task, (timeout,) = world.tasks[on], args
     match op:
         case "await" | "await!":
-            return f"ok {await task.await_(timeout / 1000)}"
+            return f"ok {await task.result(timeout / 1000)}"
         case "yield":
-            return _result(await task.yield_(timeout / 1000))
+            return _result(await task.poll(timeout / 1000))
         case "shutdown":
             return _result(await task.shutdown(limit(timeout)))
         case _:

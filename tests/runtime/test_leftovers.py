@@ -105,7 +105,7 @@ async def test_of_a_task_and_of_a_child_deep_down(left: Left) -> None:
     inner = SupervisorSpec("in", [ChildSpec("c", crashes, (left,))])
     spec = SupervisorSpec("app", [TaskSupervisor.spec("tasks"), inner])
     async with otpy.start(spec, hooks=()) as app:
-        task = await TaskSupervisor(app.child("tasks")).async_nolink(work)
+        task = await TaskSupervisor(app.child("tasks")).spawn(work)
         assert await task == "done"
         await turns(2)
         assert left.states == "rc"  # the child's was first

@@ -226,7 +226,7 @@ class TestTracebacksStay:
     async def test_of_a_task(self) -> None:
         """`TaskFailed` has it as its cause."""
         async with otpy.start(SupervisorSpec("app", [TaskSupervisor.spec("t")]), hooks=()) as app:
-            task = await TaskSupervisor(app.child("t")).async_nolink(fails, "task")
+            task = await TaskSupervisor(app.child("t")).spawn(fails, "task")
             with pytest.raises(TaskFailed) as caught:
                 await task
         assert "raise Boom(word)" in text_of(caught.value.__cause__)

@@ -216,10 +216,10 @@ async def employer(seed: int) -> None:
             continue
         item, linked = rng.randrange(9), rng.random() < 0.6
         with suppress(OtpyError):
-            task = await (crew.async_ if linked else crew.async_nolink)(double, item)
+            task = await (crew.spawn_linked if linked else crew.spawn)(double, item)
             if linked:
                 ledger.signals.linked(me, task.process)
-            result = await task.yield_(rng.choice([0.05, 1, None]))
+            result = await task.poll(rng.choice([0.05, 1, None]))
             right = result is None or result == Ok(2 * item) or isinstance(result, Exited)
             ledger.expect(right, "{} of {}: {}", task, me, result)
             if result is None:
@@ -263,7 +263,7 @@ async def streaming(seed: int) -> None:
     options: dict[str, Any] = {"linked": rng.random() < 0.5, "ordered": rng.random() < 0.7}
     options["on_timeout"] = rng.choice([*OnTimeout])
     leave, loop, told = rng.choice([1, 99, 99]), asyncio.get_running_loop(), math.inf
-    results = crew.async_stream(counted, items, max_concurrency=most, timeout=2, **options)
+    results = crew.stream(counted, items, max_concurrency=most, timeout=2, **options)
     try:
         async with aclosing(results):
             async for result in results:

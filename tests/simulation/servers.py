@@ -362,7 +362,7 @@ def _opened(server: GenServer[Order, int, Book], seed: int) -> Book | Init[Book]
     if seed % 2 == 0:
         server.trap_exit()
     book = Book(must=seed % 5 == 0)
-    return Init(book, continue_="begin") if book.must else book
+    return Init(book, continue_with="begin") if book.must else book
 
 
 def _answer(request: Order, caller: Caller[int], state: Book) -> Any:
@@ -378,7 +378,7 @@ def _answer(request: Order, caller: Caller[int], state: Book) -> Any:
             raise error(request.number % len(NUMBERS))
         case "continue":
             state.must = True
-            return Reply(request.number, state, continue_="more")
+            return Reply(request.number, state, continue_with="more")
         case "idle":
             return Reply(request.number, state, timeout=0.4)
         case _:

@@ -232,8 +232,8 @@ class User:
         if not isinstance(on, DynamicSupervisor):
             return
         crew, item = TaskSupervisor(on), self.rng.randrange(9)
-        task: Any = await crew.async_(double, item)
+        task: Any = await crew.spawn_linked(double, item)
         if task.owner is not None:  # a child that is a user
             self.ledger.signals.linked(task.owner, task.process)
-        result = await task.await_(self.rng.choice([0.1, 9]))
+        result = await task.result(self.rng.choice([0.1, 9]))
         self.ledger.expect(result == 2 * item, "{} gave {}", task, result)

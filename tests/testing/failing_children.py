@@ -326,8 +326,8 @@ async def observed_task(script: Script, plan: FaultPlan) -> list[tuple[object, .
     reports: list[Report] = []
     with plan.active() as injected:
         async with otpy.start(TaskSupervisor.spec("app"), hooks=[reports.append]) as app:
-            task = await TaskSupervisor(app).async_nolink(plain, script)
-            result = await task.yield_(10.5)
+            task = await TaskSupervisor(app).spawn(plain, script)
+            result = await task.poll(10.5)
             got = ("result", _plain(getattr(result, "reason", result)))
     assert injected.missed == ()
     return [*(seen(report, began) for report in reports), got]

@@ -39,7 +39,7 @@ class Log(GenServer[str, list[str], list[str]]):
         type(self).life += 1
         await self.prepare()
         journal.append("init")
-        return Init(journal, continue_="go on")
+        return Init(journal, continue_with="go on")
 
     async def prepare(self) -> None:
         pass

@@ -36,7 +36,7 @@ class Texts(GenServer[Put | Look, str, list[str]]):
     """Sync and async callbacks, and every result."""
 
     async def init(self, first: str, *, more: int = 0) -> list[str] | Init[list[str]]:
-        return Init([first], continue_="more", timeout=5) if more else [first]
+        return Init([first], continue_with="more", timeout=5) if more else [first]
 
     def handle_call(
         self, request: Put | Look, caller: Caller[str], state: list[str]

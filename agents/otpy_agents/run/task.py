@@ -183,7 +183,7 @@ class RunTask(GenServer[Control | Look, Answered, Life]):
     def init(self, run: LiveRun) -> Init[Life]:
         """Begin a life; the store is asked when this child counts as started."""
         run.taken_up_by(current())
-        return Init(Life(run), continue_=LOOK)
+        return Init(Life(run), continue_with=LOOK)
 
     async def handle_continue(self, value: object, state: Life) -> _Handled:  # noqa: ARG002 - an interface
         """Take the run up."""
