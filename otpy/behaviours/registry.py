@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any, cast, final
+from typing import TYPE_CHECKING, Any, Generic, cast, final
 
 from attrs import evolve
 
@@ -14,11 +14,20 @@ from otpy._core.spec import ChildSpec
 from otpy._runtime.current import current
 from otpy._runtime.signals import trapped
 from otpy._runtime.waiters import check_loop
-from otpy.behaviours.registry_entry import Entry, Keys, Registered, Unregistered, strict_form
+from otpy.behaviours.registry_entry import (
+    Entry,
+    Keys,
+    KeyT,
+    Registered,
+    Unregistered,
+    ValueT,
+    strict_form,
+)
 from otpy.errors import AlreadyRegistered, KeysNotUnique, NotRegistered, NotRunning
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Hashable, Iterable
+    from contextlib import AbstractAsyncContextManager
 
     from otpy._core.reason import ExitReason
     from otpy._core.spec import RestartWord, ShutdownLimit
@@ -30,6 +39,9 @@ if TYPE_CHECKING:
 async def _serve(keys: Keys, listeners: tuple[Listener, ...]) -> AsyncGenerator[Registry]:
     """Be the child: its value is the registry of this life."""
     yield Registry(current(), keys, listeners)
+
+
+_NOTHING: Any = None  # the value of a key that was registered without one
 
 
 @final
@@ -44,8 +56,10 @@ class _Queue:
 
 
 @final
-class Registry:
+class Registry(Generic[KeyT, ValueT]):
     """Processes by key; Elixir's `Registry`, one child of one tree.
+
+    `Registry[str, int]` has text as keys and numbers as values; plain `Registry` has anything.
 
     `Registry.spec` is its spec and `Registry.of(process)` the registry, which stands for one life
     of that child. When it ends, so do the processes registered in it (REG-13), so that no process
@@ -68,7 +82,9 @@ class Registry:
         self._process = process
         self._listeners = list(listeners)
         self._serial = 0
-        self._entries: dict[Hashable, dict[int, Entry]] = {}  # by strict key and serial number
+        self._entries: dict[
+            Hashable, dict[int, Entry[KeyT, ValueT]]
+        ] = {}  # by strict key and serial number
         self._owned: dict[Process, dict[int, Hashable]] = {}  # strict keys by serial number
         self._forget: dict[Process, Callable[[], object]] = {}
         self._meta: dict[Hashable, Any] = {}
@@ -79,15 +95,16 @@ class Registry:
         """Return path and number of entries."""
         return f"<Registry {self.path!r} entries={sum(map(len, self._owned.values()))}>"
 
-    @staticmethod
+    @classmethod
     def spec(
+        cls,
         id: str,
         *,
         keys: Keys = Keys.UNIQUE,
         listeners: Iterable[Listener] = (),
         restart: Restart | RestartWord = Restart.PERMANENT,
         shutdown: ShutdownLimit = 5.0,
-    ) -> ChildSpec:
+    ) -> ChildSpec[Registry[KeyT, ValueT]]:
         """Return a spec, to be listed as a child (REG-01).
 
         Args:
@@ -106,22 +123,27 @@ class Registry:
         for listener in heard:
             if not callable(listener):
                 refuse(who, "listener", listener, "something to call")
-        return ChildSpec(id, _serve, (keys, heard), restart=restart, shutdown=shutdown)
+        serve: Callable[[Keys, tuple[Listener, ...]], AbstractAsyncContextManager[Any]] = _serve
+        return ChildSpec(id, serve, (keys, heard), restart=restart, shutdown=shutdown)
 
-    @staticmethod
-    def of(process: Process) -> Registry:
+    @classmethod
+    def of(cls, process: Process) -> Registry[KeyT, ValueT]:
         """Return the registry that runs in `process`: `Registry.of(root.child("names"))`.
+
+        `Registry[str, int].of(...)` says of what types its keys and values are; that they are is
+        the caller's word.
 
         Raises:
             TypeError: If it is none, or not ready yet.
         """
-        if not isinstance(process.value, Registry):
+        found: Any = process.value
+        if not isinstance(found, Registry):
             raise TypeError(f"Registry.of: {process!r} was not made by Registry.spec()")
-        return process.value
+        return cast("Registry[KeyT, ValueT]", found)
 
     # --- what the calling process does -----------------------------------------------------------
 
-    def register(self, key: Hashable, value: Any = None) -> None:
+    def register(self, key: KeyT, value: ValueT = _NOTHING) -> None:
         """Let the calling process hold `key`, with `value` (REG-02, REG-04).
 
         Args:
@@ -146,7 +168,9 @@ class Registry:
         self._owned[caller][self._serial] = strict
         self._tell(Registered(self.path, key, caller, value))
 
-    def unregister(self, key: Hashable, where: Callable[[Entry], bool] | None = None) -> None:
+    def unregister(
+        self, key: KeyT, where: Callable[[Entry[KeyT, ValueT]], bool] | None = None
+    ) -> None:
         """Take back what the calling process holds under `key` (REG-06, REG-15).
 
         All its entries, or those for which `where` is true. Those of others are left as they are,
@@ -171,7 +195,7 @@ class Registry:
         if chosen:
             self._tell(Unregistered(self.path, key, caller))
 
-    def update_value(self, key: Hashable, fn: Callable[[Any], Any]) -> tuple[Any, Any]:
+    def update_value(self, key: KeyT, fn: Callable[[ValueT], ValueT]) -> tuple[ValueT, ValueT]:
         """Replace the value of a key that the calling process holds by `fn(value)` (REG-08).
 
         Returns:
@@ -196,7 +220,7 @@ class Registry:
 
     # --- what anybody does -----------------------------------------------------------------------
 
-    def lookup(self, key: Hashable) -> list[Entry]:
+    def lookup(self, key: KeyT) -> list[Entry[KeyT, ValueT]]:
         """Return the entries of `key`, in order of registration; none is of a dead process."""
         if not self._process.alive:  # all of this without further calls, for speed
             raise NotRunning(self.path)
@@ -211,7 +235,7 @@ class Registry:
             return held if held[0].process.alive else []
         return [entry for entry in held if entry.process.alive]
 
-    def whereis(self, key: Hashable) -> Process:
+    def whereis(self, key: KeyT) -> Process:
         """Return the process that holds `key`; `Via(registry, key)` asks this (REG-10).
 
         Raises:
@@ -224,14 +248,14 @@ class Registry:
             return entry.process
         raise NotRegistered(self.path, key)
 
-    def keys(self, process: Process) -> list[Hashable]:
+    def keys(self, process: Process) -> list[KeyT]:
         """Return the keys that `process` holds, one for each entry, in order (REG-05)."""
         self._check_running()
         owned = [*self._owned.get(process, {}).items()] if process.alive else []
         found = [self._entries.get(strict, {}).get(number) for number, strict in owned]
         return [entry.key for entry in found if entry is not None]  # it may be gone meanwhile
 
-    def values(self, key: Hashable, process: Process) -> list[Any]:
+    def values(self, key: KeyT, process: Process) -> list[ValueT]:
         """Return the values that `process` registered with `key`, in order (REG-05)."""
         return [entry.value for entry in self.lookup(key) if entry.process is process]
 
@@ -239,17 +263,21 @@ class Registry:
         """Return the number of entries (REG-05)."""
         return len(self.select())
 
-    def match(self, key: Hashable, where: Callable[[Entry], bool]) -> list[Entry]:
+    def match(
+        self, key: KeyT, where: Callable[[Entry[KeyT, ValueT]], bool]
+    ) -> list[Entry[KeyT, ValueT]]:
         """Return the entries of `key` for which `where` is true (REG-15)."""
         return [entry for entry in self.lookup(key) if where(entry)]
 
-    def select(self, where: Callable[[Entry], bool] | None = None) -> list[Entry]:
+    def select(
+        self, where: Callable[[Entry[KeyT, ValueT]], bool] | None = None
+    ) -> list[Entry[KeyT, ValueT]]:
         """Return the entries of all keys, or those for which `where` is true (REG-15)."""
         self._check_running()
         found = [entry for strict in [*self._entries] for entry in self._found(strict)]
         return found if where is None else [entry for entry in found if where(entry)]
 
-    def dispatch(self, key: Hashable, fn: Callable[[list[Entry]], object]) -> None:
+    def dispatch(self, key: KeyT, fn: Callable[[list[Entry[KeyT, ValueT]]], object]) -> None:
         """Call `fn` with all entries of `key`, in the caller, unless there are none (REG-09).
 
         What `fn` raises reaches the caller.
@@ -259,7 +287,7 @@ class Registry:
             fn(entries)
 
     @asynccontextmanager
-    async def lock(self, key: Hashable) -> AsyncGenerator[None]:
+    async def lock(self, key: KeyT) -> AsyncGenerator[None]:
         """Let callers with the same key into the block one by one, in order of arrival (REG-15).
 
         It has nothing to do with who holds the key. It is released when the block is left in
@@ -317,7 +345,7 @@ class Registry:
             raise NotRunning(caller.path)
         return caller
 
-    def _found(self, strict: Hashable) -> list[Entry]:
+    def _found(self, strict: Hashable) -> list[Entry[KeyT, ValueT]]:
         """Return the entries of a key.
 
         A process that has just ended calls back in order: who asked it before us, and now looks

@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 from enum import Enum
-from typing import TYPE_CHECKING, Any, TypeAlias, cast, final
+from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar, cast, final
 
 from attrs import frozen
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
 
+    from typing_extensions import TypeVar as TypeVarWithDefault
+
     from otpy._runtime.process import Process
+
+    KeyT = TypeVarWithDefault("KeyT", bound=Hashable, default=Any)
+    ValueT = TypeVarWithDefault("ValueT", default=Any)
+else:  # a default is for type checkers, and known to Python since 3.13
+    KeyT, ValueT = TypeVar("KeyT"), TypeVar("ValueT")
 
 
 class Keys(Enum):
@@ -24,7 +31,7 @@ class Keys(Enum):
 
 @final
 @frozen
-class Entry:
+class Entry(Generic[KeyT, ValueT]):
     """One entry of a registry.
 
     Attributes:
@@ -33,14 +40,14 @@ class Entry:
         value: What it registered with it.
     """
 
-    key: Hashable
+    key: KeyT
     process: Process
-    value: Any
+    value: ValueT
 
 
 @final
 @frozen
-class Registered:
+class Registered(Generic[KeyT, ValueT]):
     """Told to listeners: a process has registered a key (REG-12).
 
     Attributes:
@@ -51,14 +58,14 @@ class Registered:
     """
 
     registry: str
-    key: Hashable
+    key: KeyT
     process: Process
-    value: Any
+    value: ValueT
 
 
 @final
 @frozen
-class Unregistered:
+class Unregistered(Generic[KeyT]):
     """Told to listeners: a process has unregistered a key. Not told when it ends (REG-12).
 
     Attributes:
@@ -68,7 +75,7 @@ class Unregistered:
     """
 
     registry: str
-    key: Hashable
+    key: KeyT
     process: Process
 
 

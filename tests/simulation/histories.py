@@ -443,7 +443,8 @@ class Histories:
             self.expect(not (process._rare and process._rare.waiters), "{} is waited for", process)
             self.ledger.signals.check_gone(process)
             if isinstance(process.value, Registry):
-                self.expect(not process.value._queues, "{} keeps locks", process.value)
+                registry = Registry.of(process)
+                self.expect(not registry._queues, "{} keeps locks", registry)
         untold = [error for error, number in self.ledger.raised.items() if not number]
         self.expect(not untold, "nobody was told of {}", [*map(type, untold)])
         for shell in self.ledger.offices:

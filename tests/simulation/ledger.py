@@ -256,7 +256,7 @@ class Ledger:
     @property
     def registries(self) -> list[Registry]:
         """The registries that run."""
-        return [p.value for p in self.alive.values() if isinstance(p.value, Registry)]
+        return [Registry.of(p) for p in self.alive.values() if isinstance(p.value, Registry)]
 
     # --- lives -----------------------------------------------------------------------------------
 
@@ -335,8 +335,9 @@ class Ledger:
         self.expect(process.exit_reason is reason, "{} was said to end with {}", process, reason)
         self.signals.ended(process, reason)
         if isinstance(process.value, Registry):
-            self.orphans += process.value._owned
-            self.blamed.update(process.value._owned)
+            owned = Registry.of(process)._owned
+            self.orphans += owned
+            self.blamed.update(owned)
         life = self.lives.get(process)
         if life is None:
             below = [p for p in self.alive.values() if p.parent.process is process]

@@ -13,6 +13,7 @@ from otpy import (
     AutoShutdown,
     ChildSpec,
     DynamicSupervisor,
+    Entry,
     GenServer,
     PartitionSupervisor,
     Portal,
@@ -173,6 +174,25 @@ def wrong(client: Client) -> None:
 def any_value(process: Process) -> None:
     """Take a process of any kind."""
     assert_type(process.value, object)
+
+
+def names(process: Process) -> None:
+    """A registry says of what types its keys and values are."""
+    assert_type(Registry[str, int].spec("names"), ChildSpec[Registry[str, int]])
+    ages = Registry[str, int].of(process)
+    assert_type(ages, Registry[str, int])
+    ages.register("ann", 41)
+    assert_type(ages.lookup("ann"), list[Entry[str, int]])
+    assert_type(ages.keys(process), list[str])
+    assert_type(ages.values("ann", process), list[int])
+    assert_type(ages.update_value("ann", lambda age: age + 1), tuple[int, int])
+    assert_type(ages.select(lambda entry: entry.value > 40)[0].process, Process)
+    ages.register(1, 41)  # type: ignore[arg-type] # pyright: ignore[reportArgumentType]
+    ages.register("ann", "old")  # type: ignore[arg-type] # pyright: ignore[reportArgumentType]
+    ages.lookup(1)  # type: ignore[arg-type] # pyright: ignore[reportArgumentType]
+    anything = Registry.of(process)
+    anything.register(("a", 1), object())
+    Registry.spec("any")
 
 
 async def values(app: Supervisor, some: DynamicSupervisor, portal: Portal) -> None:
