@@ -33,7 +33,8 @@ async def test_15_a_spent_budget_pauses_until_a_person_grants_more(agents: Agent
         assert b.paused.by == "budget"
         assert not agents.sandbox.alive
         ends = {one.agent: round(one.ended or 0, 2) for one in agents.sandbox.played}
-        assert ends == {"a": 21, "b": 3.5}  # no call of a tool was cut, no last line either
+        # No call of a tool was cut, and no last line. Time flows while a thread is at work.
+        assert ends == pytest.approx({"a": 21, "b": 3.5}, abs=0.2)
         with pytest.raises(LimitTooWide):
             agents.project.grant("a", Kind.TOKENS, 1000)
         agents.project.grant("", Kind.TOKENS, 1000)
