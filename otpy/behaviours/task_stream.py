@@ -226,8 +226,11 @@ class _Crew(Generic[_I, _T]):
         return True
 
     async def _work(self) -> None:
-        job = self._started[current()]
+        process = current()
+        job = self._started[process]
         set_callers(self._asked_by)
+        if self._timeout is not None:  # not before: no task is late that has not had its turn
+            job.limit(self._timeout, process)
         job.value.append(await self._fn(job.item))
 
     def answered(self, job: _Job[_I, _T], reply: Reply) -> None:
@@ -241,8 +244,6 @@ class _Crew(Generic[_I, _T]):
         self._started[process] = job
         if self._end is not None:  # nobody wants it any more
             process.stop(reason=self._end)
-        elif self._timeout is not None:
-            job.limit(self._timeout, process)
         process.on_exit(job.ended)
 
     def ended(self, job: _Job[_I, _T], process: Process, reason: ExitReason) -> None:
