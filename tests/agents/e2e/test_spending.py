@@ -248,7 +248,8 @@ async def test_a_single_run_is_stopped_for_its_budget(
     cli: str, site: Site, home_of: MakeHome
 ) -> None:
     """In the middle of its work, within one request of the one that spent it (TREE-28)."""
-    work = [shell(cli, f"sleep 3; echo {number}") for number in range(20)]
+    # Longer than a busy machine takes from an answer to the pause.
+    work = [shell(cli, f"sleep 8; echo {number}") for number in range(20)]
     async with FakeApi(*work, Answer("over")) as api:
         environment = list_of(site, cli, home_of(cli, api.url), tokens=2 * EACH)
         host = site.up(env=environment)
