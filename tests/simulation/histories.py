@@ -123,7 +123,7 @@ class Histories:
         unready = [p for p in siblings if not p.ready]
         self.expect(not unready, "{} was started, and {} were not ready", process, unready)
         strategy = machine.spec.strategy
-        if office.changed or self._by_hand(process.parent, office):
+        if office.changed or self._by_hand(process.parent):
             return
         if strategy is Strategy.ONE_FOR_ONE:
             self._check_retry(machine, office, process)
@@ -163,9 +163,9 @@ class Histories:
     def _children_of(self, parent: Shell) -> list[Process]:
         return [p for p in self.ledger.alive.values() if p.parent is parent]
 
-    def _by_hand(self, shell: Shell, office: Office) -> bool:
-        keys = [*office.order, *shell._machine.children]  # supervisors may not be in order yet
-        return any(f"{shell.path}/{key}" in self.ledger.touched for key in keys)
+    def _by_hand(self, shell: Shell) -> bool:
+        # Also where the touched one was deleted: others may have waited for it.
+        return any(path.rpartition("/")[0] == shell.path for path in self.ledger.touched)
 
     @staticmethod
     def _after(office: Office, key: str, siblings: list[Process]) -> list[Process]:
@@ -276,7 +276,7 @@ class Histories:
         self, shell: Shell, office: Office, process: Process, report: ChildStopped
     ) -> None:
         machine: Any = shell._machine
-        by_hand = office.changed or self._by_hand(shell, office)
+        by_hand = office.changed or self._by_hand(shell)
         if isinstance(machine.spec, DynamicSpec) or by_hand:
             return
         if machine.phase is Phase.STOPPING:
@@ -398,7 +398,7 @@ class Histories:
         static = isinstance(spec, SupervisorSpec)
         bound = static and spec.strategy is not Strategy.ONE_FOR_ONE
         excused = office.changed or any(child.waits for child in machine.children.values())
-        excused = excused or (bound and self._by_hand(shell, office))
+        excused = excused or (bound and self._by_hand(shell))
         auto = static and spec.auto_shutdown is AutoShutdown.ANY_SIGNIFICANT
         for key, child in machine.children.items():
             path, status = f"{shell.path}/{key}", child.status.value
