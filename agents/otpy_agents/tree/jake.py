@@ -21,7 +21,7 @@ from otpy import (
     SupervisorSpec,
 )
 from otpy.errors import MaxChildren, NotRunning, StartFailed
-from otpy_agents.errors import JakeGaveUp, NameAlreadyExists, PreflightFailed
+from otpy_agents.errors import GangFailed, JakeGaveUp, NameAlreadyExists, PreflightFailed
 from otpy_agents.store.records import State
 from otpy_agents.tree.ending import Ending
 from otpy_agents.tree.pool import POOL
@@ -230,7 +230,8 @@ async def _begin(project: Project, assignment: Assignment) -> bool:
     except PreflightFailed as error:
         project.pool.ended(assignment.id, Ending(State.FAILED, str(error)))
     except StartFailed as error:
-        if error.__cause__ is None and project.pool.may_start_again(assignment.id):
-            return True  # killed before it was ready, which says nothing about it: begin it again
+        from_outside = error.__cause__ is None or isinstance(error.__cause__, GangFailed)
+        if from_outside and project.pool.may_start_again(assignment.id):
+            return True  # ended before it was ready, which says nothing about it: begin it again
         project.pool.ended(assignment.id, Ending(State.FAILED, str(error.__cause__ or error)))
     return True

@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 from attrs import evolve
 
+from otpy import Crashed, ExitReason, Killed
 from otpy.reports import ChildRestarting
-from otpy_agents.errors import NotARepository, PreflightFailed, SandboxUnavailable
+from otpy_agents.errors import GangFailed, NotARepository, PreflightFailed, SandboxUnavailable
 from otpy_agents.store.records import State
 from otpy_agents.testing import Do, Fail, Hang, Script, Spend
 from otpy_agents.tree import keeping
@@ -116,8 +117,9 @@ async def test_a_sandbox_that_breaks_down_fails_nobody_for_good(
     )
 
 
-async def test_one_that_is_killed_before_it_is_ready_is_begun_again(
-    agents: AgentWorld, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("reason", [Killed(), Crashed(GangFailed("b, c of the group 'g' failed"))])
+async def test_one_that_is_ended_before_it_is_ready_is_begun_again(
+    agents: AgentWorld, monkeypatch: pytest.MonkeyPatch, reason: ExitReason
 ) -> None:
     """It has done nothing yet, so that nothing failed, and no end is told."""
     engine = Engine(monkeypatch, agents)
@@ -126,7 +128,7 @@ async def test_one_that_is_killed_before_it_is_ready_is_begun_again(
         await asyncio.sleep(1)
         process = agents.project.pool.process("a")
         assert process is not None
-        process.kill()
+        process.exit(reason)
         await root.wait()
     assert agents.known["a"].state is State.DONE
     assert agents.names("a") == ["mortal.done"]
