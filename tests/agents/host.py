@@ -110,9 +110,10 @@ class Host:
 
     # --- what it said -----------------------------------------------------------------------------
 
-    def told(self, event: str) -> list[str]:
-        """Return whom an event happened to, in order."""
-        return [one["id"] for one in self.events if one["event"] == event]
+    def told(self, event: str, *, earlier: bool | None = None) -> list[str]:
+        """Return whom an event happened to, in order; `earlier`: under an earlier host, or not."""
+        told = [one for one in self.events if one["event"] == event]
+        return [one["id"] for one in told if earlier in {None, "earlier" in one}]
 
     def output(self, id: str) -> list[str]:
         """Return the lines a worker wrote."""

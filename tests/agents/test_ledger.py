@@ -96,6 +96,25 @@ async def test_only_final_states_are_not_done_again(path: Path, clock: Clock) ->
         assert [row.id for row in await ledger.summary()] == list(State)
 
 
+async def test_an_end_is_untold_until_that_is_written_down(path: Path, clock: Clock) -> None:
+    """A new end of the same assignment, and an assignment that was forgotten, begin untold."""
+    async with Ledger(path, clock=clock) as ledger:
+        await ledger.declare({"a": "1", "b": "1"})
+        await ledger.finish("a", State.REAPED, "why")
+        await ledger.finish("b", State.FAILED, "not final")
+        assert [(one.id, one.reason) for one in await ledger.untold()] == [("a", "why")]
+        await ledger.record_told(["a", "b"])
+        assert await ledger.untold() == ()
+        assert await ledger.retry("a")
+        await ledger.begin_attempt("a", 1)
+        await ledger.finish("a", State.DONE)
+        assert [one.id for one in await ledger.untold()] == ["a"]
+        await ledger.record_told(["a"])
+        await ledger.forget_all()
+        await ledger.finish("a", State.DONE)
+        assert [one.id for one in await ledger.untold()] == ["a"]
+
+
 async def test_a_changed_assignment_is_done_again(path: Path, clock: Clock) -> None:
     """Another digest makes it pending; one no longer listed is kept but not shown."""
     async with Ledger(path, clock=clock) as ledger:
@@ -244,7 +263,7 @@ async def test_a_newer_ledger_is_refused(path: Path, clock: Clock) -> None:
     with sqlite3.connect(path) as newer:
         newer.execute("PRAGMA user_version = 99")
     newer.close()
-    with pytest.raises(LedgerTooNew, match="got schema version 99, wanted 5 or older"):
+    with pytest.raises(LedgerTooNew, match="got schema version 99, wanted 6 or older"):
         async with Ledger(path, clock=clock):
             pytest.fail("opened")
 

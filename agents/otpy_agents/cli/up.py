@@ -291,7 +291,7 @@ async def _clear_up(work: WorkList, ledger: Ledger, reporter: Reporter, *, fresh
     for orphan in orphans:
         detail = {"process": str(orphan)}
         reporter.on_event("orphan.ended", orphan.assignment or work.name, detail)
-    done = await settle(ledger, {orphan.pid for orphan in orphans})
+    await settle(ledger, {orphan.pid for orphan in orphans})
     await ledger.close_interrupted()
     await forget_exits(work.state)
     if fresh:
@@ -299,10 +299,10 @@ async def _clear_up(work: WorkList, ledger: Ledger, reporter: Reporter, *, fresh
         for folder in map(work.state.with_suffix, (".work", ".messages")):
             await anyio.to_thread.run_sync(partial(shutil.rmtree, folder, ignore_errors=True))
     await ledger.declare({assignment.id: assignment.digest for assignment in work.assignments})
-    still = await ledger.finished_ids()
-    for name in done:
-        if name in still:  # and neither forgotten nor edited since
-            reporter.on_event("mortal.done", name, {"reason": ""})
+    untold = await ledger.untold()
+    for one in untold:
+        reporter.on_event(f"mortal.{one.state}", one.id, {"reason": one.reason, "earlier": True})
+    await ledger.record_told(one.id for one in untold)
 
 
 async def _draw(root: Supervisor, reporter: Reporter) -> None:

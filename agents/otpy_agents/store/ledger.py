@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import final
@@ -169,7 +169,7 @@ class Ledger:
         async def work(database: aiosqlite.Connection) -> int:
             await self._close_attempts(database, assignment, f"superseded by {incarnation}")
             changed = await database.execute(
-                "UPDATE assignment SET state = ?, reason = '', finished = NULL,"
+                "UPDATE assignment SET state = ?, reason = '', finished = NULL, told = 0,"
                 " attempts = attempts + 1, restarts = restarts + ?,"
                 " first_started = coalesce(first_started, ?) WHERE id = ? AND position NOT NULL",
                 (State.WORKING, int(incarnation > 1), now(), assignment),
@@ -250,7 +250,7 @@ class Ledger:
             await self._close_attempts(database, assignment, reason or state)
             finished = None if state in {State.PENDING, State.WORKING} else now()
             await database.execute(
-                "UPDATE assignment SET state = ?, reason = ?, finished = ? WHERE id = ?",
+                "UPDATE assignment SET state = ?, reason = ?, finished = ?, told = 0 WHERE id = ?",
                 (state, reason, finished, assignment),
             )
 
@@ -268,7 +268,7 @@ class Ledger:
 
         async def work(database: aiosqlite.Connection) -> bool:
             changed = await database.execute(
-                "UPDATE assignment SET state = ?, finished = NULL"
+                "UPDATE assignment SET state = ?, finished = NULL, told = 0"
                 " WHERE id = ? AND state IN (?, ?) AND position NOT NULL",
                 (State.PENDING, assignment, State.REAPED, State.FAILED),
             )
@@ -305,7 +305,7 @@ class Ledger:
 
         return await self._file.change(work)
 
-    async def settle(self, attempt: int, exit_code: int | None, reason: str) -> bool:
+    async def settle(self, attempt: int, exit_code: int | None, reason: str) -> None:
         """Write down how a worker of an earlier host ended by itself; before `close_interrupted`.
 
         One that has succeeded finishes its assignment, which its host had no time to write.
@@ -314,12 +314,9 @@ class Ledger:
             attempt: From `last_attempts`.
             exit_code: None if a signal ended it.
             reason: How it ended, for example `exit code 1`.
-
-        Returns:
-            Whether the assignment is finished by that.
         """
 
-        async def work(database: aiosqlite.Connection) -> bool:
+        async def work(database: aiosqlite.Connection) -> None:
             of = "id = (SELECT assignment FROM attempt WHERE id = ?)"
             await database.execute(
                 "UPDATE attempt SET ended = ?, reason = ? WHERE id = ? AND ended IS NULL",
@@ -329,15 +326,13 @@ class Ledger:
                 f"UPDATE assignment SET exit_code = ? WHERE {of}",  # noqa: S608 - our own text
                 (exit_code, attempt),
             )
-            if exit_code != 0:
-                return False
-            done = await database.execute(
-                f"UPDATE assignment SET state = ?, reason = '', finished = ? WHERE state = ? AND {of}",  # noqa: S608, E501
-                (State.DONE, now(), State.WORKING, attempt),
-            )
-            return done.rowcount == 1
+            if exit_code == 0:
+                await database.execute(
+                    f"UPDATE assignment SET state = ?, reason = '', finished = ? WHERE state = ? AND {of}",  # noqa: S608, E501
+                    (State.DONE, now(), State.WORKING, attempt),
+                )
 
-        return await self._file.change(work)
+        await self._file.change(work)
 
     async def last_attempts(self) -> tuple[AttemptRecord, ...]:
         """Return the last attempt at each assignment that is in work, of dead hosts too."""
@@ -362,6 +357,22 @@ class Ledger:
             "SELECT id FROM assignment WHERE position NOT NULL AND state IN ('done', 'reaped')"
         )
         return frozenset(str(row["id"]) for row in rows)
+
+    async def untold(self) -> tuple[AssignmentRecord, ...]:
+        """Return the listed assignments that are done or reaped, which no host has told yet."""
+        final = {record.id: record for record in await self.summary() if record.state.final}
+        rows = await self._file.rows("SELECT id FROM assignment WHERE told = 0")
+        return tuple(final[row["id"]] for row in rows if row["id"] in final)
+
+    async def record_told(self, assignments: Iterable[str]) -> None:
+        """Write down that the ends of assignments have been told, so that no host repeats them."""
+        names = [(assignment,) for assignment in assignments]
+
+        async def work(database: aiosqlite.Connection) -> None:
+            await database.executemany("UPDATE assignment SET told = 1 WHERE id = ?", names)
+
+        if names:
+            await self._file.change(work)
 
     async def was_begun(self, assignment: str) -> bool:
         """Whether an attempt at an assignment, as it is declared now, was ever begun."""
@@ -392,7 +403,7 @@ class Ledger:
             await database.execute(
                 "UPDATE assignment SET state = 'pending', reason = '', restarts = 0, attempts = 0,"
                 " first_started = NULL, finished = NULL, seconds = 0, output_bytes = 0,"
-                " exit_code = NULL, last_line = ''"
+                " exit_code = NULL, last_line = '', told = 0"
             )
 
         await self._file.change(work)

@@ -46,6 +46,12 @@ ALTER TABLE agent ADD COLUMN run TEXT NOT NULL DEFAULT '';
 """
 """Since version 5: which run of an agent is at work, or has ended and nobody has taken that in."""
 
+_TOLD: Final = """
+ALTER TABLE assignment ADD COLUMN told INTEGER NOT NULL DEFAULT 0;
+UPDATE assignment SET told = 1;
+"""
+"""Since version 6: whether the end of an assignment has been told; before, nobody knows."""
+
 _TABLES: Final = """
 CREATE TABLE identity (list_id TEXT NOT NULL, created TEXT NOT NULL);
 CREATE TABLE host (
@@ -79,10 +85,10 @@ INSERT INTO identity VALUES (
 LEDGER: Final = FileKind(
     noun="a work list ledger",
     application=0x6F747079,  # "otpy"
-    newest=5,
-    tables=_TABLES + _AGENTS + _COMMANDS + _FAILURES + _RUNS,
+    newest=6,
+    tables=_TABLES + _AGENTS + _COMMANDS + _FAILURES + _RUNS + _TOLD,
     mode=0o600,
-    upgrades={1: _AGENTS, 2: _COMMANDS, 3: _FAILURES, 4: _RUNS},
+    upgrades={1: _AGENTS, 2: _COMMANDS, 3: _FAILURES, 4: _RUNS, 5: _TOLD},
 )
 
 

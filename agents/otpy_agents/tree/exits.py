@@ -31,17 +31,13 @@ def exit_file(state: Path, assignment: str) -> Path:
     return state.with_suffix(".exits") / assignment
 
 
-async def settle(ledger: Ledger, ended: Collection[int]) -> list[str]:
+async def settle(ledger: Ledger, ended: Collection[int]) -> None:
     """Write into the ledger which programs have ended by themselves, though no host lived.
 
     Args:
         ledger: Of which `close_interrupted` has not been called yet.
         ended: Pids of processes that this host has ended: their exits are not their own.
-
-    Returns:
-        The assignments that are done by that.
     """
-    done: list[str] = []
     for attempt in await ledger.last_attempts():
         recorded = None
         if attempt.pid is not None and attempt.create_time is not None:
@@ -50,9 +46,7 @@ async def settle(ledger: Ledger, ended: Collection[int]) -> list[str]:
         found = await exit_on_disk(exit_file(ledger.path, attempt.assignment), marker, recorded)
         if found is not None and found.pid not in ended:
             status = ExitStatus.of(found.returncode)
-            if await ledger.settle(attempt.id, status.code, str(status)):
-                done.append(attempt.assignment)
-    return done
+            await ledger.settle(attempt.id, status.code, str(status))
 
 
 async def forget_exits(state: Path) -> None:

@@ -387,11 +387,15 @@ class Project:
         """Write down how assignments came out and how agents moved, as far as that is not done."""
         await self.write_moves()
         final = await self.ledger.finished_ids()
-        for name, ending in list(self.pool.endings.items()):
-            if name not in final and name not in self._written:
+        endings = self.pool.endings.items()
+        told = [(name, ending) for name, ending in endings if name not in self._written]
+        for name, ending in told:
+            if name not in final:
                 await self.ledger.finish(name, ending.state, ending.reason)
-                self._written.add(name)
-                self.disk.written()
+        await self.ledger.record_told(name for name, _ in told)
+        if told:
+            self._written.update(name for name, _ in told)
+            self.disk.written()
 
     async def retry(self, assignment: str) -> None:
         """Let an assignment that was given up begin again, with its session and its changeset.

@@ -93,6 +93,8 @@ def _told(books: Books, ledger: Tables) -> Iterator[str]:
         once = list(dict.fromkeys(ends)) if state == State.FAILED else ends  # each host tries again
         if once != [state]:
             yield f"{name} is {state}, but its ends were told as {ends}"
+        if not row["told"]:
+            yield f"{name} is {state}, and nobody wrote down that it was told"
         known = [str(ending.state) for ending in books.endings.get(name, [])]
         if set(known) - {state}:
             yield f"{name} is {state}, but pools knew it as {known}"

@@ -35,14 +35,14 @@ class Kills:
         kills: How many hosts were killed.
         cut: How many workers they hit.
         slowest: Seconds until the last worker of a killed host was gone.
-        untold: Assignments that are done, and whose host died before it told so.
+        repeated: Ends that a host told, and the next one again: it was killed in between.
         wrong: What must not be.
     """
 
     kills: int
     cut: int = 0
     slowest: float = 0.0
-    untold: list[str] = field(factory=list[str])
+    repeated: list[str] = field(factory=list[str])
     wrong: list[str] = field(factory=list[str])
 
 
@@ -78,18 +78,23 @@ def kill_again_and_again(
     chance.shuffle(mixed)
     more = more or {}
     site.write(*more.values(), *mixed, parallel=4 + len(more))
-    told = Counter[str]()
+    told, again = Counter[str](), Counter[str]()
     try:
         for _ in range(kills):
             host = site.up(env=environment)
             _kill_somewhen(host, chance, life)
-            told.update(host.told("mortal.done"))
+            told.update(host.told("mortal.done", earlier=False))
+            again.update(host.told("mortal.done", earlier=True))
             books.cut += len(set(host.told("mortal.started")) - set(host.told("mortal.done")))
             if chance.random() < 0.5:  # else the next host comes while the guardians are at work
                 _wait(site, books)
         last = site.up(env=environment)
         status = last.end()
-        told.update(last.told("mortal.done"))
+        told.update(last.told("mortal.done", earlier=False))
+        again.update(last.told("mortal.done", earlier=True))
+        books.repeated = [*(told & again).elements()]
+        wrong = [name for name in (*programs, *agents, *more) if not told[name] + again[name]]
+        books.wrong += [f"nobody told that {name} is done" for name in wrong]
         _audit(books, site, status, last.summary(), told, programs, agents, [*more])
     finally:
         site.close()
@@ -164,7 +169,6 @@ def _audit(
     once = (*programs, *agents)
     wrong += [f"{name} finished {did[name]} times" for name in once if did[name] != 1]
     wrong += [f"{name} was told done {times} times" for name, times in told.items() if times > 1]
-    books.untold = [name for name in names if not told[name]]
     _wait(site, books)
     wrong += [f"{one} is left" for one in (*survivors(site.file), *_at_work(site))]
     repository = site.folder / "repository"

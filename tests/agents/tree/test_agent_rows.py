@@ -11,6 +11,7 @@ from attrs import evolve
 from otpy_agents.store import schema
 from otpy_agents.store.agent_rows import AgentRow, MoveRow
 from otpy_agents.store.ledger import Ledger
+from otpy_agents.store.records import State
 
 pytestmark = pytest.mark.real_time
 
@@ -114,6 +115,29 @@ async def test_a_ledger_that_did_not_know_of_runs_is_brought_up_to_date(
     async with ledger(tmp_path) as one:
         (row,) = await one.agents.all()
         assert (row.state, row.failures, row.run) == ("failed", {"crash": 2}, "r1")
+
+
+async def test_a_ledger_that_did_not_know_what_was_told_is_brought_up_to_date(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What had come out by then counts as told, and what comes out later does not (G-15)."""
+    upgrades = {older: schema.LEDGER.upgrades[older] for older in (1, 2, 3, 4)}
+    tables = schema.LEDGER.tables.removesuffix(schema._TOLD)
+    old = evolve(schema.LEDGER, newest=5, tables=tables, upgrades=upgrades)
+    with monkeypatch.context() as patch:
+        patch.setattr("otpy_agents.store.ledger.LEDGER", old)
+        async with ledger(tmp_path):
+            pass
+    with sqlite3.connect(tmp_path / "w.sqlite") as database:
+        insert = "INSERT INTO assignment (position, id, digest, state) VALUES (?, ?, '1', 'done')"
+        database.executemany(insert, enumerate("ab"))
+    database.close()
+    async with ledger(tmp_path) as one:
+        assert await one.untold() == ()
+        await one.finish("b", State.REAPED, "why")
+        assert [record.id for record in await one.untold()] == ["b"]
+        await one.record_told(["b"])
+        assert await one.untold() == ()
 
 
 async def test_a_ledger_of_the_first_version_is_brought_up_to_date(
