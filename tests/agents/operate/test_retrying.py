@@ -25,6 +25,7 @@ def test_what_was_reaped_begins_again_while_its_tree_runs(second: SecondTerminal
     host = second.up(failing("a"), failing("b"), bot(second, "waits", "waits"))
     for name in "ab":
         second.until(name, lambda one: one["over"])
+    second.until("waits", lambda one: one["state"] == "working")
     waits = second.type("retry", "waits")
     assert (waits.exit_code, "it is at work" in waits.stderr) == (1, True)
     assert second.done("retry", "a") == "a: begins again\n"
