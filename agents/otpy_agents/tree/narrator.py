@@ -78,6 +78,10 @@ class Narrator:
                 if heard.waits is not None:
                     self._feed.tell(evolve(heard.waits, at=now))
 
+    def waits(self, post: Post) -> bool:
+        """Whether a run of the agent at `post` waits for a time to come."""
+        return any(run.waits is not None and run.post is post for run in self._runs.values())
+
     def hear(self, fact: facts.Fact) -> None:
         """Take a fact."""
         if isinstance(fact, facts.RunBegan) and fact.order.label in self._posts:

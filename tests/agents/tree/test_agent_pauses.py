@@ -6,6 +6,7 @@ import asyncio
 
 import pytest
 
+from otpy import Process
 from otpy_agents.errors import CommandRefused
 from otpy_agents.store.records import State
 from otpy_agents.testing import Ask, Hang, Script, Spend, UseTool
@@ -60,6 +61,27 @@ async def test_a_resumed_agent_looks_at_its_budget_once_more(agents: AgentWorld)
         assert a.pause is not None
         assert (a.agent.state, a.pause.by) == ("waiting_for_input", "budget")
         assert len(agents.sandbox.of("a")) == 1
+
+
+async def test_who_is_resumed_while_its_pool_is_dead_works_when_it_is_begun_again(
+    agents: AgentWorld,
+) -> None:
+    """Nothing keeps it from going on, so that it stands at `working`, and at `done` in the end."""
+    agents.sandbox.scripts["a"] = [Script(UseTool(), Hang()), Script(UseTool(lasts=50.0))]
+    async with agents.running(agent("a")) as root:
+        await asyncio.sleep(5)
+        await typed(agents, "pause", agent="a")
+        await asyncio.sleep(20)
+        assert agents.pool.mortal("a").state == "waiting_for_wakeup"
+        child = next(one for one in await root.which_children() if one.id == "MortalPool")
+        assert isinstance(child.process, Process)
+        child.process.kill()
+        agents.pool.posts["a"].go_on()
+        await asyncio.sleep(20)
+        assert agents.pool.mortal("a").state == "working"
+        await root.wait()
+    assert agents.known["a"].state is State.DONE
+    assert agents.states("a")[-1] == "done"
 
 
 async def test_a_question_needs_an_answer_and_nothing_else_will_do(agents: AgentWorld) -> None:
