@@ -18,7 +18,7 @@ from benchmarks.workloads.messages import (
     SERVERS,
 )
 from benchmarks.workloads.pool import CHURN, CHURN_MEMORY, MILLION, POOL
-from benchmarks.workloads.restart import ESCALATION, HOOKS, LATENCY, LOGGED, STORM, TOGETHER
+from benchmarks.workloads.restart import BURST, ESCALATION, HOOKS, LATENCY, STORM, TOGETHER
 from benchmarks.workloads.signals import NAMES, SIGNALS
 from benchmarks.workloads.start import MEMORY, START
 
@@ -31,15 +31,17 @@ WORKLOADS: Final[dict[str, Workload]] = {
     for workload in (
         START, MEMORY, STORM, LATENCY, TOGETHER, ESCALATION, CALL, CAST, IDLE, CHURN, CHURN_MEMORY,
         SERVERS, ASYNC_SERVERS, SERVER_MEMORY, ASYNC_SERVER_MEMORY, POOL, SIGNALS, NAMES, HOOKS,
-        LOGGED, LINEARITY, MILLION,
+        BURST, LINEARITY, MILLION,
     )
 }  # fmt: skip
 
 FLOOR: Final = "floor"
 OTPY: Final = "otpy"
+UNHEARD: Final = "hooks=()"
+"""otpy where nobody hears of anything."""
 ERLANG: Final = "erlang"
 
-OWN: Final = (FLOOR, OTPY)
+OWN: Final = (FLOOR, OTPY, UNHEARD)
 
 
 @final
@@ -110,6 +112,7 @@ def subject_of(name: str) -> Subject:
     places = {
         FLOOR: "benchmarks.subjects.floor:Floor",
         OTPY: "benchmarks.subjects.ours:Otpy",
+        UNHEARD: "benchmarks.subjects.ours:OtpyUnheard",
         **{peer: what.place for peer, what in PEERS.items() if what.place},
     }
     module, _, cls = places[name].partition(":")

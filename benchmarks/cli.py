@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from benchmarks import erlang, history
-from benchmarks.catalogue import ERLANG, FLOOR, OTPY, PEERS, WORKLOADS
+from benchmarks.catalogue import ERLANG, PEERS, WORKLOADS
+from benchmarks.catalogue import OWN as OURS
 from benchmarks.interpreters import ASYNCIO, OWN, UVLOOP, VERSIONS, Setting, find
 from benchmarks.series import run
 from benchmarks.table import table
@@ -66,7 +67,7 @@ def main(
     workloads = [WORKLOADS[name] for name in names or WORKLOADS]
     settings = _settings(versions or ((OWN,) if short else VERSIONS), uvloop=uvloop, short=short)
     began = time.monotonic()
-    subjects = [FLOOR, OTPY, *(PEERS if peers else ())]
+    subjects = [*OURS, *(PEERS if peers else ())]
     if erlang.found() and not short:
         subjects.append(ERLANG)
     runs = runs or (1 if short else 5)
@@ -121,7 +122,7 @@ def _tables(
     peers = [f"- {name}: {PEERS[name].differs}" for name in subjects if name in PEERS]
     if peers:
         parts.append("What projects do otherwise:\n\n" + "\n".join(peers) + "\n")
-    refusals = {f"- {why}" for why in series.refusals.values()}
+    refusals = {f"- {why}" for key, why in series.refusals.items() if key[2] not in OURS}
     if refusals:
         parts.append("What a project cannot do:\n\n" + "\n".join(sorted(refusals)) + "\n")
     return "\n".join(parts)

@@ -11,7 +11,7 @@ from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from benchmarks.catalogue import OTPY, WORKLOADS
+from benchmarks.catalogue import OTPY, UNHEARD, WORKLOADS
 from benchmarks.interpreters import ROOT
 from benchmarks.table import number
 
@@ -58,7 +58,7 @@ def record_of(
                 medians = {s: series.median(setting, workload.name, s, metric) for s in subjects}
                 kept = {s: round(value, 4) for s, value in medians.items() if value is not None}
                 if kept:
-                    ratio = series.ratio(setting, workload.name, OTPY, metric)
+                    ratio = series.ratio(setting, workload.name, UNHEARD, metric)
                     results[name] = kept if ratio is None else kept | {"ratio": round(ratio, 4)}
     when = datetime.now(UTC).isoformat(timespec="seconds")
     return {
@@ -102,4 +102,4 @@ def regressions(records: Sequence[Record]) -> list[str]:
 
 
 def _figure(entry: dict[str, float]) -> float | None:
-    return entry.get("ratio", entry.get(OTPY))
+    return entry.get("ratio", entry.get(UNHEARD, entry.get(OTPY)))

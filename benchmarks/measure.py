@@ -9,7 +9,10 @@ import argparse
 import asyncio
 import json
 import logging
+import os
+from contextlib import redirect_stderr
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from benchmarks.catalogue import WORKLOADS, subject_of
@@ -20,11 +23,15 @@ if TYPE_CHECKING:
 
 
 def measure(workload: str, subject: str, size: int, loop: str) -> Reading:
-    """Run one workload once, in a new event loop of the kind `loop`."""
+    """Run one workload once, in a new loop of the kind `loop`; what is logged goes nowhere."""
     factory = None
     if loop == "uvloop":
         factory = import_module(loop).new_event_loop  # only there need it be installed
-    with asyncio.Runner(loop_factory=factory) as runner:
+    with (
+        Path(os.devnull).open("w", encoding="utf-8") as nowhere,
+        redirect_stderr(nowhere),
+        asyncio.Runner(loop_factory=factory) as runner,
+    ):
         return runner.run(_measure(workload, subject, size))
 
 

@@ -76,15 +76,15 @@ class Subject:
         raise Unsupported(f"{self.name} has no {what}")
 
     def group(
-        self, bodies: Sequence[Body], *, together: bool = False, hooks: int | None = 0
+        self, bodies: Sequence[Body], *, together: bool = False, hooks: int = 0
     ) -> AbstractAsyncContextManager[object]:
         """Start `bodies` in order, restart each that ends, stop them in reverse order.
 
         Args:
             bodies: Coroutine functions, one for each child.
             together: Whether the end of one restarts them all.
-            hooks: How many functions hear of everything that happens; None is whoever does by
-                default, which may be a log.
+            hooks: How many functions hear of everything that happens; with none of them, who
+                does by default.
         """
         self._no("supervisor for a list of children")
 

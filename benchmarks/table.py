@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from benchmarks.catalogue import FLOOR, OTPY, OWN, PEERS
+from benchmarks.catalogue import FLOOR, OTPY, OWN, PEERS, UNHEARD
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -34,11 +34,19 @@ def table(
     others = [name for name in subjects if name not in OWN]
     others = [n for n in others if any(k[0] == setting and k[2] == n for k in series.readings)]
     peers = [name for name in others if name in PEERS and PEERS[name].restarts]
-    heads = ["measured", "unit", FLOOR, OTPY, "otpy / floor", "goal", "met"]
+    heads = ["measured", "unit", FLOOR, OTPY, "otpy / floor", "goal", "met", f"`{UNHEARD}`"]
     lines = [
         _line([*heads, *(["ahead of peers"] if peers else []), *others]),
         _line(
-            ["---", "---", *["---:"] * 4, "---", *["---"] * bool(peers), *["---:"] * len(others)]
+            [
+                "---",
+                "---",
+                *["---:"] * 4,
+                "---",
+                "---:",
+                *["---"] * bool(peers),
+                *["---:"] * len(others),
+            ]
         ),
     ]
     for workload in workloads:
@@ -62,6 +70,7 @@ def _cells(series: Series, workload: Workload, metric: Metric, setting: Setting)
     yield number(ratio)
     yield _goal(metric)
     yield _met(metric, ours, ratio)
+    yield _other(series, setting, workload, UNHEARD, metric)
 
 
 def _line(cells: Iterable[str]) -> str:

@@ -39,7 +39,7 @@ class AiotoolsScope(Subject):
         bodies: Sequence[Body],
         *,
         together: bool = False,
-        hooks: int | None = 0,  # noqa: ARG002 - nobody can hear anything
+        hooks: int = 0,  # noqa: ARG002 - nobody can hear anything
     ) -> AsyncGenerator[None]:
         """One scope."""
         if together:

@@ -71,7 +71,7 @@ class AnyioGroup(Subject):
         bodies: Sequence[Body],
         *,
         together: bool = False,
-        hooks: int | None = 0,  # noqa: ARG002 - nobody can hear anything
+        hooks: int = 0,  # noqa: ARG002 - nobody can hear anything
     ) -> AbstractAsyncContextManager[None]:
         """One group; `together`, it is made again after each crash."""
         return self._together(bodies) if together else self._each(bodies)

@@ -96,7 +96,7 @@ class Fauxtp(Subject):
         bodies: Sequence[Body],
         *,
         together: bool = False,
-        hooks: int | None = 0,  # noqa: ARG002 - nobody can hear anything
+        hooks: int = 0,  # noqa: ARG002 - nobody can hear anything
     ) -> AsyncGenerator[None]:
         """One supervisor, one actor for each child."""
         specs = [

@@ -60,7 +60,7 @@ class Floor(Subject):
         bodies: Sequence[Body],
         *,
         together: bool = False,
-        hooks: int | None = 0,  # noqa: ARG002 - nobody hears anything here
+        hooks: int = 0,  # noqa: ARG002 - nobody hears anything here
     ) -> AsyncGenerator[None]:
         """One task for the supervisor, one for each child."""
         supervisor = Supervisor(bodies, NO_LIMIT, PERIOD, together=together)

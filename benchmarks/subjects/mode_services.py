@@ -41,7 +41,7 @@ class Mode(Subject):
         bodies: Sequence[Body],
         *,
         together: bool = False,
-        hooks: int | None = 0,  # noqa: ARG002 - nobody can hear anything
+        hooks: int = 0,  # noqa: ARG002 - nobody can hear anything
     ) -> AbstractAsyncContextManager[None]:
         """One supervisor, one service for each child."""
         kind = _SUPERVISORS.OneForAllSupervisor if together else _SUPERVISORS.OneForOneSupervisor

@@ -136,7 +136,7 @@ class Otpylib(Subject):
         bodies: Sequence[Body],
         *,
         together: bool = False,
-        hooks: int | None = 0,  # noqa: ARG002 - nobody can hear anything
+        hooks: int = 0,  # noqa: ARG002 - nobody can hear anything
     ) -> AsyncGenerator[None]:
         """One supervisor, one process for each child."""
         async with self._supervised([_Child(body) for body in bodies], together=together):

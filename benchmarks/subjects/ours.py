@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
 
     from benchmarks.subject import Body
-    from otpy.reports import Report
+    from otpy.reports import Report, ReportHook
 
 
 async def _idle() -> None:
@@ -80,14 +80,14 @@ class Names:
         self.dispatch = groups.dispatch
 
 
-@final
 class Otpy(Subject):
-    """Everything by otpy."""
+    """Everything by otpy, with the log that everybody has who says nothing else."""
 
     name: ClassVar[str] = "otpy"
+    hooks: ClassVar[Sequence[ReportHook] | None] = None
 
     def group(
-        self, bodies: Sequence[Body], *, together: bool = False, hooks: int | None = 0
+        self, bodies: Sequence[Body], *, together: bool = False, hooks: int = 0
     ) -> AbstractAsyncContextManager[object]:
         """A `Supervisor`."""
         spec = otpy.SupervisorSpec(
@@ -97,14 +97,14 @@ class Otpy(Subject):
             intensity=NO_LIMIT,
             period=PERIOD,
         )
-        return otpy.start(spec, hooks=None if hooks is None else [_hear] * hooks)
+        return otpy.start(spec, hooks=[_hear] * hooks or self.hooks)
 
     @asynccontextmanager
     async def pool(self, body: Body, *, permanent: bool) -> AsyncGenerator[Pool]:
         """A `DynamicSupervisor`."""
         restart = Restart.PERMANENT if permanent else Restart.TEMPORARY
         spec = otpy.DynamicSupervisor.spec("pool", intensity=NO_LIMIT, period=PERIOD)
-        async with otpy.start(spec, hooks=()) as supervisor:
+        async with otpy.start(spec, hooks=self.hooks) as supervisor:
             yield Pool(supervisor, ChildSpec("child", body, restart=restart))
 
     async def escalate(self, depth: int, body: Body) -> None:
@@ -114,21 +114,21 @@ class Otpy(Subject):
             spec = otpy.SupervisorSpec(f"level-{level}", [spec], intensity=0)
         assert isinstance(spec, otpy.SupervisorSpec)  # noqa: S101 - at least one level
         with suppress(otpy.SupervisorFailed):
-            async with otpy.start(spec, hooks=()) as root:
+            async with otpy.start(spec, hooks=self.hooks) as root:
                 await root.wait()
 
     @asynccontextmanager
     async def server(self) -> AsyncGenerator[otpy.ServerRef[Any, Any]]:
         """A `GenServer`."""
         spec = otpy.SupervisorSpec("app", [ChildSpec("echo", Echo)])
-        async with otpy.start(spec, hooks=()) as root:
+        async with otpy.start(spec, hooks=self.hooks) as root:
             yield Echo.at(root.child("echo"))
 
     def servers(self, count: int, *, asynchronous: bool) -> AbstractAsyncContextManager[object]:
         """As many `GenServer` children of one supervisor."""
         server = SlowEcho if asynchronous else Echo
         children = [ChildSpec(f"echo-{number}", server) for number in range(count)]
-        return otpy.start(otpy.SupervisorSpec("app", children), hooks=())
+        return otpy.start(otpy.SupervisorSpec("app", children), hooks=self.hooks)
 
     @asynccontextmanager
     async def names(self, count: int) -> AsyncGenerator[Names]:
@@ -148,7 +148,7 @@ class Otpy(Subject):
                 *(ChildSpec(f"child-{number}", member, (number,)) for number in range(count)),
             ],
         )
-        async with otpy.start(spec, hooks=()) as root:
+        async with otpy.start(spec, hooks=self.hooks) as root:
             await asyncio.sleep(0)
             yield Names(
                 *(Registry.of(root.child(name)) for name in ("unique", "groups")),
@@ -158,7 +158,7 @@ class Otpy(Subject):
         """`Process.monitor`."""
         gate: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         spec = otpy.SupervisorSpec("app", [_crashing("watched", gate)])
-        async with otpy.start(spec, hooks=()) as root:
+        async with otpy.start(spec, hooks=self.hooks) as root:
             watched = root.child("watched")
             monitors = [watched.monitor() for _ in range(count)]
             begin()
@@ -174,7 +174,7 @@ class Otpy(Subject):
             for number in range(count)
         )
         spec = otpy.SupervisorSpec("app", [_crashing("first", gate), *idle])
-        async with otpy.start(spec, hooks=()) as root:
+        async with otpy.start(spec, hooks=self.hooks) as root:
             first = root.child("first")
             others = [root.child(f"other-{number}") for number in range(count)]
             for other in others:
@@ -184,6 +184,22 @@ class Otpy(Subject):
             gate.set_result(None)
             for other in others:
                 await other.wait()
+
+
+@final
+class OtpyUnheard(Otpy):
+    """The same, and nobody hears of anything."""
+
+    name: ClassVar[str] = "hooks=()"
+    hooks: ClassVar[Sequence[ReportHook] | None] = ()
+
+    def group(
+        self, bodies: Sequence[Body], *, together: bool = False, hooks: int = 0
+    ) -> AbstractAsyncContextManager[object]:
+        """A `Supervisor`."""
+        if hooks:
+            self._no("hook")
+        return super().group(bodies, together=together)
 
 
 def _crashing(id: str, gate: asyncio.Future[None]) -> ChildSpec:

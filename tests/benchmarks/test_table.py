@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from benchmarks.catalogue import FLOOR, OTPY
+from benchmarks.catalogue import FLOOR, OTPY, OWN, UNHEARD
 from benchmarks.history import regressions
 from benchmarks.interpreters import Setting
 from benchmarks.series import Series
@@ -26,7 +26,7 @@ WORKLOAD = Workload(
 
 
 def _row(series: Series, title: str, *others: str) -> list[str]:
-    lines = table(series, [WORKLOAD], SETTING, [FLOOR, OTPY, *others]).splitlines()
+    lines = table(series, [WORKLOAD], SETTING, [*OWN, *others]).splitlines()
     return [cell for line in lines if f"| {title} |" in line for cell in line.split(" | ")[2:]]
 
 
@@ -36,14 +36,22 @@ def test_a_ratio_is_taken_run_by_run() -> None:
     floors, ours = (1.0, 10.0, 1.0), (3.0, 30.0, 3.0)
     series.readings[SETTING, "start", FLOOR] = [{"start.cpu": us} for us in floors]
     series.readings[SETTING, "start", OTPY] = [{"start.cpu": us} for us in ours]
-    assert _row(series, "start") == ["1.00", "3.00", "3.00", "≤ 2 ×", "no |"]
+    assert _row(series, "start") == ["1.00", "3.00", "3.00", "≤ 2 ×", "no", "– |"]
+
+
+def test_what_it_takes_where_nobody_hears_stands_beside_the_default() -> None:
+    """The goal is for the default, which is what users have."""
+    series = Series()
+    for who, us in ((FLOOR, 1.0), (OTPY, 3.0), (UNHEARD, 1.5)):
+        series.readings[SETTING, "start", who] = [{"start.cpu": us}]
+    assert _row(series, "start")[-2:] == ["no", "1.50 (1.50 ×) |"]
 
 
 def test_a_goal_may_be_a_number_of_its_own() -> None:
     """A goal that is no ratio is compared with the number itself; no floor is needed."""
     series = Series()
     series.readings[SETTING, "start", OTPY] = [{"left": 0.0}]
-    assert _row(series, "left") == ["–", "0", "–", "≤ 0 bytes", "yes |"]
+    assert _row(series, "left") == ["–", "0", "–", "≤ 0 bytes", "yes", "– |"]
 
 
 def test_both_goals_of_a_number_must_be_met() -> None:
@@ -51,7 +59,7 @@ def test_both_goals_of_a_number_must_be_met() -> None:
     series = Series()
     series.readings[SETTING, "start", FLOOR] = [{"held": 1000.0}]
     series.readings[SETTING, "start", OTPY] = [{"held": 1100.0}]
-    assert _row(series, "held") == ["1,000", "1,100", "1.10", "≤ 1.5 ×, 1,000 bytes", "no |"]
+    assert _row(series, "held") == ["1,000", "1,100", "1.10", "≤ 1.5 ×, 1,000 bytes", "no", "– |"]
 
 
 def test_who_is_faster_is_named() -> None:

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from benchmarks.catalogue import FLOOR, OTPY, WORKLOADS, subject_of
+from benchmarks.catalogue import FLOOR, OTPY, OWN, WORKLOADS, subject_of
 from benchmarks.subject import Subject, Unsupported
 from benchmarks.workload import Metric
 
@@ -22,8 +22,8 @@ async def test_every_workload_gives_every_metric_it_names(name: str, subject: st
     assert [metric.title for metric in workload.metrics if not _has(metric, reading)] == []
 
 
-@pytest.mark.parametrize("subject", [FLOOR, OTPY])
-async def test_both_stop_in_strict_reverse_order(subject: str) -> None:
+@pytest.mark.parametrize("subject", OWN)
+async def test_all_stop_in_strict_reverse_order(subject: str) -> None:
     """The floor does not win by stopping in another way than otpy: one by one, the last first."""
     stopped: list[int] = []
 
@@ -40,8 +40,8 @@ async def test_both_stop_in_strict_reverse_order(subject: str) -> None:
     assert stopped == [4, 3, 2, 1, 0]
 
 
-@pytest.mark.parametrize("subject", [FLOOR, OTPY])
-async def test_both_give_up_when_no_restart_is_allowed(subject: str) -> None:
+@pytest.mark.parametrize("subject", OWN)
+async def test_all_give_up_when_no_restart_is_allowed(subject: str) -> None:
     """The floor does not win by restarting without counting."""
     lives = 0
 
