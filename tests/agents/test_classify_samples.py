@@ -36,7 +36,7 @@ def verdict_on(
 
 @pytest.mark.parametrize("item", SAMPLES, ids=str)
 def test_every_sample_is_classified_right(item: Sample) -> None:
-    """What real CLIs wrote means what the manifest says, and its class is that of the table."""
+    """What real CLIs wrote means what the manifest says, in the class of the table (RUN-45)."""
     verdict = verdict_on(item)
     assert verdict.detail == item.detail
     assert verdict.error_type == (None if item.detail is None else ERROR_TYPES[Detail(item.detail)])

@@ -4,7 +4,7 @@ import importlib.util
 import inspect
 import re
 from itertools import dropwhile, takewhile
-from typing import get_args
+from typing import Any, get_args
 
 import click
 from attrs import fields
@@ -55,15 +55,33 @@ def _table(text: str, heading: str) -> list[list[str]]:
     return [[cell.strip() for cell in row.strip("|").split("|")] for row in rows[2:]]
 
 
-def test_the_public_names_are_up_to_date() -> None:
-    """`api.md` is what `docs/reference/generate.py` would write now."""
-    spec = importlib.util.spec_from_file_location("generate", REFERENCE / "generate.py")
+def _script(name: str) -> Any:
+    """Return a script that writes one of the pages."""
+    spec = importlib.util.spec_from_file_location(name, REFERENCE / f"{name}.py")
     assert spec is not None
     assert spec.loader is not None
-    generate = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(generate)
-    wanted: str = generate.page()
+    script = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(script)
+    return script
+
+
+def test_the_public_names_are_up_to_date() -> None:
+    """`api.md` is what `docs/reference/generate.py` would write now."""
+    wanted: str = _script("generate").page()
     assert _read("api.md") == wanted, "run: python docs/reference/generate.py"
+
+
+def test_the_requirements_are_up_to_date_and_none_is_unknown() -> None:
+    """Each rule that code, tests or documents cite says what it asks for, and no other does."""
+    requirements = _script("requirements")
+    wanted: str = requirements.page()
+    assert _read("requirements.md") == wanted, "run: python docs/reference/requirements.py"
+    known = set(requirements.rules())
+    held, tested = requirements.citations()
+    assert set(held) | set(tested) == known
+    pages = [one for one in (ROOT / "docs").rglob("*.md") if one.name != "requirements.md"]
+    cited = {rule for one in pages for rule in requirements.RULE.findall(one.read_text("utf-8"))}
+    assert cited <= known
 
 
 def test_the_work_list_page_names_every_key_and_no_other() -> None:

@@ -10,7 +10,7 @@ from tests.monitors.shown import Scene, Worker, running
 async def test_a_budget_is_warned_of_at_nine_tenths_and_reported_when_used_up(
     scene: Scene, clock: MockClock
 ) -> None:
-    """One warning, one report of its end, and never again."""
+    """One warning, one report of its end, and never again (TREE-44)."""
     worker = Worker(max_seconds=100.0)
     with scene.showing(worker):
         async with running(budget_monitor(scene.board, scene.report, spent=Spent)):

@@ -37,7 +37,7 @@ def feed() -> Feed:
 async def test_a_stall_is_warned_of_and_then_reported_once_each(
     feed: Feed, scene: Scene, clock: MockClock
 ) -> None:
-    """Each in the moment it is due, whatever bytes come out meanwhile (TREE-30, G-05)."""
+    """Each in the moment it is due, whatever bytes come out meanwhile (TREE-30, TREE-43, G-05)."""
     async with running(watch_health(feed, scene.report)):
         feed.tell(AgentAppeared(0.0, card(stall=10.0, warn_stall_at=8.0, incarnation=3)))
         for _ in range(50):

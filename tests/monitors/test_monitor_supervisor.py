@@ -75,7 +75,7 @@ async def branch(scene: Scene) -> AsyncGenerator[otpy.Supervisor]:
 
 
 async def test_the_branch_has_the_shape_of_the_card(scene: Scene) -> None:
-    """Health, budget, hygiene over its daemon, violation; one for one; all permanent (TREE-42)."""
+    """Health, budget, hygiene over its daemon, violation; one for one (TREE-42, C-17)."""
     monitors = spec(scene)
     assert (monitors.id, monitors.strategy) == ("MonitorSupervisor", Strategy.ONE_FOR_ONE)
     names = ["HealthMonitor", "BudgetMonitor", "HygieneSupervisor", "ViolationMonitor"]

@@ -85,7 +85,7 @@ def test_a_cycle_and_a_bad_id_are_named_in_the_warning() -> None:
 
 
 def test_ids_that_are_not_unique_leave_one_agent() -> None:
-    """RUN-34: a selection that cannot be understood still gives a run one agent to use."""
+    """RUN-18, RUN-34: a selection that cannot be understood still gives a run one agent."""
     chain, _ = build_chain(select("aba", {"a": "b"}), DEFAULT)
     assert ids(chain) == "a"
     assert chain.warnings == ("agent ids are not unique: 'a' runs without a fallback",)

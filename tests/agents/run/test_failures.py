@@ -21,7 +21,7 @@ RETRYABLE = [
 
 
 def test_three_network_errors_and_a_success() -> None:
-    """Acceptance 1, RUN-46, RUN-47 and RUN-57: 5, 15 and 45 seconds, then it is done."""
+    """Acceptance 1, RUN-22, RUN-46, RUN-47, RUN-57, C-07: 5, 15 and 45 seconds, then done."""
     it = run("a")
     waited: list[float] = []
     for _ in range(3):
