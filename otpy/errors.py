@@ -25,7 +25,7 @@ OtpyError
 ├── NotSupervised       (LookupError)   the code runs in no child of any tree
 ├── TaskTimeout         (TimeoutError)  a task took longer than its caller waited
 ├── NotOwner            (RuntimeError)  a task is awaited by another than who started it
-├── TaskFailed          (otpy.Exit)     a task ended without a result; `otpy.TaskFailed`
+├── TaskFailed          (otpy.Exit)     a task ended without a result; `otpy.tasks.TaskFailed`
 ├── AlreadyRegistered   (ValueError)    a key of a registry is taken by a live process
 ├── NotRegistered       (LookupError)   no process holds this key
 ├── KeysNotUnique       (TypeError)     the operation needs a registry with unique keys
@@ -346,9 +346,9 @@ class SupervisorFailed(OtpyError, RuntimeError):
     Attributes:
         path: Path of the child that could not be kept running.
         reasons: Why it ended, one exit reason per end, oldest first.
-        history: The restarts that led here, of all children, as `otpy.RestartRecord`; of the root
-            first, then of the supervisor below it that failed, each oldest first and the last
-            1001 at most.
+        history: The restarts that led here, of all children, as `otpy.snapshot.RestartRecord`; of
+            the root first, then of the supervisor below it that failed, each oldest first and the
+            last 1001 at most.
         abandoned: Paths of the children that refused to stop, or left a task that did, in the order
             they were given up.
     """

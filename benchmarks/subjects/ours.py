@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, final
 
 import otpy
 from benchmarks.subject import NO_LIMIT, PERIOD, Boom, Subject
-from otpy import ChildSpec, GenServer, NoReply, Registry, Reply, Restart
+from otpy import ChildSpec, GenServer, Registry, Restart
+from otpy.server import NoReply, Reply
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Sequence
@@ -118,7 +119,7 @@ class Otpy(Subject):
                 await root.wait()
 
     @asynccontextmanager
-    async def server(self) -> AsyncGenerator[otpy.ServerRef[Any, Any]]:
+    async def server(self) -> AsyncGenerator[otpy.server.ServerRef[Any, Any]]:
         """A `GenServer`."""
         spec = otpy.SupervisorSpec("app", [ChildSpec("echo", Echo)])
         async with otpy.start(spec, hooks=self.hooks) as root:
@@ -144,7 +145,7 @@ class Otpy(Subject):
             "app",
             [
                 Registry.spec("unique"),
-                Registry.spec("groups", keys=otpy.Keys.DUPLICATE),
+                Registry.spec("groups", keys=otpy.registry.Keys.DUPLICATE),
                 *(ChildSpec(f"child-{number}", member, (number,)) for number in range(count)),
             ],
         )

@@ -5,6 +5,7 @@ Run it from anywhere: `python docs/reference/generate.py`.
 
 from __future__ import annotations
 
+import ast
 import importlib
 import inspect
 from collections.abc import Iterator
@@ -17,7 +18,8 @@ LONGEST = 200
 """Most characters of a default that is shown; tables have a page of their own."""
 TARGET = Path(__file__).with_name("api.md")
 PACKAGES = (
-    *("otpy", "otpy.observe", "otpy.testing"),
+    *("otpy", "otpy.specs", "otpy.server", "otpy.tasks", "otpy.registry", "otpy.partition"),
+    *("otpy.signals", "otpy.snapshot", "otpy.observe", "otpy.testing"),
     *("otpy_monitors", "otpy_agents", "otpy_agents.tree", "otpy_agents.tree.sessions"),
     *("otpy_agents.tree.changesets", "otpy_agents.run", "otpy_agents.run.host"),
     *("otpy_agents.run.order", "otpy_agents.run.sandbox", "otpy_agents.store"),
@@ -65,6 +67,7 @@ VALUES = {
     "CallResult": "What `handle_call` returns: `Reply[R, S] | NoReply[S] | Stop[R, S]`.",
     "Result": "What the other callbacks of a server return: `NoReply[S] | Stop[Never, S]`.",
     "TIMEOUT": "What `handle_info` gets when no message came within the idle timeout.",
+    "RoutingKey": "What leads to a partition: an integer, text, bytes, a float, None, or a tuple.",
     "ExitReason": "`Normal`, `Shutdown`, `Killed`, `Crashed` or `Abandoned`.",
     "Chore": "A function without arguments that returns an async iterator of what can be deleted.",
     "Finding": "What a monitor reports: `Stalled`, `Violated`, `OverBudget`, `Swept` and the like.",
@@ -94,6 +97,19 @@ def page() -> str:
     return HEAD + "".join(_package(importlib.import_module(name), said) for name in PACKAGES)
 
 
+def public_names(module: ModuleType) -> list[str]:
+    """Return what a façade shows: its `__all__`, or else what it imports `as` the same name."""
+    if hasattr(module, "__all__"):
+        return list(module.__all__)
+    imports = (
+        alias
+        for statement in ast.parse(inspect.getsource(module)).body
+        if isinstance(statement, ast.ImportFrom)
+        for alias in statement.names
+    )
+    return [alias.name for alias in imports if alias.asname == alias.name]
+
+
 def _package(module: ModuleType, said: dict[int, str]) -> str:
     """Return the text of a package; what an earlier one had is only named.
 
@@ -103,8 +119,10 @@ def _package(module: ModuleType, said: dict[int, str]) -> str:
     """
     parts = [f"\n## {module.__name__}\n\n{_summary(module)}\n"]
     before: dict[str, list[str]] = {}
-    for name in sorted(module.__all__, key=str.lower):
+    for name in sorted(public_names(module), key=str.lower):
         value = getattr(module, name)
+        if inspect.ismodule(value) and value.__name__ in PACKAGES:
+            continue
         above = said.setdefault(id(value), module.__name__)
         if above != module.__name__ and name not in VALUES:
             before.setdefault(above, []).append(f"`{name}`")

@@ -14,7 +14,7 @@ from typing import Final, TypeAlias, final
 
 from attrs import field, frozen
 
-from otpy.errors import InvalidSpec
+from otpy import InvalidSpec
 
 
 def _fixed(values: Mapping[str, object]) -> Mapping[str, object]:

@@ -12,7 +12,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import final
 
-from otpy.errors import OtpyError
+from otpy import OtpyError
 
 
 @final

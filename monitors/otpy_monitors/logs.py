@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import anyio.to_thread
 
-from otpy.errors import InvalidSpec
+from otpy import InvalidSpec
 from otpy_monitors.hygiene import Deletion
 
 if TYPE_CHECKING:

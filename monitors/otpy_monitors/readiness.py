@@ -13,7 +13,8 @@ from otpy_monitors.stalls import silence
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from otpy import DynamicSupervisor, Supervisor, TreeSnapshot
+    from otpy import DynamicSupervisor, Supervisor
+    from otpy.snapshot import TreeSnapshot
     from otpy_monitors.feed import Feed
 
 _ALIVE: Final = {"starting", "running"}

@@ -12,7 +12,7 @@ from typing import TypeAlias, final
 
 from attrs import field, frozen
 
-from otpy.errors import InvalidSpec
+from otpy import InvalidSpec
 from otpy_monitors.activity import Activity, AgentCard
 
 

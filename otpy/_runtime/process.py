@@ -251,7 +251,7 @@ class Process(Generic[ValueT_co]):
         its restart type. A process that ignores the request is cancelled again after its shutdown
         limit, then given up. Without effect on a process that has ended or is ending.
 
-        A process that traps exits (`otpy.trap_exit`) is not ended: it gets the reason as an
+        A process that traps exits (`otpy.signals.trap_exit`) is not ended: it gets the reason as an
         `ExitSignal`. May be called in any thread.
 
         Source:

@@ -227,7 +227,7 @@ class Monitor:
 
 @final
 class ExitSignals:
-    """The exit signals of a process that traps them: `async for signal in otpy.trap_exit()`.
+    """The exit signals of a process that traps them: `async for signal in signals.trap_exit()`.
 
     Never ends by itself. One reader at a time gets each signal; several share them.
 

@@ -17,9 +17,10 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable
 
-    from otpy import DynamicSpec, SupervisorSpec
+    from otpy import SupervisorSpec
     from otpy._runtime.run import LoopFactory
     from otpy.reports import Report, ReportHook
+    from otpy.specs import DynamicSpec
 
 # The last is of the root too: then the log sums up what it has not written.
 _OTHERS: Final = {"hook.failed", "child.message_unhandled", "supervisor.stopped"}

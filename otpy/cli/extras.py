@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from otpy.errors import OtpyError
+from otpy import OtpyError
 
 
 class MissingExtra(OtpyError):

@@ -9,7 +9,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from otpy import DynamicSpec, OtpyError, SupervisorSpec
+from otpy import OtpyError, SupervisorSpec
+from otpy.specs import DynamicSpec
 
 if TYPE_CHECKING:
     from types import ModuleType

@@ -7,9 +7,9 @@ from contextvars import Token
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, Self, final
 
+from otpy import OtpyError
 from otpy._core.checks import check_kind, refuse
 from otpy._runtime.interpose import INTERPOSER
-from otpy.errors import OtpyError
 from otpy.testing.child_processes import ChildProcesses
 from otpy.testing.clock import MockClock
 from otpy.testing.faults import Fault

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Container, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, final
 
-from otpy.errors import OtpyError
+from otpy import OtpyError
 from otpy.reports import ChildExited, ChildStarted, ChildStartFailed, ChildStopped
 
 if TYPE_CHECKING:

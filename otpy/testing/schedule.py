@@ -36,8 +36,8 @@ from collections import Counter, deque
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, final
 
+from otpy import OtpyError
 from otpy._runtime.child_task import ChildTask
-from otpy.errors import OtpyError
 from otpy.reports import Report
 
 if TYPE_CHECKING:

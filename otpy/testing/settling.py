@@ -6,9 +6,10 @@ import asyncio
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, final
 
+from otpy import OtpyError
 from otpy._core.checks import check_timeout
 from otpy._core.child import Status
-from otpy.errors import NotFound, NotRunning, OtpyError
+from otpy.errors import NotFound, NotRunning
 from otpy.testing.clock import MockClock
 
 if TYPE_CHECKING:

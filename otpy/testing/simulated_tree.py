@@ -8,11 +8,11 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast, final
 
+from otpy import SupervisorFailed
 from otpy._core.spec import DynamicSpec, SupervisorSpec
 from otpy._runtime.interpose import INTERPOSER
 from otpy._runtime.root import RunningTree
 from otpy._runtime.stop import KILL_GRACE
-from otpy.errors import SupervisorFailed
 from otpy.testing.promises import (
     PromiseBroken,
     check_lives,

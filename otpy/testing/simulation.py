@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any, TypeAlias, final
 
 from attrs import field, frozen
 
+from otpy import OtpyError, SupervisorFailed
 from otpy._core.checks import check_optional, is_number, refuse
 from otpy._core.spec import DynamicSpec, SupervisorSpec
 from otpy._runtime.root import WAITS_FOR_NOTHING
-from otpy.errors import OtpyError, SupervisorFailed
 from otpy.testing.clock import in_a_loop
 from otpy.testing.fault_plan import FaultPlan
 from otpy.testing.schedule import NoProgress

@@ -14,8 +14,9 @@ from otpy.testing.path_pattern import matches
 if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
 
-    from otpy import DynamicSpec, DynamicSupervisor, Supervisor, SupervisorFailed, SupervisorSpec
+    from otpy import DynamicSupervisor, Supervisor, SupervisorFailed, SupervisorSpec
     from otpy.reports import ReportHook
+    from otpy.specs import DynamicSpec
 
 
 class StartTree(Protocol):

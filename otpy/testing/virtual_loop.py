@@ -37,9 +37,9 @@ from contextlib import contextmanager, suppress
 from contextvars import Context
 from typing import Any, TypeVar, TypeVarTuple, Unpack
 
+from otpy import OtpyError
 from otpy._runtime.stack import stack_of
 from otpy._runtime.watch_thread import WatchThread
-from otpy.errors import OtpyError
 from otpy.testing.anyio_threads import any_at_work, workers_of
 from otpy.testing.replies import Replies
 

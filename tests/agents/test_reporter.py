@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from otpy import ChildType, Crashed, TreeSnapshot
+from otpy import ChildType, Crashed
 from otpy.reports import ChildRestarting
+from otpy.snapshot import TreeSnapshot
 from otpy_agents.cli.reporter import Reporter
 from otpy_agents.cli.view import Event, Header, Outcome, Row
 from otpy_agents.tree.journal import Journal

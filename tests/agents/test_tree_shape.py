@@ -6,17 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from otpy import (
-    GIVE_UP,
-    INFINITY,
-    Backoff,
-    ChildSpec,
-    DynamicSpec,
-    Intensity,
-    Restart,
-    Strategy,
-    SupervisorSpec,
-)
+from otpy import INFINITY, Backoff, ChildSpec, Intensity, Restart, Strategy, SupervisorSpec
+from otpy.specs import GIVE_UP, DynamicSpec
 from otpy_agents.store.ledger import Ledger
 from otpy_agents.tree.app import app_supervisor
 from otpy_agents.tree.mortal_spec import mortal_spec

@@ -10,22 +10,8 @@ from typing import Any
 from attrs import frozen
 
 import otpy
-from otpy import (
-    Caller,
-    CallResult,
-    ChildSpec,
-    ExitReason,
-    GenServer,
-    NoReply,
-    Process,
-    Reply,
-    Restart,
-    Result,
-    ServerRef,
-    Stop,
-    Supervisor,
-    SupervisorSpec,
-)
+from otpy import ChildSpec, ExitReason, GenServer, Process, Restart, Supervisor, SupervisorSpec
+from otpy.server import Caller, CallResult, NoReply, Reply, Result, ServerRef, Stop
 
 Ask = Callable[[Any, Caller[Any], Any], Any]
 Tell = Callable[[Any, Any], Any]

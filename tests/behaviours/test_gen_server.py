@@ -10,20 +10,15 @@ import pytest
 
 import otpy
 from otpy import (
-    Caller,
     ChildSpec,
     Crashed,
     DynamicSupervisor,
     Exit,
     GenServer,
     Ignore,
-    Init,
-    NoReply,
     Normal,
-    Reply,
     Restart,
     Shutdown,
-    Stop,
     SupervisorSpec,
 )
 from otpy.behaviours.server import Server
@@ -35,6 +30,7 @@ from otpy.errors import (
     TreeStartFailed,
 )
 from otpy.reports import MessageUnhandled, Report
+from otpy.server import Caller, Init, NoReply, Reply, Stop
 from otpy.testing import MockClock, Recording
 from tests.behaviours.servers import (
     Add,

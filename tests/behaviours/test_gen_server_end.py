@@ -12,23 +12,19 @@ import otpy
 from otpy import (
     BRUTAL_KILL,
     Abandoned,
-    Caller,
     ChildSpec,
     Crashed,
     Exit,
     ExitReason,
     Ignore,
-    Init,
     Killed,
-    NoReply,
     Normal,
-    Reply,
     Restart,
     Shutdown,
-    Stop,
     SupervisorSpec,
 )
 from otpy.errors import BadReturn, CallFailed, CallingSelf
+from otpy.server import Caller, Init, NoReply, Reply, Stop
 from otpy.testing import MockClock
 from tests.behaviours.servers import (
     Ref,

@@ -12,9 +12,10 @@ from typing import Any, TypeAlias
 import pytest
 
 import otpy
-from otpy import ChildSpec, DynamicSupervisor, GenServer, NoReply, Normal, Process, Reply, Restart
-from otpy import Stop as StopServer
+from otpy import ChildSpec, DynamicSupervisor, GenServer, Normal, Process, Restart
 from otpy.errors import CallFailed
+from otpy.server import NoReply, Reply
+from otpy.server import Stop as StopServer
 from otpy.testing import settled
 from tests.runtime.children import Boom
 

@@ -22,23 +22,18 @@ from hypothesis.stateful import (
 
 import otpy
 from otpy import (
-    Caller,
-    CallResult,
     ChildSpec,
     ExitReason,
     GenServer,
     Killed,
-    NoReply,
     Normal,
-    Reply,
-    ServerRef,
     Shutdown,
-    Stop,
     Supervisor,
     SupervisorSpec,
 )
 from otpy.behaviours.server import Server
 from otpy.errors import CallFailed, CallTimeout
+from otpy.server import Caller, CallResult, NoReply, Reply, ServerRef, Stop
 from otpy.testing import MockClock
 from tests.runtime.children import Boom, turns
 

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 import otpy
-from otpy import ChildSpec, GenServer, Normal, Stop, SupervisorSpec
+from otpy import ChildSpec, GenServer, Normal, SupervisorSpec
+from otpy.server import Stop
 from otpy.testing import settled
 from tests.runtime.children import Boom
 

@@ -14,12 +14,12 @@ from otpy import (
     GenServer,
     PartitionSupervisor,
     Registry,
-    Reply,
     Supervisor,
     SupervisorSpec,
-    Via,
 )
 from otpy.errors import CallFailed, KeysNotUnique, NotRegistered, NotRunning, PartitionError
+from otpy.registry import Via
+from otpy.server import Reply
 from tests.behaviours.servers import Add, Counter, Get
 from tests.runtime.children import forever
 
@@ -46,7 +46,7 @@ async def root() -> AsyncGenerator[Supervisor]:
     """A tree with a registry of unique names, one of topics, and partitions."""
     shards = PartitionSupervisor.spec("shards", ChildSpec("c", Counter), partitions=2)
     pools = PartitionSupervisor.spec("pools", DynamicSupervisor.spec("p"), partitions=2)
-    topics = Registry.spec("topics", keys=otpy.Keys.DUPLICATE)
+    topics = Registry.spec("topics", keys=otpy.registry.Keys.DUPLICATE)
     tree = SupervisorSpec("app", [Registry.spec("names"), topics, shards, pools])
     async with otpy.start(tree, hooks=()) as root:
         yield root

@@ -16,22 +16,19 @@ import pytest
 
 import otpy
 from otpy import (
-    Caller,
     ChildSpec,
     Crashed,
     GenServer,
     Killed,
-    NoReply,
     Normal,
     Process,
-    Reply,
     Restart,
-    ServerRef,
     Shutdown,
     Supervisor,
     SupervisorSpec,
 )
 from otpy.errors import CallFailed
+from otpy.server import Caller, NoReply, Reply, ServerRef
 from otpy.testing import MockClock
 from tests.behaviours.servers import Script, busy, echo, fail, note, running, stop
 from tests.runtime.children import Boom, turns

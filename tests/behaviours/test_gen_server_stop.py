@@ -10,21 +10,19 @@ import pytest
 import otpy
 from otpy import (
     BRUTAL_KILL,
-    Caller,
     ChildSpec,
     Crashed,
-    Down,
     ExitReason,
-    ExitSignal,
     Killed,
     Normal,
-    Reply,
     Restart,
     Shutdown,
     SupervisorSpec,
 )
 from otpy.errors import CallFailed, CallTimeout
 from otpy.reports import ChildExited, ChildStopped
+from otpy.server import Caller, Reply
+from otpy.signals import Down, ExitSignal
 from otpy.testing import MockClock, Recording
 from tests.behaviours.servers import (
     Counter,
@@ -274,7 +272,7 @@ class TestSignals:
             assert log == [("terminate", reason, "state")]
 
     async def test_the_tools_of_callbacks_are_for_callbacks(self, clock: MockClock) -> None:
-        """Of another child they are refused, as `otpy.trap_exit()` of a server is."""
+        """Of another child they are refused, as `otpy.signals.trap_exit()` of a server is."""
         refused: list[str] = []
 
         async def child() -> None:
@@ -286,7 +284,7 @@ class TestSignals:
 
         def trap(server: Script, caller: Caller[Any], state: Any) -> Any:
             with pytest.raises(RuntimeError) as caught:
-                otpy.trap_exit()
+                otpy.signals.trap_exit()
             return Reply(str(caught.value), state)
 
         async with running() as (app, _process, ref, _log):

@@ -7,14 +7,9 @@ import asyncio
 import pytest
 
 import otpy
-from otpy import (
-    ChildSpec,
-    Init,
-    Killed,
-    Shutdown,
-    SupervisorSpec,
-)
+from otpy import ChildSpec, Killed, Shutdown, SupervisorSpec
 from otpy.errors import CallFailed, CallTimeout
+from otpy.server import Init
 from otpy.testing import MockClock
 from tests.behaviours.servers import (
     Add,
@@ -97,7 +92,7 @@ class TestSuspended:
             await clock.advance(2)
             assert log == []
             await clock.advance(2)
-            assert log == [otpy.TIMEOUT]
+            assert log == [otpy.server.TIMEOUT]
 
     async def test_the_state_can_be_replaced(self) -> None:
         """A change that raises changes nothing, and whoever asked gets the error."""

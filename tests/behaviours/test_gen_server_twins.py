@@ -12,24 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import otpy
-from otpy import (
-    TIMEOUT,
-    Caller,
-    ChildSpec,
-    Crashed,
-    Exit,
-    GenServer,
-    Init,
-    Monitor,
-    NoReply,
-    Normal,
-    Reply,
-    Restart,
-    Shutdown,
-    Stop,
-    SupervisorSpec,
-)
+from otpy import ChildSpec, Crashed, Exit, GenServer, Normal, Restart, Shutdown, SupervisorSpec
 from otpy.errors import CallFailed, CallTimeout
+from otpy.server import TIMEOUT, Caller, Init, NoReply, Reply, Stop
+from otpy.signals import Monitor
 from otpy.testing import MockClock
 from tests.runtime.children import Boom, turns
 

@@ -8,15 +8,7 @@ from typing import Any
 import pytest
 
 import otpy
-from otpy import (
-    TIMEOUT,
-    ChildSpec,
-    Init,
-    Killed,
-    Reply,
-    ServerRef,
-    SupervisorSpec,
-)
+from otpy import ChildSpec, Killed, SupervisorSpec
 from otpy.behaviours.results import NO_ANSWER
 from otpy.behaviours.server import Server
 from otpy.errors import (
@@ -26,6 +18,7 @@ from otpy.errors import (
     NotRunning,
     NotSupervised,
 )
+from otpy.server import TIMEOUT, Init, Reply, ServerRef
 from otpy.testing import MockClock
 from tests.behaviours.servers import (
     Counter,

@@ -13,19 +13,20 @@ from hypothesis import strategies as st
 
 import otpy
 from otpy import (
-    GIVE_UP,
     ChildSpec,
-    Counts,
     DynamicSupervisor,
     Intensity,
+    InvalidSpec,
     PartitionSupervisor,
     Restart,
     Supervisor,
     SupervisorSpec,
-    Via,
 )
 from otpy.behaviours.partition import RoutingKey, _bytes_of
-from otpy.errors import InvalidSpec, NotRunning, PartitionError, StartFailed
+from otpy.errors import NotRunning, PartitionError, StartFailed
+from otpy.registry import Via
+from otpy.snapshot import Counts
+from otpy.specs import GIVE_UP
 from otpy.testing import MockClock
 from tests.runtime.children import Boom, forever
 

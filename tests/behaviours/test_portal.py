@@ -134,8 +134,8 @@ def test_what_a_call_raises_reaches_the_thread(run: Main) -> None:
             portal = root.portal()
             untyped: Any = portal
 
-            def silent(*_: object) -> otpy.NoReply[None]:
-                return otpy.NoReply(None)
+            def silent(*_: object) -> otpy.server.NoReply[None]:
+                return otpy.server.NoReply(None)
 
             def view() -> None:
                 script, nobody = Script.at("app/script", root), Counter.at("app/nobody", root)
@@ -374,8 +374,8 @@ def test_calls_that_wait_for_the_tree_end_with_it(run: Main) -> None:
         async def starting(*, task_status: object) -> None:
             await forever()
 
-        def silent(*_: object) -> otpy.NoReply[None]:
-            return otpy.NoReply(None)
+        def silent(*_: object) -> otpy.server.NoReply[None]:
+            return otpy.server.NoReply(None)
 
         async with otpy.start(tree(slow, ChildSpec("script", Script, ([],)))) as root:
             portal, script = root.portal(), Script.at("app/script", root)

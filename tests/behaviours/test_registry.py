@@ -10,29 +10,25 @@ import pytest
 import otpy
 from otpy import (
     ChildSpec,
-    Entry,
-    Keys,
+    InvalidSpec,
     Killed,
     Normal,
     Process,
-    Registered,
     Registry,
     Restart,
     Shutdown,
     Supervisor,
     SupervisorSpec,
-    Unregistered,
-    Via,
 )
 from otpy.errors import (
     AlreadyRegistered,
-    InvalidSpec,
     KeysNotUnique,
     NotRegistered,
     NotRunning,
     NotSupervised,
     StartFailed,
 )
+from otpy.registry import Entry, Keys, Registered, Unregistered, Via
 from otpy.reports import HookFailed
 from otpy.testing import MockClock, Recording
 from tests.behaviours.actor import Actor, actor

@@ -19,8 +19,9 @@ from hypothesis.stateful import (
 )
 
 import otpy
-from otpy import DynamicSupervisor, Keys, Process, Registry, SupervisorSpec
+from otpy import DynamicSupervisor, Process, Registry, SupervisorSpec
 from otpy.errors import AlreadyRegistered, NotRegistered
+from otpy.registry import Keys
 from otpy.testing import MockClock
 from tests.behaviours.actor import Actor, actor
 

@@ -7,16 +7,8 @@ from typing import Any
 from attrs import frozen
 
 import otpy
-from otpy import (
-    CallResult,
-    ChildSpec,
-    GenServer,
-    NoReply,
-    Reply,
-    Request,
-    ServerRef,
-    SupervisorSpec,
-)
+from otpy import ChildSpec, GenServer, SupervisorSpec
+from otpy.server import CallResult, NoReply, Reply, Request, ServerRef
 
 
 @frozen

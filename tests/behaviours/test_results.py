@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from otpy import NoReply, Reply
+from otpy.server import NoReply, Reply
 
 REPLY: Any = Reply("value", "state", continue_with="next", timeout=1.5)
 NO_REPLY: Any = NoReply("state", timeout=2)

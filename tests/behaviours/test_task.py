@@ -15,21 +15,18 @@ from otpy import (
     ChildSpec,
     Crashed,
     Exit,
-    Exited,
     InvalidSpec,
     Killed,
     Normal,
-    Ok,
     Process,
     Restart,
     Shutdown,
     Supervisor,
     SupervisorSpec,
-    Task,
-    TaskFailed,
     TaskSupervisor,
 )
 from otpy.errors import MaxChildren, NotFound, NotOwner, NotRunning, TaskTimeout
+from otpy.tasks import Exited, Ok, Task, TaskFailed
 from otpy.testing import MockClock
 from tests.behaviours.actor import actor
 from tests.runtime.children import Boom, crash, forever, stubborn
@@ -294,7 +291,7 @@ async def test_a_task_knows_who_asked_for_it(root: Supervisor, tasks: TaskSuperv
     """Callers are told newest first, through tasks of tasks (TSK-12)."""
 
     async def inner() -> tuple[Process, ...]:
-        return otpy.callers()
+        return otpy.tasks.callers()
 
     async def outer() -> tuple[Process, tuple[Process, ...]]:
         return otpy.current(), await (await tasks.spawn_linked(inner))
@@ -303,7 +300,7 @@ async def test_a_task_knows_who_asked_for_it(root: Supervisor, tasks: TaskSuperv
     task = await ann.ask(lambda: tasks.spawn_linked(outer))
     me, seen = await ann.ask(task.result)
     assert seen == (me, ann.process)
-    assert otpy.callers() == ()
+    assert otpy.tasks.callers() == ()
     assert await (await tasks.spawn_linked(inner)) == ()
 
 

@@ -15,10 +15,7 @@ from otpy import (
     ChildSpec,
     Crashed,
     Exit,
-    Exited,
-    ExitSignal,
     Normal,
-    Ok,
     Process,
     Registry,
     Restart,
@@ -28,6 +25,8 @@ from otpy import (
     TaskSupervisor,
 )
 from otpy.errors import TaskTimeout
+from otpy.signals import ExitSignal
+from otpy.tasks import Exited, Ok
 from otpy.testing import MockClock
 from tests.behaviours.actor import Actor, actor
 from tests.runtime.children import Boom, crash, forever
@@ -51,7 +50,7 @@ async def tasks(root: Supervisor) -> TaskSupervisor:
 async def trapper(root: Supervisor) -> Actor:
     """A process that traps exits."""
     ann = await actor(root)
-    await ann.call(otpy.trap_exit)
+    await ann.call(otpy.signals.trap_exit)
     return ann
 
 
@@ -59,7 +58,7 @@ async def heard_by(trapper: Actor) -> list[ExitSignal]:
     """Return the exit signals that it has got so far."""
 
     async def read() -> list[ExitSignal]:
-        signals, heard = otpy.trap_exit(), list[ExitSignal]()
+        signals, heard = otpy.signals.trap_exit(), list[ExitSignal]()
         try:
             async with asyncio.timeout(1):
                 async for signal in signals:
@@ -185,7 +184,7 @@ async def test_tasks_that_trap_exits_end_with_their_stream(tasks: TaskSupervisor
     """TSK-11: the stream's end is a stop, not a signal: closing it ends within their limit."""
 
     async def traps(_: int) -> None:
-        otpy.trap_exit()
+        otpy.signals.trap_exit()
         await forever()
 
     stream = tasks.stream(traps, [1, 2], max_concurrency=2, timeout=3)

@@ -14,17 +14,15 @@ import otpy
 from otpy import (
     Crashed,
     Exit,
-    Exited,
+    InvalidSpec,
     Killed,
     Normal,
-    Ok,
-    OnTimeout,
     Shutdown,
     SupervisorSpec,
-    TaskFailed,
     TaskSupervisor,
 )
-from otpy.errors import InvalidSpec, NotRunning, TaskTimeout
+from otpy.errors import NotRunning, TaskTimeout
+from otpy.tasks import Exited, Ok, OnTimeout, TaskFailed
 from otpy.testing import MockClock
 from tests.behaviours.actor import actor
 from tests.runtime.children import Boom

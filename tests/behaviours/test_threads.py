@@ -17,27 +17,25 @@ import uvloop
 import otpy
 from otpy import (
     ChildSpec,
-    DynamicSpec,
     DynamicSupervisor,
-    ExitSignal,
     GenServer,
-    Keys,
     Killed,
-    NoReply,
     PartitionSupervisor,
     Process,
     Registry,
-    Reply,
     Shutdown,
     Supervisor,
     SupervisorSpec,
     TaskSupervisor,
-    Via,
 )
 from otpy.behaviours import mailbox
 from otpy.behaviours.mailbox import Mailbox
 from otpy.behaviours.server import Server
 from otpy.errors import WrongThread
+from otpy.registry import Keys, Via
+from otpy.server import NoReply, Reply
+from otpy.signals import ExitSignal
+from otpy.specs import DynamicSpec
 from otpy.testing import settled
 from tests.behaviours.servers import Counter, Get
 from tests.runtime.children import forever
@@ -209,7 +207,7 @@ def test_an_exit_signal_from_a_thread_is_trapped(run: Main) -> None:
         trapped: asyncio.Queue[ExitSignal] = asyncio.Queue()
 
         async def traps() -> None:
-            async for signal in otpy.trap_exit():
+            async for signal in otpy.signals.trap_exit():
                 trapped.put_nowait(signal)
 
         async def sends() -> None:
@@ -369,8 +367,8 @@ async def _stream(root: Supervisor) -> None:
         pass
 
 
-TASKS: list[otpy.Task[None]] = []
-MONITORS: list[otpy.Monitor] = []
+TASKS: list[otpy.tasks.Task[None]] = []
+MONITORS: list[otpy.signals.Monitor] = []
 SPEC = ChildSpec("new", forever)
 
 
@@ -426,7 +424,7 @@ REGISTERING: dict[str, Callable[[Process, Registry], object]] = {
     "link": lambda process, names: process.link(process.root.child("idle")),
     "unlink": lambda process, names: process.unlink(process.root.child("idle")),
     "on_exit": lambda process, names: process.on_exit(print),
-    "trap_exit": lambda process, names: otpy.trap_exit(),
+    "trap_exit": lambda process, names: otpy.signals.trap_exit(),
     "register": lambda process, names: names.register("key"),
     "unregister": lambda process, names: names.unregister("key"),
     "update_value": lambda process, names: names.update_value("key", str),

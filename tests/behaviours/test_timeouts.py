@@ -11,16 +11,10 @@ from typing import Any
 import pytest
 
 import otpy
-from otpy import (
-    ChildSpec,
-    DynamicSpec,
-    GenServer,
-    NoReply,
-    Supervisor,
-    SupervisorSpec,
-    TaskSupervisor,
-)
+from otpy import ChildSpec, GenServer, Supervisor, SupervisorSpec, TaskSupervisor
 from otpy.errors import CallTimeout
+from otpy.server import NoReply
+from otpy.specs import DynamicSpec
 from otpy.testing import MockClock, settled
 from tests.behaviours.servers import Counter, Get
 from tests.runtime.children import forever

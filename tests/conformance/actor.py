@@ -27,7 +27,6 @@ from otpy import (
     Exit,
     GenServer,
     Ignore,
-    Init,
     Killed,
     Normal,
     Restart,
@@ -35,8 +34,9 @@ from otpy import (
     Strategy,
     SupervisorSpec,
 )
-from otpy import Stop as StopServer
 from otpy._core.reason import FailedToStart
+from otpy.server import Init
+from otpy.server import Stop as StopServer
 from tests.conformance.scenario import HELD, Sup, Worker
 
 if TYPE_CHECKING:
@@ -336,7 +336,7 @@ class Server(GenServer[Any, Any, Any]):
         process = otpy.current()
 
         def hint(word: str) -> None:
-            ref: otpy.ServerRef[str, object] = otpy.ServerRef(process)
+            ref: otpy.server.ServerRef[str, object] = otpy.server.ServerRef(process)
             ref.cast(word)
 
         life.cast.hints[life.path] = hint

@@ -9,19 +9,18 @@ import otpy
 from otpy import (
     ChildSpec,
     Exit,
-    ExitSignal,
     GenServer,
     Ignore,
     Killed,
-    NoReply,
     Process,
     Registry,
-    Reply,
     Restart,
     Shutdown,
     TaskSupervisor,
 )
 from otpy.errors import AlreadyRegistered, TaskTimeout
+from otpy.server import NoReply, Reply
+from otpy.signals import ExitSignal
 from tests.conformance.actor import Nope, limit, raise_reason
 from tests.conformance.actor import word_of as plain_word_of
 from tests.conformance.elixir_scenario import Job, partition
@@ -29,7 +28,8 @@ from tests.conformance.elixir_scenario import Job, partition
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from otpy import Caller, ExitReason
+    from otpy import ExitReason
+    from otpy.server import Caller
     from tests.conformance.elixir_scenario import Child, Node
 
 Work: TypeAlias = "Callable[[], Awaitable[None]]"
@@ -57,7 +57,7 @@ class World:
         self.nodes: dict[str, Node] = {}
         self.paths: dict[str, str] = {}
         self.processes: dict[str, Process] = {}
-        self.tasks: dict[str, otpy.Task[str]] = {}
+        self.tasks: dict[str, otpy.tasks.Task[str]] = {}
         self.inboxes: dict[str, asyncio.Queue[Order]] = {}
         self._names: dict[str, str] = {}  # by path: the last one to have it
         self._starts: dict[str, int] = {}
@@ -170,7 +170,7 @@ async def _obey(world: World, name: str, script: Child | Job) -> str:
 
 
 async def _listen(inbox: asyncio.Queue[Order]) -> None:
-    async for signal in otpy.trap_exit():
+    async for signal in otpy.signals.trap_exit():
         inbox.put_nowait(signal)
 
 
@@ -197,7 +197,7 @@ async def work(world: World, job: Job) -> str:
     """Be a task."""
     process = otpy.current()
     world.know(job.name, process)
-    world.event(job.name, " ".join(["start", *map(world.name, otpy.callers())]))
+    world.event(job.name, " ".join(["start", *map(world.name, otpy.tasks.callers())]))
     for inner in job.inner:
         supervisor: Any = process.parent
         await (await TaskSupervisor(supervisor).spawn_linked(work, world, inner))

@@ -5,19 +5,7 @@ from __future__ import annotations
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from otpy import (
-    Entry,
-    Exited,
-    InvalidSpec,
-    Ok,
-    OnTimeout,
-    PartitionSupervisor,
-    Process,
-    Restart,
-    TaskFailed,
-    TaskSupervisor,
-    Via,
-)
+from otpy import InvalidSpec, PartitionSupervisor, Process, Restart, TaskSupervisor
 from otpy import current as running
 from otpy.errors import (
     AlreadyPresent,
@@ -35,6 +23,8 @@ from otpy.errors import (
     StartFailed,
     TaskTimeout,
 )
+from otpy.registry import Entry, Via
+from otpy.tasks import Exited, Ok, OnTimeout, TaskFailed
 from tests.conformance.actor import limit, reason
 from tests.conformance.elixir_actor import Counter, word_of, work
 from tests.conformance.elixir_scenario import Names, Partitions, Tasks

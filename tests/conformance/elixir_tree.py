@@ -7,17 +7,16 @@ from typing import TYPE_CHECKING, Any
 from attrs import evolve
 
 from otpy import (
-    RESTARTING,
     ChildSpec,
     DynamicSupervisor,
-    Keys,
     PartitionSupervisor,
-    Registered,
     Registry,
     Strategy,
     SupervisorSpec,
     TaskSupervisor,
 )
+from otpy.registry import Keys, Registered
+from otpy.snapshot import RESTARTING
 from tests.conformance.elixir_actor import Counter, child_spec
 from tests.conformance.elixir_scenario import (
     Child,
@@ -33,7 +32,8 @@ from tests.conformance.elixir_scenario import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from otpy import Process, Unregistered
+    from otpy import Process
+    from otpy.registry import Unregistered
     from tests.conformance.elixir_actor import World
     from tests.conformance.elixir_scenario import Node
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, final
 import structlog
 
 import otpy
-from otpy import RESTARTING, DynamicSupervisor, InvalidSpec, SupervisorFailed
+from otpy import DynamicSupervisor, InvalidSpec, SupervisorFailed
 from otpy.errors import (
     AlreadyPresent,
     AlreadyStarted,
@@ -28,6 +28,7 @@ from otpy.reports import (
     SupervisorGaveUp,
     SupervisorStopped,
 )
+from otpy.snapshot import RESTARTING
 from otpy.testing import MockClock
 from tests.conformance.actor import Cast, describe, reason, word_of
 from tests.conformance.manners import Manner

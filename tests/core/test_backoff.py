@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from otpy import InvalidSpec
 from otpy._core.backoff import Backoff
 from otpy._core.child import Child, Status
-from otpy.errors import InvalidSpec
 from tests.core.world import child
 
 

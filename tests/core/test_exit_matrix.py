@@ -6,6 +6,7 @@ from itertools import product
 
 import pytest
 
+from otpy import OtpyError
 from otpy._core.protocol import Context, Fact
 from otpy._core.reason import (
     Abandoned,
@@ -18,7 +19,6 @@ from otpy._core.reason import (
 )
 from otpy._core.rules import Verdict, is_clean, is_reported, verdict
 from otpy._core.spec import DynamicSpec, Strategy
-from otpy.errors import OtpyError
 from tests.core.world import World, child, tree
 
 PERMANENT, TRANSIENT, TEMPORARY = Restart.PERMANENT, Restart.TRANSIENT, Restart.TEMPORARY

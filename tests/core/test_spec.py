@@ -11,6 +11,7 @@ import pytest
 from attrs import frozen
 from attrs.exceptions import FrozenInstanceError
 
+from otpy import InvalidSpec, OtpyError
 from otpy._core.backoff import Backoff
 from otpy._core.reason import Restart
 from otpy._core.spec import (
@@ -26,7 +27,6 @@ from otpy._core.spec import (
     Then,
     check_child,
 )
-from otpy.errors import InvalidSpec, OtpyError
 from tests.core.world import swift, work
 
 PERMANENT, TRANSIENT = Restart.PERMANENT, Restart.TRANSIENT

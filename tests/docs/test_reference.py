@@ -10,9 +10,19 @@ import click
 from attrs import fields
 from pydantic import BaseModel
 
-from otpy import Abandoned, Crashed, ExitReason, Killed, Normal, Restart, Shutdown, errors, reports
+from otpy import (
+    Abandoned,
+    Crashed,
+    ExitReason,
+    Killed,
+    Normal,
+    OtpyError,
+    Restart,
+    Shutdown,
+    errors,
+    reports,
+)
 from otpy._core.rules import Verdict, is_expected, is_reported, verdict
-from otpy.errors import OtpyError
 from otpy.reports import Report
 from otpy_agents import errors as agents_errors
 from otpy_agents.cli.run import run

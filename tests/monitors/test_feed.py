@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from otpy.errors import InvalidSpec
+from otpy import InvalidSpec
 from otpy_monitors import (
     Activity,
     AgentAppeared,

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from otpy.errors import InvalidSpec
+from otpy import InvalidSpec
 from otpy_monitors import (
     Activity,
     AgentAppeared,

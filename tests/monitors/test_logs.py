@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from otpy.errors import InvalidSpec
+from otpy import InvalidSpec
 from otpy_monitors import Chore, rotate_logs
 from tests.monitors.cutting import Cut, cut_everywhere
 

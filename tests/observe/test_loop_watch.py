@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 import otpy
-from otpy import ChildSpec, GenServer, InvalidSpec, NoReply, SupervisorSpec
+from otpy import ChildSpec, GenServer, InvalidSpec, SupervisorSpec
 from otpy.observe import LoopBlocked, watch_loop
+from otpy.server import NoReply
 from otpy.testing import MockClock
 from tests.runtime.children import turns
 
@@ -45,7 +46,7 @@ class Slow(GenServer[None, None, None]):
     def init(self) -> None:
         return None
 
-    def handle_cast(self, request: None, state: None) -> otpy.Result[None]:
+    def handle_cast(self, request: None, state: None) -> otpy.server.Result[None]:
         block()
         return NoReply(state)
 

@@ -8,7 +8,8 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import otpy
-from otpy import ExitReason, GenServer, Reply
+from otpy import ExitReason, GenServer
+from otpy.server import Reply
 from tests.runtime.children import Boom, forever
 
 

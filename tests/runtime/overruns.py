@@ -18,9 +18,10 @@ from typing import Any
 from attrs import define, field
 
 import otpy
-from otpy import CallResult, ChildSpec, Crashed, GenServer, Reply, SupervisorSpec
+from otpy import ChildSpec, Crashed, GenServer, SupervisorSpec
 from otpy.errors import CallFailed, StepOverran
 from otpy.reports import ChildExited, Report
+from otpy.server import CallResult, Reply
 
 LIMIT = 0.004
 HOME = {__name__, "logging", "random"}
@@ -98,7 +99,7 @@ class Busy(GenServer[float, int, int]):
         return 0
 
     def handle_call(
-        self, request: float, caller: otpy.Caller[int], state: int
+        self, request: float, caller: otpy.server.Caller[int], state: int
     ) -> CallResult[int, int]:
         busy(request)
         return Reply(state + 1, state + 1)
@@ -111,7 +112,7 @@ class Calm(GenServer[str, str, None]):
         return None
 
     def handle_call(
-        self, request: str, caller: otpy.Caller[str], state: None
+        self, request: str, caller: otpy.server.Caller[str], state: None
     ) -> CallResult[str, None]:
         return Reply(request, state)
 

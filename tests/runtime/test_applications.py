@@ -8,8 +8,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 import otpy
-from otpy import ChildSpec, ExitReason, Normal, Shutdown, SupervisorSpec
-from otpy.errors import SupervisorFailed
+from otpy import ChildSpec, ExitReason, Normal, Shutdown, SupervisorFailed, SupervisorSpec
 from tests.runtime.children import crash, forever
 
 FRAGILE = SupervisorSpec("app", [ChildSpec("x", crash)], intensity=0)

@@ -12,10 +12,10 @@ from otpy import (
     Backoff,
     ChildSpec,
     ChildType,
-    Counts,
     DynamicSupervisor,
     GenServer,
     Ignore,
+    InvalidSpec,
     PartitionSupervisor,
     Registry,
     Restart,
@@ -25,7 +25,8 @@ from otpy import (
 )
 from otpy._core.dynamic import DynamicMachine
 from otpy._core.spec import AnySpec, DynamicSpec
-from otpy.errors import InvalidSpec, NotFound, NotRunning
+from otpy.errors import NotFound, NotRunning
+from otpy.snapshot import Counts
 from otpy.testing import MockClock
 from tests.core.world import World
 from tests.runtime.children import crash, forever

@@ -7,16 +7,11 @@ import asyncio
 import pytest
 
 import otpy
-from otpy import (
-    ChildSpec,
-    GenServer,
-    NoReply,
-    Reply,
-    SupervisorSpec,
-)
+from otpy import ChildSpec, GenServer, SupervisorSpec
 from otpy._runtime import leftovers
 from otpy._runtime.leftovers import Leftovers
 from otpy._runtime.life import Life, Presence
+from otpy.server import NoReply, Reply
 from otpy.testing import MockClock, simulate
 from tests.runtime.children import Boom, forever
 from tests.runtime.leaving import Left, crashes

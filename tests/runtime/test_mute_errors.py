@@ -9,16 +9,10 @@ import pytest
 from anyio.abc import TaskStatus
 
 import otpy
-from otpy import (
-    CallResult,
-    ChildSpec,
-    GenServer,
-    Restart,
-    SupervisorFailed,
-    SupervisorSpec,
-)
-from otpy.errors import CallFailed, InvalidSpec, StartFailed, TreeStartFailed
+from otpy import ChildSpec, GenServer, InvalidSpec, Restart, SupervisorFailed, SupervisorSpec
+from otpy.errors import CallFailed, StartFailed, TreeStartFailed
 from otpy.reports import ChildExited, MessageUnhandled
+from otpy.server import CallResult
 from otpy.testing import Recording
 from tests.runtime.children import forever
 

@@ -8,8 +8,10 @@ import time
 import pytest
 
 import otpy
-from otpy import GIVE_UP, Caller, CallResult, ChildSpec, GenServer, Intensity, Reply, SupervisorSpec
+from otpy import ChildSpec, GenServer, Intensity, SupervisorSpec
 from otpy.reports import ChildExited, ChildGaveUp
+from otpy.server import Caller, CallResult, Reply
+from otpy.specs import GIVE_UP
 from otpy.testing import Recording
 from tests.runtime.children import Boom
 

@@ -149,8 +149,8 @@ def test_tasks_that_children_leave_behind_end_with_them(
 def test_servers_answer_and_time_out(run: Run) -> None:
     """Calls, casts, and a caller that does not wait for ever."""
 
-    def never(*_: object) -> otpy.NoReply[None]:
-        return otpy.NoReply(None)
+    def never(*_: object) -> otpy.server.NoReply[None]:
+        return otpy.server.NoReply(None)
 
     async def main() -> None:
         spec = SupervisorSpec(

@@ -9,12 +9,9 @@ from anyio.abc import TaskStatus
 
 import otpy
 from otpy import (
-    RESTARTING,
     Backoff,
-    ChildInfo,
     ChildSpec,
     ChildType,
-    Counts,
     DynamicSupervisor,
     InvalidSpec,
     Process,
@@ -34,6 +31,7 @@ from otpy.errors import (
     NotRunning,
     StartFailed,
 )
+from otpy.snapshot import RESTARTING, ChildInfo, Counts
 from otpy.testing import MockClock, Recording, assert_tree
 from tests.runtime.children import Boom, Journal, crash, forever
 

@@ -8,20 +8,14 @@ import pytest
 from anyio.abc import TaskStatus
 
 import otpy
-from otpy import (
-    Backoff,
-    ChildSpec,
-    Counts,
-    DynamicSupervisor,
-    Shutdown,
-    SupervisorSpec,
-)
+from otpy import Backoff, ChildSpec, DynamicSupervisor, Shutdown, SupervisorSpec
 from otpy.errors import (
     MaxChildren,
     NotFound,
     NotRunning,
     StartFailed,
 )
+from otpy.snapshot import Counts
 from otpy.testing import MockClock, assert_tree
 from tests.runtime.children import Boom, Journal, crash, forever
 

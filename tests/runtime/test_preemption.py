@@ -16,19 +16,17 @@ import pytest
 
 import otpy
 from otpy import (
-    CallResult,
     ChildSpec,
     Crashed,
     DynamicSupervisor,
     GenServer,
-    NoReply,
     Normal,
-    Reply,
     Restart,
     SupervisorFailed,
     SupervisorSpec,
 )
 from otpy.errors import CallFailed, CannotInterrupt, StartFailed, StepOverran, TreeStartFailed
+from otpy.server import CallResult, NoReply, Reply
 from otpy.testing import Recording
 from tests.runtime.children import forever, turns
 from tests.runtime.overruns import overruns
@@ -247,7 +245,7 @@ class Spinning(GenServer[str, str, list[Any]]):
         return log
 
     def handle_call(
-        self, request: str, caller: otpy.Caller[str], state: list[Any]
+        self, request: str, caller: otpy.server.Caller[str], state: list[Any]
     ) -> CallResult[str, list[Any]] | Awaitable[CallResult[str, list[Any]]]:
         if request == "later":
             return self._later(state)

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 import otpy
-from otpy import ChildSpec, Killed, Shutdown, Supervisor, SupervisorSpec
-from otpy.errors import CallingSelf, InvalidSpec, NotRunning
+from otpy import ChildSpec, InvalidSpec, Killed, Shutdown, Supervisor, SupervisorSpec
+from otpy.errors import CallingSelf, NotRunning
 from otpy.testing import MockClock
 from tests.runtime.children import Journal, forever
 
@@ -68,7 +68,7 @@ async def test_the_next_life_begins_with_the_new_start() -> None:
     assert started == ["old", "new"]
 
 
-@pytest.mark.parametrize("spec", [None, SupervisorSpec("other"), otpy.DynamicSpec("app")])
+@pytest.mark.parametrize("spec", [None, SupervisorSpec("other"), otpy.specs.DynamicSpec("app")])
 async def test_what_cannot_be_its_spec_is_refused(spec: Any) -> None:
     """SUP-122: first, and nothing is changed."""
     async with otpy.start(SupervisorSpec("app", [ChildSpec("a", forever)]), hooks=()) as app:

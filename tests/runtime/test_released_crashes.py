@@ -16,15 +16,15 @@ from otpy import (
     Crashed,
     DynamicSupervisor,
     GenServer,
-    NoReply,
     Strategy,
     SupervisorFailed,
     SupervisorSpec,
-    TaskFailed,
     TaskSupervisor,
 )
 from otpy.errors import CallFailed, StartFailed
 from otpy.reports import ChildExited, ChildStopped, Report
+from otpy.server import NoReply
+from otpy.tasks import TaskFailed
 from otpy.testing import MockClock
 from tests.runtime.children import Boom, forever
 

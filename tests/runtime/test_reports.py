@@ -13,7 +13,6 @@ from anyio.abc import TaskStatus
 
 import otpy
 from otpy import (
-    GIVE_UP,
     Abandoned,
     Backoff,
     ChildSpec,
@@ -23,7 +22,6 @@ from otpy import (
     Intensity,
     Normal,
     Restart,
-    Result,
     Shutdown,
     SupervisorFailed,
     SupervisorSpec,
@@ -45,6 +43,8 @@ from otpy.reports import (
     SupervisorGaveUp,
     SupervisorStopped,
 )
+from otpy.server import Result
+from otpy.specs import GIVE_UP
 from otpy.testing import MockClock, Recording, assert_reports, settled
 from tests.runtime.children import Boom, crash, forever, stubborn
 

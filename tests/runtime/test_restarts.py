@@ -10,7 +10,6 @@ from anyio.abc import TaskStatus
 
 import otpy
 from otpy import (
-    GIVE_UP,
     AutoShutdown,
     Backoff,
     ChildSpec,
@@ -37,6 +36,7 @@ from otpy.reports import (
     ChildStartFailed,
     SupervisorGaveUp,
 )
+from otpy.specs import GIVE_UP
 from otpy.testing import MockClock, Recording, assert_tree
 from tests.runtime.children import Boom, Journal, crash, forever, turns
 
@@ -176,7 +176,7 @@ async def test_a_delayed_restart_shows_when_it_is_due(clock: MockClock, reports:
             """,
         )
         assert app.snapshot().children[0].incarnation == 1
-        assert (await app.which_children())[0].process is otpy.RESTARTING
+        assert (await app.which_children())[0].process is otpy.snapshot.RESTARTING
         started = await app.start_child(ChildSpec("d", forever))
         assert started is not None
         assert clock.now == 3
@@ -320,7 +320,7 @@ async def test_a_dynamic_child_may_decline_its_restart(clock: MockClock) -> None
 async def test_waiting_for_a_restart_that_is_called_off(clock: MockClock, how: str) -> None:
     """A child that is forgotten will not come: the wait ends with `NotFound` at once."""
     if how == "delete":
-        root: SupervisorSpec | otpy.DynamicSpec = SupervisorSpec("app")
+        root: SupervisorSpec | otpy.specs.DynamicSpec = SupervisorSpec("app")
     else:
         root = DynamicSupervisor.spec("app")
     async with otpy.start(root) as app:

@@ -11,7 +11,6 @@ import pytest
 
 import otpy
 from otpy import (
-    ESCALATE,
     ChildSpec,
     Crashed,
     DynamicSupervisor,
@@ -24,6 +23,7 @@ from otpy import (
 )
 from otpy.errors import TreeStartFailed
 from otpy.reports import SupervisorGaveUp, SupervisorStopped
+from otpy.specs import ESCALATE
 from otpy.testing import MockClock, Recording
 from tests.runtime.children import Boom, Journal, crash, forever, turns
 

@@ -13,12 +13,8 @@ import otpy
 from otpy import (
     ChildSpec,
     Crashed,
-    Down,
     ExitReason,
-    ExitSignal,
-    ExitSignals,
     Killed,
-    Monitor,
     Normal,
     Process,
     Restart,
@@ -28,6 +24,7 @@ from otpy import (
 )
 from otpy.errors import Demonitored, NotSupervised
 from otpy.reports import ChildStopped
+from otpy.signals import Down, ExitSignal, ExitSignals, Monitor
 from otpy.testing import MockClock, Recording
 from tests.runtime.children import Boom, Journal, forever, stubborn, turns
 
@@ -52,8 +49,8 @@ class Trapper:
         self.signals: ExitSignals | None = None
 
     async def run(self) -> None:
-        self.signals = otpy.trap_exit()
-        assert otpy.trap_exit() is self.signals
+        self.signals = otpy.signals.trap_exit()
+        assert otpy.signals.trap_exit() is self.signals
         async for signal in self.signals:
             self.got.append(signal)
 
@@ -487,7 +484,7 @@ class TestTrapping:
         ready: list[ExitSignals] = []
 
         async def child() -> None:
-            ready.append(otpy.trap_exit())
+            ready.append(otpy.signals.trap_exit())
             await forever()
 
         specs = [mortal("a"), mortal("b"), ChildSpec("c", child)]
@@ -510,7 +507,7 @@ class TestTrapping:
     async def test_only_children_trap(self) -> None:
         """Code outside of a tree has no process."""
         with pytest.raises(NotSupervised):
-            otpy.trap_exit()
+            otpy.signals.trap_exit()
 
     async def test_each_life_begins_without(self, clock: MockClock) -> None:
         """A restarted child traps only if it says so again."""
@@ -519,7 +516,7 @@ class TestTrapping:
         async def child() -> None:
             lives.append(otpy.current())
             if len(lives) == 1:
-                otpy.trap_exit()
+                otpy.signals.trap_exit()
                 raise Boom
             await forever()
 

@@ -21,15 +21,16 @@ from otpy import (
     DynamicSupervisor,
     ExitReason,
     GenServer,
-    Init,
     Process,
     Restart,
     Shutdown,
     Supervisor,
+    SupervisorFailed,
     SupervisorSpec,
 )
 from otpy._core.spec import DynamicSpec
-from otpy.errors import StartFailed, SupervisorFailed
+from otpy.errors import StartFailed
+from otpy.server import Init
 from otpy.testing import MockClock
 from tests.runtime.children import Boom, forever
 

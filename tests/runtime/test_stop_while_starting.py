@@ -22,10 +22,11 @@ from otpy import (
     Killed,
     Shutdown,
     Strategy,
+    SupervisorFailed,
     SupervisorSpec,
 )
 from otpy._core.spec import AnySpec, ShutdownLimit
-from otpy.errors import StartFailed, StartTimeout, SupervisorFailed
+from otpy.errors import StartFailed, StartTimeout
 from otpy.reports import ChildAbandoned, ChildStarted, ChildStartFailed, ChildStopped
 from otpy.testing import MockClock, Recording, assert_reports
 from tests.runtime.children import Boom, forever, stubborn

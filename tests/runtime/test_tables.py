@@ -13,16 +13,16 @@ from anyio.abc import TaskStatus
 import otpy
 from otpy import (
     ChildSpec,
-    Counts,
     DynamicSupervisor,
     GenServer,
-    Init,
     Process,
     Strategy,
     Supervisor,
     SupervisorSpec,
 )
 from otpy.errors import CallingSelf
+from otpy.server import Init
+from otpy.snapshot import Counts
 from otpy.testing import MockClock
 from tests.runtime.children import forever
 

@@ -25,16 +25,16 @@ from otpy import (
     Killed,
     Normal,
     Process,
-    RestartRecord,
     Shutdown,
     SupervisorSpec,
-    TaskFailed,
     errors,
     reports,
 )
 from otpy._core.reason import FailedToStart
 from otpy.cli.extras import MissingExtra
 from otpy.cli.target import BadTarget
+from otpy.snapshot import RestartRecord
+from otpy.tasks import TaskFailed
 from otpy.testing import (
     Deadlock,
     FaultImpossible,
@@ -177,7 +177,7 @@ def classes(root: type[Any]) -> Iterator[type[Any]]:
         if module.name.endswith("__main__"):
             continue
         for name, kind in inspect.getmembers(importlib.import_module(module.name), inspect.isclass):
-            ours = kind.__module__.startswith("otpy.") and not name.startswith("_")
+            ours = kind.__module__.partition(".")[0] == "otpy" and not name.startswith("_")
             if ours and issubclass(kind, root):
                 yield kind
 
@@ -223,7 +223,9 @@ def test_a_report_comes_back_as_it_was(kind: type[reports.Report]) -> None:
         assert repr(way(report)) == repr(report)
 
 
-@pytest.mark.parametrize("value", [*REASONS, RECORD, otpy.INFINITY, otpy.RESTARTING], ids=str)
+@pytest.mark.parametrize(
+    "value", [*REASONS, RECORD, otpy.INFINITY, otpy.snapshot.RESTARTING], ids=str
+)
 def test_a_reason_comes_back_as_it_was(value: object) -> None:
     """Words that stand for themselves come back as the same."""
     for way in WAYS.values():

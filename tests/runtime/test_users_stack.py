@@ -13,16 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, final
 import pytest
 
 import otpy
-from otpy import (
-    Backoff,
-    ChildSpec,
-    Crashed,
-    DynamicSupervisor,
-    GenServer,
-    NoReply,
-    Reply,
-    SupervisorSpec,
-)
+from otpy import Backoff, ChildSpec, Crashed, DynamicSupervisor, GenServer, SupervisorSpec
 from otpy._runtime.current import CURRENT
 from otpy._runtime.deadlines import Deadlines
 from otpy._runtime.life import Presence
@@ -34,6 +25,7 @@ from otpy.behaviours.mailbox import Mailbox
 from otpy.behaviours.server import Server
 from otpy.behaviours.server_task import ServerTask
 from otpy.reports import SupervisorGaveUp
+from otpy.server import NoReply, Reply
 from otpy.testing import MockClock, Recording
 from tests.runtime.children import forever
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import otpy
-from otpy import AutoShutdown, ChildSpec, InvalidSpec, Restart, SupervisorSpec
-from otpy.errors import NotRunning, SupervisorFailed, TreeStartFailed
+from otpy import AutoShutdown, ChildSpec, InvalidSpec, Restart, SupervisorFailed, SupervisorSpec
+from otpy.errors import NotRunning, TreeStartFailed
 from otpy.reports import Report
 from otpy.testing import MockClock
 from tests.runtime.children import Boom, Journal, forever

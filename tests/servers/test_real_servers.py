@@ -244,4 +244,4 @@ def test_aiohttp_ends_with_status_1_when_the_tree_gives_up() -> None:
         break_it(server)
         assert server.status() == 1
     assert WHY in server.output
-    assert server.seen[-2].startswith("otpy.errors.SupervisorFailed: web/brittle: web gave up")
+    assert server.seen[-2].startswith("otpy.SupervisorFailed: web/brittle: web gave up")

@@ -17,18 +17,15 @@ from otpy import (
     Backoff,
     ChildSpec,
     Exit,
-    Exited,
     Ignore,
     Intensity,
-    Ok,
-    OnTimeout,
     OtpyError,
     Restart,
     Shutdown,
-    Task,
 )
 from otpy._core.spec import Then
 from otpy._runtime.stop import KILL_GRACE
+from otpy.tasks import Exited, Ok, OnTimeout, Task
 from tests.simulation.ledger import Ledger
 from tests.simulation.servers import SERVERS, Till
 
@@ -154,7 +151,7 @@ async def linked(seconds: float, error: Exception | None) -> None:
 async def trapping(count: int) -> None:
     """Link neighbours and take what comes of it as values."""
     ledger, me = Ledger.current(), otpy.current()
-    signals = otpy.trap_exit()
+    signals = otpy.signals.trap_exit()
     for _ in range(2):
         neighbour = ledger.anybody(me)
         if neighbour is not None:

@@ -10,10 +10,7 @@ from typing import TYPE_CHECKING, Any
 from otpy import (
     Abandoned,
     AutoShutdown,
-    ChildInfo,
     ChildSpec,
-    Counts,
-    DynamicSpec,
     ExitReason,
     Ignore,
     Normal,
@@ -43,6 +40,8 @@ from otpy.reports import (
     SupervisorGaveUp,
     SupervisorStopped,
 )
+from otpy.snapshot import ChildInfo, Counts
+from otpy.specs import DynamicSpec
 from tests.simulation.ledger import RUNNING, Ledger, Office, supervisors
 
 if TYPE_CHECKING:

@@ -13,25 +13,11 @@ from typing import Any, TypeAlias, cast
 from attrs import define, field, frozen
 
 import otpy
-from otpy import (
-    TIMEOUT,
-    Caller,
-    Crashed,
-    Down,
-    ExitReason,
-    ExitSignal,
-    GenServer,
-    Init,
-    Killed,
-    NoReply,
-    Process,
-    Reply,
-    ServerRef,
-    Shutdown,
-    Stop,
-)
+from otpy import Crashed, ExitReason, GenServer, Killed, Process, Shutdown
 from otpy.behaviours.server import Server
 from otpy.errors import CallFailed, CallTimeout
+from otpy.server import TIMEOUT, Caller, Init, NoReply, Reply, ServerRef, Stop
+from otpy.signals import Down, ExitSignal
 from tests.simulation.errors import NUMBERS, error
 
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from otpy import ExitReason, ExitSignal, Monitor, Normal, Process
+from otpy import ExitReason, Normal, Process
 from otpy._core.reason import SHUTDOWN
 from otpy._runtime.signals import ExitSignals, traps
 from otpy.behaviours.mailbox import Info, Mailbox
+from otpy.signals import ExitSignal, Monitor
 from tests.simulation.servers import Book
 
 if TYPE_CHECKING:

@@ -9,13 +9,10 @@ from typing import Any
 from attrs import evolve
 
 from otpy import (
-    ESCALATE,
     INFINITY,
     AutoShutdown,
     ChildSpec,
-    DynamicSpec,
     DynamicSupervisor,
-    Keys,
     PartitionSupervisor,
     Registry,
     Restart,
@@ -23,6 +20,8 @@ from otpy import (
     SupervisorSpec,
 )
 from otpy._core.spec import ShutdownLimit
+from otpy.registry import Keys
+from otpy.specs import ESCALATE, DynamicSpec
 from otpy.testing import FaultPlan
 from tests.simulation.children import (
     NAMED,

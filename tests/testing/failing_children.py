@@ -22,12 +22,12 @@ from otpy import (
     Crashed,
     DynamicSupervisor,
     Shutdown,
+    SupervisorFailed,
     SupervisorSpec,
     TaskSupervisor,
 )
 from otpy._core.reason import FailedToStart
 from otpy._core.spec import AnySpec
-from otpy.errors import SupervisorFailed
 from otpy.reports import Report
 from otpy.testing import FaultPlan
 

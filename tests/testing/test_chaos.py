@@ -14,13 +14,10 @@ from anyio.abc import TaskStatus
 
 import otpy
 from otpy import (
-    GIVE_UP,
     INFINITY,
     ChildSpec,
-    DynamicSpec,
     DynamicSupervisor,
     GenServer,
-    Init,
     Intensity,
     InvalidSpec,
     Restart,
@@ -29,6 +26,8 @@ from otpy import (
     SupervisorSpec,
 )
 from otpy.reports import ChildExited
+from otpy.server import Init
+from otpy.specs import GIVE_UP, DynamicSpec
 from otpy.testing import FaultPlan, MockClock, Recording
 from otpy.testing.chaos import Chaos, ChaosSettings
 from otpy.testing.chaos_report import ChaosReport

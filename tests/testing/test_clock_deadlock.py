@@ -14,7 +14,7 @@ import anyio.from_thread
 import anyio.to_thread
 import pytest
 
-from otpy.errors import OtpyError
+from otpy import OtpyError
 from otpy.testing import Deadlock, MockClock, virtual_loop
 from tests.testing.delays import BRIEF, blocked, slow, stranger, year_in
 

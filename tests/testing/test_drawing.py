@@ -25,7 +25,7 @@ CRASHED = """
 """
 
 
-async def crashed() -> otpy.TreeSnapshot:
+async def crashed() -> otpy.snapshot.TreeSnapshot:
     """Return what a tree looks like after two of its children ended."""
     told = asyncio.Event()
     children: list[ChildSpec | SupervisorSpec] = [
@@ -164,7 +164,9 @@ def trees(draw: st.DrawFn, ids: st.SearchStrategy[str], depth: int = 2) -> Super
     )
 
 
-def drawn_and_compared(tree: SupervisorSpec, check: Callable[[otpy.TreeSnapshot], None]) -> None:
+def drawn_and_compared(
+    tree: SupervisorSpec, check: Callable[[otpy.snapshot.TreeSnapshot], None]
+) -> None:
     clock = MockClock()
 
     async def scenario() -> None:
@@ -188,7 +190,7 @@ def test_what_was_rendered_is_what_stands_there(tree: SupervisorSpec) -> None:
 def test_a_drawing_may_be_moved_and_redrawn(tree: SupervisorSpec) -> None:
     """Indented, in ASCII, without details: it is still the drawing of the same tree."""
 
-    def check(snapshot: otpy.TreeSnapshot) -> None:
+    def check(snapshot: otpy.snapshot.TreeSnapshot) -> None:
         drawing = textwrap.indent(snapshot.render(), "    ")
         assert_tree(snapshot, drawing.replace("├─", "|-").replace("└─", "`-").replace("│", "|"))
         assert_tree(snapshot, re.sub(r"(?<=\S)  \w.*", "", drawing))
@@ -200,12 +202,14 @@ def test_a_drawing_may_be_moved_and_redrawn(tree: SupervisorSpec) -> None:
 def test_only_the_tree_itself_agrees(drawn: list[str], there: list[str]) -> None:
     """Children that are missing, too many or in another order are always noticed."""
 
-    def node(*ids: str) -> otpy.TreeSnapshot:
+    def node(*ids: str) -> otpy.snapshot.TreeSnapshot:
         below = [
-            otpy.TreeSnapshot(id=name, path=name, type=otpy.ChildType.WORKER, state="running")
+            otpy.snapshot.TreeSnapshot(
+                id=name, path=name, type=otpy.ChildType.WORKER, state="running"
+            )
             for name in ids
         ]
-        return otpy.TreeSnapshot(
+        return otpy.snapshot.TreeSnapshot(
             id="app",
             path="app",
             type=otpy.ChildType.SUPERVISOR,

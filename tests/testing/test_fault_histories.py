@@ -12,8 +12,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import otpy
-from otpy import ChildSpec, DynamicSupervisor, GenServer, NoReply, SupervisorSpec, TaskSupervisor
-from otpy.errors import NotRunning, SupervisorFailed
+from otpy import (
+    ChildSpec,
+    DynamicSupervisor,
+    GenServer,
+    SupervisorFailed,
+    SupervisorSpec,
+    TaskSupervisor,
+)
+from otpy.errors import NotRunning
+from otpy.server import NoReply
 from otpy.testing import FaultPlan, Hit, MockClock, Recording, faults
 from tests.runtime.conftest import logs
 from tests.testing.failing_children import (

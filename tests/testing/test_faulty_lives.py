@@ -10,9 +10,8 @@ import pytest
 from anyio.abc import TaskStatus
 
 import otpy
-from otpy import ChildSpec, DynamicSupervisor, Killed, Restart, SupervisorSpec
+from otpy import ChildSpec, DynamicSupervisor, Killed, Restart, SupervisorFailed, SupervisorSpec
 from otpy._runtime.stack import stack_of
-from otpy.errors import SupervisorFailed
 from otpy.reports import ChildExited
 from otpy.testing import FaultPlan, Injected, Recording, faults
 from tests.runtime.children import Boom, Journal, forever, turns

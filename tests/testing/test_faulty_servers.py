@@ -8,21 +8,10 @@ from typing import Any
 import pytest
 
 import otpy
-from otpy import (
-    Caller,
-    ChildSpec,
-    Exit,
-    GenServer,
-    Init,
-    NoReply,
-    Normal,
-    Reply,
-    Shutdown,
-    Stop,
-    SupervisorSpec,
-)
-from otpy.errors import CallFailed, CallTimeout, SupervisorFailed
+from otpy import ChildSpec, Exit, GenServer, Normal, Shutdown, SupervisorFailed, SupervisorSpec
+from otpy.errors import CallFailed, CallTimeout
 from otpy.reports import ChildExited
+from otpy.server import Caller, Init, NoReply, Reply, Stop
 from otpy.testing import Fault, FaultPlan, Recording, faults
 from tests.runtime.conftest import logs
 from tests.testing.failing_children import seen

@@ -9,9 +9,8 @@ from typing import Any
 import pytest
 
 import otpy
-from otpy import ChildSpec, Strategy, SupervisorSpec
+from otpy import ChildSpec, Strategy, SupervisorFailed, SupervisorSpec
 from otpy._runtime.interpose import INTERPOSER
-from otpy.errors import SupervisorFailed
 from otpy.reports import ChildExited, ChildStopped
 from otpy.testing import FaultPlan, Injected, MockClock, Recording, faults
 from tests.runtime.children import Boom, Journal, forever

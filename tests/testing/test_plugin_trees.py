@@ -33,7 +33,7 @@ def tree(*starts, name="app", **options):
     ids = [start.__name__ for start in starts]
     return SupervisorSpec(name, [ChildSpec(*both) for both in zip(ids, starts)], **options)
 """
-GIVES_UP = "otpy.errors.SupervisorFailed: app/crashes: app gave up: more than 0 restarts in 5 s"
+GIVES_UP = "otpy.SupervisorFailed: app/crashes: app gave up: more than 0 restarts in 5 s"
 
 
 class TestTheLifeOfATree:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import otpy
-from otpy import GIVE_UP, Backoff, ChildSpec, Intensity, SupervisorSpec
+from otpy import Backoff, ChildSpec, Intensity, SupervisorSpec
 from otpy.reports import (
     ChildAbandoned,
     ChildRestarting,
@@ -19,6 +19,7 @@ from otpy.reports import (
     Report,
     SupervisorStopped,
 )
+from otpy.specs import GIVE_UP
 from otpy.testing import MockClock, Recording, assert_reports, settled
 from tests.testing.life import fail_when, forever
 

@@ -9,8 +9,7 @@ import pytest
 from anyio.abc import TaskStatus
 
 import otpy
-from otpy import Backoff, ChildSpec, DynamicSupervisor, Strategy, SupervisorSpec
-from otpy.errors import OtpyError
+from otpy import Backoff, ChildSpec, DynamicSupervisor, OtpyError, Strategy, SupervisorSpec
 from otpy.testing import MockClock, NotSettled, settled
 from otpy.testing.settling import _in_flight
 from tests.runtime.stage import before_each_step

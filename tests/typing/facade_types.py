@@ -13,7 +13,7 @@ def told(error: otpy.errors.CallFailed, report: otpy.reports.Report) -> tuple[st
     return str(error), report.path
 
 
-def served(static: otpy.SupervisorSpec, dynamic: otpy.DynamicSpec) -> None:
+def served(static: otpy.SupervisorSpec, dynamic: otpy.specs.DynamicSpec) -> None:
     """The root of a lifespan is what its spec describes."""
     assert_type(otpy.lifespan(static).root, otpy.Supervisor)
     assert_type(otpy.lifespan(dynamic).root, otpy.DynamicSupervisor)

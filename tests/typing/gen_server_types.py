@@ -4,22 +4,8 @@ from __future__ import annotations
 
 from typing import assert_type
 
-from otpy import (
-    Caller,
-    CallResult,
-    ChildSpec,
-    GenServer,
-    Init,
-    NoReply,
-    Normal,
-    Portal,
-    Process,
-    Reply,
-    Request,
-    Result,
-    ServerRef,
-    Stop,
-)
+from otpy import ChildSpec, GenServer, Normal, Portal, Process
+from otpy.server import Caller, CallResult, Init, NoReply, Reply, Request, Result, ServerRef, Stop
 
 
 class Put:

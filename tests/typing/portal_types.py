@@ -5,7 +5,9 @@ from __future__ import annotations
 from concurrent.futures import Future
 from typing import assert_type
 
-from otpy import ChildSpec, Process, ServerRef, Supervisor, TreeSnapshot
+from otpy import ChildSpec, Process, Supervisor
+from otpy.server import ServerRef
+from otpy.snapshot import TreeSnapshot
 from tests.typing.gen_server_types import Look, Put, Texts
 
 

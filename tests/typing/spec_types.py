@@ -13,7 +13,6 @@ from otpy import (
     AutoShutdown,
     ChildSpec,
     DynamicSupervisor,
-    Entry,
     GenServer,
     PartitionSupervisor,
     Portal,
@@ -23,9 +22,10 @@ from otpy import (
     Strategy,
     Supervisor,
     SupervisorSpec,
-    TaskStatus,
     TaskSupervisor,
 )
+from otpy.registry import Entry
+from otpy.specs import TaskStatus
 
 
 async def swift() -> None:

@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final, NoReturn, TypeAlias, final
 
-from otpy.errors import OtpyError
+from otpy import OtpyError
 from otpy.reports import ChildAbandoned, ChildRestarting, Report
 from otpy_agents.cli.leftovers import end_leftovers
 from otpy_agents.cli.refusal import fail, give_up_output

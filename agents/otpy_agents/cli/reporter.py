@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Final, final
 
-from otpy import ChildType, TreeSnapshot, log_reports
+from otpy import ChildType, log_reports
 from otpy.reports import (
     ChildAbandoned,
     ChildRestarting,
@@ -15,6 +15,7 @@ from otpy.reports import (
     Report,
     SupervisorGaveUp,
 )
+from otpy.snapshot import TreeSnapshot
 from otpy_agents.cli.view import Event, Header, Outcome, Row
 from otpy_agents.store.records import State
 from otpy_agents.tree.assignment import Role

@@ -20,8 +20,7 @@ from typing import Final, Protocol, TypeAlias, final
 from attrs import field, frozen
 from pydantic import JsonValue
 
-from otpy import ChildSpec, SupervisorSpec
-from otpy.errors import OtpyError
+from otpy import ChildSpec, OtpyError, SupervisorSpec
 from otpy_agents.errors import AgentsError, CommandRefused, LedgerUnwritable
 from otpy_agents.operator.actor import Actor, peer_of
 from otpy_agents.operator.message import (

@@ -8,12 +8,12 @@ from otpy import (
     AutoShutdown,
     Backoff,
     ChildSpec,
-    DynamicSpec,
     DynamicSupervisor,
     Restart,
     Strategy,
     SupervisorSpec,
 )
+from otpy.specs import DynamicSpec
 from otpy_agents.run.attempt import MARGIN
 from otpy_agents.run.live_run import LiveRun
 from otpy_agents.run.task import ATTEMPTS, RunTask

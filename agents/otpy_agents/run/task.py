@@ -14,19 +14,8 @@ from typing import Final, TypeAlias, cast, final
 
 from attrs import evolve, frozen
 
-from otpy import (
-    DynamicSupervisor,
-    ExitReason,
-    GenServer,
-    Init,
-    NoReply,
-    Normal,
-    Reply,
-    Result,
-    Stop,
-    Supervisor,
-    current,
-)
+from otpy import DynamicSupervisor, ExitReason, GenServer, Normal, Supervisor, current
+from otpy.server import Init, NoReply, Reply, Result, Stop
 from otpy_agents.errors import LedgerUnwritable, RunHeld, RunLost, RunStateError, UnknownRun
 from otpy_agents.run.facts import LogLine, RunBegan
 from otpy_agents.run.flight import Flight

@@ -9,7 +9,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 import otpy
-from otpy import ChildSpec, DynamicSpec, DynamicSupervisor, OtpyError, SupervisorSpec
+from otpy import ChildSpec, DynamicSupervisor, OtpyError, SupervisorSpec
+from otpy.specs import DynamicSpec
 from otpy_agents.errors import InvalidTreeSetting
 from otpy_agents.run.process import WorkerProcess
 from otpy_agents.tree.jake import jake_supervisor

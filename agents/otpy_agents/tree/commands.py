@@ -19,8 +19,7 @@ from typing import TYPE_CHECKING, Any, Final, final
 from pydantic import JsonValue
 
 import otpy
-from otpy import Supervisor
-from otpy.errors import OtpyError
+from otpy import OtpyError, Supervisor
 from otpy_agents.errors import AgentRefused, CommandRefused, LedgerError, LedgerUnwritable
 from otpy_agents.operator import Command, Handler, Refusal
 from otpy_agents.operator.server import Log

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from otpy import GIVE_UP, Backoff, ChildSpec, Intensity, Restart
+from otpy import Backoff, ChildSpec, Intensity, Restart
+from otpy.specs import GIVE_UP
 from otpy_agents.run.attempt import MARGIN
 from otpy_agents.tree.agent_life import agent_life
 from otpy_agents.tree.assignment import Assignment, Role

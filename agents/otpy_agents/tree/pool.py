@@ -13,16 +13,10 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Final, final
 
-from otpy import (
-    Crashed,
-    DynamicSpec,
-    DynamicSupervisor,
-    Normal,
-    OtpyError,
-    Shutdown,
-)
+from otpy import Crashed, DynamicSupervisor, Normal, OtpyError, Shutdown
 from otpy.errors import MaxChildren, NotFound, NotRunning, StartFailed
 from otpy.reports import ChildExited, ChildGaveUp, ChildStarted, ChildStartFailed, Report
+from otpy.specs import DynamicSpec
 from otpy_agents.errors import (
     AgentNotFound,
     AgentRefused,

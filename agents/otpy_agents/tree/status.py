@@ -14,7 +14,8 @@ from otpy_agents.tree.post import OPERATOR, Pause
 from otpy_monitors import Kind, tree_health
 
 if TYPE_CHECKING:
-    from otpy import Supervisor, TreeSnapshot
+    from otpy import Supervisor
+    from otpy.snapshot import TreeSnapshot
     from otpy_agents.store.records import AssignmentRecord
     from otpy_agents.tree.assignment import Assignment
     from otpy_agents.tree.journal import Journal

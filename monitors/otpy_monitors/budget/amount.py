@@ -9,7 +9,7 @@ from typing import Final, Self, final
 
 from attrs import frozen
 
-from otpy.errors import InvalidSpec
+from otpy import InvalidSpec
 
 __all__ = ["Balance", "Exceeding", "Kind", "Limits", "OnExceed"]
 

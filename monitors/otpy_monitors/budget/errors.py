@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from typing import final
 
-from otpy.errors import OtpyError
+from otpy import OtpyError
 
 __all__ = [
     "AccountExists",

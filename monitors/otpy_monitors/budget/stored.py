@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias, cast
 
-from otpy.errors import InvalidSpec
+from otpy import InvalidSpec
 from otpy_monitors.budget.account import Account, Pot, apply
 from otpy_monitors.budget.amount import Kind, OnExceed
 from otpy_monitors.budget.errors import BudgetCorrupt, BudgetTooNew

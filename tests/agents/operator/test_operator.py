@@ -171,6 +171,6 @@ async def test_a_host_that_dies_over_a_command_gave_no_answer(host: Host) -> Non
 async def test_a_start_that_finds_no_place_says_so(tmp_path: Path, host: Host) -> None:
     """The tree does not start, and names the path."""
     bad = Host(tmp_path / "no" / "folder.sock", host.commands, host.notebook)
-    with pytest.raises(otpy.errors.SupervisorFailed, match=r"no/folder.sock: got 'No such file"):
+    with pytest.raises(otpy.SupervisorFailed, match=r"no/folder.sock: got 'No such file"):
         async with otpy.start(bad.spec(), hooks=[]):
             pytest.fail("started")

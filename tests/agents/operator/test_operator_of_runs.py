@@ -70,7 +70,7 @@ async def test_the_host_writes_down_what_it_could_not_finish(tmp_path: Path) -> 
     async with RunStore(tmp_path / "runs.sqlite3") as store:
         operator = operator_supervisor(store.socket, {"leave": leave}, store.commands)
         async with otpy.start(SupervisorSpec("app", [operator]), hooks=[]):
-            with pytest.raises(otpy.errors.OtpyError, match="the end of the connection"):
+            with pytest.raises(otpy.OtpyError, match="the end of the connection"):
                 await ask(store.socket, "leave", run="r")
             (command,) = await store.commands.of("r")
             assert command.answer is None

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from otpy.errors import InvalidSpec
+from otpy import InvalidSpec
 from otpy_monitors import (
     AccountExists,
     Exceeding,
