@@ -13,7 +13,7 @@ OtpyError
 ├── AlreadyPresent      (ValueError)    the id is taken by a child that is not running
 ├── NotFound            (LookupError)   no child has this id
 ├── ChildRunning        (RuntimeError)  the operation needs a child that is stopped
-├── ChildRestarting     (RuntimeError)  the operation must wait for a restart, or end it first
+├── RestartPending      (RuntimeError)  the operation must wait for a restart, or end it first
 ├── MaxChildren         (RuntimeError)  a dynamic supervisor is full
 ├── CallingSelf         (RuntimeError)  a call would wait for its own caller
 ├── WrongThread         (RuntimeError)  what the event loop of a tree must do is asked for elsewhere
@@ -193,7 +193,7 @@ class ChildRunning(ChildError, RuntimeError):
 
 
 @final
-class ChildRestarting(ChildError, RuntimeError):
+class RestartPending(ChildError, RuntimeError):
     """The child waits to be started again: `retry_now` or `terminate_child` it first."""
 
     problem = "waits for its restart: retry_now() or terminate_child() it first"

@@ -9,6 +9,7 @@ import pickle
 import subprocess
 import sys
 import traceback
+from collections import defaultdict
 from pathlib import Path
 from types import ModuleType
 
@@ -19,6 +20,7 @@ import otpy
 REFERENCE = Path(__file__).parents[1] / "docs" / "reference"
 TOPICS = ("specs", "server", "tasks", "registry", "partition", "signals", "snapshot")
 FACADES = ("otpy", *(f"otpy.{topic}" for topic in TOPICS), "otpy.observe")
+DEFINED_WHERE_THEY_STAND = ("otpy.errors", "otpy.reports")
 
 
 def public_names(module: ModuleType) -> list[str]:
@@ -68,6 +70,19 @@ def test_the_table_of_a_facade_names_what_it_holds(home: str) -> None:
     facade = importlib.import_module(home)
     text = inspect.getdoc(facade) or ""
     assert [name for name in public_names(facade) if name not in text] == []
+
+
+def test_no_public_name_has_two_homes() -> None:
+    """A name stands in one façade only, so it means one thing and is imported in one way."""
+    homes: dict[str, list[str]] = defaultdict(list)
+    for home in (*FACADES, "otpy.testing"):
+        for name in public_names(importlib.import_module(home)):
+            homes[name].append(home)
+    for home in DEFINED_WHERE_THEY_STAND:
+        for name, value in vars(importlib.import_module(home)).items():
+            if inspect.isclass(value) and value.__module__ == home:
+                homes[name].append(home)
+    assert {name: where for name, where in homes.items() if len(where) > 1} == {}
 
 
 def test_the_top_level_stays_small() -> None:

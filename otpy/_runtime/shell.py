@@ -46,11 +46,11 @@ from otpy._runtime.wreck import Wreck
 from otpy.errors import (
     AlreadyPresent,
     AlreadyStarted,
-    ChildRestarting,
     ChildRunning,
     MaxChildren,
     NotFound,
     NotRunning,
+    RestartPending,
     StartFailed,
     StartTimeout,
 )
@@ -433,7 +433,7 @@ class Shell:
             case Refusal.RUNNING:
                 return ChildRunning(path)
             case Refusal.RESTARTING:
-                return ChildRestarting(path)
+                return RestartPending(path)
             case Refusal.MAX_CHILDREN:
                 return MaxChildren(self.path)
             case Refusal.START_FAILED:

@@ -83,7 +83,7 @@ class Supervisor(SupervisorHandle):
         Raises:
             NotFound: If there is no such child.
             ChildRunning: If it runs.
-            ChildRestarting: If it waits for a restart; see `retry_now`.
+            RestartPending: If it waits for a restart; see `retry_now`.
             StartFailed: If it did not start; it stays down, nothing is counted.
             CallingSelf: If the caller is a child that this supervisor waits for (SUP-318).
             NotRunning: If the supervisor is ending.
@@ -97,7 +97,7 @@ class Supervisor(SupervisorHandle):
         Raises:
             NotFound: If there is no such child.
             ChildRunning: If it runs.
-            ChildRestarting: If it waits for a restart.
+            RestartPending: If it waits for a restart.
             CallingSelf: If the caller is a child that this supervisor waits for (SUP-318).
             NotRunning: If the supervisor is ending.
         """

@@ -24,7 +24,7 @@ from otpy._core.spec import (
 from otpy._runtime.process import Process
 from otpy._runtime.supervisor import Supervisor
 from otpy._runtime.waiters import check_loop
-from otpy.errors import ChildRestarting, ChildRunning, NotFound, NotRunning, PartitionError
+from otpy.errors import ChildRunning, NotFound, NotRunning, PartitionError, RestartPending
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -232,7 +232,7 @@ class PartitionSupervisor:
             for index in reversed(range(n, table.total)):
                 await supervisor.terminate_child(str(index))
             for index in range(before, n):
-                with suppress(ChildRunning, ChildRestarting):  # left by a call that was cut off
+                with suppress(ChildRunning, RestartPending):  # left by a call that was cut off
                     await supervisor.restart_child(str(index))
             table.bound = n
         return before

@@ -12,7 +12,6 @@ from otpy.errors import (
     AlreadyRegistered,
     AlreadyStarted,
     CallFailed,
-    ChildRestarting,
     ChildRunning,
     KeysNotUnique,
     MaxChildren,
@@ -20,6 +19,7 @@ from otpy.errors import (
     NotOwner,
     NotRegistered,
     NotRunning,
+    RestartPending,
     StartFailed,
     TaskTimeout,
 )
@@ -41,7 +41,7 @@ Where: TypeAlias = "Callable[[Entry], bool]"
 
 REFUSALS: dict[type[Exception], str] = {
     AlreadyPresent: "already_present",
-    ChildRestarting: "restarting",
+    RestartPending: "restarting",
     ChildRunning: "running",
     InvalidSpec: "invalid",
     KeysNotUnique: "not_unique",

@@ -12,10 +12,10 @@ from otpy import DynamicSupervisor, InvalidSpec, SupervisorFailed
 from otpy.errors import (
     AlreadyPresent,
     AlreadyStarted,
-    ChildRestarting,
     ChildRunning,
     NotFound,
     NotRunning,
+    RestartPending,
     StartFailed,
     TreeStartFailed,
 )
@@ -60,7 +60,7 @@ REFUSALS: dict[type[Exception], str] = {
     AlreadyPresent: "already_present",
     NotFound: "not_found",
     ChildRunning: "running",
-    ChildRestarting: "restarting",
+    RestartPending: "restarting",
     NotRunning: "not_running",
     InvalidSpec: "invalid",
 }

@@ -25,10 +25,10 @@ from otpy.errors import (
     AlreadyStarted,
     CallingSelf,
     ChildError,
-    ChildRestarting,
     ChildRunning,
     NotFound,
     NotRunning,
+    RestartPending,
     StartFailed,
 )
 from otpy.snapshot import RESTARTING, ChildInfo, Counts
@@ -140,7 +140,7 @@ async def test_refusals_name_the_child_and_the_way_out(clock: MockClock) -> None
             assert isinstance(missing.value, LookupError)
             with pytest.raises(ChildRunning):
                 await call("up")
-            with pytest.raises(ChildRestarting):
+            with pytest.raises(RestartPending):
                 await call("resting")
         with pytest.raises(NotFound):
             await app.terminate_child("nobody")

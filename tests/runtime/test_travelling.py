@@ -109,7 +109,7 @@ ERRORS: dict[type[BaseException], Callable[[], BaseException]] = {
             errors.AlreadyPresent,
             errors.NotFound,
             errors.ChildRunning,
-            errors.ChildRestarting,
+            errors.RestartPending,
             errors.MaxChildren,
             errors.CallingSelf,
             errors.WrongThread,
