@@ -25,12 +25,15 @@ OtpyError
 ├── NotSupervised       (LookupError)   the code runs in no child of any tree
 ├── TaskTimeout         (TimeoutError)  a task took longer than its caller waited
 ├── NotOwner            (RuntimeError)  a task is awaited by another than who started it
-├── TaskFailed          (otpy.Exit)     a task ended without a result; `otpy.tasks.TaskFailed`
+├── TaskFailed          (otpy.Exit)     a task ended without a result
 ├── AlreadyRegistered   (ValueError)    a key of a registry is taken by a live process
 ├── NotRegistered       (LookupError)   no process holds this key
 ├── KeysNotUnique       (TypeError)     the operation needs a registry with unique keys
 └── PartitionError      (ValueError)    no partition can be found for this key, or made
 ```
+
+`OtpyError`, `InvalidSpec` and `SupervisorFailed` are imported from `otpy`, `TaskFailed` from
+`otpy.tasks`.
 
 Two classes are raised *by children* and are no errors of otpy: `Exit` and `Ignore`, in
 `otpy.Exit` and `otpy.Ignore`. One is raised *inside* a child and is no `Exception`, so that
