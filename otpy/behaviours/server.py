@@ -17,6 +17,7 @@ from otpy._core.text import shown
 from otpy._runtime.crash import call_failed, reason_for
 from otpy._runtime.current import CURRENT
 from otpy._runtime.waiters import check_loop
+from otpy.behaviours.callbacks import CRASHES, RESULTS, fits, hand_over, is_init, is_time, kind_of
 from otpy.behaviours.mailbox import (
     Caller,
     Continue,
@@ -29,7 +30,6 @@ from otpy.behaviours.mailbox import (
 )
 from otpy.behaviours.results import TIMEOUT, NoReply, Reply, Stop
 from otpy.behaviours.server_task import BATCH, ServerTask, reply_at_last
-from otpy.behaviours.serving import CRASHES, RESULTS, fits, hand_over, is_init, is_time, kind_of
 from otpy.errors import BadReturn, CallingSelf, CallTimeout
 
 if TYPE_CHECKING:
@@ -38,9 +38,9 @@ if TYPE_CHECKING:
 
     from otpy._core.reason import ExitReason
     from otpy._runtime.process import Process
+    from otpy.behaviours.callbacks import Callbacks, Served
     from otpy.behaviours.mailbox import Message
     from otpy.behaviours.results import CallResult
-    from otpy.behaviours.serving import Callbacks, Served
     from otpy.errors import ChildError
 
 _REPLY: Final[Any] = Reply  # for `type(…) is`, which leaves the parameters of the type unknown

@@ -13,16 +13,16 @@ from typing import TYPE_CHECKING, Any, Final, final
 
 from otpy._core.reason import Exit, Normal
 from otpy._runtime.crash import reason_for
+from otpy.behaviours.callbacks import CRASHES, RESULTS, hand_over
 from otpy.behaviours.mailbox import Caller, Control, StopAsked
 from otpy.behaviours.results import NO_ANSWER, Stop
-from otpy.behaviours.serving import CRASHES, RESULTS, hand_over
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable
 
+    from otpy.behaviours.callbacks import Served
     from otpy.behaviours.mailbox import Continue, Message
     from otpy.behaviours.server import Server
-    from otpy.behaviours.serving import Served
 
 BATCH: Final = 64
 """Messages in a row before the rest of the loop has its turn."""

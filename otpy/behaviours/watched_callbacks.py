@@ -7,15 +7,15 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, final
 
 from otpy._runtime.preemption import Steps, watched
-from otpy.behaviours.serving import RESULTS
+from otpy.behaviours.callbacks import RESULTS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from otpy._core.reason import ExitReason
     from otpy._runtime.process import Process
+    from otpy.behaviours.callbacks import Callbacks
     from otpy.behaviours.mailbox import Caller
-    from otpy.behaviours.serving import Callbacks
 
 
 @final

@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from otpy._core.reason import ExitReason
+    from otpy.behaviours.callbacks import Callbacks
     from otpy.behaviours.mailbox import Caller
-    from otpy.behaviours.serving import Callbacks
 
 
 @final
