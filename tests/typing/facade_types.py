@@ -13,6 +13,13 @@ def told(error: otpy.errors.CallFailed, report: otpy.reports.Report) -> tuple[st
     return str(error), report.path
 
 
+def found(task: otpy.tasks.Task[int], reply: otpy.server.Reply[str, int]) -> int:
+    """The names of each topic are found below `otpy`, without an import of the topic."""
+    assert_type(reply.state, int)
+    assert_type(task.process, otpy.Process)
+    return reply.state
+
+
 def served(static: otpy.SupervisorSpec, dynamic: otpy.specs.DynamicSpec) -> None:
     """The root of a lifespan is what its spec describes."""
     assert_type(otpy.lifespan(static).root, otpy.Supervisor)
