@@ -23,11 +23,11 @@ from tempfile import TemporaryDirectory
 import click
 import psutil
 
+from otpy_agents.process.orphans import find
 from otpy_agents.run import Outcome
 from otpy_agents.run.adapter import Launch
 from otpy_agents.run.host import run_host
 from otpy_agents.run.order import RunOrder
-from otpy_agents.run.orphans import find
 from otpy_agents.run.sandbox import BubblewrapSandbox, Job, ProcessSandbox, Sandbox
 from otpy_agents.store import RunStore
 

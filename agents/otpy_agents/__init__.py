@@ -54,9 +54,9 @@ if TYPE_CHECKING:
     from otpy_agents.errors import WorkerFailed as WorkerFailed
     from otpy_agents.errors import WorkerStalled as WorkerStalled
     from otpy_agents.errors import WorktreeLocked as WorktreeLocked
-    from otpy_agents.run.process import ExitStatus as ExitStatus
-    from otpy_agents.run.process import WorkerProcess as WorkerProcess
-    from otpy_agents.run.process import spawn as spawn
+    from otpy_agents.process.process import ExitStatus as ExitStatus
+    from otpy_agents.process.process import WorkerProcess as WorkerProcess
+    from otpy_agents.process.process import spawn as spawn
     from otpy_agents.store.ledger import Ledger as Ledger
     from otpy_agents.store.records import State as State
     from otpy_agents.store.runs import RunStore as RunStore
@@ -138,9 +138,9 @@ __all__ = [
 # Loaded when they are asked for: the command line must not wait for a tree to print its help.
 _ERRORS: Final = "errors"
 _HOMES: Final = {
-    "ExitStatus": "run.process",
-    "WorkerProcess": "run.process",
-    "spawn": "run.process",
+    "ExitStatus": "process.process",
+    "WorkerProcess": "process.process",
+    "spawn": "process.process",
     "Ledger": "store.ledger",
     "State": "store.records",
     "RunStore": "store.runs",

@@ -13,8 +13,8 @@ import os
 import sys
 from pathlib import Path
 
+from otpy_agents.process.process import spawn
 from otpy_agents.run.marker import attempt_marker
-from otpy_agents.run.process import spawn
 
 
 def _say(what: object) -> None:

@@ -15,10 +15,10 @@ from pathlib import Path
 import psutil
 import pytest
 
-from otpy_agents.run.guardian import ExitOnDisk, exit_on_disk
+from otpy_agents.process.guardian import ExitOnDisk, exit_on_disk
+from otpy_agents.process.orphans import Recorded, find
+from otpy_agents.process.process import spawn
 from otpy_agents.run.marker import attempt_marker
-from otpy_agents.run.orphans import Recorded, find
-from otpy_agents.run.process import spawn
 from tests.agents.host import CHECKOUT, ENVIRONMENT, PATIENCE
 
 LINUX = pytest.mark.skipif(sys.platform != "linux", reason="nothing is adopted there")
@@ -221,7 +221,7 @@ async def test_a_guardian_that_hangs_is_killed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The end of a worker never waits for somebody who is frozen."""
-    monkeypatch.setattr("otpy_agents.run.process.END_WITHIN", -0.8)
+    monkeypatch.setattr("otpy_agents.process.process.END_WITHIN", -0.8)
     before = {one.pid for one in psutil.Process().children()}
     async with spawn(["sleep", "600"], cwd=tmp_path, env=os.environ) as worker:
         (guardian,) = [one for one in psutil.Process().children() if one.pid not in before]

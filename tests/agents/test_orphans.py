@@ -15,9 +15,9 @@ import psutil
 import pytest
 
 from otpy_agents.errors import AlreadyRunning
-from otpy_agents.run import orphans
+from otpy_agents.process import orphans
+from otpy_agents.process.orphans import Recorded, end, end_found, find
 from otpy_agents.run.marker import attempt_marker, list_marker
-from otpy_agents.run.orphans import Recorded, end, end_found, find
 from otpy_agents.store.ledger import Ledger
 from otpy_agents.store.records import State
 from tests.agents.host import kill_with_guardians
@@ -28,7 +28,7 @@ HOST = """
 import asyncio, os, sys
 from pathlib import Path
 from otpy_agents.run.marker import worker_environment
-from otpy_agents.run.process import spawn
+from otpy_agents.process.process import spawn
 from otpy_agents.store.ledger import Ledger
 
 WORKER = "import subprocess,sys,time;" \\

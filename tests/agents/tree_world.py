@@ -27,8 +27,8 @@ import otpy
 from otpy.reports import Report
 from otpy_agents.completion import to_completion
 from otpy_agents.errors import SpawnFailed
-from otpy_agents.run.orphans import Orphan
-from otpy_agents.run.process import ExitStatus
+from otpy_agents.process.orphans import Orphan
+from otpy_agents.process.process import ExitStatus
 from otpy_agents.store.ledger import Ledger
 from otpy_agents.store.records import AssignmentRecord
 from otpy_agents.tree import pool

@@ -8,8 +8,8 @@ from typing import Final
 from attrs import frozen
 
 from otpy_agents.errors import RunStateError, UnknownRun
+from otpy_agents.process.orphans import Recorded
 from otpy_agents.run.marker import run_marker
-from otpy_agents.run.orphans import Recorded
 from otpy_agents.run.sandbox import ProcessSandbox
 from otpy_agents.run.sandbox.behaviour import LeftOver
 from otpy_agents.run.stored import StoredForm, identity_from_json

@@ -25,9 +25,9 @@ from otpy_agents.cli.view import Outcome, View, open_view
 from otpy_agents.errors import AgentsError, InvalidRunSetting, InvalidWorkList, SocketUnusable
 from otpy_agents.operator import operator_supervisor
 from otpy_agents.operator.place import bound
+from otpy_agents.process.orphans import Recorded, end
 from otpy_agents.run.dismissing import dismiss
 from otpy_agents.run.marker import list_marker
-from otpy_agents.run.orphans import Recorded, end
 from otpy_agents.run.walls import SANDBOXES, is_sandbox
 from otpy_agents.store import RunStore, default_state
 from otpy_agents.store.ledger import Ledger

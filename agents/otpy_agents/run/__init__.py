@@ -6,6 +6,11 @@ and why it failed; and what a run of several attempts does about that.
 
 from __future__ import annotations
 
+from otpy_agents.process.orphans import Orphan as Orphan
+from otpy_agents.process.orphans import Recorded as Recorded
+from otpy_agents.process.process import ExitStatus as ExitStatus
+from otpy_agents.process.process import WorkerProcess as WorkerProcess
+from otpy_agents.process.process import spawn as spawn
 from otpy_agents.run.adapter import Access as Access
 from otpy_agents.run.adapter import Adapter as Adapter
 from otpy_agents.run.adapter import Launch as Launch
@@ -44,15 +49,10 @@ from otpy_agents.run.marker import attempt_marker as attempt_marker
 from otpy_agents.run.marker import list_marker as list_marker
 from otpy_agents.run.marker import run_marker as run_marker
 from otpy_agents.run.marker import worker_environment as worker_environment
-from otpy_agents.run.orphans import Orphan as Orphan
-from otpy_agents.run.orphans import Recorded as Recorded
 from otpy_agents.run.policy import Action as Action
 from otpy_agents.run.policy import FatalScope as FatalScope
 from otpy_agents.run.policy import RetryPolicy as RetryPolicy
 from otpy_agents.run.policy import Rule as Rule
-from otpy_agents.run.process import ExitStatus as ExitStatus
-from otpy_agents.run.process import WorkerProcess as WorkerProcess
-from otpy_agents.run.process import spawn as spawn
 from otpy_agents.run.protocol import Control as Control
 from otpy_agents.run.registry import adapter_names as adapter_names
 from otpy_agents.run.registry import find_adapter as find_adapter

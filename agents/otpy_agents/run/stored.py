@@ -9,11 +9,11 @@ from typing import Final, TypeAlias, cast
 from attrs import evolve, frozen
 
 from otpy_agents.errors import RunStateCorrupt, RunStateTooNew
+from otpy_agents.process.orphans import Recorded
 from otpy_agents.run.attrs_json import from_plain, to_plain
 from otpy_agents.run.cooldown import Account, Cooldown, CooldownTable
 from otpy_agents.run.flight import Flight
 from otpy_agents.run.order import RunOrder, SandboxChoice
-from otpy_agents.run.orphans import Recorded
 from otpy_agents.run.result import AttemptRecord
 from otpy_agents.run.sandbox.behaviour import ContainerIdentity, Identity
 from otpy_agents.run.state import VERSION as STATE_VERSION

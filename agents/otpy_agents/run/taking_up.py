@@ -11,13 +11,13 @@ from collections.abc import Callable
 from otpy import DynamicSupervisor
 from otpy.errors import NotFound, NotRunning, StartFailed
 from otpy_agents.errors import AdapterError, InvalidRequest
+from otpy_agents.process.guardian import exit_on_disk
+from otpy_agents.process.orphans import Recorded
 from otpy_agents.run.attempt import attempt_id, attempt_spec, judge_unheard
 from otpy_agents.run.facts import AttemptBegan
 from otpy_agents.run.flight import Flight
-from otpy_agents.run.guardian import exit_on_disk
 from otpy_agents.run.live_run import LiveRun
 from otpy_agents.run.marker import run_marker
-from otpy_agents.run.orphans import Recorded
 from otpy_agents.run.protocol import Launch
 from otpy_agents.run.sandbox.behaviour import Identity, LeftOver
 from otpy_agents.run.state import Attempt

@@ -13,7 +13,7 @@ import aiosqlite
 import psutil
 from attrs import frozen
 
-from otpy_agents.run.orphans import same_start
+from otpy_agents.process.orphans import same_start
 from otpy_agents.store.file import inserted
 
 if TYPE_CHECKING:

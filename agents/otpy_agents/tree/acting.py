@@ -12,7 +12,7 @@ import structlog
 
 from otpy import Crashed, console_logger
 from otpy_agents.errors import GangFailed, WorkerStalled
-from otpy_agents.run.process import WorkerProcess
+from otpy_agents.process.process import WorkerProcess
 from otpy_agents.tree.gang import GangAction, GangWatch
 from otpy_agents.tree.post import Pause
 from otpy_monitors import (

@@ -12,7 +12,7 @@ import otpy
 from otpy import ChildSpec, DynamicSupervisor, OtpyError, SupervisorSpec
 from otpy.specs import DynamicSpec
 from otpy_agents.errors import InvalidTreeSetting
-from otpy_agents.run.process import WorkerProcess
+from otpy_agents.process.process import WorkerProcess
 from otpy_agents.tree.jake import jake_supervisor
 from otpy_agents.tree.monitors import monitors_of
 from otpy_agents.tree.pool import POOL, pool_spec

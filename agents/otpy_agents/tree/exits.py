@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 
 import anyio.to_thread
 
-from otpy_agents.run.guardian import exit_on_disk
+from otpy_agents.process.guardian import exit_on_disk
+from otpy_agents.process.orphans import Recorded
+from otpy_agents.process.process import ExitStatus
 from otpy_agents.run.marker import attempt_marker
-from otpy_agents.run.orphans import Recorded
-from otpy_agents.run.process import ExitStatus
 
 if TYPE_CHECKING:
     from otpy_agents.store.ledger import Ledger

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Final
 import anyio.to_thread
 import psutil
 
+from otpy_agents.process.orphans import Orphan, find, same_start
 from otpy_agents.run.marker import run_marker
-from otpy_agents.run.orphans import Orphan, find, same_start
 from otpy_agents.tree.agent import Happening
 from otpy_agents.tree.post import OPERATOR
 from otpy_monitors import activity

@@ -25,8 +25,8 @@ from otpy_agents.errors import (
     NameAlreadyExists,
     PreflightFailed,
 )
+from otpy_agents.process.process import WorkerProcess
 from otpy_agents.run.gate import Gate
-from otpy_agents.run.process import WorkerProcess
 from otpy_agents.run.protocol import Control
 from otpy_agents.store.records import State
 from otpy_agents.tree.agent import Happening

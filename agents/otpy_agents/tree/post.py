@@ -13,7 +13,7 @@ from attrs import frozen
 from otpy_agents.tree.agent import Agent, AgentState, Happening, Move
 
 if TYPE_CHECKING:
-    from otpy_agents.run.orphans import Orphan
+    from otpy_agents.process.orphans import Orphan
     from otpy_agents.run.result import VendorSession
     from otpy_agents.tree.assignment import Assignment
     from otpy_agents.tree.runs import Run

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from otpy import ExitReason
+    from otpy_agents.process.process import WorkerProcess
     from otpy_agents.run.order import SandboxChoice
-    from otpy_agents.run.process import WorkerProcess
     from otpy_agents.store.ledger import Ledger
     from otpy_agents.tree.assignment import Assignment, WorkList
     from otpy_agents.tree.changesets import Fates

@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from otpy_agents.run.process import WorkerProcess
+from otpy_agents.process.process import WorkerProcess
 from otpy_agents.store.records import State
 from otpy_agents.tree.agent import Happening
 from otpy_agents.tree.post import OPERATOR, Pause

@@ -14,6 +14,7 @@ from typing import Final
 import anyio.to_thread
 from attrs import frozen
 
+from otpy_agents.process.orphans import end_found, find
 from otpy_agents.run import (
     Adapter,
     Classification,
@@ -25,7 +26,6 @@ from otpy_agents.run import (
     attempt_marker,
     classify,
 )
-from otpy_agents.run.orphans import end_found, find
 
 __all__ = ["Outcome", "attempt"]
 

@@ -11,6 +11,7 @@ from typing import Any, Final
 import pytest
 from attrs import evolve, frozen
 
+from otpy_agents.process.orphans import find
 from otpy_agents.run import (
     AgentInstance,
     AgentSelection,
@@ -29,7 +30,6 @@ from otpy_agents.run import (
 from otpy_agents.run.facts import Fact, Listener
 from otpy_agents.run.host import RunHost, run_host
 from otpy_agents.run.order import RunOrder, SandboxChoice
-from otpy_agents.run.orphans import find
 from otpy_agents.run.sandbox import Limits
 from otpy_agents.store import RunStore
 from tests.agents.e2e.conftest import MakeHome

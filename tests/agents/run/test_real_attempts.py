@@ -18,6 +18,7 @@ from attrs import evolve
 
 from otpy_agents.errors import CommandRefused
 from otpy_agents.operator import ask
+from otpy_agents.process.orphans import find
 from otpy_agents.run import (
     AgentInstance,
     AgentSelection,
@@ -32,7 +33,6 @@ from otpy_agents.run.flight import Flight
 from otpy_agents.run.host import RunHost, run_host
 from otpy_agents.run.live_run import LiveRun
 from otpy_agents.run.order import RunOrder
-from otpy_agents.run.orphans import find
 from otpy_agents.run.stored import AttemptOutcome, StoredForm
 from otpy_agents.store import RunStore
 

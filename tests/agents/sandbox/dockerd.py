@@ -17,7 +17,7 @@ from pathlib import Path
 
 import httpx
 
-from otpy_agents.run.orphans import find
+from otpy_agents.process.orphans import find
 
 __all__ = ["IMAGE", "NoEngine", "engine"]
 

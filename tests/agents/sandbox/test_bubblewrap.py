@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from otpy_agents.errors import SandboxUnavailable
-from otpy_agents.run.orphans import find
+from otpy_agents.process.orphans import find
 from otpy_agents.run.sandbox import BubblewrapSandbox, Limits, Mount
 from tests.agents.sandbox.scene import PYTHON, SLEEP, STUBBORN, UP, Scene, sleepers
 

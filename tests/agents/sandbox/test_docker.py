@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from otpy_agents.errors import CannotAdopt, SandboxUnavailable, SpawnFailed
+from otpy_agents.process.orphans import Recorded
 from otpy_agents.run.classification import classify
-from otpy_agents.run.orphans import Recorded
 from otpy_agents.run.sandbox import ContainerIdentity, Limits, Mount
 from otpy_agents.run.sandbox.docker import DockerSandbox
 from otpy_agents.store.redaction import Redaction

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from otpy_agents.errors import InvalidJob
+from otpy_agents.process.orphans import Recorded
 from otpy_agents.run.adapter import Launch
-from otpy_agents.run.orphans import Recorded
 from otpy_agents.run.sandbox import (
     BubblewrapSandbox,
     ContainerIdentity,

@@ -8,7 +8,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from otpy_agents.run.process import WorkerProcess
+from otpy_agents.process.process import WorkerProcess
 from otpy_agents.run.sandbox import Sandbox
 from otpy_agents.run.sandbox.output import Output
 from tests.agents.sandbox.scene import Scene

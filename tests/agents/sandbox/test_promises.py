@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from otpy_agents.errors import CannotAdopt, SpawnFailed
-from otpy_agents.run.orphans import Recorded
+from otpy_agents.process.orphans import Recorded
 from otpy_agents.run.sandbox import Limits, Running, Sandbox
 from otpy_agents.store.redaction import Redaction
 from tests.agents.sandbox.scene import SLEEP, STUBBORN, UP, Scene

@@ -21,8 +21,8 @@ from typing import Any, Final
 import psutil
 from attrs import define, field, frozen
 
+from otpy_agents.process.orphans import find
 from otpy_agents.run.marker import list_marker
-from otpy_agents.run.orphans import find
 from tests.agents.host import ENVIRONMENT, command
 
 __all__ = ["Look", "RealSoak", "soak_for_real"]

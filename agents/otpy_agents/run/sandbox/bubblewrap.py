@@ -12,7 +12,7 @@ from typing import ClassVar, Final, final
 from attrs import frozen
 
 from otpy_agents.errors import SandboxUnavailable, SpawnFailed
-from otpy_agents.run.process import spawn
+from otpy_agents.process.process import spawn
 from otpy_agents.run.sandbox.behaviour import Identity, Job, LeftOver, Listener, Mount, Running
 from otpy_agents.run.sandbox.process import (
     clear_processes,

@@ -11,9 +11,9 @@ import anyio.to_thread
 from attrs import frozen
 
 from otpy_agents.errors import CannotAdopt
-from otpy_agents.run import orphans
-from otpy_agents.run.orphans import Orphan, Recorded
-from otpy_agents.run.process import WorkerProcess, spawn
+from otpy_agents.process import orphans
+from otpy_agents.process.orphans import Orphan, Recorded
+from otpy_agents.process.process import WorkerProcess, spawn
 from otpy_agents.run.sandbox.behaviour import Ended, Identity, Job, LeftOver, Listener, Running
 from otpy_agents.run.sandbox.output import Output
 from otpy_agents.run.sandbox.place import artifacts_of, prepare, require_program

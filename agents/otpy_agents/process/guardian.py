@@ -21,9 +21,9 @@ from typing import Final, final
 
 from attrs import frozen
 
-from otpy_agents.run import guardian_program
-from otpy_agents.run.guardian_program import END_WITHIN
-from otpy_agents.run.orphans import Recorded, same_start
+from otpy_agents.process import guardian_program
+from otpy_agents.process.guardian_program import END_WITHIN
+from otpy_agents.process.orphans import Recorded, same_start
 
 __all__ = ["ExitOnDisk", "Guardian", "exit_on_disk"]
 

@@ -25,10 +25,10 @@ from attrs import frozen
 
 from otpy_agents.completion import to_completion
 from otpy_agents.errors import SpawnFailed
-from otpy_agents.run.guardian import Guardian
-from otpy_agents.run.guardian_program import END_WITHIN
-from otpy_agents.run.orphans import Orphan, end_found, find, same_start
-from otpy_agents.run.pipe import OutputPipe
+from otpy_agents.process.guardian import Guardian
+from otpy_agents.process.guardian_program import END_WITHIN
+from otpy_agents.process.orphans import Orphan, end_found, find, same_start
+from otpy_agents.process.pipe import OutputPipe
 
 __all__ = ["LINE_LIMIT", "ExitStatus", "LineBuffer", "WorkerProcess", "spawn"]
 
