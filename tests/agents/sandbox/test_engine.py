@@ -10,11 +10,11 @@ from typing import Any, final
 
 import pytest
 
+from otpy_agents.docker import engine as engine_module
+from otpy_agents.docker.engine import connect
+from otpy_agents.docker.frames import Frame
 from otpy_agents.errors import EngineError, SandboxUnavailable
-from otpy_agents.run.sandbox import engine as engine_module
 from otpy_agents.run.sandbox.docker import DockerSandbox
-from otpy_agents.run.sandbox.engine import connect
-from otpy_agents.run.sandbox.frames import Frame
 
 pytestmark = pytest.mark.real_time
 

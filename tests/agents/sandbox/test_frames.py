@@ -3,7 +3,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from otpy_agents.run.sandbox.frames import STDERR, STDOUT, LogFrames
+from otpy_agents.docker.frames import STDERR, STDOUT, LogFrames
 
 pieces = st.lists(st.tuples(st.sampled_from([STDOUT, STDERR]), st.binary(max_size=20)), max_size=8)
 

@@ -9,6 +9,8 @@ from types import TracebackType
 from typing import Any, Final, final
 
 from otpy_agents.completion import to_completion
+from otpy_agents.docker.engine import ANSWER_TIME, Engine
+from otpy_agents.docker.frames import STDERR, STDOUT
 from otpy_agents.errors import EngineError, SpawnFailed
 from otpy_agents.run.sandbox.behaviour import (
     ContainerIdentity,
@@ -18,8 +20,6 @@ from otpy_agents.run.sandbox.behaviour import (
     LeftOver,
     Listener,
 )
-from otpy_agents.run.sandbox.engine import ANSWER_TIME, Engine
-from otpy_agents.run.sandbox.frames import STDERR, STDOUT
 from otpy_agents.run.sandbox.output import Output
 from otpy_agents.run.sandbox.place import artifacts_of
 

@@ -14,6 +14,7 @@ from typing import Any, ClassVar, Final, final
 
 from attrs import field, frozen
 
+from otpy_agents.docker.engine import Engine, connect
 from otpy_agents.errors import CannotAdopt, EngineError, SandboxUnavailable
 from otpy_agents.run.adapter import Launch
 from otpy_agents.run.sandbox.behaviour import (
@@ -26,7 +27,6 @@ from otpy_agents.run.sandbox.behaviour import (
     Running,
 )
 from otpy_agents.run.sandbox.container import RunningContainer
-from otpy_agents.run.sandbox.engine import Engine, connect
 from otpy_agents.run.sandbox.place import prepare
 
 __all__ = ["DockerSandbox"]

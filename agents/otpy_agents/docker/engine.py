@@ -12,8 +12,8 @@ from typing import Any, Final, cast, final
 
 import httpx
 
+from otpy_agents.docker.frames import Frame, LogFrames
 from otpy_agents.errors import EngineError
-from otpy_agents.run.sandbox.frames import Frame, LogFrames
 
 __all__ = ["ANSWER_TIME", "Engine", "connect"]
 
