@@ -28,7 +28,7 @@ from otpy_agents.run import Outcome
 from otpy_agents.run.adapter import Launch
 from otpy_agents.run.host import run_host
 from otpy_agents.run.order import RunOrder
-from otpy_agents.run.sandbox import BubblewrapSandbox, Job, ProcessSandbox, Sandbox
+from otpy_agents.sandbox import BubblewrapSandbox, Job, ProcessSandbox, Sandbox
 from otpy_agents.store import RunStore
 
 ARGV = ("sh", "-c", "echo done")

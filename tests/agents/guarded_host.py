@@ -14,7 +14,7 @@ import sys
 from pathlib import Path
 
 from otpy_agents.process.process import spawn
-from otpy_agents.run.marker import attempt_marker
+from otpy_agents.sandbox.marker import attempt_marker
 
 
 def _say(what: object) -> None:

@@ -16,7 +16,7 @@ from typing import Any, TypeAlias, final
 import psutil
 
 from otpy_agents.process.orphans import Orphan, find
-from otpy_agents.run.marker import list_marker
+from otpy_agents.sandbox.marker import list_marker
 
 CHECKOUT = Path(__file__).parents[2]
 ENVIRONMENT = {

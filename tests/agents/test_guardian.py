@@ -18,7 +18,7 @@ import pytest
 from otpy_agents.process.guardian import ExitOnDisk, exit_on_disk
 from otpy_agents.process.orphans import Recorded, find
 from otpy_agents.process.process import spawn
-from otpy_agents.run.marker import attempt_marker
+from otpy_agents.sandbox.marker import attempt_marker
 from tests.agents.host import CHECKOUT, ENVIRONMENT, PATIENCE
 
 LINUX = pytest.mark.skipif(sys.platform != "linux", reason="nothing is adopted there")

@@ -17,7 +17,7 @@ import pytest
 from otpy_agents.errors import AlreadyRunning
 from otpy_agents.process import orphans
 from otpy_agents.process.orphans import Recorded, end, end_found, find
-from otpy_agents.run.marker import attempt_marker, list_marker
+from otpy_agents.sandbox.marker import attempt_marker, list_marker
 from otpy_agents.store.ledger import Ledger
 from otpy_agents.store.records import State
 from tests.agents.host import kill_with_guardians
@@ -27,7 +27,7 @@ STUBBORN = "import signal;signal.signal(signal.SIGTERM,signal.SIG_IGN);"
 HOST = """
 import asyncio, os, sys
 from pathlib import Path
-from otpy_agents.run.marker import worker_environment
+from otpy_agents.sandbox.marker import worker_environment
 from otpy_agents.process.process import spawn
 from otpy_agents.store.ledger import Ledger
 

@@ -17,7 +17,7 @@ from otpy_agents.errors import SpawnFailed
 from otpy_agents.process.orphans import find
 from otpy_agents.process.pipe import OutputPipe
 from otpy_agents.process.process import LINE_LIMIT, ExitStatus, LineBuffer, WorkerProcess, spawn
-from otpy_agents.run.marker import attempt_marker, worker_environment
+from otpy_agents.sandbox.marker import attempt_marker, worker_environment
 
 # One system call for the line: of two processes that `print`, the parts could be mixed.
 STUBBORN = (

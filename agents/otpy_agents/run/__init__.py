@@ -45,10 +45,6 @@ from otpy_agents.run.failures import ErrorType as ErrorType
 from otpy_agents.run.failures import error_table as error_table
 from otpy_agents.run.liveness import Liveness as Liveness
 from otpy_agents.run.liveness import LivenessKind as LivenessKind
-from otpy_agents.run.marker import attempt_marker as attempt_marker
-from otpy_agents.run.marker import list_marker as list_marker
-from otpy_agents.run.marker import run_marker as run_marker
-from otpy_agents.run.marker import worker_environment as worker_environment
 from otpy_agents.run.policy import Action as Action
 from otpy_agents.run.policy import FatalScope as FatalScope
 from otpy_agents.run.policy import RetryPolicy as RetryPolicy
@@ -70,6 +66,10 @@ from otpy_agents.run.stream import LineSplitter as LineSplitter
 from otpy_agents.run.transcript import Transcript as Transcript
 from otpy_agents.run.usage import Usage as Usage
 from otpy_agents.run.usage import UsageMeter as UsageMeter
+from otpy_agents.sandbox.marker import attempt_marker as attempt_marker
+from otpy_agents.sandbox.marker import list_marker as list_marker
+from otpy_agents.sandbox.marker import run_marker as run_marker
+from otpy_agents.sandbox.marker import worker_environment as worker_environment
 
 __all__ = [
     "Access",

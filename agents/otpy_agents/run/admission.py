@@ -15,9 +15,9 @@ from otpy_agents.run.chain import AgentInstance
 from otpy_agents.run.job import Surroundings, inherited
 from otpy_agents.run.order import RunOrder, SandboxChoice
 from otpy_agents.run.registry import find_adapter
-from otpy_agents.run.sandbox.behaviour import Sandbox
-from otpy_agents.run.sandbox.bubblewrap import BubblewrapSandbox
-from otpy_agents.run.sandbox.process import ProcessSandbox
+from otpy_agents.sandbox.behaviour import Sandbox
+from otpy_agents.sandbox.bubblewrap import BubblewrapSandbox
+from otpy_agents.sandbox.process import ProcessSandbox
 
 __all__ = ["check", "make_artifacts", "sandbox_of"]
 
@@ -44,7 +44,7 @@ def sandbox_of(choice: SandboxChoice, given: Mapping[str, Sandbox]) -> Sandbox:
         case "docker":
             if not choice.image:
                 raise InvalidRunSetting("order.sandbox.image", "''", "the name of an image")
-            from otpy_agents.run.sandbox.docker import (  # noqa: PLC0415 - imports an HTTP client
+            from otpy_agents.sandbox.docker import (  # noqa: PLC0415 - imports an HTTP client
                 DockerSandbox,
             )
 

@@ -33,10 +33,10 @@ from otpy_agents.run.live_run import LiveRun
 from otpy_agents.run.pricing import priced
 from otpy_agents.run.protocol import AttemptEnded
 from otpy_agents.run.registry import find_adapter
-from otpy_agents.run.sandbox.behaviour import Ended, Job, Running
-from otpy_agents.run.sandbox.output import OUTPUT_LIMIT
 from otpy_agents.run.session_tail import SessionTail, tail_of
 from otpy_agents.run.usage import Usage
+from otpy_agents.sandbox.behaviour import Ended, Job, Running
+from otpy_agents.sandbox.output import OUTPUT_LIMIT
 
 if TYPE_CHECKING:
     from anyio.abc import TaskStatus

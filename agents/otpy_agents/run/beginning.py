@@ -9,8 +9,8 @@ from otpy_agents.run.live_run import LiveRun, Site
 from otpy_agents.run.logins import with_accounts
 from otpy_agents.run.lost import tell_again
 from otpy_agents.run.order import RunOrder
-from otpy_agents.run.sandbox.behaviour import Identity, Sandbox
 from otpy_agents.run.stored import AttemptOutcome, StoredForm, identity_from_json
+from otpy_agents.sandbox.behaviour import Identity, Sandbox
 from otpy_agents.store.run_records import Lease, StoredRun, new_run_id
 from otpy_agents.store.runs import RunStore
 

@@ -14,11 +14,11 @@ from otpy_agents.run.admission import sandbox_of
 from otpy_agents.run.beginning import identities_of
 from otpy_agents.run.failures import Classification
 from otpy_agents.run.machine import RunMachine
-from otpy_agents.run.marker import run_marker
 from otpy_agents.run.protocol import AttemptEnded, Control, ControlAsked
-from otpy_agents.run.sandbox import ProcessSandbox
-from otpy_agents.run.sandbox.behaviour import LeftOver, Sandbox
 from otpy_agents.run.stored import StoredForm, rows_between
+from otpy_agents.sandbox import ProcessSandbox
+from otpy_agents.sandbox.behaviour import LeftOver, Sandbox
+from otpy_agents.sandbox.marker import run_marker
 
 if TYPE_CHECKING:
     from otpy_agents.run.state import RunState

@@ -17,8 +17,8 @@ from otpy_agents.run.failures import Classification, Detail
 from otpy_agents.run.pricing import priced
 from otpy_agents.run.protocol import AttemptEnded, Charged, Launch
 from otpy_agents.run.registry import find_adapter
-from otpy_agents.run.sandbox.behaviour import Identity, Running
 from otpy_agents.run.transcript import Transcript
+from otpy_agents.sandbox.behaviour import Identity, Running
 
 __all__ = ["Flight"]
 

@@ -9,9 +9,9 @@ from otpy_agents.run.live_run import LiveRun
 from otpy_agents.run.order import RunOrder
 from otpy_agents.run.protocol import Answered, Control
 from otpy_agents.run.result import RunResult
-from otpy_agents.run.sandbox.behaviour import Identity
 from otpy_agents.run.state import RunState
 from otpy_agents.run.task import RunTask
+from otpy_agents.sandbox.behaviour import Identity
 
 __all__ = ["RunHandle"]
 

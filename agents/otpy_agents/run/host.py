@@ -32,8 +32,8 @@ from otpy_agents.run.job import Surroundings
 from otpy_agents.run.live_run import LiveRun, Site
 from otpy_agents.run.order import RunOrder
 from otpy_agents.run.pool import RUNS, pool_spec, run_spec
-from otpy_agents.run.sandbox.behaviour import Sandbox
 from otpy_agents.run.stored import StoredForm
+from otpy_agents.sandbox.behaviour import Sandbox
 from otpy_agents.store.runs import RunStore
 
 if TYPE_CHECKING:

@@ -10,10 +10,10 @@ from attrs import evolve, frozen
 from otpy_agents.run.adapter import Adapter, Request
 from otpy_agents.run.chain import AgentInstance
 from otpy_agents.run.logins import provider_of
-from otpy_agents.run.marker import RESERVED, run_marker
 from otpy_agents.run.order import RunOrder
 from otpy_agents.run.protocol import Launch
-from otpy_agents.run.sandbox.behaviour import Job, Mount
+from otpy_agents.sandbox.behaviour import Job, Mount
+from otpy_agents.sandbox.marker import RESERVED, run_marker
 from otpy_agents.store.redaction import Redaction
 
 __all__ = ["Surroundings", "inherited", "job_of", "record_of"]

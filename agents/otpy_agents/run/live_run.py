@@ -21,9 +21,9 @@ from otpy_agents.run.gate import Gate, Turn
 from otpy_agents.run.job import Surroundings, record_of
 from otpy_agents.run.order import RunOrder
 from otpy_agents.run.result import RunResult
-from otpy_agents.run.sandbox.behaviour import Identity, Sandbox
 from otpy_agents.run.state import RunState
 from otpy_agents.run.stored import order_to_json
+from otpy_agents.sandbox.behaviour import Identity, Sandbox
 from otpy_agents.store.run_records import Lease
 from otpy_agents.store.runs import RunStore
 

@@ -20,8 +20,8 @@ from otpy_agents.run.liveness import Liveness
 from otpy_agents.run.policy import RetryPolicy
 from otpy_agents.run.pricing import unheld
 from otpy_agents.run.result import VendorSession
-from otpy_agents.run.sandbox.behaviour import Limits, Mount
 from otpy_agents.run.state import RunState
+from otpy_agents.sandbox.behaviour import Limits, Mount
 from otpy_agents.store.redaction import is_secret_name
 
 __all__ = ["RunOrder", "SandboxChoice"]

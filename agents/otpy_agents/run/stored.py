@@ -15,9 +15,9 @@ from otpy_agents.run.cooldown import Account, Cooldown, CooldownTable
 from otpy_agents.run.flight import Flight
 from otpy_agents.run.order import RunOrder, SandboxChoice
 from otpy_agents.run.result import AttemptRecord
-from otpy_agents.run.sandbox.behaviour import ContainerIdentity, Identity
 from otpy_agents.run.state import VERSION as STATE_VERSION
 from otpy_agents.run.state import RunState, with_waits
+from otpy_agents.sandbox.behaviour import ContainerIdentity, Identity
 from otpy_agents.store.run_records import AttemptBegun, AttemptEnded, CooldownRecord
 
 __all__ = [

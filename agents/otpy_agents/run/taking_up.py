@@ -17,10 +17,10 @@ from otpy_agents.run.attempt import attempt_id, attempt_spec, judge_unheard
 from otpy_agents.run.facts import AttemptBegan
 from otpy_agents.run.flight import Flight
 from otpy_agents.run.live_run import LiveRun
-from otpy_agents.run.marker import run_marker
 from otpy_agents.run.protocol import Launch
-from otpy_agents.run.sandbox.behaviour import Identity, LeftOver
 from otpy_agents.run.state import Attempt
+from otpy_agents.sandbox.behaviour import Identity, LeftOver
+from otpy_agents.sandbox.marker import run_marker
 
 __all__ = ["end_attempts", "take_up"]
 

@@ -10,7 +10,7 @@ from typing import ClassVar, Final, TypeAlias, final
 from attrs import define
 
 from otpy_agents.errors import CannotAdopt
-from otpy_agents.run.sandbox import (
+from otpy_agents.sandbox import (
     ContainerIdentity,
     Ended,
     Identity,

@@ -51,7 +51,7 @@ from otpy_monitors import activity
 if TYPE_CHECKING:
     from anyio.abc import TaskStatus
 
-    from otpy_agents.run.sandbox import Mount
+    from otpy_agents.sandbox import Mount
     from otpy_agents.tree.assignment import AgentWork, Assignment
     from otpy_agents.tree.project import Project
     from otpy_agents.tree.runs import Run, Runs

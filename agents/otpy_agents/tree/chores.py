@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 import anyio.to_thread
 
 from otpy_agents.process.orphans import end_found, find
-from otpy_agents.run.marker import list_marker
+from otpy_agents.sandbox.marker import list_marker
 from otpy_agents.tree.leftovers import (
     old_changesets,
     orphaned_folders,

@@ -13,7 +13,7 @@ import anyio.to_thread
 from otpy_agents.process.guardian import exit_on_disk
 from otpy_agents.process.orphans import Recorded
 from otpy_agents.process.process import ExitStatus
-from otpy_agents.run.marker import attempt_marker
+from otpy_agents.sandbox.marker import attempt_marker
 
 if TYPE_CHECKING:
     from otpy_agents.store.ledger import Ledger

@@ -13,7 +13,7 @@ import anyio.to_thread
 import psutil
 
 from otpy_agents.process.orphans import Orphan, find, same_start
-from otpy_agents.run.marker import run_marker
+from otpy_agents.sandbox.marker import run_marker
 from otpy_agents.tree.agent import Happening
 from otpy_agents.tree.post import OPERATOR
 from otpy_monitors import activity

@@ -22,7 +22,7 @@ from otpy_agents.tree.removal import remove_tree
 from otpy_monitors import Deletion
 
 if TYPE_CHECKING:
-    from otpy_agents.run.sandbox import Sandbox
+    from otpy_agents.sandbox import Sandbox
     from otpy_agents.tree.changesets import Changeset, Changesets
     from otpy_agents.tree.sessions import SessionStore
     from otpy_monitors import Chore

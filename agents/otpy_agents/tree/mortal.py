@@ -12,7 +12,7 @@ from attrs import evolve
 import otpy
 from otpy_agents.errors import DeadlinePassed, LedgerError, LedgerUnwritable, WorkerFailed
 from otpy_agents.process.process import WorkerProcess, spawn
-from otpy_agents.run.marker import worker_environment
+from otpy_agents.sandbox.marker import worker_environment
 from otpy_agents.store.records import State
 from otpy_agents.store.redaction import Redaction
 from otpy_agents.tree import preflight

@@ -11,8 +11,8 @@ from attrs import evolve
 
 from otpy_agents.run.chain import AgentInstance, AgentSelection, SelectionMode
 from otpy_agents.run.order import RunOrder, SandboxChoice
-from otpy_agents.run.sandbox import Mount
 from otpy_agents.run.walls import choice_of
+from otpy_agents.sandbox import Mount
 from otpy_agents.tree.sessions import Context
 
 if TYPE_CHECKING:

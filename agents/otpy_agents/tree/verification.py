@@ -14,7 +14,7 @@ from attrs import frozen
 import otpy
 from otpy_agents.errors import SpawnFailed
 from otpy_agents.process.process import spawn
-from otpy_agents.run.marker import worker_environment
+from otpy_agents.sandbox.marker import worker_environment
 from otpy_agents.store.redaction import Redaction
 
 if TYPE_CHECKING:

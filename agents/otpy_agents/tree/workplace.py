@@ -23,7 +23,7 @@ from otpy_agents.tree.turns import Turns
 from otpy_monitors import Feed, RuleBook
 
 if TYPE_CHECKING:
-    from otpy_agents.run.sandbox.behaviour import Sandbox
+    from otpy_agents.sandbox.behaviour import Sandbox
     from otpy_agents.store.runs import RunStore
     from otpy_agents.tree.project import Project
     from otpy_monitors import Finding, Ledger

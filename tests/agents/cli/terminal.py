@@ -17,7 +17,7 @@ from click.testing import CliRunner
 
 from otpy_agents.cli import main
 from otpy_agents.process.orphans import Orphan, find
-from otpy_agents.run.marker import run_marker
+from otpy_agents.sandbox.marker import run_marker
 from tests.agents.host import ENVIRONMENT, PATIENCE, kill_with_guardians
 
 FAILS_TWICE = """

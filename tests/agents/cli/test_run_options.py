@@ -15,7 +15,7 @@ from otpy_agents.run.chain import AgentInstance, SelectionMode, build_chain
 from otpy_agents.run.liveness import Liveness
 from otpy_agents.run.order import RunOrder, SandboxChoice
 from otpy_agents.run.policy import FatalScope, RetryPolicy
-from otpy_agents.run.sandbox import Mount
+from otpy_agents.sandbox import Mount
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from typing import Any, final
 import pytest
 
 from otpy_agents.process.orphans import find
-from otpy_agents.run.marker import run_marker
+from otpy_agents.sandbox.marker import run_marker
 from tests.agents.e2e.conftest import MakeHome
 from tests.agents.e2e.home import Home
 from tests.agents.fake_api import INPUT_TOKENS, Answer, Error, FakeApi, Hang, Refuse

@@ -30,7 +30,7 @@ from otpy_agents.run import (
 from otpy_agents.run.facts import Fact, Listener
 from otpy_agents.run.host import RunHost, run_host
 from otpy_agents.run.order import RunOrder, SandboxChoice
-from otpy_agents.run.sandbox import Limits
+from otpy_agents.sandbox import Limits
 from otpy_agents.store import RunStore
 from tests.agents.e2e.conftest import MakeHome
 from tests.agents.e2e.home import PROVIDER, Home

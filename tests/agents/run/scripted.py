@@ -11,7 +11,7 @@ from typing import ClassVar
 from attrs import frozen
 
 from otpy_agents.errors import CannotAdopt, SandboxUnavailable
-from otpy_agents.run.sandbox import (
+from otpy_agents.sandbox import (
     ContainerIdentity,
     Ended,
     Identity,

@@ -19,7 +19,7 @@ from otpy_agents.process.orphans import find
 from otpy_agents.run import Cause, Control, Ending, StopCause, run_marker
 from otpy_agents.run.facts import AttemptBegan, Fact, OutputLine, RunEnded, RunLeft
 from otpy_agents.run.host import run_host
-from otpy_agents.run.sandbox.docker import DockerSandbox
+from otpy_agents.sandbox.docker import DockerSandbox
 from otpy_agents.store import RunStore
 from tests.agents.host import CHECKOUT, ENVIRONMENT, PATIENCE
 from tests.agents.run.host_program import order_of, sandboxes

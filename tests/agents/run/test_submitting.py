@@ -28,8 +28,8 @@ from otpy_agents.run import AgentSelection, Ending, Usage, VendorSession, build_
 from otpy_agents.run.facts import RunLeft
 from otpy_agents.run.host import RunHost
 from otpy_agents.run.order import RunOrder, SandboxChoice
-from otpy_agents.run.sandbox import ProcessSandbox
 from otpy_agents.run.stored import StoredForm
+from otpy_agents.sandbox import ProcessSandbox
 from otpy_agents.store import RunStore
 from tests.agents.run.scripted import Play, ok, silent
 from tests.agents.run.stage import Stage

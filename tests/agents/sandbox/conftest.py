@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from otpy_agents.run.sandbox import BubblewrapSandbox, ProcessSandbox, Sandbox
+from otpy_agents.sandbox import BubblewrapSandbox, ProcessSandbox, Sandbox
 from tests.agents.sandbox.scene import Scene
 
 

@@ -15,7 +15,7 @@ import psutil
 
 from otpy_agents.process.orphans import find
 from otpy_agents.run.adapter import Launch
-from otpy_agents.run.sandbox import Job, Running, Sandbox
+from otpy_agents.sandbox import Job, Running, Sandbox
 
 STUBBORN = "import signal;signal.signal(signal.SIGTERM,signal.SIG_IGN);"
 # Not the one of an environment, which may lie in /tmp, where bubblewrap shows nothing.

@@ -11,7 +11,7 @@ import pytest
 
 from otpy_agents.errors import SandboxUnavailable
 from otpy_agents.process.orphans import find
-from otpy_agents.run.sandbox import BubblewrapSandbox, Limits, Mount
+from otpy_agents.sandbox import BubblewrapSandbox, Limits, Mount
 from tests.agents.sandbox.scene import PYTHON, SLEEP, STUBBORN, UP, Scene, sleepers
 
 pytestmark = pytest.mark.real_time
@@ -22,7 +22,7 @@ HOST = """
 import asyncio, os, sys
 from pathlib import Path
 from otpy_agents.run.adapter import Launch
-from otpy_agents.run.sandbox import BubblewrapSandbox, Job
+from otpy_agents.sandbox import BubblewrapSandbox, Job
 
 async def main():
     python, folder, run_id = sys.argv[1:]

@@ -14,8 +14,8 @@ from otpy_agents.docker.engine import Engine
 from otpy_agents.docker.frames import STDERR, STDOUT, Frame
 from otpy_agents.errors import EngineError, SpawnFailed
 from otpy_agents.run.adapter import Launch
-from otpy_agents.run.sandbox import Ended, Job, Limits
-from otpy_agents.run.sandbox.container import LOST_AFTER, POLL, RunningContainer
+from otpy_agents.sandbox import Ended, Job, Limits
+from otpy_agents.sandbox.container import LOST_AFTER, POLL, RunningContainer
 from otpy_agents.store.redaction import Redaction
 
 RUNNING: Mapping[str, object] = {"Status": "running", "ExitCode": 0}

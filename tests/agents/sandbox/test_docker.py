@@ -16,8 +16,8 @@ import pytest
 from otpy_agents.errors import CannotAdopt, SandboxUnavailable, SpawnFailed
 from otpy_agents.process.orphans import Recorded
 from otpy_agents.run.classification import classify
-from otpy_agents.run.sandbox import ContainerIdentity, Limits, Mount
-from otpy_agents.run.sandbox.docker import DockerSandbox
+from otpy_agents.sandbox import ContainerIdentity, Limits, Mount
+from otpy_agents.sandbox.docker import DockerSandbox
 from otpy_agents.store.redaction import Redaction
 from tests.agents.sandbox.dockerd import IMAGE, NoEngine, engine
 from tests.agents.sandbox.scene import Scene
@@ -30,8 +30,8 @@ HOST = """
 import asyncio, sys
 from pathlib import Path
 from otpy_agents.run.adapter import Launch
-from otpy_agents.run.sandbox import Job
-from otpy_agents.run.sandbox.docker import DockerSandbox
+from otpy_agents.sandbox import Job
+from otpy_agents.sandbox.docker import DockerSandbox
 
 async def main():
     socket, image, folder, run_id = sys.argv[1:]

@@ -14,7 +14,7 @@ from otpy_agents.docker import engine as engine_module
 from otpy_agents.docker.engine import connect
 from otpy_agents.docker.frames import Frame
 from otpy_agents.errors import EngineError, SandboxUnavailable
-from otpy_agents.run.sandbox.docker import DockerSandbox
+from otpy_agents.sandbox.docker import DockerSandbox
 
 pytestmark = pytest.mark.real_time
 

@@ -8,7 +8,7 @@ import pytest
 from otpy_agents.errors import InvalidJob
 from otpy_agents.process.orphans import Recorded
 from otpy_agents.run.adapter import Launch
-from otpy_agents.run.sandbox import (
+from otpy_agents.sandbox import (
     BubblewrapSandbox,
     ContainerIdentity,
     Ended,

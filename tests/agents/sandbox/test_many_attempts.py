@@ -9,8 +9,8 @@ import psutil
 import pytest
 
 from otpy_agents.process.process import WorkerProcess
-from otpy_agents.run.sandbox import Sandbox
-from otpy_agents.run.sandbox.output import Output
+from otpy_agents.sandbox import Sandbox
+from otpy_agents.sandbox.output import Output
 from tests.agents.sandbox.scene import Scene
 
 

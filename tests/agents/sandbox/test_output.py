@@ -5,7 +5,7 @@ import asyncio
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from otpy_agents.run.sandbox.output import Output
+from otpy_agents.sandbox.output import Output
 from otpy_agents.store.redaction import Redaction
 
 

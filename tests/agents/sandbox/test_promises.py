@@ -8,7 +8,7 @@ import pytest
 
 from otpy_agents.errors import CannotAdopt, SpawnFailed
 from otpy_agents.process.orphans import Recorded
-from otpy_agents.run.sandbox import Limits, Running, Sandbox
+from otpy_agents.sandbox import Limits, Running, Sandbox
 from otpy_agents.store.redaction import Redaction
 from tests.agents.sandbox.scene import SLEEP, STUBBORN, UP, Scene
 

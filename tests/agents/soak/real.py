@@ -22,7 +22,7 @@ import psutil
 from attrs import define, field, frozen
 
 from otpy_agents.process.orphans import find
-from otpy_agents.run.marker import list_marker
+from otpy_agents.sandbox.marker import list_marker
 from tests.agents.host import ENVIRONMENT, command
 
 __all__ = ["Look", "RealSoak", "soak_for_real"]

@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from typing import ClassVar, final
 
 from otpy_agents.errors import SandboxUnavailable
-from otpy_agents.run.sandbox import Identity, Job, LeftOver, Listener, Running
+from otpy_agents.sandbox import Identity, Job, LeftOver, Listener, Running
 from otpy_agents.testing import Played, ScriptedSandbox
 from tests.agents.soak.plans import Plan
 

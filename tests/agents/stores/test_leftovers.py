@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from otpy_agents.errors import ChangesetError, SandboxUnavailable
-from otpy_agents.run.sandbox import ContainerIdentity, Identity, LeftOver
+from otpy_agents.sandbox import ContainerIdentity, Identity, LeftOver
 from otpy_agents.tree.changesets.git import Git
 from otpy_agents.tree.leftovers import (
     left_over_attempts,

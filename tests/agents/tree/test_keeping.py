@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from otpy_agents.run.sandbox import Mount
+from otpy_agents.sandbox import Mount
 from otpy_agents.store.records import State
 from otpy_agents.testing import Crash, Fail, Finish, Hang, Say, Script
 from otpy_agents.tree import keeping

@@ -15,7 +15,7 @@ from attrs import define, frozen
 from otpy_agents.errors import SpawnFailed, VerificationFailed
 from otpy_agents.process.orphans import find
 from otpy_agents.process.process import ExitStatus
-from otpy_agents.run.marker import list_marker
+from otpy_agents.sandbox.marker import list_marker
 from otpy_agents.store.records import State
 from otpy_agents.testing import Finish, Script
 from otpy_agents.tree import keeping, verification

@@ -63,7 +63,7 @@ from otpy_agents.tree.changesets.worktree import WorkTree
 from otpy_agents.tree.removal import remove_tree
 
 if TYPE_CHECKING:
-    from otpy_agents.run.sandbox import Mount
+    from otpy_agents.sandbox import Mount
 
 __all__ = ["Changesets", "Discarded"]
 

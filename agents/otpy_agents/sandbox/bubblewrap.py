@@ -13,14 +13,14 @@ from attrs import frozen
 
 from otpy_agents.errors import SandboxUnavailable, SpawnFailed
 from otpy_agents.process.process import spawn
-from otpy_agents.run.sandbox.behaviour import Identity, Job, LeftOver, Listener, Mount, Running
-from otpy_agents.run.sandbox.process import (
+from otpy_agents.sandbox.behaviour import Identity, Job, LeftOver, Listener, Mount, Running
+from otpy_agents.sandbox.process import (
     clear_processes,
     find_processes,
     refuse_adoption,
     start,
 )
-from otpy_agents.run.sandbox.rlimits import limited, require_holdable
+from otpy_agents.sandbox.rlimits import limited, require_holdable
 
 __all__ = ["BubblewrapSandbox"]
 

@@ -12,7 +12,7 @@ from otpy_agents.completion import to_completion
 from otpy_agents.docker.engine import ANSWER_TIME, Engine
 from otpy_agents.docker.frames import STDERR, STDOUT
 from otpy_agents.errors import EngineError, SpawnFailed
-from otpy_agents.run.sandbox.behaviour import (
+from otpy_agents.sandbox.behaviour import (
     ContainerIdentity,
     Ended,
     Identity,
@@ -20,8 +20,8 @@ from otpy_agents.run.sandbox.behaviour import (
     LeftOver,
     Listener,
 )
-from otpy_agents.run.sandbox.output import Output
-from otpy_agents.run.sandbox.place import artifacts_of
+from otpy_agents.sandbox.output import Output
+from otpy_agents.sandbox.place import artifacts_of
 
 __all__ = ["LOST_AFTER", "POLL", "RunningContainer"]
 

@@ -8,7 +8,7 @@ import shutil
 import anyio.to_thread
 
 from otpy_agents.errors import SpawnFailed
-from otpy_agents.run.sandbox.behaviour import Job
+from otpy_agents.sandbox.behaviour import Job
 
 __all__ = ["artifacts_of", "prepare", "require_program"]
 

@@ -10,7 +10,7 @@ import resource
 from typing import Final
 
 from otpy_agents.errors import InvalidJob
-from otpy_agents.run.sandbox.behaviour import Job, Limits
+from otpy_agents.sandbox.behaviour import Job, Limits
 
 __all__ = ["limited", "require_holdable"]
 

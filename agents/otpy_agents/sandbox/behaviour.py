@@ -13,7 +13,7 @@ from otpy_agents.errors import InvalidJob
 from otpy_agents.process.orphans import Recorded
 from otpy_agents.process.process import ExitStatus
 from otpy_agents.run.adapter import Launch
-from otpy_agents.run.sandbox.output import OUTPUT_LIMIT
+from otpy_agents.sandbox.output import OUTPUT_LIMIT
 from otpy_agents.store.redaction import Redaction
 
 __all__ = [

@@ -17,7 +17,7 @@ from attrs import field, frozen
 from otpy_agents.docker.engine import Engine, connect
 from otpy_agents.errors import CannotAdopt, EngineError, SandboxUnavailable
 from otpy_agents.run.adapter import Launch
-from otpy_agents.run.sandbox.behaviour import (
+from otpy_agents.sandbox.behaviour import (
     ContainerIdentity,
     Identity,
     Job,
@@ -26,8 +26,8 @@ from otpy_agents.run.sandbox.behaviour import (
     Listener,
     Running,
 )
-from otpy_agents.run.sandbox.container import RunningContainer
-from otpy_agents.run.sandbox.place import prepare
+from otpy_agents.sandbox.container import RunningContainer
+from otpy_agents.sandbox.place import prepare
 
 __all__ = ["DockerSandbox"]
 

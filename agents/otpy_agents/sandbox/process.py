@@ -14,10 +14,10 @@ from otpy_agents.errors import CannotAdopt
 from otpy_agents.process import orphans
 from otpy_agents.process.orphans import Orphan, Recorded
 from otpy_agents.process.process import WorkerProcess, spawn
-from otpy_agents.run.sandbox.behaviour import Ended, Identity, Job, LeftOver, Listener, Running
-from otpy_agents.run.sandbox.output import Output
-from otpy_agents.run.sandbox.place import artifacts_of, prepare, require_program
-from otpy_agents.run.sandbox.rlimits import limited, require_holdable
+from otpy_agents.sandbox.behaviour import Ended, Identity, Job, LeftOver, Listener, Running
+from otpy_agents.sandbox.output import Output
+from otpy_agents.sandbox.place import artifacts_of, prepare, require_program
+from otpy_agents.sandbox.rlimits import limited, require_holdable
 
 __all__ = ["ProcessSandbox", "clear_processes", "find_processes", "refuse_adoption", "start"]
 
