@@ -23,9 +23,9 @@ from tempfile import TemporaryDirectory
 import click
 import psutil
 
+from otpy_agents.adapters.adapter import Launch
 from otpy_agents.process.orphans import find
 from otpy_agents.run import Outcome
-from otpy_agents.run.adapter import Launch
 from otpy_agents.run.host import run_host
 from otpy_agents.run.order import RunOrder
 from otpy_agents.sandbox import BubblewrapSandbox, Job, ProcessSandbox, Sandbox

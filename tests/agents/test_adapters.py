@@ -15,6 +15,7 @@ from otpy_agents import (
     InvalidRequest,
     UnknownAdapter,
 )
+from otpy_agents.adapters.registry import BUILT_IN, GROUP, Adapters
 from otpy_agents.run import (
     Access,
     Adapter,
@@ -23,7 +24,6 @@ from otpy_agents.run import (
     classify,
     find_adapter,
 )
-from otpy_agents.run.registry import BUILT_IN, GROUP, Adapters
 
 ROOT = Path(__file__).resolve().parents[2]
 AGENTS = ("claude", "codex", "copilot", "gemini")

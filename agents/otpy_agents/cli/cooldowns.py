@@ -10,13 +10,13 @@ from typing import Final
 
 import click
 
+from otpy_agents.adapters.registry import find_adapter
 from otpy_agents.cli.refusal import fail
 from otpy_agents.cli.run_lookup import look, state_option
 from otpy_agents.cli.run_words import at, span
 from otpy_agents.cli.view import printable
 from otpy_agents.errors import UnknownAdapter
 from otpy_agents.run.cooldown import Account, Cooldown
-from otpy_agents.run.registry import find_adapter
 from otpy_agents.run.spoken_times import moment
 from otpy_agents.run.stored import cooldown_table
 from otpy_agents.store import RunStore

@@ -6,10 +6,11 @@ from typing import Final, final
 
 from attrs import evolve
 
+from otpy_agents.attempt.events import Event, Spent, ToolEnded, ToolStarted
+from otpy_agents.attempt.usage import Usage
 from otpy_agents.cli.run_lookup import typed
 from otpy_agents.cli.run_words import countdown, span, spent
 from otpy_agents.cli.view import printable
-from otpy_agents.run.events import Event, Spent, ToolEnded, ToolStarted
 from otpy_agents.run.facts import (
     AgentEvent,
     AttemptBegan,
@@ -24,7 +25,6 @@ from otpy_agents.run.facts import (
     WaitOver,
 )
 from otpy_agents.run.state import Phase
-from otpy_agents.run.usage import Usage
 
 __all__ = ["Progress", "what_cuts"]
 

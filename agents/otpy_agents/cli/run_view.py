@@ -15,12 +15,12 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
+from otpy_agents.attempt.events import Problem, Retrying, ToolStarted
 from otpy_agents.cli.run_lookup import typed
 from otpy_agents.cli.run_progress import Progress, what_cuts
 from otpy_agents.cli.run_words import ended_as, one_line, span, spent
 from otpy_agents.cli.streams import to_nowhere
 from otpy_agents.cli.view import printable
-from otpy_agents.run.events import Problem, Retrying, ToolStarted
 from otpy_agents.run.facts import (
     AgentEvent,
     AttemptBegan,

@@ -6,10 +6,10 @@ import math
 from datetime import datetime
 from typing import Final
 
+from otpy_agents.attempt.usage import Usage
 from otpy_agents.cli.view import printable
 from otpy_agents.run.result import AttemptRecord
 from otpy_agents.run.spoken_times import span
-from otpy_agents.run.usage import Usage
 
 __all__ = ["ago", "at", "countdown", "ended_as", "harmless", "money", "one_line", "span", "spent"]
 

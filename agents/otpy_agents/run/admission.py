@@ -10,11 +10,11 @@ from pathlib import Path
 
 import anyio.to_thread
 
+from otpy_agents.adapters.registry import find_adapter
 from otpy_agents.errors import AgentsError, CliMissing, InvalidRunSetting
 from otpy_agents.run.chain import AgentInstance
 from otpy_agents.run.job import Surroundings, inherited
 from otpy_agents.run.order import RunOrder, SandboxChoice
-from otpy_agents.run.registry import find_adapter
 from otpy_agents.sandbox.behaviour import Sandbox
 from otpy_agents.sandbox.bubblewrap import BubblewrapSandbox
 from otpy_agents.sandbox.process import ProcessSandbox

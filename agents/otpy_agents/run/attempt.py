@@ -15,6 +15,11 @@ import anyio.to_thread
 from attrs import evolve
 
 from otpy import ChildSpec, Restart
+from otpy_agents.adapters.adapter import Adapter
+from otpy_agents.adapters.registry import find_adapter
+from otpy_agents.attempt.events import SessionSeen, Spent
+from otpy_agents.attempt.failures import Classification, Detail
+from otpy_agents.attempt.usage import Usage
 from otpy_agents.errors import (
     AdapterError,
     InvalidJob,
@@ -22,26 +27,21 @@ from otpy_agents.errors import (
     SandboxUnavailable,
     SpawnFailed,
 )
-from otpy_agents.run.adapter import Adapter
 from otpy_agents.run.classification import classify
-from otpy_agents.run.events import SessionSeen, Spent
 from otpy_agents.run.facts import AgentEvent, OutputLine
-from otpy_agents.run.failures import Classification, Detail
 from otpy_agents.run.flight import Flight
 from otpy_agents.run.job import job_of
 from otpy_agents.run.live_run import LiveRun
 from otpy_agents.run.pricing import priced
 from otpy_agents.run.protocol import AttemptEnded
-from otpy_agents.run.registry import find_adapter
 from otpy_agents.run.session_tail import SessionTail, tail_of
-from otpy_agents.run.usage import Usage
 from otpy_agents.sandbox.behaviour import Ended, Job, Running
 from otpy_agents.sandbox.output import OUTPUT_LIMIT
 
 if TYPE_CHECKING:
     from anyio.abc import TaskStatus
 
-    from otpy_agents.run.events import Event
+    from otpy_agents.attempt.events import Event
 
 __all__ = ["MARGIN", "attempt_id", "attempt_spec", "judge_unheard"]
 

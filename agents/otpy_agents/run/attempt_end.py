@@ -6,11 +6,11 @@ from typing import Final
 
 from attrs import evolve
 
-from otpy_agents.run.failures import Classification, Detail
+from otpy_agents.attempt.failures import Classification, Detail
+from otpy_agents.attempt.usage import Usage, UsageMeter
 from otpy_agents.run.protocol import AttemptEnded, Charged
 from otpy_agents.run.result import AttemptRecord, StopCause
 from otpy_agents.run.state import Attempt, RunState
-from otpy_agents.run.usage import Usage, UsageMeter
 
 __all__ = ["NO_EXIT_CODE", "recorded", "spent_with", "stop_that_counts", "verdict_on"]
 

@@ -15,8 +15,8 @@ from typing import Any
 
 from attrs import evolve, field, frozen
 
+from otpy_agents.adapters.adapter import Request
 from otpy_agents.errors import InvalidRunSetting
-from otpy_agents.run.adapter import Request
 from otpy_agents.run.cooldown import Account
 from otpy_agents.run.result import VendorSession
 

@@ -14,14 +14,14 @@ from typing import Final
 
 from attrs import evolve
 
-from otpy_agents.run.adapter import Adapter
-from otpy_agents.run.events import Fault
-from otpy_agents.run.failures import Classification, Detail
+from otpy_agents.adapters.adapter import Adapter
+from otpy_agents.adapters.registry import find_adapter
+from otpy_agents.adapters.stream import plain
+from otpy_agents.attempt.events import Fault
+from otpy_agents.attempt.failures import Classification, Detail
+from otpy_agents.attempt.transcript import Transcript
 from otpy_agents.run.judgement import judge
 from otpy_agents.run.last_words import error_in, is_json, notice_in, opening_in
-from otpy_agents.run.registry import find_adapter
-from otpy_agents.run.stream import plain
-from otpy_agents.run.transcript import Transcript
 
 __all__ = ["classify"]
 

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Final
 
 import anyio.to_thread
 
+from otpy_agents.attempt.failures import Classification
 from otpy_agents.errors import RunFinished, RunStateError
 from otpy_agents.run.admission import sandbox_of
 from otpy_agents.run.beginning import identities_of
-from otpy_agents.run.failures import Classification
 from otpy_agents.run.machine import RunMachine
 from otpy_agents.run.protocol import AttemptEnded, Control, ControlAsked
 from otpy_agents.run.stored import StoredForm, rows_between

@@ -11,13 +11,13 @@ from collections.abc import Awaitable, Callable
 from typing import Final, final
 
 from otpy import ExitReason, Killed, Process, Shutdown
-from otpy_agents.run import events as said_by
-from otpy_agents.run.events import Event, Retrying, Spent
-from otpy_agents.run.failures import Classification, Detail
+from otpy_agents.adapters.registry import find_adapter
+from otpy_agents.attempt import events as said_by
+from otpy_agents.attempt.events import Event, Retrying, Spent
+from otpy_agents.attempt.failures import Classification, Detail
+from otpy_agents.attempt.transcript import Transcript
 from otpy_agents.run.pricing import priced
 from otpy_agents.run.protocol import AttemptEnded, Charged, Launch
-from otpy_agents.run.registry import find_adapter
-from otpy_agents.run.transcript import Transcript
 from otpy_agents.sandbox.behaviour import Identity, Running
 
 __all__ = ["Flight"]

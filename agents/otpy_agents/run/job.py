@@ -7,7 +7,7 @@ from pathlib import Path
 
 from attrs import evolve, frozen
 
-from otpy_agents.run.adapter import Adapter, Request
+from otpy_agents.adapters.adapter import Adapter, Request
 from otpy_agents.run.chain import AgentInstance
 from otpy_agents.run.logins import provider_of
 from otpy_agents.run.order import RunOrder

@@ -8,12 +8,9 @@ from collections.abc import Iterator
 from datetime import datetime
 from typing import Final, cast, final
 
-from otpy_agents.run.adapter import Adapter
-from otpy_agents.run.events import Fault
-from otpy_agents.run.failures import Classification, Detail
-from otpy_agents.run.fields import JsonObject, integer, obj, objects, text
-from otpy_agents.run.prose import prose, without_denials
-from otpy_agents.run.vendor_codes import (
+from otpy_agents.adapters.adapter import Adapter
+from otpy_agents.adapters.fields import JsonObject, integer, obj, objects, text
+from otpy_agents.adapters.vendor_codes import (
     by_code,
     by_status,
     by_vague_code,
@@ -21,6 +18,9 @@ from otpy_agents.run.vendor_codes import (
     fields_in,
     status_in,
 )
+from otpy_agents.attempt.events import Fault
+from otpy_agents.attempt.failures import Classification, Detail
+from otpy_agents.run.prose import prose, without_denials
 from otpy_agents.run.vendor_words import WORDINGS
 from otpy_agents.run.waiting import seconds_to_wait
 from otpy_agents.run.wording import by_words, is_long_limit, is_short_limit, is_unpaid

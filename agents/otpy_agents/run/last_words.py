@@ -7,8 +7,8 @@ from collections import deque
 from itertools import islice
 from typing import Final
 
-from otpy_agents.run.adapter import PlainText
-from otpy_agents.run.stream import plain
+from otpy_agents.adapters.adapter import PlainText
+from otpy_agents.adapters.stream import plain
 
 __all__ = ["error_in", "is_json", "notice_in", "opening_in"]
 

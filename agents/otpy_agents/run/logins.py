@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Final
 
 from attrs import evolve
 
+from otpy_agents.adapters.codex import configured_provider
+from otpy_agents.adapters.registry import find_adapter
 from otpy_agents.errors import AdapterError
-from otpy_agents.run.adapters.codex import configured_provider
-from otpy_agents.run.registry import find_adapter
 
 if TYPE_CHECKING:
     from otpy_agents.run.chain import AgentInstance, Chain

@@ -11,6 +11,7 @@ from typing import Any, Final, assert_never, final
 
 from attrs import evolve
 
+from otpy_agents.attempt.failures import Classification, Detail, ErrorType
 from otpy_agents.run.attempt_end import (
     NO_EXIT_CODE,
     recorded,
@@ -20,7 +21,6 @@ from otpy_agents.run.attempt_end import (
 )
 from otpy_agents.run.cooldown import Account, Cooldown, CooldownTable
 from otpy_agents.run.decision import action_after, choose, cooldown_after, delay_after
-from otpy_agents.run.failures import Classification, Detail, ErrorType
 from otpy_agents.run.policy import Action
 from otpy_agents.run.protocol import (
     AgentSwitched,

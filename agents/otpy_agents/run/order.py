@@ -13,8 +13,8 @@ from typing import Any
 
 from attrs import Attribute, evolve, field, frozen
 
+from otpy_agents.adapters.adapter import Access
 from otpy_agents.errors import InvalidRunSetting
-from otpy_agents.run.adapter import Access
 from otpy_agents.run.chain import AgentInstance, AgentSelection, Chain, default_agent
 from otpy_agents.run.liveness import Liveness
 from otpy_agents.run.policy import RetryPolicy

@@ -14,8 +14,8 @@ from typing import Final, cast
 from attrs import frozen
 
 from otpy import Backoff
+from otpy_agents.attempt.failures import ERROR_TYPES, Detail, ErrorType
 from otpy_agents.errors import InvalidRunSetting
-from otpy_agents.run.failures import ERROR_TYPES, Detail, ErrorType
 from otpy_agents.run.result import StopCause
 from otpy_agents.run.spoken_times import span
 

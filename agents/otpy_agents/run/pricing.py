@@ -8,8 +8,8 @@ from typing import Final, final
 
 from attrs import evolve, frozen
 
+from otpy_agents.attempt.usage import Usage
 from otpy_agents.run.chain import AgentInstance
-from otpy_agents.run.usage import Usage
 from otpy_monitors.budget.prices import Prices
 
 __all__ = ["Unheld", "priced", "unheld"]

@@ -7,12 +7,12 @@ from typing import TypeAlias
 
 from attrs import field, frozen
 
+from otpy_agents.attempt.failures import Classification
+from otpy_agents.attempt.usage import Usage
 from otpy_agents.run.chain import AgentInstance
 from otpy_agents.run.cooldown import Account, Cooldown, CooldownTable
-from otpy_agents.run.failures import Classification
 from otpy_agents.run.result import Cause, RunResult
 from otpy_agents.run.state import Phase, WaitReason
-from otpy_agents.run.usage import Usage
 
 __all__ = [
     "AgentSwitched",

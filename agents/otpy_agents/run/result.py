@@ -8,8 +8,8 @@ from typing import Final
 
 from attrs import frozen
 
-from otpy_agents.run.failures import ERROR_TYPES, Detail, ErrorType
-from otpy_agents.run.usage import Usage
+from otpy_agents.attempt.failures import ERROR_TYPES, Detail, ErrorType
+from otpy_agents.attempt.usage import Usage
 
 __all__ = [
     "AttemptRecord",

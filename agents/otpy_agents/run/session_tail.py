@@ -10,9 +10,9 @@ from functools import partial
 from pathlib import Path
 from typing import Final, final
 
-from otpy_agents.run.adapter import Adapter
-from otpy_agents.run.events import Spent
-from otpy_agents.run.session_log import SessionLog, UsageReader
+from otpy_agents.adapters.adapter import Adapter
+from otpy_agents.adapters.session_log import SessionLog, UsageReader
+from otpy_agents.attempt.events import Spent
 
 __all__ = ["SessionTail", "tail_of"]
 

@@ -14,6 +14,7 @@ from typing import Final, cast
 
 from attrs import evolve, field, frozen
 
+from otpy_agents.attempt.usage import Usage
 from otpy_agents.errors import RunStateCorrupt, RunStateTooNew
 from otpy_agents.run.attrs_json import from_plain, to_plain
 from otpy_agents.run.chain import AgentInstance, Chain
@@ -30,7 +31,6 @@ from otpy_agents.run.result import (
     retries_in,
 )
 from otpy_agents.run.spoken_times import moment
-from otpy_agents.run.usage import Usage
 
 __all__ = ["VERSION", "Attempt", "Phase", "RunState", "Wait", "WaitReason", "with_waits"]
 

@@ -6,8 +6,8 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
-from otpy_agents.run.adapter import Wording
-from otpy_agents.run.failures import Detail
+from otpy_agents.adapters.adapter import Wording
+from otpy_agents.attempt.failures import Detail
 
 __all__ = ["NO_CREDIT", "WORDINGS"]
 

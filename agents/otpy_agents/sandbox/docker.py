@@ -14,9 +14,9 @@ from typing import Any, ClassVar, Final, final
 
 from attrs import field, frozen
 
+from otpy_agents.adapters.adapter import Launch
 from otpy_agents.docker.engine import Engine, connect
 from otpy_agents.errors import CannotAdopt, EngineError, SandboxUnavailable
-from otpy_agents.run.adapter import Launch
 from otpy_agents.sandbox.behaviour import (
     ContainerIdentity,
     Identity,

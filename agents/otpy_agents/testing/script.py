@@ -8,7 +8,7 @@ from typing import Final, TypeAlias, final
 
 from attrs import field, frozen
 
-from otpy_agents.run.failures import Detail
+from otpy_agents.attempt.failures import Detail
 
 __all__ = [
     "Ask",

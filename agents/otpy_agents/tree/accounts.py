@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final, final
 
+from otpy_agents.attempt.failures import ACCOUNT_FAILURES, Detail
 from otpy_agents.run.facts import AttemptOver, Fact
-from otpy_agents.run.failures import ACCOUNT_FAILURES, Detail
 
 __all__ = ["Accounts"]
 

@@ -10,7 +10,7 @@ from typing import Final
 
 from attrs import field, frozen
 
-from otpy_agents.run.adapter import Access
+from otpy_agents.adapters.adapter import Access
 from otpy_agents.tree.gang import Gang
 from otpy_agents.tree.sessions.recovery import Context
 from otpy_agents.tree.start_rate import StartRate

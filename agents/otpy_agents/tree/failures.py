@@ -14,8 +14,8 @@ from typing import Final, final
 
 from attrs import evolve, field, frozen
 
+from otpy_agents.attempt.failures import Detail
 from otpy_agents.errors import InvalidFailureRow
-from otpy_agents.run.failures import Detail
 from otpy_agents.run.result import Ending, RunResult, StopCause
 
 __all__ = ["Consequence", "FailureClass", "FailureRow", "FailureTable", "failure_of"]

@@ -7,11 +7,12 @@ from typing import Final, assert_never, final
 
 from attrs import evolve
 
-from otpy_agents.run import events, facts
+from otpy_agents.adapters.registry import find_adapter
+from otpy_agents.attempt import events
+from otpy_agents.attempt.usage import Usage
+from otpy_agents.run import facts
 from otpy_agents.run.flight import LAST_LINE
 from otpy_agents.run.order import RunOrder
-from otpy_agents.run.registry import find_adapter
-from otpy_agents.run.usage import Usage
 from otpy_agents.tree.agent import Happening
 from otpy_agents.tree.post import Post
 from otpy_agents.tree.tools import is_helper, touched_by

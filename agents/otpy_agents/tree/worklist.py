@@ -12,8 +12,8 @@ from typing import Annotated, Any, Final
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PlainValidator, ValidationError
 
+from otpy_agents.adapters.adapter import Access
 from otpy_agents.errors import InvalidWorkList
-from otpy_agents.run.adapter import Access
 from otpy_agents.run.walls import SANDBOXES, is_sandbox
 from otpy_agents.sandbox.marker import RESERVED
 from otpy_agents.tree.assignment import (

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
+from otpy_agents.adapters.adapter import Access
 from otpy_agents.cli import main
-from otpy_agents.run.adapter import Access
 from otpy_agents.run.chain import AgentInstance, SelectionMode, build_chain
 from otpy_agents.run.liveness import Liveness
 from otpy_agents.run.order import RunOrder, SandboxChoice

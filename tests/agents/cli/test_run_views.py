@@ -10,10 +10,12 @@ import pytest
 from attrs import evolve
 from rich.console import Console
 
+from otpy_agents.attempt.events import Fault, Problem, Spent, Text, ToolEnded, ToolStarted
+from otpy_agents.attempt.failures import Detail
+from otpy_agents.attempt.usage import Usage
 from otpy_agents.cli.run_progress import Progress
 from otpy_agents.cli.run_view import JsonRunView, LiveRunView, PlainRunView, SteadyRunView, told
 from otpy_agents.cli.run_words import countdown, harmless, money, span, spent
-from otpy_agents.run.events import Fault, Problem, Spent, Text, ToolEnded, ToolStarted
 from otpy_agents.run.facts import (
     AgentEvent,
     AgentSwitched,
@@ -29,10 +31,8 @@ from otpy_agents.run.facts import (
     WaitBegan,
     WaitOver,
 )
-from otpy_agents.run.failures import Detail
 from otpy_agents.run.result import Cause, Ending
 from otpy_agents.run.state import Phase, WaitReason
-from otpy_agents.run.usage import Usage
 from tests.agents.cli.stories import ORDER, RUN, record, result
 
 AT: Any = {"run": RUN, "at": 100.0}

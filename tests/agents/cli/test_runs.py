@@ -14,11 +14,11 @@ from attrs import evolve
 from click.testing import CliRunner, Result
 
 import otpy
+from otpy_agents.attempt.failures import Detail
 from otpy_agents.cli import main
 from otpy_agents.errors import CommandRefused
 from otpy_agents.operator import Command, operator_supervisor
 from otpy_agents.run.cooldown import Account, Cooldown, CooldownTable
-from otpy_agents.run.failures import Detail
 from otpy_agents.run.policy import RetryPolicy
 from otpy_agents.run.result import Cause, Ending, StopCause
 from otpy_agents.run.state import Phase

@@ -7,8 +7,8 @@ from typing import Final
 import pytest
 from attrs import evolve, frozen
 
+from otpy_agents.adapters.codex import configured_provider
 from otpy_agents.run import Detail, ErrorType, Usage
-from otpy_agents.run.adapters.codex import configured_provider
 from tests.agents.e2e.attempt import attempt
 from tests.agents.e2e.conftest import MakeHome
 from tests.agents.fake_api import (

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any, TypeVar
 
+from otpy_agents.attempt.failures import Classification, Detail
+from otpy_agents.attempt.usage import Usage
 from otpy_agents.run.chain import AgentInstance, Chain
 from otpy_agents.run.cooldown import Account, Cooldown, CooldownTable
-from otpy_agents.run.failures import Classification, Detail
 from otpy_agents.run.machine import RunMachine
 from otpy_agents.run.protocol import (
     Answered,
@@ -29,7 +30,6 @@ from otpy_agents.run.protocol import (
 )
 from otpy_agents.run.result import RunResult
 from otpy_agents.run.state import RunState
-from otpy_agents.run.usage import Usage
 
 E = TypeVar("E", bound=Effect)
 START = 1_000_000.0

@@ -7,10 +7,10 @@ import asyncio
 import pytest
 
 from otpy.testing import MockClock
+from otpy_agents.attempt.failures import Classification, Detail
 from otpy_agents.run import Ending, Liveness, RetryPolicy, facts
 from otpy_agents.run.clock import Moved, Reading
 from otpy_agents.run.facts import WaitBegan, WaitOver
-from otpy_agents.run.failures import Classification, Detail
 from otpy_agents.run.protocol import (
     AttemptEnded,
     ClockMoved,

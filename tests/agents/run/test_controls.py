@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from otpy_agents.run.failures import Detail
+from otpy_agents.attempt.failures import Detail
 from otpy_agents.run.liveness import Liveness
 from otpy_agents.run.policy import RetryPolicy
 from otpy_agents.run.protocol import Control, ControlAsked, Launch

@@ -6,8 +6,8 @@ import json
 
 import pytest
 
+from otpy_agents.attempt.failures import Detail
 from otpy_agents.run.cooldown import Account, Cooldown, CooldownTable
-from otpy_agents.run.failures import Detail
 from otpy_agents.run.policy import RetryPolicy
 from otpy_agents.run.protocol import (
     Control,

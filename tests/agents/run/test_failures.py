@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 from attrs import evolve
 
+from otpy_agents.attempt.failures import Classification, Detail
+from otpy_agents.attempt.usage import Usage
 from otpy_agents.run.chain import AgentInstance, Chain
-from otpy_agents.run.failures import Classification, Detail
 from otpy_agents.run.policy import FatalScope, RetryPolicy
 from otpy_agents.run.protocol import AgentSwitched, AttemptEnded, Launch, PhaseChanged, Waiting
 from otpy_agents.run.result import Cause, Ending, Outcome
 from otpy_agents.run.state import Phase, WaitReason
-from otpy_agents.run.usage import Usage
 from tests.agents.run.driver import agents, run
 
 RETRYABLE = [

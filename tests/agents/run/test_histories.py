@@ -14,9 +14,10 @@ from hypothesis.stateful import (
     run_state_machine_as_test,  # pyright: ignore[reportUnknownVariableType]
 )
 
+from otpy_agents.attempt.failures import Classification, Detail
+from otpy_agents.attempt.usage import Usage
 from otpy_agents.run.chain import AgentInstance, Chain
 from otpy_agents.run.cooldown import Account, Cooldown, CooldownTable
-from otpy_agents.run.failures import Classification, Detail
 from otpy_agents.run.liveness import Liveness
 from otpy_agents.run.policy import FatalScope, RetryPolicy
 from otpy_agents.run.protocol import (
@@ -34,7 +35,6 @@ from otpy_agents.run.protocol import (
     TimerDue,
 )
 from otpy_agents.run.state import RunState
-from otpy_agents.run.usage import Usage
 from tests.agents.run.witness import Witness, phases_fit
 
 START = 1000.0

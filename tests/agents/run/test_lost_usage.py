@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from otpy_agents.attempt.failures import Classification
 from otpy_agents.errors import UnknownRun
 from otpy_agents.run import RetryPolicy, Usage
 from otpy_agents.run.facts import SpentFound
-from otpy_agents.run.failures import Classification
 from otpy_agents.run.protocol import AttemptEnded, Control, Resumed, SessionKnown
 from otpy_agents.run.result import Ending, StopCause
 from tests.agents.run.driver import run

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from otpy_agents.attempt.failures import ERROR_TYPES, Detail, ErrorType
 from otpy_agents.errors import InvalidRunSetting
-from otpy_agents.run.failures import ERROR_TYPES, Detail, ErrorType
 from otpy_agents.run.policy import Action, FatalScope, RetryPolicy, Rule
 from otpy_agents.run.result import StopCause
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from otpy_agents.attempt.failures import Detail
 from otpy_agents.run.chain import AgentInstance, Chain
 from otpy_agents.run.cooldown import Account, Cooldown, CooldownTable
-from otpy_agents.run.failures import Detail
 from otpy_agents.run.policy import RetryPolicy
 from otpy_agents.run.protocol import Control, Launch, SetCooldown, Waiting
 from otpy_agents.run.result import Cause, Ending

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from attrs import evolve
 
+from otpy_agents.adapters.session_log import UsageReader
+from otpy_agents.attempt.events import Spent
 from otpy_agents.run import Adapter, Request, Usage, find_adapter
-from otpy_agents.run.events import Spent
-from otpy_agents.run.session_log import UsageReader
 from otpy_agents.run.session_tail import SessionTail, tail_of
 
 AGENTS = ("claude", "codex", "copilot", "gemini")

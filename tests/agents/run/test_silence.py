@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from otpy_agents.attempt.failures import ErrorType
 from otpy_agents.errors import InvalidRunSetting
-from otpy_agents.run.failures import ErrorType
 from otpy_agents.run.liveness import Liveness, LivenessKind
 from otpy_agents.run.protocol import Output, Quiet, TimerDue
 from otpy_agents.run.result import StopCause

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
+from otpy_agents.attempt.failures import Classification, Detail
+from otpy_agents.attempt.usage import Usage
 from otpy_agents.errors import RunStateCorrupt, RunStateError, RunStateTooNew
-from otpy_agents.run.failures import Classification, Detail
 from otpy_agents.run.liveness import Liveness
 from otpy_agents.run.machine import RunMachine
 from otpy_agents.run.policy import RetryPolicy
@@ -25,7 +26,6 @@ from otpy_agents.run.protocol import (
 )
 from otpy_agents.run.result import Cause, Ending, StopCause
 from otpy_agents.run.state import VERSION, Phase, RunState
-from otpy_agents.run.usage import Usage
 from tests.agents.run.driver import START, Driver, agents, run
 
 

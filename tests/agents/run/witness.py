@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections import Counter
 
+from otpy_agents.attempt.failures import Classification
 from otpy_agents.run.chain import AgentInstance
 from otpy_agents.run.cooldown import Account
-from otpy_agents.run.failures import Classification
 from otpy_agents.run.machine import RunMachine
 from otpy_agents.run.policy import FatalScope
 from otpy_agents.run.protocol import (

@@ -13,8 +13,8 @@ from typing import Any, final
 
 import psutil
 
+from otpy_agents.adapters.adapter import Launch
 from otpy_agents.process.orphans import find
-from otpy_agents.run.adapter import Launch
 from otpy_agents.sandbox import Job, Running, Sandbox
 
 STUBBORN = "import signal;signal.signal(signal.SIGTERM,signal.SIG_IGN);"

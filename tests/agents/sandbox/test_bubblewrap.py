@@ -21,7 +21,7 @@ NETWORK = str(Path("/proc/self/ns/net").readlink())
 HOST = """
 import asyncio, os, sys
 from pathlib import Path
-from otpy_agents.run.adapter import Launch
+from otpy_agents.adapters.adapter import Launch
 from otpy_agents.sandbox import BubblewrapSandbox, Job
 
 async def main():

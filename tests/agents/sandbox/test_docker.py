@@ -29,7 +29,7 @@ NO_IMAGE = "registry.invalid/otpy-no-such-image"
 HOST = """
 import asyncio, sys
 from pathlib import Path
-from otpy_agents.run.adapter import Launch
+from otpy_agents.adapters.adapter import Launch
 from otpy_agents.sandbox import Job
 from otpy_agents.sandbox.docker import DockerSandbox
 

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
+from otpy_agents.adapters.adapter import Launch
 from otpy_agents.errors import InvalidJob
 from otpy_agents.process.orphans import Recorded
-from otpy_agents.run.adapter import Launch
 from otpy_agents.sandbox import (
     BubblewrapSandbox,
     ContainerIdentity,

@@ -11,12 +11,13 @@ import pytest
 from attrs import evolve
 
 from otpy.errors import StartFailed
+from otpy_agents.adapters.registry import find_adapter
+from otpy_agents.attempt import events
+from otpy_agents.attempt.usage import Usage
 from otpy_agents.errors import AgentNotFound
-from otpy_agents.run import events, facts
+from otpy_agents.run import facts
 from otpy_agents.run.order import RunOrder
-from otpy_agents.run.registry import find_adapter
 from otpy_agents.run.result import Cause
-from otpy_agents.run.usage import Usage
 from otpy_agents.store.records import State
 from otpy_agents.testing import Crash, Fail, Say, Script, Spend, UseTool, Write
 from otpy_agents.testing.script import line_of

@@ -7,8 +7,8 @@ from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from typing import Final, cast, final
 
+from otpy_agents.adapters.adapter import Adapter
 from otpy_agents.errors import AmbiguousAdapter, BrokenAdapter, UnknownAdapter
-from otpy_agents.run.adapter import Adapter
 
 __all__ = ["BUILT_IN", "GROUP", "Adapters", "adapter_names", "find_adapter"]
 
@@ -16,11 +16,11 @@ GROUP: Final = "otpy_agents.adapters"
 """Entry point group in which a package announces its adapters."""
 
 BUILT_IN: Final[Mapping[str, str]] = {
-    "claude": "otpy_agents.run.adapters.claude:ADAPTER",
-    "codex": "otpy_agents.run.adapters.codex:ADAPTER",
-    "command": "otpy_agents.run.adapters.command:ADAPTER",
-    "copilot": "otpy_agents.run.adapters.copilot:ADAPTER",
-    "gemini": "otpy_agents.run.adapters.gemini:ADAPTER",
+    "claude": "otpy_agents.adapters.claude:ADAPTER",
+    "codex": "otpy_agents.adapters.codex:ADAPTER",
+    "command": "otpy_agents.adapters.command:ADAPTER",
+    "copilot": "otpy_agents.adapters.copilot:ADAPTER",
+    "gemini": "otpy_agents.adapters.gemini:ADAPTER",
 }
 """What our own distribution announces; a checkout that is not installed announces nothing."""
 

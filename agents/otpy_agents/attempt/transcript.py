@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import final
 
-from otpy_agents.run.events import (
+from otpy_agents.attempt.events import (
     Event,
     Fault,
     Final,
@@ -17,7 +17,7 @@ from otpy_agents.run.events import (
     ToolEnded,
     ToolStarted,
 )
-from otpy_agents.run.usage import Usage
+from otpy_agents.attempt.usage import Usage
 
 __all__ = ["Transcript"]
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Final
 
-from otpy_agents.run.failures import Detail
+from otpy_agents.attempt.failures import Detail
 
 __all__ = ["by_code", "by_status", "by_vague_code", "codes_in", "fields_in", "status_in"]
 

@@ -10,7 +10,7 @@ import json
 import re
 from typing import Final, cast, final
 
-from otpy_agents.run.fields import JsonObject
+from otpy_agents.adapters.fields import JsonObject
 
 __all__ = ["JsonLines", "LineSplitter", "plain"]
 

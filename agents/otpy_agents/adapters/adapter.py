@@ -15,10 +15,10 @@ from typing import Final, Protocol
 
 from attrs import field, frozen
 
+from otpy_agents.adapters.session_log import SessionLog
+from otpy_agents.attempt.events import Event
+from otpy_agents.attempt.failures import Detail
 from otpy_agents.errors import InvalidRequest
-from otpy_agents.run.events import Event
-from otpy_agents.run.failures import Detail
-from otpy_agents.run.session_log import SessionLog
 
 __all__ = [
     "PROMPT_FILE",

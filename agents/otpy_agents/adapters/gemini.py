@@ -7,8 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Final, cast, final
 
-from otpy_agents.errors import InvalidRequest
-from otpy_agents.run.adapter import (
+from otpy_agents.adapters.adapter import (
     PROMPT_FILE,
     Access,
     Launch,
@@ -17,8 +16,11 @@ from otpy_agents.run.adapter import (
     Request,
     Wording,
 )
-from otpy_agents.run.adapters.session_logs import GeminiLog
-from otpy_agents.run.events import (
+from otpy_agents.adapters.fields import JsonObject, integer, obj, text
+from otpy_agents.adapters.session_logs import GeminiLog
+from otpy_agents.adapters.stream import JsonLines
+from otpy_agents.adapters.vendor_codes import by_status
+from otpy_agents.attempt.events import (
     Event,
     Fault,
     Problem,
@@ -28,12 +30,10 @@ from otpy_agents.run.events import (
     ToolEnded,
     ToolStarted,
 )
-from otpy_agents.run.events import Final as FinalEvent
-from otpy_agents.run.failures import Detail
-from otpy_agents.run.fields import JsonObject, integer, obj, text
-from otpy_agents.run.stream import JsonLines
-from otpy_agents.run.usage import Usage
-from otpy_agents.run.vendor_codes import by_status
+from otpy_agents.attempt.events import Final as FinalEvent
+from otpy_agents.attempt.failures import Detail
+from otpy_agents.attempt.usage import Usage
+from otpy_agents.errors import InvalidRequest
 
 __all__ = ["ADAPTER", "Gemini"]
 

@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 from attrs import field, frozen
 
-from otpy_agents.run.usage import Usage
+from otpy_agents.attempt.usage import Usage
 
 __all__ = [
     "Event",

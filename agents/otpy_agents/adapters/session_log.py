@@ -14,10 +14,10 @@ from typing import Protocol, final
 
 from attrs import frozen
 
-from otpy_agents.run.events import Spent
-from otpy_agents.run.fields import JsonObject, text
-from otpy_agents.run.stream import JsonLines
-from otpy_agents.run.usage import Usage
+from otpy_agents.adapters.fields import JsonObject, text
+from otpy_agents.adapters.stream import JsonLines
+from otpy_agents.attempt.events import Spent
+from otpy_agents.attempt.usage import Usage
 
 __all__ = ["Answered", "SessionLog", "UsageReader"]
 

@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final, final
 
-from otpy_agents.run.fields import JsonObject, integer, obj, text
-from otpy_agents.run.session_log import Answered
-from otpy_agents.run.usage import Usage
+from otpy_agents.adapters.fields import JsonObject, integer, obj, text
+from otpy_agents.adapters.session_log import Answered
+from otpy_agents.attempt.usage import Usage
 
 __all__ = ["ClaudeLog", "CodexLog", "CopilotLog", "GeminiLog"]
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Final, final
 
-from otpy_agents.run.adapter import (
+from otpy_agents.adapters.adapter import (
     PROMPT_FILE,
     Access,
     Launch,
@@ -15,8 +15,10 @@ from otpy_agents.run.adapter import (
     Request,
     Wording,
 )
-from otpy_agents.run.adapters.session_logs import ClaudeLog
-from otpy_agents.run.events import (
+from otpy_agents.adapters.fields import JsonObject, integer, items, number, obj, objects, text
+from otpy_agents.adapters.session_logs import ClaudeLog
+from otpy_agents.adapters.stream import JsonLines
+from otpy_agents.attempt.events import (
     Event,
     Fault,
     Problem,
@@ -27,11 +29,9 @@ from otpy_agents.run.events import (
     ToolEnded,
     ToolStarted,
 )
-from otpy_agents.run.events import Final as FinalEvent
-from otpy_agents.run.failures import Detail
-from otpy_agents.run.fields import JsonObject, integer, items, number, obj, objects, text
-from otpy_agents.run.stream import JsonLines
-from otpy_agents.run.usage import Usage
+from otpy_agents.attempt.events import Final as FinalEvent
+from otpy_agents.attempt.failures import Detail
+from otpy_agents.attempt.usage import Usage
 
 __all__ = ["ADAPTER", "Claude"]
 

@@ -20,9 +20,10 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Final, final
 
-from otpy_agents.errors import InvalidRequest
-from otpy_agents.run.adapter import PROMPT_FILE, Launch, Parser, PlainText, Request, Wording
-from otpy_agents.run.events import (
+from otpy_agents.adapters.adapter import PROMPT_FILE, Launch, Parser, PlainText, Request, Wording
+from otpy_agents.adapters.fields import JsonObject, integer, number, obj, text
+from otpy_agents.adapters.stream import JsonLines
+from otpy_agents.attempt.events import (
     Event,
     Fault,
     Problem,
@@ -32,11 +33,10 @@ from otpy_agents.run.events import (
     ToolEnded,
     ToolStarted,
 )
-from otpy_agents.run.events import Final as FinalEvent
-from otpy_agents.run.failures import Detail
-from otpy_agents.run.fields import JsonObject, integer, number, obj, text
-from otpy_agents.run.stream import JsonLines
-from otpy_agents.run.usage import Usage
+from otpy_agents.attempt.events import Final as FinalEvent
+from otpy_agents.attempt.failures import Detail
+from otpy_agents.attempt.usage import Usage
+from otpy_agents.errors import InvalidRequest
 
 __all__ = ["ADAPTER", "Command"]
 
