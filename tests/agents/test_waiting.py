@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from otpy_agents.classify.waiting import seconds_to_wait
 from otpy_agents.run import classify
-from otpy_agents.run.waiting import seconds_to_wait
 from tests.agents import cli_worlds as world
 
 BERLIN = timezone(timedelta(hours=2))

@@ -35,6 +35,7 @@ from otpy_agents.attempt.failures import error_table as error_table
 from otpy_agents.attempt.transcript import Transcript as Transcript
 from otpy_agents.attempt.usage import Usage as Usage
 from otpy_agents.attempt.usage import UsageMeter as UsageMeter
+from otpy_agents.classify.classification import classify as classify
 from otpy_agents.process.orphans import Orphan as Orphan
 from otpy_agents.process.orphans import Recorded as Recorded
 from otpy_agents.process.process import ExitStatus as ExitStatus
@@ -46,7 +47,6 @@ from otpy_agents.run.chain import Chain as Chain
 from otpy_agents.run.chain import SelectionMode as SelectionMode
 from otpy_agents.run.chain import build_chain as build_chain
 from otpy_agents.run.chain import default_agent as default_agent
-from otpy_agents.run.classification import classify as classify
 from otpy_agents.run.cooldown import Account as Account
 from otpy_agents.run.cooldown import Cooldown as Cooldown
 from otpy_agents.run.cooldown import CooldownTable as CooldownTable

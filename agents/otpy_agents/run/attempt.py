@@ -20,6 +20,7 @@ from otpy_agents.adapters.registry import find_adapter
 from otpy_agents.attempt.events import SessionSeen, Spent
 from otpy_agents.attempt.failures import Classification, Detail
 from otpy_agents.attempt.usage import Usage
+from otpy_agents.classify.classification import classify
 from otpy_agents.errors import (
     AdapterError,
     InvalidJob,
@@ -27,7 +28,6 @@ from otpy_agents.errors import (
     SandboxUnavailable,
     SpawnFailed,
 )
-from otpy_agents.run.classification import classify
 from otpy_agents.run.facts import AgentEvent, OutputLine
 from otpy_agents.run.flight import Flight
 from otpy_agents.run.job import job_of

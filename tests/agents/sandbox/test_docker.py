@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
+from otpy_agents.classify.classification import classify
 from otpy_agents.errors import CannotAdopt, SandboxUnavailable, SpawnFailed
 from otpy_agents.process.orphans import Recorded
-from otpy_agents.run.classification import classify
 from otpy_agents.sandbox import ContainerIdentity, Limits, Mount
 from otpy_agents.sandbox.docker import DockerSandbox
 from otpy_agents.store.redaction import Redaction

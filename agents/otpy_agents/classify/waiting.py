@@ -6,7 +6,7 @@ import re
 from datetime import datetime
 from typing import Final
 
-from otpy_agents.run.moments import moment_in
+from otpy_agents.classify.moments import moment_in
 
 __all__ = ["seconds_to_wait"]
 

@@ -8,7 +8,7 @@ from typing import Final
 
 from otpy_agents.adapters.adapter import Wording
 from otpy_agents.attempt.failures import Detail
-from otpy_agents.run.vendor_words import NO_CREDIT
+from otpy_agents.classify.vendor_words import NO_CREDIT
 
 __all__ = ["by_words", "is_long_limit", "is_short_limit", "is_unpaid"]
 

@@ -20,8 +20,8 @@ from otpy_agents.adapters.stream import plain
 from otpy_agents.attempt.events import Fault
 from otpy_agents.attempt.failures import Classification, Detail
 from otpy_agents.attempt.transcript import Transcript
-from otpy_agents.run.judgement import judge
-from otpy_agents.run.last_words import error_in, is_json, notice_in, opening_in
+from otpy_agents.classify.judgement import judge
+from otpy_agents.classify.last_words import error_in, is_json, notice_in, opening_in
 
 __all__ = ["classify"]
 
