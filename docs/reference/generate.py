@@ -22,7 +22,7 @@ PACKAGES = (
     *("otpy.signals", "otpy.snapshot", "otpy.observe", "otpy.testing"),
     *("otpy_monitors", "otpy_agents", "otpy_agents.tree", "otpy_agents.tree.sessions"),
     *("otpy_agents.tree.changesets", "otpy_agents.run", "otpy_agents.run.host"),
-    *("otpy_agents.run.order", "otpy_agents.sandbox", "otpy_agents.store"),
+    *("otpy_agents.sandbox", "otpy_agents.store"),
     *("otpy_agents.operator", "otpy_agents.testing"),
 )
 HEAD = """\

@@ -17,9 +17,9 @@ import pytest
 
 from otpy_agents.errors import SandboxUnavailable
 from otpy_agents.run import AgentInstance
-from otpy_agents.run.chain import build_chain
-from otpy_agents.run.order import RunOrder, SandboxChoice
-from otpy_agents.run.stored import StoredForm
+from otpy_agents.run.decide.chain import build_chain
+from otpy_agents.run.host.order import RunOrder, SandboxChoice
+from otpy_agents.run.host.stored import StoredForm
 from otpy_agents.sandbox.marker import attempt_marker, run_marker
 from otpy_agents.store import Lease, RunStore
 from otpy_agents.store.ledger import Ledger

@@ -16,9 +16,9 @@ from otpy_agents.cli.run_lookup import look, state_option
 from otpy_agents.cli.run_words import at, span
 from otpy_agents.cli.view import printable
 from otpy_agents.errors import UnknownAdapter
-from otpy_agents.run.cooldown import Account, Cooldown
-from otpy_agents.run.spoken_times import moment
-from otpy_agents.run.stored import cooldown_table
+from otpy_agents.run.decide.cooldown import Account, Cooldown
+from otpy_agents.run.decide.spoken_times import moment
+from otpy_agents.run.host.stored import cooldown_table
 from otpy_agents.store import RunStore
 
 __all__ = ["cooldowns"]

@@ -22,10 +22,10 @@ from otpy_agents.cli.run_view import RunView, open_run_view, told
 from otpy_agents.cli.run_words import harmless
 from otpy_agents.cli.streams import occupy_standard_streams, to_nowhere
 from otpy_agents.errors import InvalidRunSetting, LedgerError, UnknownAdapter, UnknownRun
-from otpy_agents.run.facts import Fact, RunEnded
-from otpy_agents.run.host import RunHandle, RunHost, run_host
-from otpy_agents.run.protocol import Answered, Control
-from otpy_agents.run.result import Outcome, RunResult
+from otpy_agents.run.decide.protocol import Answered, Control
+from otpy_agents.run.decide.result import Outcome, RunResult
+from otpy_agents.run.host.facts import Fact, RunEnded
+from otpy_agents.run.host.host import RunHandle, RunHost, run_host
 from otpy_agents.store import RunStore
 from otpy_agents.store.retention import Retention, retain
 

@@ -17,11 +17,11 @@ from otpy_agents.adapters.registry import find_adapter
 from otpy_agents.cli.policy_options import policy_from, policy_options
 from otpy_agents.cli.streams import is_text
 from otpy_agents.errors import InvalidRunSetting
-from otpy_agents.run.chain import AgentInstance, AgentSelection, SelectionMode
-from otpy_agents.run.liveness import Liveness
-from otpy_agents.run.order import RunOrder, SandboxChoice
-from otpy_agents.run.pricing import unheld
-from otpy_agents.run.walls import COMMAND, SANDBOXES, Flaw, choice_of, flaw_in
+from otpy_agents.run.decide.chain import AgentInstance, AgentSelection, SelectionMode
+from otpy_agents.run.decide.liveness import Liveness
+from otpy_agents.run.decide.pricing import unheld
+from otpy_agents.run.host.order import RunOrder, SandboxChoice
+from otpy_agents.run.host.walls import COMMAND, SANDBOXES, Flaw, choice_of, flaw_in
 from otpy_agents.store.redaction import is_secret_name
 
 __all__ = ["order_from", "order_options"]

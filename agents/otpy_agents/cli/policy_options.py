@@ -8,7 +8,7 @@ from typing import Any, Final
 import click
 from attrs import evolve
 
-from otpy_agents.run.policy import FatalScope, RetryPolicy
+from otpy_agents.run.decide.policy import FatalScope, RetryPolicy
 
 __all__ = ["policy_from", "policy_options"]
 

@@ -14,7 +14,7 @@ from otpy_agents.cli.refusal import fail
 from otpy_agents.cli.run_lookup import state_file, state_option
 from otpy_agents.cli.streams import is_text
 from otpy_agents.errors import AgentsError, InvalidRunSetting
-from otpy_agents.run.host import RunHandle, RunHost
+from otpy_agents.run.host.host import RunHandle, RunHost
 from otpy_agents.store import RunStore
 
 __all__ = ["run"]

@@ -11,7 +11,8 @@ from otpy_agents.attempt.usage import Usage
 from otpy_agents.cli.run_lookup import typed
 from otpy_agents.cli.run_words import countdown, span, spent
 from otpy_agents.cli.view import printable
-from otpy_agents.run.facts import (
+from otpy_agents.run.decide.state import Phase
+from otpy_agents.run.host.facts import (
     AgentEvent,
     AttemptBegan,
     AttemptOver,
@@ -24,7 +25,6 @@ from otpy_agents.run.facts import (
     WaitBegan,
     WaitOver,
 )
-from otpy_agents.run.state import Phase
 
 __all__ = ["Progress", "what_cuts"]
 

@@ -17,11 +17,11 @@ from rich.text import Text
 from otpy_agents.cli.run_lookup import typed
 from otpy_agents.cli.run_words import ago, at, ended_as, one_line, span, spent
 from otpy_agents.cli.view import printable
-from otpy_agents.run.attrs_json import to_plain
-from otpy_agents.run.chain import Chain
-from otpy_agents.run.cooldown import CooldownTable
-from otpy_agents.run.result import AttemptRecord, RunResult
-from otpy_agents.run.stored import StoredForm
+from otpy_agents.run.decide.attrs_json import to_plain
+from otpy_agents.run.decide.chain import Chain
+from otpy_agents.run.decide.cooldown import CooldownTable
+from otpy_agents.run.decide.result import AttemptRecord, RunResult
+from otpy_agents.run.host.stored import StoredForm
 from otpy_agents.store import CommandRecord, HostRecord, RunRecord, StoredRun
 
 __all__ = [

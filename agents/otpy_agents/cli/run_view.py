@@ -21,7 +21,9 @@ from otpy_agents.cli.run_progress import Progress, what_cuts
 from otpy_agents.cli.run_words import ended_as, one_line, span, spent
 from otpy_agents.cli.streams import to_nowhere
 from otpy_agents.cli.view import printable
-from otpy_agents.run.facts import (
+from otpy_agents.run.decide.result import Ending
+from otpy_agents.run.decide.spoken_times import moment
+from otpy_agents.run.host.facts import (
     AgentEvent,
     AttemptBegan,
     AttemptOver,
@@ -33,9 +35,7 @@ from otpy_agents.run.facts import (
     RunEnded,
     WaitBegan,
 )
-from otpy_agents.run.facts import as_json as plain_fact
-from otpy_agents.run.result import Ending
-from otpy_agents.run.spoken_times import moment
+from otpy_agents.run.host.facts import as_json as plain_fact
 
 __all__ = ["RunView", "SteadyRunView", "open_run_view", "told"]
 

@@ -29,11 +29,11 @@ from otpy_agents.cli.run_words import harmless
 from otpy_agents.cli.view import printable
 from otpy_agents.errors import AgentsError, CommandRefused, RunStateError
 from otpy_agents.operator import ask
-from otpy_agents.run.cooldown import CooldownTable
-from otpy_agents.run.dismissing import dismiss
-from otpy_agents.run.host import RunHandle, RunHost
-from otpy_agents.run.protocol import Control
-from otpy_agents.run.stored import AttemptOutcome, StoredForm, cooldown_table
+from otpy_agents.run.decide.cooldown import CooldownTable
+from otpy_agents.run.decide.protocol import Control
+from otpy_agents.run.host.dismissing import dismiss
+from otpy_agents.run.host.host import RunHandle, RunHost
+from otpy_agents.run.host.stored import AttemptOutcome, StoredForm, cooldown_table
 from otpy_agents.store import RunStore, StoredRun
 from otpy_agents.store.retention import Retention, outgrown, seconds_of
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Final, final
 
 from otpy_agents.attempt.failures import ACCOUNT_FAILURES, Detail
-from otpy_agents.run.facts import AttemptOver, Fact
+from otpy_agents.run.host.facts import AttemptOver, Fact
 
 __all__ = ["Accounts"]
 

@@ -31,10 +31,10 @@ from otpy_agents.errors import (
     SymlinkInPath,
     VerificationFailed,
 )
-from otpy_agents.run.admission import make_artifacts
-from otpy_agents.run.protocol import Control
-from otpy_agents.run.result import Ending, RunResult
-from otpy_agents.run.walls import OPEN
+from otpy_agents.run.decide.protocol import Control
+from otpy_agents.run.decide.result import Ending, RunResult
+from otpy_agents.run.host.admission import make_artifacts
+from otpy_agents.run.host.walls import OPEN
 from otpy_agents.store.records import State
 from otpy_agents.tree.agent import Happening
 from otpy_agents.tree.assignment import Role

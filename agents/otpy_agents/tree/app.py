@@ -18,7 +18,7 @@ from otpy_agents.tree.monitors import monitors_of
 from otpy_agents.tree.pool import POOL, pool_spec
 
 if TYPE_CHECKING:
-    from otpy_agents.run.handle import RunHandle
+    from otpy_agents.run.host.handle import RunHandle
     from otpy_agents.tree.project import Project
 
 

@@ -76,8 +76,8 @@ class AgentWork:
         verify: Program and arguments that say, when it says that it is done, whether it is; empty
             to believe it.
         verify_deadline: Longest time that may take, in seconds.
-        sandbox: Where its attempts are made, see `otpy_agents.run.walls`; empty for where those of
-            its workplace are.
+        sandbox: Where its attempts are made, see `otpy_agents.run.host.walls`; empty for where
+            those of its workplace are.
         network: Whether they reach the network there; None if nothing is said.
         secrets: Variables of the host whose values are never shown nor stored.
         artifacts: Folder for what it leaves; None for none.

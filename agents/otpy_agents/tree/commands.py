@@ -23,7 +23,7 @@ from otpy import OtpyError, Supervisor
 from otpy_agents.errors import AgentRefused, CommandRefused, LedgerError, LedgerUnwritable
 from otpy_agents.operator import Command, Handler, Refusal
 from otpy_agents.operator.server import Log
-from otpy_agents.run.protocol import Control
+from otpy_agents.run.decide.protocol import Control
 from otpy_agents.tree.status import status_of, tree_of
 from otpy_monitors import Kind
 

@@ -16,7 +16,7 @@ from attrs import evolve, field, frozen
 
 from otpy_agents.attempt.failures import Detail
 from otpy_agents.errors import InvalidFailureRow
-from otpy_agents.run.result import Ending, RunResult, StopCause
+from otpy_agents.run.decide.result import Ending, RunResult, StopCause
 
 __all__ = ["Consequence", "FailureClass", "FailureRow", "FailureTable", "failure_of"]
 

@@ -20,14 +20,14 @@ from otpy_agents.errors import (
     VerificationFailed,
     WorkerStalled,
 )
-from otpy_agents.run.result import VendorSession
+from otpy_agents.run.decide.result import VendorSession
 from otpy_agents.tree.changesets import ChangesetOwner, Changesets, Fates
 from otpy_agents.tree.checkpoint import Unusable, read_checkpoint
 from otpy_agents.tree.sessions import JSON, Context, SessionStore, StoredSession
 from otpy_agents.tree.verification import TESTS_FAILED
 
 if TYPE_CHECKING:
-    from otpy_agents.run.result import RunResult
+    from otpy_agents.run.decide.result import RunResult
     from otpy_agents.tree.post import Post
 
 __all__ = ["HOST", "Keeping", "word_for"]

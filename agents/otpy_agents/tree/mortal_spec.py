@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from otpy import Backoff, ChildSpec, Intensity, Restart
 from otpy.specs import GIVE_UP
-from otpy_agents.run.attempt import MARGIN
+from otpy_agents.run.host.attempt import MARGIN
 from otpy_agents.tree.agent_life import agent_life
 from otpy_agents.tree.assignment import Assignment, Role
 from otpy_agents.tree.mortal import mortal

@@ -10,9 +10,9 @@ from attrs import evolve
 from otpy_agents.adapters.registry import find_adapter
 from otpy_agents.attempt import events
 from otpy_agents.attempt.usage import Usage
-from otpy_agents.run import facts
-from otpy_agents.run.flight import LAST_LINE
-from otpy_agents.run.order import RunOrder
+from otpy_agents.run.host import facts
+from otpy_agents.run.host.flight import LAST_LINE
+from otpy_agents.run.host.order import RunOrder
 from otpy_agents.tree.agent import Happening
 from otpy_agents.tree.post import Post
 from otpy_agents.tree.tools import is_helper, touched_by

@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Final
 
 from attrs import evolve
 
-from otpy_agents.run.chain import AgentInstance, AgentSelection, SelectionMode
-from otpy_agents.run.order import RunOrder, SandboxChoice
-from otpy_agents.run.walls import choice_of
+from otpy_agents.run.decide.chain import AgentInstance, AgentSelection, SelectionMode
+from otpy_agents.run.host.order import RunOrder, SandboxChoice
+from otpy_agents.run.host.walls import choice_of
 from otpy_agents.sandbox import Mount
 from otpy_agents.tree.sessions import Context
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from otpy_agents.run.result import VendorSession
+    from otpy_agents.run.decide.result import VendorSession
     from otpy_agents.tree.assignment import AgentWork, Assignment
     from otpy_agents.tree.project import Project
 

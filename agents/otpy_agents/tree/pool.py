@@ -26,8 +26,8 @@ from otpy_agents.errors import (
     PreflightFailed,
 )
 from otpy_agents.process.process import WorkerProcess
-from otpy_agents.run.gate import Gate
-from otpy_agents.run.protocol import Control
+from otpy_agents.run.decide.protocol import Control
+from otpy_agents.run.host.gate import Gate
 from otpy_agents.store.records import State
 from otpy_agents.tree.agent import Happening
 from otpy_agents.tree.assignment import Assignment

@@ -13,7 +13,7 @@ from attrs import frozen
 from otpy_agents.adapters.adapter import Access
 from otpy_agents.adapters.registry import find_adapter
 from otpy_agents.errors import AdapterError, PreflightFailed
-from otpy_agents.run.pricing import Unheld, unheld
+from otpy_agents.run.decide.pricing import Unheld, unheld
 from otpy_agents.tree.assignment import Assignment, WorkList
 from otpy_agents.tree.ordering import selection_of
 

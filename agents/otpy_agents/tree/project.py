@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final, final
 
 from otpy_agents.errors import AgentRefused, LedgerError
-from otpy_agents.run.walls import said_of
+from otpy_agents.run.host.walls import said_of
 from otpy_agents.store.agent_rows import AgentRow, MoveRow
 from otpy_agents.store.records import AssignmentRecord, State
 from otpy_agents.tree import messages
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from otpy import ExitReason
     from otpy_agents.process.process import WorkerProcess
-    from otpy_agents.run.order import SandboxChoice
+    from otpy_agents.run.host.order import SandboxChoice
     from otpy_agents.store.ledger import Ledger
     from otpy_agents.tree.assignment import Assignment, WorkList
     from otpy_agents.tree.changesets import Fates

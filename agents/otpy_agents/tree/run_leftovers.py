@@ -8,13 +8,13 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from otpy_agents.errors import InvalidRunSetting, RunStateError, UnknownRun
-from otpy_agents.run.admission import sandbox_of
-from otpy_agents.run.stored import StoredForm
+from otpy_agents.run.host.admission import sandbox_of
+from otpy_agents.run.host.stored import StoredForm
 from otpy_agents.sandbox.marker import run_marker
 from otpy_agents.tree.leftovers import left_over_attempts
 
 if TYPE_CHECKING:
-    from otpy_agents.run.order import SandboxChoice
+    from otpy_agents.run.host.order import SandboxChoice
     from otpy_agents.sandbox import Sandbox
     from otpy_agents.store.runs import RunStore
     from otpy_monitors import Chore, Deletion

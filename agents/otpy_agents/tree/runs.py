@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Protocol, final
 
 from otpy_agents.errors import RunFinished, RunHeld, RunStateError, UnknownRun
-from otpy_agents.run.host import RunHost
-from otpy_agents.run.order import RunOrder
-from otpy_agents.run.protocol import Answered, Control
-from otpy_agents.run.result import Ending, RunResult
+from otpy_agents.run.decide.protocol import Answered, Control
+from otpy_agents.run.decide.result import Ending, RunResult
+from otpy_agents.run.host.host import RunHost
+from otpy_agents.run.host.order import RunOrder
 from otpy_agents.store.runs import RunStore
 
 __all__ = ["HostedRuns", "Run", "Runs"]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, final
 
-from otpy_agents.run import facts
-from otpy_agents.run.state import WaitReason
+from otpy_agents.run.decide.state import WaitReason
+from otpy_agents.run.host import facts
 
 if TYPE_CHECKING:
     from otpy_agents.tree.pool import MortalPool

@@ -14,7 +14,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PlainValidato
 
 from otpy_agents.adapters.adapter import Access
 from otpy_agents.errors import InvalidWorkList
-from otpy_agents.run.walls import SANDBOXES, is_sandbox
+from otpy_agents.run.host.walls import SANDBOXES, is_sandbox
 from otpy_agents.sandbox.marker import RESERVED
 from otpy_agents.tree.assignment import (
     LONG_TOOLS,

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
 from otpy_agents.adapters.registry import BUILT_IN, adapter_names
-from otpy_agents.run.walls import COMMAND, OPEN, Flaw, flaw_in
+from otpy_agents.run.host.walls import COMMAND, OPEN, Flaw, flaw_in
 from otpy_agents.store.redaction import is_secret_name
 from otpy_agents.tree.diagnosis import Problem
 

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, final
 
 from otpy import Crashed
 from otpy_agents.errors import JakeGaveUp
-from otpy_agents.run.admission import sandbox_of
-from otpy_agents.run.host import RunHost
-from otpy_agents.run.order import SandboxChoice
-from otpy_agents.run.policy import RetryPolicy
+from otpy_agents.run.decide.policy import RetryPolicy
+from otpy_agents.run.host.admission import sandbox_of
+from otpy_agents.run.host.host import RunHost
+from otpy_agents.run.host.order import SandboxChoice
 from otpy_agents.tree.accounts import Accounts
 from otpy_agents.tree.budgets import Budgets
 from otpy_agents.tree.failures import FailureTable

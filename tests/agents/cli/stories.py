@@ -6,11 +6,11 @@ from pathlib import Path
 
 from otpy_agents.attempt.failures import Detail
 from otpy_agents.attempt.usage import Usage
-from otpy_agents.run.chain import AgentInstance, AgentSelection, SelectionMode, build_chain
-from otpy_agents.run.order import RunOrder
-from otpy_agents.run.result import AttemptRecord, Cause, Ending, RunResult, StopCause
-from otpy_agents.run.state import Phase, RunState, Wait, WaitReason
-from otpy_agents.run.stored import AttemptOutcome, StoredForm
+from otpy_agents.run.decide.chain import AgentInstance, AgentSelection, SelectionMode, build_chain
+from otpy_agents.run.decide.result import AttemptRecord, Cause, Ending, RunResult, StopCause
+from otpy_agents.run.decide.state import Phase, RunState, Wait, WaitReason
+from otpy_agents.run.host.order import RunOrder
+from otpy_agents.run.host.stored import AttemptOutcome, StoredForm
 from otpy_agents.store import AttemptBegun, AttemptEnded, Lease, RunStore
 
 RUN = "0a1b2c3d4e"

@@ -11,8 +11,8 @@ from attrs import evolve
 from click.testing import CliRunner, Result
 
 from otpy_agents.cli import main
-from otpy_agents.run.result import Ending
-from otpy_agents.run.state import Phase, RunState
+from otpy_agents.run.decide.result import Ending
+from otpy_agents.run.decide.state import Phase, RunState
 from otpy_agents.store import RunStore
 from tests.agents.cli.stories import RUN, put, record, waiting
 from tests.agents.cli.terminal import HANGS, Terminal, survivors

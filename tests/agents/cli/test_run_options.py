@@ -11,10 +11,10 @@ from click.testing import CliRunner, Result
 
 from otpy_agents.adapters.adapter import Access
 from otpy_agents.cli import main
-from otpy_agents.run.chain import AgentInstance, SelectionMode, build_chain
-from otpy_agents.run.liveness import Liveness
-from otpy_agents.run.order import RunOrder, SandboxChoice
-from otpy_agents.run.policy import FatalScope, RetryPolicy
+from otpy_agents.run.decide.chain import AgentInstance, SelectionMode, build_chain
+from otpy_agents.run.decide.liveness import Liveness
+from otpy_agents.run.decide.policy import FatalScope, RetryPolicy
+from otpy_agents.run.host.order import RunOrder, SandboxChoice
 from otpy_agents.sandbox import Mount
 
 

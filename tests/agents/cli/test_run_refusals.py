@@ -16,7 +16,7 @@ from click.testing import CliRunner
 
 from otpy_agents.cli import main
 from otpy_agents.errors import RunBroken
-from otpy_agents.run.host import RunHost
+from otpy_agents.run.host.host import RunHost
 from tests.agents.cli.terminal import FAILS_TWICE, Terminal
 from tests.agents.host import PATIENCE
 

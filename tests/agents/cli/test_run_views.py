@@ -16,7 +16,9 @@ from otpy_agents.attempt.usage import Usage
 from otpy_agents.cli.run_progress import Progress
 from otpy_agents.cli.run_view import JsonRunView, LiveRunView, PlainRunView, SteadyRunView, told
 from otpy_agents.cli.run_words import countdown, harmless, money, span, spent
-from otpy_agents.run.facts import (
+from otpy_agents.run.decide.result import Cause, Ending
+from otpy_agents.run.decide.state import Phase, WaitReason
+from otpy_agents.run.host.facts import (
     AgentEvent,
     AgentSwitched,
     AttemptBegan,
@@ -31,8 +33,6 @@ from otpy_agents.run.facts import (
     WaitBegan,
     WaitOver,
 )
-from otpy_agents.run.result import Cause, Ending
-from otpy_agents.run.state import Phase, WaitReason
 from tests.agents.cli.stories import ORDER, RUN, record, result
 
 AT: Any = {"run": RUN, "at": 100.0}

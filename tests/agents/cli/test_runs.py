@@ -18,10 +18,10 @@ from otpy_agents.attempt.failures import Detail
 from otpy_agents.cli import main
 from otpy_agents.errors import CommandRefused
 from otpy_agents.operator import Command, operator_supervisor
-from otpy_agents.run.cooldown import Account, Cooldown, CooldownTable
-from otpy_agents.run.policy import RetryPolicy
-from otpy_agents.run.result import Cause, Ending, StopCause
-from otpy_agents.run.state import Phase
+from otpy_agents.run.decide.cooldown import Account, Cooldown, CooldownTable
+from otpy_agents.run.decide.policy import RetryPolicy
+from otpy_agents.run.decide.result import Cause, Ending, StopCause
+from otpy_agents.run.decide.state import Phase
 from otpy_agents.store import CooldownRecord, RunStore
 from tests.agents.cli.stories import RUN, put, record, waiting
 

@@ -27,9 +27,9 @@ from otpy_agents.run import (
     VendorSession,
     run_marker,
 )
-from otpy_agents.run.facts import Fact, Listener
-from otpy_agents.run.host import RunHost, run_host
-from otpy_agents.run.order import RunOrder, SandboxChoice
+from otpy_agents.run.host.facts import Fact, Listener
+from otpy_agents.run.host.host import RunHost, run_host
+from otpy_agents.run.host.order import RunOrder, SandboxChoice
 from otpy_agents.sandbox import Limits
 from otpy_agents.store import RunStore
 from tests.agents.e2e.conftest import MakeHome

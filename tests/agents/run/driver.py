@@ -6,10 +6,10 @@ from typing import Any, TypeVar
 
 from otpy_agents.attempt.failures import Classification, Detail
 from otpy_agents.attempt.usage import Usage
-from otpy_agents.run.chain import AgentInstance, Chain
-from otpy_agents.run.cooldown import Account, Cooldown, CooldownTable
-from otpy_agents.run.machine import RunMachine
-from otpy_agents.run.protocol import (
+from otpy_agents.run.decide.chain import AgentInstance, Chain
+from otpy_agents.run.decide.cooldown import Account, Cooldown, CooldownTable
+from otpy_agents.run.decide.machine import RunMachine
+from otpy_agents.run.decide.protocol import (
     Answered,
     AttemptEnded,
     AttemptStarted,
@@ -28,8 +28,8 @@ from otpy_agents.run.protocol import (
     TimerDue,
     Waiting,
 )
-from otpy_agents.run.result import RunResult
-from otpy_agents.run.state import RunState
+from otpy_agents.run.decide.result import RunResult
+from otpy_agents.run.decide.state import RunState
 
 E = TypeVar("E", bound=Effect)
 START = 1_000_000.0

@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import Final
 
 from otpy_agents.run import Liveness, RetryPolicy
-from otpy_agents.run.facts import Fact, as_json
-from otpy_agents.run.host import run_host
-from otpy_agents.run.order import RunOrder, SandboxChoice
+from otpy_agents.run.host.facts import Fact, as_json
+from otpy_agents.run.host.host import run_host
+from otpy_agents.run.host.order import RunOrder, SandboxChoice
 from otpy_agents.sandbox import BubblewrapSandbox, Limits, ProcessSandbox, Sandbox
 from otpy_agents.sandbox.docker import DockerSandbox
 from otpy_agents.store import RunStore

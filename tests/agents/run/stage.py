@@ -11,9 +11,9 @@ from typing import Any, TypeVar, final
 
 from otpy.reports import ReportHook
 from otpy_agents.run import AgentInstance, AgentSelection, SelectionMode
-from otpy_agents.run.facts import Fact, LogLine, RunFact, WaitBegan
-from otpy_agents.run.host import RunHost, run_host
-from otpy_agents.run.order import RunOrder, SandboxChoice
+from otpy_agents.run.host.facts import Fact, LogLine, RunFact, WaitBegan
+from otpy_agents.run.host.host import RunHost, run_host
+from otpy_agents.run.host.order import RunOrder, SandboxChoice
 from otpy_agents.store import RunStore
 from tests.agents.run.scripted import Play, ScriptedSandbox
 

@@ -11,11 +11,11 @@ from attrs import evolve
 
 from otpy_agents.attempt.failures import Classification, Detail
 from otpy_agents.attempt.usage import Usage
-from otpy_agents.run.chain import AgentInstance, Chain
-from otpy_agents.run.liveness import Liveness
-from otpy_agents.run.order import RunOrder
-from otpy_agents.run.protocol import AttemptEnded, Charged, Control, Launch, Log
-from otpy_agents.run.result import Ending, StopCause
+from otpy_agents.run.decide.chain import AgentInstance, Chain
+from otpy_agents.run.decide.liveness import Liveness
+from otpy_agents.run.decide.protocol import AttemptEnded, Charged, Control, Launch, Log
+from otpy_agents.run.decide.result import Ending, StopCause
+from otpy_agents.run.host.order import RunOrder
 from tests.agents.run.driver import Driver, run
 from tests.agents.run.scripted import FOREVER, Play
 from tests.agents.run.stage import Stage

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from otpy_agents.errors import InvalidRunSetting
 from otpy_agents.run import Access, Request
-from otpy_agents.run.chain import (
+from otpy_agents.run.decide.chain import (
     AgentInstance,
     AgentSelection,
     Chain,
@@ -19,7 +19,7 @@ from otpy_agents.run.chain import (
     build_chain,
     default_agent,
 )
-from otpy_agents.run.cooldown import Account
+from otpy_agents.run.decide.cooldown import Account
 
 DEFAULT = default_agent()
 

@@ -8,10 +8,8 @@ import pytest
 
 from otpy.testing import MockClock
 from otpy_agents.attempt.failures import Classification, Detail
-from otpy_agents.run import Ending, Liveness, RetryPolicy, facts
-from otpy_agents.run.clock import Moved, Reading
-from otpy_agents.run.facts import WaitBegan, WaitOver
-from otpy_agents.run.protocol import (
+from otpy_agents.run import Ending, Liveness, RetryPolicy
+from otpy_agents.run.decide.protocol import (
     AttemptEnded,
     ClockMoved,
     ClockSet,
@@ -19,6 +17,9 @@ from otpy_agents.run.protocol import (
     TimerDue,
     Unheard,
 )
+from otpy_agents.run.host import facts
+from otpy_agents.run.host.clock import Moved, Reading
+from otpy_agents.run.host.facts import WaitBegan, WaitOver
 from tests.agents.run.driver import Driver, run
 from tests.agents.run.scripted import Play, limited, network, ok, silent
 from tests.agents.run.stage import Stage

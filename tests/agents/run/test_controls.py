@@ -7,11 +7,11 @@ from collections.abc import Callable
 import pytest
 
 from otpy_agents.attempt.failures import Detail
-from otpy_agents.run.liveness import Liveness
-from otpy_agents.run.policy import RetryPolicy
-from otpy_agents.run.protocol import Control, ControlAsked, Launch
-from otpy_agents.run.result import Cause, Ending, StopCause
-from otpy_agents.run.state import Phase, RunState
+from otpy_agents.run.decide.liveness import Liveness
+from otpy_agents.run.decide.policy import RetryPolicy
+from otpy_agents.run.decide.protocol import Control, ControlAsked, Launch
+from otpy_agents.run.decide.result import Cause, Ending, StopCause
+from otpy_agents.run.decide.state import Phase, RunState
 from tests.agents.run.driver import START, Driver, agents, cooldown, run
 
 

@@ -10,8 +10,8 @@ import pytest
 from otpy.testing import Fault, FaultPlan, faults
 from otpy_agents.errors import RunBroken
 from otpy_agents.run import Detail, Ending, RetryPolicy, StopCause
-from otpy_agents.run.facts import RunEnded, RunLeft
-from otpy_agents.run.host import RunHandle
+from otpy_agents.run.host.facts import RunEnded, RunLeft
+from otpy_agents.run.host.host import RunHandle
 from otpy_agents.store import RunStore
 from tests.agents.run.scripted import Play, ok
 from tests.agents.run.stage import Stage

@@ -7,9 +7,9 @@ import json
 import pytest
 
 from otpy_agents.attempt.failures import Detail
-from otpy_agents.run.cooldown import Account, Cooldown, CooldownTable
-from otpy_agents.run.policy import RetryPolicy
-from otpy_agents.run.protocol import (
+from otpy_agents.run.decide.cooldown import Account, Cooldown, CooldownTable
+from otpy_agents.run.decide.policy import RetryPolicy
+from otpy_agents.run.decide.protocol import (
     Control,
     CooldownsSeen,
     EndCooldown,
@@ -17,9 +17,9 @@ from otpy_agents.run.protocol import (
     SetCooldown,
     Waiting,
 )
-from otpy_agents.run.result import Ending
-from otpy_agents.run.spoken_times import moment, span
-from otpy_agents.run.state import RunState
+from otpy_agents.run.decide.result import Ending
+from otpy_agents.run.decide.spoken_times import moment, span
+from otpy_agents.run.decide.state import RunState
 from tests.agents.run.driver import START, cooldown, run
 
 HOUR, DAY = 3600.0, 86400.0

@@ -7,11 +7,17 @@ from attrs import evolve
 
 from otpy_agents.attempt.failures import Classification, Detail
 from otpy_agents.attempt.usage import Usage
-from otpy_agents.run.chain import AgentInstance, Chain
-from otpy_agents.run.policy import FatalScope, RetryPolicy
-from otpy_agents.run.protocol import AgentSwitched, AttemptEnded, Launch, PhaseChanged, Waiting
-from otpy_agents.run.result import Cause, Ending, Outcome
-from otpy_agents.run.state import Phase, WaitReason
+from otpy_agents.run.decide.chain import AgentInstance, Chain
+from otpy_agents.run.decide.policy import FatalScope, RetryPolicy
+from otpy_agents.run.decide.protocol import (
+    AgentSwitched,
+    AttemptEnded,
+    Launch,
+    PhaseChanged,
+    Waiting,
+)
+from otpy_agents.run.decide.result import Cause, Ending, Outcome
+from otpy_agents.run.decide.state import Phase, WaitReason
 from tests.agents.run.driver import agents, run
 
 RETRYABLE = [

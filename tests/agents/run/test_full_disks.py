@@ -13,10 +13,10 @@ import pytest
 
 from otpy_agents.errors import LedgerUnwritable
 from otpy_agents.run import Control, Ending
-from otpy_agents.run.facts import AttemptBegan, Fact, RunLeft
-from otpy_agents.run.handle import RunHandle
-from otpy_agents.run.host import RunHost
-from otpy_agents.run.unwritten import Unwritten
+from otpy_agents.run.host.facts import AttemptBegan, Fact, RunLeft
+from otpy_agents.run.host.handle import RunHandle
+from otpy_agents.run.host.host import RunHost
+from otpy_agents.run.host.unwritten import Unwritten
 from otpy_agents.store import RunStore
 from tests.agents.run.scripted import Play, network, ok, silent
 from tests.agents.run.stage import Stage

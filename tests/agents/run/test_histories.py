@@ -16,11 +16,11 @@ from hypothesis.stateful import (
 
 from otpy_agents.attempt.failures import Classification, Detail
 from otpy_agents.attempt.usage import Usage
-from otpy_agents.run.chain import AgentInstance, Chain
-from otpy_agents.run.cooldown import Account, Cooldown, CooldownTable
-from otpy_agents.run.liveness import Liveness
-from otpy_agents.run.policy import FatalScope, RetryPolicy
-from otpy_agents.run.protocol import (
+from otpy_agents.run.decide.chain import AgentInstance, Chain
+from otpy_agents.run.decide.cooldown import Account, Cooldown, CooldownTable
+from otpy_agents.run.decide.liveness import Liveness
+from otpy_agents.run.decide.policy import FatalScope, RetryPolicy
+from otpy_agents.run.decide.protocol import (
     AttemptEnded,
     AttemptStarted,
     Begin,
@@ -34,7 +34,7 @@ from otpy_agents.run.protocol import (
     SessionKnown,
     TimerDue,
 )
-from otpy_agents.run.state import RunState
+from otpy_agents.run.decide.state import RunState
 from tests.agents.run.witness import Witness, phases_fit
 
 START = 1000.0

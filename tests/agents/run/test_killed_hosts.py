@@ -17,8 +17,8 @@ import pytest
 from otpy_agents.errors import RunLost
 from otpy_agents.process.orphans import find
 from otpy_agents.run import Cause, Control, Ending, StopCause, run_marker
-from otpy_agents.run.facts import AttemptBegan, Fact, OutputLine, RunEnded, RunLeft
-from otpy_agents.run.host import run_host
+from otpy_agents.run.host.facts import AttemptBegan, Fact, OutputLine, RunEnded, RunLeft
+from otpy_agents.run.host.host import run_host
 from otpy_agents.sandbox.docker import DockerSandbox
 from otpy_agents.store import RunStore
 from tests.agents.host import CHECKOUT, ENVIRONMENT, PATIENCE

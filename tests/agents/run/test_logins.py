@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from otpy_agents.run.chain import AgentInstance, AgentSelection, Chain
-from otpy_agents.run.cooldown import Account
-from otpy_agents.run.logins import provider_of, with_accounts
-from otpy_agents.run.order import RunOrder, SandboxChoice
+from otpy_agents.run.decide.chain import AgentInstance, AgentSelection, Chain
+from otpy_agents.run.decide.cooldown import Account
+from otpy_agents.run.host.logins import provider_of, with_accounts
+from otpy_agents.run.host.order import RunOrder, SandboxChoice
 
 CODEX = """
 model_provider = "proxy"

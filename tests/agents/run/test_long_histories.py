@@ -14,13 +14,13 @@ from attrs import evolve
 
 from otpy_agents.attempt.failures import Classification, Detail
 from otpy_agents.attempt.usage import Usage
-from otpy_agents.run.chain import AgentInstance, Chain
-from otpy_agents.run.cooldown import Cooldown
-from otpy_agents.run.liveness import Liveness
-from otpy_agents.run.policy import FatalScope, RetryPolicy
-from otpy_agents.run.protocol import AttemptEnded, Control
-from otpy_agents.run.result import Cause, Ending
-from otpy_agents.run.state import RunState
+from otpy_agents.run.decide.chain import AgentInstance, Chain
+from otpy_agents.run.decide.cooldown import Cooldown
+from otpy_agents.run.decide.liveness import Liveness
+from otpy_agents.run.decide.policy import FatalScope, RetryPolicy
+from otpy_agents.run.decide.protocol import AttemptEnded, Control
+from otpy_agents.run.decide.result import Cause, Ending
+from otpy_agents.run.decide.state import RunState
 from tests.agents.run.test_histories import ACCOUNTS, CLIS, LASTING, START, Histories
 
 SEEDS = 120

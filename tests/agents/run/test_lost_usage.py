@@ -7,9 +7,9 @@ import pytest
 from otpy_agents.attempt.failures import Classification
 from otpy_agents.errors import UnknownRun
 from otpy_agents.run import RetryPolicy, Usage
-from otpy_agents.run.facts import SpentFound
-from otpy_agents.run.protocol import AttemptEnded, Control, Resumed, SessionKnown
-from otpy_agents.run.result import Ending, StopCause
+from otpy_agents.run.decide.protocol import AttemptEnded, Control, Resumed, SessionKnown
+from otpy_agents.run.decide.result import Ending, StopCause
+from otpy_agents.run.host.facts import SpentFound
 from tests.agents.run.driver import run
 from tests.agents.run.scripted import Play
 from tests.agents.run.stage import Stage

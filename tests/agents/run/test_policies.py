@@ -10,10 +10,10 @@ import pytest
 from otpy.testing import MockClock
 from otpy_agents.errors import SpawnFailed
 from otpy_agents.run import Cause, Control, Detail, Ending, FatalScope, RetryPolicy, Usage
-from otpy_agents.run.callbacks import RunCallbacks
-from otpy_agents.run.chain import AgentInstance, AgentSelection
-from otpy_agents.run.facts import AgentSwitched
-from otpy_agents.run.result import VendorSession
+from otpy_agents.run.decide.chain import AgentInstance, AgentSelection
+from otpy_agents.run.decide.result import VendorSession
+from otpy_agents.run.host.callbacks import RunCallbacks
+from otpy_agents.run.host.facts import AgentSwitched
 from tests.agents.run.scripted import Play, limited, network, ok, silent
 from tests.agents.run.stage import Stage
 

@@ -9,8 +9,8 @@ import pytest
 
 from otpy_agents.attempt.failures import ERROR_TYPES, Detail, ErrorType
 from otpy_agents.errors import InvalidRunSetting
-from otpy_agents.run.policy import Action, FatalScope, RetryPolicy, Rule
-from otpy_agents.run.result import StopCause
+from otpy_agents.run.decide.policy import Action, FatalScope, RetryPolicy, Rule
+from otpy_agents.run.decide.result import StopCause
 
 
 def test_the_defaults_are_those_of_the_table() -> None:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from otpy_agents.attempt.failures import Detail
-from otpy_agents.run.chain import AgentInstance, Chain
-from otpy_agents.run.cooldown import Account, Cooldown, CooldownTable
-from otpy_agents.run.policy import RetryPolicy
-from otpy_agents.run.protocol import Control, Launch, SetCooldown, Waiting
-from otpy_agents.run.result import Cause, Ending
-from otpy_agents.run.spoken_times import moment
-from otpy_agents.run.state import WaitReason
+from otpy_agents.run.decide.chain import AgentInstance, Chain
+from otpy_agents.run.decide.cooldown import Account, Cooldown, CooldownTable
+from otpy_agents.run.decide.policy import RetryPolicy
+from otpy_agents.run.decide.protocol import Control, Launch, SetCooldown, Waiting
+from otpy_agents.run.decide.result import Cause, Ending
+from otpy_agents.run.decide.spoken_times import moment
+from otpy_agents.run.decide.state import WaitReason
 from tests.agents.run.driver import START, cooldown, run
 
 

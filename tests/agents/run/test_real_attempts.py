@@ -28,12 +28,12 @@ from otpy_agents.run import (
     SelectionMode,
     run_marker,
 )
-from otpy_agents.run.facts import AttemptOver, Fact, RunEnded, as_json
-from otpy_agents.run.flight import Flight
-from otpy_agents.run.host import RunHost, run_host
-from otpy_agents.run.live_run import LiveRun
-from otpy_agents.run.order import RunOrder
-from otpy_agents.run.stored import AttemptOutcome, StoredForm
+from otpy_agents.run.host.facts import AttemptOver, Fact, RunEnded, as_json
+from otpy_agents.run.host.flight import Flight
+from otpy_agents.run.host.host import RunHost, run_host
+from otpy_agents.run.host.live_run import LiveRun
+from otpy_agents.run.host.order import RunOrder
+from otpy_agents.run.host.stored import AttemptOutcome, StoredForm
 from otpy_agents.store import RunStore
 
 pytestmark = pytest.mark.real_time

@@ -14,7 +14,7 @@ from attrs import evolve
 from otpy_agents.adapters.session_log import UsageReader
 from otpy_agents.attempt.events import Spent
 from otpy_agents.run import Adapter, Request, Usage, find_adapter
-from otpy_agents.run.session_tail import SessionTail, tail_of
+from otpy_agents.run.host.session_tail import SessionTail, tail_of
 
 AGENTS = ("claude", "codex", "copilot", "gemini")
 AGENT = pytest.mark.parametrize("cli", AGENTS)

@@ -6,10 +6,10 @@ import pytest
 
 from otpy_agents.attempt.failures import ErrorType
 from otpy_agents.errors import InvalidRunSetting
-from otpy_agents.run.liveness import Liveness, LivenessKind
-from otpy_agents.run.protocol import Output, Quiet, TimerDue
-from otpy_agents.run.result import StopCause
-from otpy_agents.run.state import Phase
+from otpy_agents.run.decide.liveness import Liveness, LivenessKind
+from otpy_agents.run.decide.protocol import Output, Quiet, TimerDue
+from otpy_agents.run.decide.result import StopCause
+from otpy_agents.run.decide.state import Phase
 from tests.agents.run.driver import Driver, run
 
 HOUR = 3600.0

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from otpy_agents.errors import RunStateCorrupt, RunStateTooNew
-from otpy_agents.run.chain import AgentInstance, build_chain
-from otpy_agents.run.order import RunOrder, SandboxChoice
-from otpy_agents.run.stored import StoredForm, order_to_json
+from otpy_agents.run.decide.chain import AgentInstance, build_chain
+from otpy_agents.run.host.order import RunOrder, SandboxChoice
+from otpy_agents.run.host.stored import StoredForm, order_to_json
 
 SECRET = "hunter2-hunter2"
 

@@ -10,10 +10,10 @@ import pytest
 from otpy_agents.attempt.failures import Classification, Detail
 from otpy_agents.attempt.usage import Usage
 from otpy_agents.errors import RunStateCorrupt, RunStateError, RunStateTooNew
-from otpy_agents.run.liveness import Liveness
-from otpy_agents.run.machine import RunMachine
-from otpy_agents.run.policy import RetryPolicy
-from otpy_agents.run.protocol import (
+from otpy_agents.run.decide.liveness import Liveness
+from otpy_agents.run.decide.machine import RunMachine
+from otpy_agents.run.decide.policy import RetryPolicy
+from otpy_agents.run.decide.protocol import (
     AttemptEnded,
     Completed,
     Control,
@@ -24,8 +24,8 @@ from otpy_agents.run.protocol import (
     StopAttempt,
     Waiting,
 )
-from otpy_agents.run.result import Cause, Ending, StopCause
-from otpy_agents.run.state import VERSION, Phase, RunState
+from otpy_agents.run.decide.result import Cause, Ending, StopCause
+from otpy_agents.run.decide.state import VERSION, Phase, RunState
 from tests.agents.run.driver import START, Driver, agents, run
 
 

@@ -25,10 +25,10 @@ from otpy_agents.errors import (
     UnknownRun,
 )
 from otpy_agents.run import AgentSelection, Ending, Usage, VendorSession, build_chain
-from otpy_agents.run.facts import RunLeft
-from otpy_agents.run.host import RunHost
-from otpy_agents.run.order import RunOrder, SandboxChoice
-from otpy_agents.run.stored import StoredForm
+from otpy_agents.run.host.facts import RunLeft
+from otpy_agents.run.host.host import RunHost
+from otpy_agents.run.host.order import RunOrder, SandboxChoice
+from otpy_agents.run.host.stored import StoredForm
 from otpy_agents.sandbox import ProcessSandbox
 from otpy_agents.store import RunStore
 from tests.agents.run.scripted import Play, ok, silent

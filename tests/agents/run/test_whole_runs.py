@@ -15,8 +15,8 @@ from otpy_agents.run import (
     RetryPolicy,
     StopCause,
 )
-from otpy_agents.run.chain import AgentInstance, AgentSelection
-from otpy_agents.run.facts import AttemptBegan, AttemptOver, Quiet, RunEnded, WaitBegan
+from otpy_agents.run.decide.chain import AgentInstance, AgentSelection
+from otpy_agents.run.host.facts import AttemptBegan, AttemptOver, Quiet, RunEnded, WaitBegan
 from tests.agents.run.scripted import Play, limited, network, ok, silent
 from tests.agents.run.stage import Stage
 

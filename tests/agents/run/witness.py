@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections import Counter
 
 from otpy_agents.attempt.failures import Classification
-from otpy_agents.run.chain import AgentInstance
-from otpy_agents.run.cooldown import Account
-from otpy_agents.run.machine import RunMachine
-from otpy_agents.run.policy import FatalScope
-from otpy_agents.run.protocol import (
+from otpy_agents.run.decide.chain import AgentInstance
+from otpy_agents.run.decide.cooldown import Account
+from otpy_agents.run.decide.machine import RunMachine
+from otpy_agents.run.decide.policy import FatalScope
+from otpy_agents.run.decide.protocol import (
     AgentSwitched,
     Answered,
     AttemptEnded,
@@ -34,8 +34,8 @@ from otpy_agents.run.protocol import (
     TimerDue,
     Waiting,
 )
-from otpy_agents.run.result import Ending, Outcome
-from otpy_agents.run.state import RunState, WaitReason
+from otpy_agents.run.decide.result import Ending, Outcome
+from otpy_agents.run.decide.state import RunState, WaitReason
 
 _FREE = {"crash_restart", "fresh_session", "interrupted"}
 _USER: dict[Control | None, str] = {

@@ -16,7 +16,7 @@ from attrs import frozen
 import otpy
 from otpy.testing import MockClock
 from otpy_agents.run import RetryPolicy
-from otpy_agents.run.order import SandboxChoice
+from otpy_agents.run.host.order import SandboxChoice
 from otpy_agents.store import RunStore
 from otpy_agents.store.ledger import Ledger
 from otpy_agents.testing import memory_stores

@@ -15,7 +15,7 @@ from otpy.reports import Report
 from otpy_agents.operator.actor import Actor
 from otpy_agents.operator.server import Command
 from otpy_agents.run import RetryPolicy
-from otpy_agents.run.order import SandboxChoice
+from otpy_agents.run.host.order import SandboxChoice
 from otpy_agents.store import RunStore
 from otpy_agents.store.ledger import Ledger
 from otpy_agents.store.records import AssignmentRecord

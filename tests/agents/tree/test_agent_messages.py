@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from otpy_agents.run.order import SandboxChoice
+from otpy_agents.run.host.order import SandboxChoice
 from otpy_agents.sandbox import Mount
 from otpy_agents.store.records import State
 from otpy_agents.testing import Ask, Do, Fail, Hang, Say, Script, UseTool

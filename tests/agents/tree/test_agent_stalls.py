@@ -8,7 +8,7 @@ import pytest
 from attrs import evolve
 
 from otpy_agents.run import Detail
-from otpy_agents.run.liveness import Liveness
+from otpy_agents.run.decide.liveness import Liveness
 from otpy_agents.store.records import State
 from otpy_agents.testing import Crash, Fail, Hang, Say, Script, UseTool, Write
 from otpy_agents.testing.script import line_of

@@ -12,8 +12,8 @@ from attrs import evolve
 
 from otpy import Supervisor
 from otpy_agents.run import Detail
-from otpy_agents.run.chain import AgentSelection
-from otpy_agents.run.order import RunOrder
+from otpy_agents.run.decide.chain import AgentSelection
+from otpy_agents.run.host.order import RunOrder
 from otpy_agents.store.records import State
 from otpy_agents.testing import Fail, Say, Script
 from otpy_agents.tree import agent_life

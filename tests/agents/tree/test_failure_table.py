@@ -6,7 +6,7 @@ import pytest
 
 from otpy_agents.errors import InvalidFailureRow
 from otpy_agents.run import Cause, Detail, Ending, RunResult, StopCause, Usage
-from otpy_agents.run.result import AttemptRecord
+from otpy_agents.run.decide.result import AttemptRecord
 from otpy_agents.tree.failures import (
     Consequence,
     FailureClass,

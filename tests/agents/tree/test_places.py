@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from otpy import Process
-from otpy_agents.run.gate import Gate
+from otpy_agents.run.host.gate import Gate
 from otpy_agents.testing import Ask, Say, Script
 from tests.agents.tree.agent_world import AgentWorld, agent
 

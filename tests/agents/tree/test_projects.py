@@ -12,7 +12,7 @@ from attrs import evolve
 
 import otpy
 from otpy_agents.errors import InvalidTreeSetting
-from otpy_agents.run.order import SandboxChoice
+from otpy_agents.run.host.order import SandboxChoice
 from otpy_agents.store import RunStore
 from otpy_agents.store.ledger import Ledger
 from otpy_agents.store.records import State

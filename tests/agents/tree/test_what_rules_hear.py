@@ -15,9 +15,9 @@ from otpy_agents.adapters.registry import find_adapter
 from otpy_agents.attempt import events
 from otpy_agents.attempt.usage import Usage
 from otpy_agents.errors import AgentNotFound
-from otpy_agents.run import facts
-from otpy_agents.run.order import RunOrder
-from otpy_agents.run.result import Cause
+from otpy_agents.run.decide.result import Cause
+from otpy_agents.run.host import facts
+from otpy_agents.run.host.order import RunOrder
 from otpy_agents.store.records import State
 from otpy_agents.testing import Crash, Fail, Say, Script, Spend, UseTool, Write
 from otpy_agents.testing.script import line_of

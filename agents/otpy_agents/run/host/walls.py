@@ -10,7 +10,7 @@ from typing import Final
 
 from otpy_agents.adapters.registry import find_adapter
 from otpy_agents.errors import InvalidRunSetting
-from otpy_agents.run.order import SandboxChoice
+from otpy_agents.run.host.order import SandboxChoice
 from otpy_agents.sandbox.behaviour import Mount
 
 __all__ = ["COMMAND", "OPEN", "SANDBOXES", "Flaw", "choice_of", "flaw_in", "is_sandbox", "said_of"]

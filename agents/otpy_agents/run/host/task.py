@@ -17,13 +17,8 @@ from attrs import evolve, frozen
 from otpy import DynamicSupervisor, ExitReason, GenServer, Normal, Supervisor, current
 from otpy.server import Init, NoReply, Reply, Result, Stop
 from otpy_agents.errors import LedgerUnwritable, RunHeld, RunLost, RunStateError, UnknownRun
-from otpy_agents.run.facts import LogLine, RunBegan
-from otpy_agents.run.flight import Flight
-from otpy_agents.run.live_run import LiveRun
-from otpy_agents.run.lost import end_of_lost, tell_again
-from otpy_agents.run.machine import RunMachine
-from otpy_agents.run.performing import known_cooldowns, perform, tell_changes
-from otpy_agents.run.protocol import (
+from otpy_agents.run.decide.machine import RunMachine
+from otpy_agents.run.decide.protocol import (
     Answered,
     AttemptStarted,
     Begin,
@@ -42,16 +37,21 @@ from otpy_agents.run.protocol import (
     TimerDue,
     Unheard,
 )
-from otpy_agents.run.state import Phase, RunState, WaitReason
-from otpy_agents.run.stored import (
+from otpy_agents.run.decide.state import Phase, RunState, WaitReason
+from otpy_agents.run.host.facts import LogLine, RunBegan
+from otpy_agents.run.host.flight import Flight
+from otpy_agents.run.host.live_run import LiveRun
+from otpy_agents.run.host.lost import end_of_lost, tell_again
+from otpy_agents.run.host.performing import known_cooldowns, perform, tell_changes
+from otpy_agents.run.host.stored import (
     StoredForm,
     cleaned_order,
     identity_to_json,
     rows_between,
     same_but_for_signs,
 )
-from otpy_agents.run.taking_up import end_attempts, take_up
-from otpy_agents.run.unwritten import Unwritten
+from otpy_agents.run.host.taking_up import end_attempts, take_up
+from otpy_agents.run.host.unwritten import Unwritten
 
 __all__ = ["ATTEMPTS", "LOOK", "Life", "Look", "RunTask"]
 

@@ -8,9 +8,9 @@ from attrs import evolve
 
 from otpy_agents.attempt.failures import Classification, Detail
 from otpy_agents.attempt.usage import Usage, UsageMeter
-from otpy_agents.run.protocol import AttemptEnded, Charged
-from otpy_agents.run.result import AttemptRecord, StopCause
-from otpy_agents.run.state import Attempt, RunState
+from otpy_agents.run.decide.protocol import AttemptEnded, Charged
+from otpy_agents.run.decide.result import AttemptRecord, StopCause
+from otpy_agents.run.decide.state import Attempt, RunState
 
 __all__ = ["NO_EXIT_CODE", "recorded", "spent_with", "stop_that_counts", "verdict_on"]
 

@@ -13,12 +13,12 @@ from otpy.errors import NotFound, NotRunning, StartFailed
 from otpy_agents.errors import AdapterError, InvalidRequest
 from otpy_agents.process.guardian import exit_on_disk
 from otpy_agents.process.orphans import Recorded
-from otpy_agents.run.attempt import attempt_id, attempt_spec, judge_unheard
-from otpy_agents.run.facts import AttemptBegan
-from otpy_agents.run.flight import Flight
-from otpy_agents.run.live_run import LiveRun
-from otpy_agents.run.protocol import Launch
-from otpy_agents.run.state import Attempt
+from otpy_agents.run.decide.protocol import Launch
+from otpy_agents.run.decide.state import Attempt
+from otpy_agents.run.host.attempt import attempt_id, attempt_spec, judge_unheard
+from otpy_agents.run.host.facts import AttemptBegan
+from otpy_agents.run.host.flight import Flight
+from otpy_agents.run.host.live_run import LiveRun
 from otpy_agents.sandbox.behaviour import Identity, LeftOver
 from otpy_agents.sandbox.marker import run_marker
 

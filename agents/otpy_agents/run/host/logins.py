@@ -14,8 +14,8 @@ from otpy_agents.adapters.registry import find_adapter
 from otpy_agents.errors import AdapterError
 
 if TYPE_CHECKING:
-    from otpy_agents.run.chain import AgentInstance, Chain
-    from otpy_agents.run.order import RunOrder
+    from otpy_agents.run.decide.chain import AgentInstance, Chain
+    from otpy_agents.run.host.order import RunOrder
 
 __all__ = ["provider_of", "with_accounts"]
 

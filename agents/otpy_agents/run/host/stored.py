@@ -10,13 +10,13 @@ from attrs import evolve, frozen
 
 from otpy_agents.errors import RunStateCorrupt, RunStateTooNew
 from otpy_agents.process.orphans import Recorded
-from otpy_agents.run.attrs_json import from_plain, to_plain
-from otpy_agents.run.cooldown import Account, Cooldown, CooldownTable
-from otpy_agents.run.flight import Flight
-from otpy_agents.run.order import RunOrder, SandboxChoice
-from otpy_agents.run.result import AttemptRecord
-from otpy_agents.run.state import VERSION as STATE_VERSION
-from otpy_agents.run.state import RunState, with_waits
+from otpy_agents.run.decide.attrs_json import from_plain, to_plain
+from otpy_agents.run.decide.cooldown import Account, Cooldown, CooldownTable
+from otpy_agents.run.decide.result import AttemptRecord
+from otpy_agents.run.decide.state import VERSION as STATE_VERSION
+from otpy_agents.run.decide.state import RunState, with_waits
+from otpy_agents.run.host.flight import Flight
+from otpy_agents.run.host.order import RunOrder, SandboxChoice
 from otpy_agents.sandbox.behaviour import ContainerIdentity, Identity
 from otpy_agents.store.run_records import AttemptBegun, AttemptEnded, CooldownRecord
 

@@ -10,12 +10,12 @@ from otpy_agents.attempt.events import Spent
 from otpy_agents.attempt.failures import Classification
 from otpy_agents.attempt.usage import Usage
 from otpy_agents.errors import AdapterError, InvalidJob, InvalidRequest
-from otpy_agents.run.facts import SpentFound
-from otpy_agents.run.job import job_of
-from otpy_agents.run.live_run import LiveRun
-from otpy_agents.run.pricing import priced
-from otpy_agents.run.protocol import AttemptEnded, Launch
-from otpy_agents.run.session_tail import tail_of
+from otpy_agents.run.decide.pricing import priced
+from otpy_agents.run.decide.protocol import AttemptEnded, Launch
+from otpy_agents.run.host.facts import SpentFound
+from otpy_agents.run.host.job import job_of
+from otpy_agents.run.host.live_run import LiveRun
+from otpy_agents.run.host.session_tail import tail_of
 
 __all__ = ["end_of_lost", "tell_again"]
 

@@ -28,13 +28,13 @@ from otpy_agents.errors import (
     SandboxUnavailable,
     SpawnFailed,
 )
-from otpy_agents.run.facts import AgentEvent, OutputLine
-from otpy_agents.run.flight import Flight
-from otpy_agents.run.job import job_of
-from otpy_agents.run.live_run import LiveRun
-from otpy_agents.run.pricing import priced
-from otpy_agents.run.protocol import AttemptEnded
-from otpy_agents.run.session_tail import SessionTail, tail_of
+from otpy_agents.run.decide.pricing import priced
+from otpy_agents.run.decide.protocol import AttemptEnded
+from otpy_agents.run.host.facts import AgentEvent, OutputLine
+from otpy_agents.run.host.flight import Flight
+from otpy_agents.run.host.job import job_of
+from otpy_agents.run.host.live_run import LiveRun
+from otpy_agents.run.host.session_tail import SessionTail, tail_of
 from otpy_agents.sandbox.behaviour import Ended, Job, Running
 from otpy_agents.sandbox.output import OUTPUT_LIMIT
 

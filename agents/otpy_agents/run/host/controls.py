@@ -7,11 +7,11 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from otpy_agents.errors import CommandRefused
-from otpy_agents.run.protocol import Control
+from otpy_agents.run.decide.protocol import Control
 
 if TYPE_CHECKING:
     from otpy_agents.operator import Command, Handler
-    from otpy_agents.run.host import RunHandle
+    from otpy_agents.run.host.host import RunHandle
 
 __all__ = ["COMMANDS", "run_commands"]
 

@@ -15,11 +15,11 @@ from attrs import field, frozen
 
 from otpy_agents.attempt import events
 from otpy_agents.attempt.usage import Usage
-from otpy_agents.run.attrs_json import to_plain
-from otpy_agents.run.order import RunOrder
-from otpy_agents.run.protocol import Control
-from otpy_agents.run.result import AttemptRecord, Cause, RunResult
-from otpy_agents.run.state import Phase, WaitReason
+from otpy_agents.run.decide.attrs_json import to_plain
+from otpy_agents.run.decide.protocol import Control
+from otpy_agents.run.decide.result import AttemptRecord, Cause, RunResult
+from otpy_agents.run.decide.state import Phase, WaitReason
+from otpy_agents.run.host.order import RunOrder
 
 __all__ = [
     "AgentEvent",

@@ -14,9 +14,9 @@ from otpy import (
     SupervisorSpec,
 )
 from otpy.specs import DynamicSpec
-from otpy_agents.run.attempt import MARGIN
-from otpy_agents.run.live_run import LiveRun
-from otpy_agents.run.task import ATTEMPTS, RunTask
+from otpy_agents.run.host.attempt import MARGIN
+from otpy_agents.run.host.live_run import LiveRun
+from otpy_agents.run.host.task import ATTEMPTS, RunTask
 
 __all__ = ["RUNS", "pool_spec", "run_spec"]
 

@@ -15,12 +15,12 @@ from attrs import Attribute, evolve, field, frozen
 
 from otpy_agents.adapters.adapter import Access
 from otpy_agents.errors import InvalidRunSetting
-from otpy_agents.run.chain import AgentInstance, AgentSelection, Chain, default_agent
-from otpy_agents.run.liveness import Liveness
-from otpy_agents.run.policy import RetryPolicy
-from otpy_agents.run.pricing import unheld
-from otpy_agents.run.result import VendorSession
-from otpy_agents.run.state import RunState
+from otpy_agents.run.decide.chain import AgentInstance, AgentSelection, Chain, default_agent
+from otpy_agents.run.decide.liveness import Liveness
+from otpy_agents.run.decide.policy import RetryPolicy
+from otpy_agents.run.decide.pricing import unheld
+from otpy_agents.run.decide.result import VendorSession
+from otpy_agents.run.decide.state import RunState
 from otpy_agents.sandbox.behaviour import Limits, Mount
 from otpy_agents.store.redaction import is_secret_name
 

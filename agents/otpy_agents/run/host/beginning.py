@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from otpy_agents.run.chain import SelectionMode, build_chain
-from otpy_agents.run.facts import RunBegan
-from otpy_agents.run.job import inherited
-from otpy_agents.run.live_run import LiveRun, Site
-from otpy_agents.run.logins import with_accounts
-from otpy_agents.run.lost import tell_again
-from otpy_agents.run.order import RunOrder
-from otpy_agents.run.stored import AttemptOutcome, StoredForm, identity_from_json
+from otpy_agents.run.decide.chain import SelectionMode, build_chain
+from otpy_agents.run.host.facts import RunBegan
+from otpy_agents.run.host.job import inherited
+from otpy_agents.run.host.live_run import LiveRun, Site
+from otpy_agents.run.host.logins import with_accounts
+from otpy_agents.run.host.lost import tell_again
+from otpy_agents.run.host.order import RunOrder
+from otpy_agents.run.host.stored import AttemptOutcome, StoredForm, identity_from_json
 from otpy_agents.sandbox.behaviour import Identity, Sandbox
 from otpy_agents.store.run_records import Lease, StoredRun, new_run_id
 from otpy_agents.store.runs import RunStore

@@ -14,15 +14,15 @@ from attrs import frozen
 
 from otpy import Crashed, ExitReason, Process
 from otpy_agents.errors import RunBroken
-from otpy_agents.run.clock import Clock
-from otpy_agents.run.facts import Fact, Listener, RunEnded, RunFact, RunLeft
-from otpy_agents.run.flight import Flight
-from otpy_agents.run.gate import Gate, Turn
-from otpy_agents.run.job import Surroundings, record_of
-from otpy_agents.run.order import RunOrder
-from otpy_agents.run.result import RunResult
-from otpy_agents.run.state import RunState
-from otpy_agents.run.stored import order_to_json
+from otpy_agents.run.decide.result import RunResult
+from otpy_agents.run.decide.state import RunState
+from otpy_agents.run.host.clock import Clock
+from otpy_agents.run.host.facts import Fact, Listener, RunEnded, RunFact, RunLeft
+from otpy_agents.run.host.flight import Flight
+from otpy_agents.run.host.gate import Gate, Turn
+from otpy_agents.run.host.job import Surroundings, record_of
+from otpy_agents.run.host.order import RunOrder
+from otpy_agents.run.host.stored import order_to_json
 from otpy_agents.sandbox.behaviour import Identity, Sandbox
 from otpy_agents.store.run_records import Lease
 from otpy_agents.store.runs import RunStore

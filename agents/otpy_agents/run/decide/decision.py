@@ -6,10 +6,10 @@ Pure functions of the state: the policy says what may be done, these say what ca
 from __future__ import annotations
 
 from otpy_agents.attempt.failures import ACCOUNT_FAILURES, ErrorType
-from otpy_agents.run.cooldown import Cooldown
-from otpy_agents.run.policy import Action, Rule
-from otpy_agents.run.result import AttemptRecord, Cause, retries_in
-from otpy_agents.run.state import RunState
+from otpy_agents.run.decide.cooldown import Cooldown
+from otpy_agents.run.decide.policy import Action, Rule
+from otpy_agents.run.decide.result import AttemptRecord, Cause, retries_in
+from otpy_agents.run.decide.state import RunState
 
 __all__ = ["action_after", "choose", "cooldown_after", "delay_after"]
 

@@ -17,8 +17,8 @@ from attrs import evolve, field, frozen
 
 from otpy_agents.adapters.adapter import Request
 from otpy_agents.errors import InvalidRunSetting
-from otpy_agents.run.cooldown import Account
-from otpy_agents.run.result import VendorSession
+from otpy_agents.run.decide.cooldown import Account
+from otpy_agents.run.decide.result import VendorSession
 
 __all__ = [
     "AgentInstance",

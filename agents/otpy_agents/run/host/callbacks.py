@@ -7,7 +7,7 @@ from typing import Any, final
 
 from attrs import frozen
 
-from otpy_agents.run.facts import (
+from otpy_agents.run.host.facts import (
     AgentSwitched,
     Fact,
     LogLine,

@@ -8,10 +8,10 @@ from pathlib import Path
 from attrs import evolve, frozen
 
 from otpy_agents.adapters.adapter import Adapter, Request
-from otpy_agents.run.chain import AgentInstance
-from otpy_agents.run.logins import provider_of
-from otpy_agents.run.order import RunOrder
-from otpy_agents.run.protocol import Launch
+from otpy_agents.run.decide.chain import AgentInstance
+from otpy_agents.run.decide.protocol import Launch
+from otpy_agents.run.host.logins import provider_of
+from otpy_agents.run.host.order import RunOrder
 from otpy_agents.sandbox.behaviour import Job, Mount
 from otpy_agents.sandbox.marker import RESERVED, run_marker
 from otpy_agents.store.redaction import Redaction

@@ -11,17 +11,17 @@ import anyio.to_thread
 
 from otpy_agents.attempt.failures import Classification
 from otpy_agents.errors import RunFinished, RunStateError
-from otpy_agents.run.admission import sandbox_of
-from otpy_agents.run.beginning import identities_of
-from otpy_agents.run.machine import RunMachine
-from otpy_agents.run.protocol import AttemptEnded, Control, ControlAsked
-from otpy_agents.run.stored import StoredForm, rows_between
+from otpy_agents.run.decide.machine import RunMachine
+from otpy_agents.run.decide.protocol import AttemptEnded, Control, ControlAsked
+from otpy_agents.run.host.admission import sandbox_of
+from otpy_agents.run.host.beginning import identities_of
+from otpy_agents.run.host.stored import StoredForm, rows_between
 from otpy_agents.sandbox import ProcessSandbox
 from otpy_agents.sandbox.behaviour import LeftOver, Sandbox
 from otpy_agents.sandbox.marker import run_marker
 
 if TYPE_CHECKING:
-    from otpy_agents.run.state import RunState
+    from otpy_agents.run.decide.state import RunState
     from otpy_agents.store import RunStore, StoredRun
 
 __all__ = ["dismiss", "dismissed"]

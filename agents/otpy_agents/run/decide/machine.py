@@ -12,17 +12,17 @@ from typing import Any, Final, assert_never, final
 from attrs import evolve
 
 from otpy_agents.attempt.failures import Classification, Detail, ErrorType
-from otpy_agents.run.attempt_end import (
+from otpy_agents.run.decide.attempt_end import (
     NO_EXIT_CODE,
     recorded,
     spent_with,
     stop_that_counts,
     verdict_on,
 )
-from otpy_agents.run.cooldown import Account, Cooldown, CooldownTable
-from otpy_agents.run.decision import action_after, choose, cooldown_after, delay_after
-from otpy_agents.run.policy import Action
-from otpy_agents.run.protocol import (
+from otpy_agents.run.decide.cooldown import Account, Cooldown, CooldownTable
+from otpy_agents.run.decide.decision import action_after, choose, cooldown_after, delay_after
+from otpy_agents.run.decide.policy import Action
+from otpy_agents.run.decide.protocol import (
     AgentSwitched,
     Answered,
     AttemptEnded,
@@ -53,9 +53,9 @@ from otpy_agents.run.protocol import (
     Unheard,
     Waiting,
 )
-from otpy_agents.run.result import AttemptRecord, Cause, Ending, StopCause, ending_of
-from otpy_agents.run.spoken_times import moment, span
-from otpy_agents.run.state import Attempt, Phase, RunState, Wait, WaitReason
+from otpy_agents.run.decide.result import AttemptRecord, Cause, Ending, StopCause, ending_of
+from otpy_agents.run.decide.spoken_times import moment, span
+from otpy_agents.run.decide.state import Attempt, Phase, RunState, Wait, WaitReason
 
 __all__ = ["RunMachine"]
 

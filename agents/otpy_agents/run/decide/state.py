@@ -16,12 +16,12 @@ from attrs import evolve, field, frozen
 
 from otpy_agents.attempt.usage import Usage
 from otpy_agents.errors import RunStateCorrupt, RunStateTooNew
-from otpy_agents.run.attrs_json import from_plain, to_plain
-from otpy_agents.run.chain import AgentInstance, Chain
-from otpy_agents.run.cooldown import CooldownTable
-from otpy_agents.run.liveness import Liveness
-from otpy_agents.run.policy import RetryPolicy
-from otpy_agents.run.result import (
+from otpy_agents.run.decide.attrs_json import from_plain, to_plain
+from otpy_agents.run.decide.chain import AgentInstance, Chain
+from otpy_agents.run.decide.cooldown import CooldownTable
+from otpy_agents.run.decide.liveness import Liveness
+from otpy_agents.run.decide.policy import RetryPolicy
+from otpy_agents.run.decide.result import (
     AttemptRecord,
     Cause,
     Ending,
@@ -30,7 +30,7 @@ from otpy_agents.run.result import (
     VendorSession,
     retries_in,
 )
-from otpy_agents.run.spoken_times import moment
+from otpy_agents.run.decide.spoken_times import moment
 
 __all__ = ["VERSION", "Attempt", "Phase", "RunState", "Wait", "WaitReason", "with_waits"]
 

@@ -9,7 +9,7 @@ from typing import Final, final
 from attrs import evolve, frozen
 
 from otpy_agents.attempt.usage import Usage
-from otpy_agents.run.chain import AgentInstance
+from otpy_agents.run.decide.chain import AgentInstance
 from otpy_monitors.budget.prices import Prices
 
 __all__ = ["Unheld", "priced", "unheld"]

@@ -9,10 +9,10 @@ from attrs import field, frozen
 
 from otpy_agents.attempt.failures import Classification
 from otpy_agents.attempt.usage import Usage
-from otpy_agents.run.chain import AgentInstance
-from otpy_agents.run.cooldown import Account, Cooldown, CooldownTable
-from otpy_agents.run.result import Cause, RunResult
-from otpy_agents.run.state import Phase, WaitReason
+from otpy_agents.run.decide.chain import AgentInstance
+from otpy_agents.run.decide.cooldown import Account, Cooldown, CooldownTable
+from otpy_agents.run.decide.result import Cause, RunResult
+from otpy_agents.run.decide.state import Phase, WaitReason
 
 __all__ = [
     "AgentSwitched",

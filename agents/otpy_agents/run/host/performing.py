@@ -8,10 +8,11 @@ from typing import assert_never
 
 from otpy import DynamicSupervisor
 from otpy_agents.errors import LedgerUnwritable
-from otpy_agents.run import protocol
-from otpy_agents.run.attempt import attempt_spec
-from otpy_agents.run.cooldown import Cooldown, CooldownTable
-from otpy_agents.run.facts import (
+from otpy_agents.run.decide import protocol
+from otpy_agents.run.decide.cooldown import Cooldown, CooldownTable
+from otpy_agents.run.decide.state import RunState
+from otpy_agents.run.host.attempt import attempt_spec
+from otpy_agents.run.host.facts import (
     AgentSwitched,
     AttemptBegan,
     AttemptOver,
@@ -22,10 +23,9 @@ from otpy_agents.run.facts import (
     WaitBegan,
     WaitOver,
 )
-from otpy_agents.run.flight import Flight
-from otpy_agents.run.live_run import LiveRun
-from otpy_agents.run.state import RunState
-from otpy_agents.run.stored import cooldown_table
+from otpy_agents.run.host.flight import Flight
+from otpy_agents.run.host.live_run import LiveRun
+from otpy_agents.run.host.stored import cooldown_table
 from otpy_agents.store.run_records import CooldownRecord
 
 __all__ = ["known_cooldowns", "perform", "tell_changes"]

@@ -16,8 +16,8 @@ from attrs import frozen
 from otpy import Backoff
 from otpy_agents.attempt.failures import ERROR_TYPES, Detail, ErrorType
 from otpy_agents.errors import InvalidRunSetting
-from otpy_agents.run.result import StopCause
-from otpy_agents.run.spoken_times import span
+from otpy_agents.run.decide.result import StopCause
+from otpy_agents.run.decide.spoken_times import span
 
 __all__ = ["Action", "FatalScope", "RetryPolicy", "Rule"]
 

@@ -12,9 +12,9 @@ import anyio.to_thread
 
 from otpy_agents.adapters.registry import find_adapter
 from otpy_agents.errors import AgentsError, CliMissing, InvalidRunSetting
-from otpy_agents.run.chain import AgentInstance
-from otpy_agents.run.job import Surroundings, inherited
-from otpy_agents.run.order import RunOrder, SandboxChoice
+from otpy_agents.run.decide.chain import AgentInstance
+from otpy_agents.run.host.job import Surroundings, inherited
+from otpy_agents.run.host.order import RunOrder, SandboxChoice
 from otpy_agents.sandbox.behaviour import Sandbox
 from otpy_agents.sandbox.bubblewrap import BubblewrapSandbox
 from otpy_agents.sandbox.process import ProcessSandbox

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import final
 
 from otpy.errors import CallFailed
-from otpy_agents.run.live_run import LiveRun
-from otpy_agents.run.order import RunOrder
-from otpy_agents.run.protocol import Answered, Control
-from otpy_agents.run.result import RunResult
-from otpy_agents.run.state import RunState
-from otpy_agents.run.task import RunTask
+from otpy_agents.run.decide.protocol import Answered, Control
+from otpy_agents.run.decide.result import RunResult
+from otpy_agents.run.decide.state import RunState
+from otpy_agents.run.host.live_run import LiveRun
+from otpy_agents.run.host.order import RunOrder
+from otpy_agents.run.host.task import RunTask
 from otpy_agents.sandbox.behaviour import Identity
 
 __all__ = ["RunHandle"]

@@ -1,0 +1,1 @@
+"""What a run does next: values, tables and a machine that perform nothing and read no clock."""

@@ -1,0 +1,20 @@
+"""The host of runs: carries out what is decided, keeps it, and tells about it.
+
+What is told are the values of `otpy_agents.run.host.facts`.
+"""
+
+from __future__ import annotations
+
+from otpy_agents.run.host.handle import RunHandle as RunHandle
+from otpy_agents.run.host.host import RunHost as RunHost
+from otpy_agents.run.host.host import run_host as run_host
+from otpy_agents.run.host.order import RunOrder as RunOrder
+from otpy_agents.run.host.order import SandboxChoice as SandboxChoice
+
+__all__ = [
+    "RunHandle",
+    "RunHost",
+    "RunOrder",
+    "SandboxChoice",
+    "run_host",
+]
