@@ -60,6 +60,11 @@ if TYPE_CHECKING:
     from otpy_agents.store.ledger import Ledger as Ledger
     from otpy_agents.store.records import State as State
     from otpy_agents.store.runs import RunStore as RunStore
+    from otpy_agents.store.sessions import Context as Context
+    from otpy_agents.store.sessions import FileSessions as FileSessions
+    from otpy_agents.store.sessions import SessionStore as SessionStore
+    from otpy_agents.store.sessions import SqliteSessions as SqliteSessions
+    from otpy_agents.store.sessions import StoredSession as StoredSession
     from otpy_agents.tree.assignment import Assignment as Assignment
     from otpy_agents.tree.assignment import WorkList as WorkList
     from otpy_agents.tree.changesets import Changeset as Changeset
@@ -68,11 +73,6 @@ if TYPE_CHECKING:
     from otpy_agents.tree.changesets import Fate as Fate
     from otpy_agents.tree.changesets import FateRule as FateRule
     from otpy_agents.tree.changesets import Fates as Fates
-    from otpy_agents.tree.sessions import Context as Context
-    from otpy_agents.tree.sessions import FileSessions as FileSessions
-    from otpy_agents.tree.sessions import SessionStore as SessionStore
-    from otpy_agents.tree.sessions import SqliteSessions as SqliteSessions
-    from otpy_agents.tree.sessions import StoredSession as StoredSession
     from otpy_agents.tree.worklist import read as read_work_list
 
 __all__ = [
@@ -152,11 +152,11 @@ _HOMES: Final = {
     "Fate": "tree.changesets",
     "FateRule": "tree.changesets",
     "Fates": "tree.changesets",
-    "Context": "tree.sessions",
-    "FileSessions": "tree.sessions",
-    "SessionStore": "tree.sessions",
-    "SqliteSessions": "tree.sessions",
-    "StoredSession": "tree.sessions",
+    "Context": "store.sessions",
+    "FileSessions": "store.sessions",
+    "SessionStore": "store.sessions",
+    "SqliteSessions": "store.sessions",
+    "StoredSession": "store.sessions",
     "read_work_list": "tree.worklist:read",
 }
 

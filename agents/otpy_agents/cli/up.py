@@ -32,6 +32,7 @@ from otpy_agents.sandbox.marker import list_marker
 from otpy_agents.store import RunStore, default_state
 from otpy_agents.store.ledger import Ledger
 from otpy_agents.store.redaction import Redaction, is_secret_name
+from otpy_agents.store.sessions import SqliteSessions
 from otpy_agents.store.tree_register import TreeRegister, socket_beside
 from otpy_agents.tree.app import app_supervisor
 from otpy_agents.tree.budgets import BudgetDocument
@@ -40,7 +41,6 @@ from otpy_agents.tree.exits import forget_exits, settle
 from otpy_agents.tree.journal import Journal
 from otpy_agents.tree.preflight import unheld_agents
 from otpy_agents.tree.project import Project, label_of
-from otpy_agents.tree.sessions import SqliteSessions
 from otpy_agents.tree.worklist import read
 from otpy_agents.tree.workplace import Workplace
 from otpy_monitors import BudgetError, InvalidRules, load_ledger, read_rules
@@ -49,8 +49,8 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
 
     from otpy import Supervisor
+    from otpy_agents.store.sessions import SessionStore
     from otpy_agents.tree.assignment import WorkList
-    from otpy_agents.tree.sessions import SessionStore
 
 _FRAME: Final = 0.2  # seconds between two drawings of the tree
 _ORPHAN_GRACE: Final = 2.0

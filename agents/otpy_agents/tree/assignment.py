@@ -11,8 +11,8 @@ from typing import Final
 from attrs import field, frozen
 
 from otpy_agents.adapters.adapter import Access
+from otpy_agents.store.sessions.recovery import Context
 from otpy_agents.tree.gang import Gang
-from otpy_agents.tree.sessions.recovery import Context
 from otpy_agents.tree.start_rate import StartRate
 from otpy_monitors import OnExceed, Rule
 from otpy_monitors.activity import ANY_TOOL

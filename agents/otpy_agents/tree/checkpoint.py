@@ -8,7 +8,7 @@ import stat
 from pathlib import Path
 from typing import Final, NoReturn, cast
 
-from otpy_agents.tree.sessions import CHECKPOINT_LIMIT, JSON
+from otpy_agents.store.sessions import CHECKPOINT_LIMIT, JSON
 
 __all__ = ["CHECKPOINT", "Unusable", "read_checkpoint"]
 

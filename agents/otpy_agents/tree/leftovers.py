@@ -23,8 +23,8 @@ from otpy_monitors import Deletion
 
 if TYPE_CHECKING:
     from otpy_agents.sandbox import Sandbox
+    from otpy_agents.store.sessions import SessionStore
     from otpy_agents.tree.changesets import Changeset, Changesets
-    from otpy_agents.tree.sessions import SessionStore
     from otpy_monitors import Chore
 
 __all__ = [

@@ -13,7 +13,7 @@ from otpy_agents.run.decide.chain import AgentInstance, AgentSelection, Selectio
 from otpy_agents.run.host.order import RunOrder, SandboxChoice
 from otpy_agents.run.host.walls import choice_of
 from otpy_agents.sandbox import Mount
-from otpy_agents.tree.sessions import Context
+from otpy_agents.store.sessions import Context
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

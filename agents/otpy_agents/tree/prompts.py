@@ -10,8 +10,8 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
+from otpy_agents.store.sessions import Context, StoredSession, recovery_note
 from otpy_agents.tree.assignment import AgentWork
-from otpy_agents.tree.sessions import Context, StoredSession, recovery_note
 
 __all__ = ["ASKING", "CHECKPOINTS", "GUIDE", "first_prompt", "next_prompt", "question_in"]
 

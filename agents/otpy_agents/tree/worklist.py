@@ -16,6 +16,7 @@ from otpy_agents.adapters.adapter import Access
 from otpy_agents.errors import InvalidWorkList
 from otpy_agents.run.host.walls import SANDBOXES, is_sandbox
 from otpy_agents.sandbox.marker import RESERVED
+from otpy_agents.store.sessions import Context
 from otpy_agents.tree.assignment import (
     LONG_TOOLS,
     AgentWork,
@@ -26,7 +27,6 @@ from otpy_agents.tree.assignment import (
 )
 from otpy_agents.tree.diagnosis import Problem, earliest, explain, not_toml
 from otpy_agents.tree.gang import Gang, GangAction
-from otpy_agents.tree.sessions import Context
 from otpy_agents.tree.start_rate import StartRate
 from otpy_agents.tree.worklist_rules import contradictions
 from otpy_monitors import Action, OnExceed, Rule, Subject

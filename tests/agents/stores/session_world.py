@@ -7,7 +7,7 @@ from contextlib import AsyncExitStack, closing
 from pathlib import Path
 from typing import Final
 
-from otpy_agents.tree.sessions import FileSessions, SessionStore, SqliteSessions, StoredSession
+from otpy_agents.store.sessions import FileSessions, SessionStore, SqliteSessions, StoredSession
 
 SQLITE: Final = "sqlite"
 FILES: Final = "files"

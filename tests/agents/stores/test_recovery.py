@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from otpy_agents.tree.sessions import Context, continuation, recovery_note
+from otpy_agents.store.sessions import Context, continuation, recovery_note
 from tests.agents.stores.session_world import session
 
 PROMPT = "Write the parser."

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from otpy_agents.errors import LedgerForeign, LedgerUnwritable, SessionCorrupt
-from otpy_agents.tree.sessions import FileSessions, SqliteSessions
+from otpy_agents.store.sessions import FileSessions, SqliteSessions
 from tests.agents.stores.session_world import session
 
 pytestmark = pytest.mark.real_time

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from otpy_agents.errors import InvalidSession, SessionCorrupt
-from otpy_agents.tree.sessions import CHECKPOINT_LIMIT, stored
+from otpy_agents.store.sessions import CHECKPOINT_LIMIT, stored
 from tests.agents.stores.session_world import SessionWorld, session
 
 pytestmark = pytest.mark.real_time

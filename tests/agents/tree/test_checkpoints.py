@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from otpy_agents.store.records import State
+from otpy_agents.store.sessions import CHECKPOINT_LIMIT, SqliteSessions, StoredSession
 from otpy_agents.testing import Do, Fail, Hang, Say, Script
-from otpy_agents.tree.sessions import CHECKPOINT_LIMIT, SqliteSessions, StoredSession
 from tests.agents.tree.agent_world import AgentWorld, agent
 
 

@@ -8,8 +8,8 @@ import pytest
 
 from otpy_agents.errors import InvalidWorkList
 from otpy_agents.run import Access
+from otpy_agents.store.sessions import Context
 from otpy_agents.tree.gang import Gang, GangAction
-from otpy_agents.tree.sessions import Context
 from otpy_agents.tree.worklist import parse
 
 FILE = Path("/lists/w.toml")

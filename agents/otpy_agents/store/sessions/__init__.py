@@ -1,0 +1,27 @@
+"""The sessions of agents, kept across restarts, and what a restarted agent is told."""
+
+from __future__ import annotations
+
+from otpy_agents.store.sessions.behaviour import SessionStore as SessionStore
+from otpy_agents.store.sessions.files import FileSessions as FileSessions
+from otpy_agents.store.sessions.recovery import Context as Context
+from otpy_agents.store.sessions.recovery import Continuation as Continuation
+from otpy_agents.store.sessions.recovery import continuation as continuation
+from otpy_agents.store.sessions.recovery import recovery_note as recovery_note
+from otpy_agents.store.sessions.sqlite import SqliteSessions as SqliteSessions
+from otpy_agents.store.sessions.stored import CHECKPOINT_LIMIT as CHECKPOINT_LIMIT
+from otpy_agents.store.sessions.stored import JSON as JSON
+from otpy_agents.store.sessions.stored import StoredSession as StoredSession
+
+__all__ = [
+    "CHECKPOINT_LIMIT",
+    "Context",
+    "Continuation",
+    "FileSessions",
+    "JSON",
+    "SessionStore",
+    "SqliteSessions",
+    "StoredSession",
+    "continuation",
+    "recovery_note",
+]
