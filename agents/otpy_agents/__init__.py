@@ -67,13 +67,13 @@ if TYPE_CHECKING:
     from otpy_agents.store.sessions import StoredSession as StoredSession
     from otpy_agents.tree.assignment import Assignment as Assignment
     from otpy_agents.tree.assignment import WorkList as WorkList
-    from otpy_agents.tree.changesets import Changeset as Changeset
-    from otpy_agents.tree.changesets import ChangesetOwner as ChangesetOwner
-    from otpy_agents.tree.changesets import Changesets as Changesets
-    from otpy_agents.tree.changesets import Fate as Fate
-    from otpy_agents.tree.changesets import FateRule as FateRule
-    from otpy_agents.tree.changesets import Fates as Fates
     from otpy_agents.tree.worklist import read as read_work_list
+    from otpy_agents.workspace import Changeset as Changeset
+    from otpy_agents.workspace import ChangesetOwner as ChangesetOwner
+    from otpy_agents.workspace import Changesets as Changesets
+    from otpy_agents.workspace import Fate as Fate
+    from otpy_agents.workspace import FateRule as FateRule
+    from otpy_agents.workspace import Fates as Fates
 
 __all__ = [
     "AdapterError",
@@ -146,12 +146,12 @@ _HOMES: Final = {
     "RunStore": "store.runs",
     "Assignment": "tree.assignment",
     "WorkList": "tree.assignment",
-    "Changeset": "tree.changesets",
-    "ChangesetOwner": "tree.changesets",
-    "Changesets": "tree.changesets",
-    "Fate": "tree.changesets",
-    "FateRule": "tree.changesets",
-    "Fates": "tree.changesets",
+    "Changeset": "workspace",
+    "ChangesetOwner": "workspace",
+    "Changesets": "workspace",
+    "Fate": "workspace",
+    "FateRule": "workspace",
+    "Fates": "workspace",
     "Context": "store.sessions",
     "FileSessions": "store.sessions",
     "SessionStore": "store.sessions",

@@ -21,7 +21,7 @@ PACKAGES = (
     *("otpy", "otpy.specs", "otpy.server", "otpy.tasks", "otpy.registry", "otpy.partition"),
     *("otpy.signals", "otpy.snapshot", "otpy.observe", "otpy.testing"),
     *("otpy_monitors", "otpy_agents", "otpy_agents.tree", "otpy_agents.store.sessions"),
-    *("otpy_agents.tree.changesets", "otpy_agents.run", "otpy_agents.run.host"),
+    *("otpy_agents.workspace", "otpy_agents.run", "otpy_agents.run.host"),
     *("otpy_agents.sandbox", "otpy_agents.store"),
     *("otpy_agents.operator", "otpy_agents.testing"),
 )

@@ -22,9 +22,9 @@ from otpy_agents.errors import (
 )
 from otpy_agents.run.decide.result import VendorSession
 from otpy_agents.store.sessions import JSON, Context, SessionStore, StoredSession
-from otpy_agents.tree.changesets import ChangesetOwner, Changesets, Fates
 from otpy_agents.tree.checkpoint import Unusable, read_checkpoint
 from otpy_agents.tree.verification import TESTS_FAILED
+from otpy_agents.workspace import ChangesetOwner, Changesets, Fates
 
 if TYPE_CHECKING:
     from otpy_agents.run.decide.result import RunResult

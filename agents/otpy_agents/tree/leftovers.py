@@ -18,13 +18,13 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 import anyio.to_thread
 
 from otpy_agents.errors import ChangesetError, SandboxUnavailable
-from otpy_agents.tree.removal import remove_tree
+from otpy_agents.workspace.removal import remove_tree
 from otpy_monitors import Deletion
 
 if TYPE_CHECKING:
     from otpy_agents.sandbox import Sandbox
     from otpy_agents.store.sessions import SessionStore
-    from otpy_agents.tree.changesets import Changeset, Changesets
+    from otpy_agents.workspace import Changeset, Changesets
     from otpy_monitors import Chore
 
 __all__ = [

@@ -14,13 +14,13 @@ from otpy_agents.store.records import AssignmentRecord, State
 from otpy_agents.tree import messages
 from otpy_agents.tree.acting import Acting
 from otpy_agents.tree.agent import AgentState, Happening, Move
-from otpy_agents.tree.changesets import ChangesetOwner
 from otpy_agents.tree.checkpoint import CHECKPOINT
 from otpy_agents.tree.disk import Disk
 from otpy_agents.tree.keeping import Keeping
 from otpy_agents.tree.pool import MortalPool
 from otpy_agents.tree.post import Post
 from otpy_agents.tree.workplace import Workplace
+from otpy_agents.workspace import ChangesetOwner
 from otpy_monitors import Board, Limits, OverBudget, Spent
 
 if TYPE_CHECKING:
@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from otpy_agents.store.ledger import Ledger
     from otpy_agents.store.sessions import SessionStore
     from otpy_agents.tree.assignment import Assignment, WorkList
-    from otpy_agents.tree.changesets import Fates
     from otpy_agents.tree.verification import Complaint
+    from otpy_agents.workspace import Fates
     from otpy_monitors import Finding, Kind
 
     Verifier = Callable[[Assignment, Path, str], Awaitable[Complaint | None]]

@@ -7,7 +7,7 @@ import subprocess
 from itertools import count
 from pathlib import Path
 
-from otpy_agents.tree.changesets import Changesets
+from otpy_agents.workspace import Changesets
 
 START = 1_700_000_000.0
 

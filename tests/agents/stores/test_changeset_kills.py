@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from otpy_agents.errors import ChangesetError, WorktreeLocked
-from otpy_agents.tree.changesets import Changeset, Changesets, git
-from otpy_agents.tree.changesets.git import Answer, Git
-from otpy_agents.tree.changesets.place import Place
+from otpy_agents.workspace import Changeset, Changesets, git
+from otpy_agents.workspace.git import Answer, Git
+from otpy_agents.workspace.place import Place
 from tests.agents.stores.git_world import GitWorld, worked
 
 pytestmark = pytest.mark.real_time
@@ -241,7 +241,7 @@ async def test_a_lock_that_is_held_is_waited_for_and_told(
     worked(git, made.path)
     shared = git.root / ".git/refs/heads/otpy/p/zip.lock"
     shared.touch()
-    monkeypatch.setattr("otpy_agents.tree.changesets.git._PAUSE", 0.001)
+    monkeypatch.setattr("otpy_agents.workspace.git._PAUSE", 0.001)
     with pytest.raises(WorktreeLocked, match=r"zip\.lock"):
         await git.changesets.discard(made, "stall")
     shared.unlink()

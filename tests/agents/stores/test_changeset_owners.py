@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from otpy_agents.errors import ChangesetError, ChangesetTaken, WorktreeLocked
-from otpy_agents.tree.changesets import ChangesetOwner, Changesets
-from otpy_agents.tree.changesets.claims import Claim, claim_file, is_ours
+from otpy_agents.workspace import ChangesetOwner, Changesets
+from otpy_agents.workspace.claims import Claim, claim_file, is_ours
 from tests.agents.stores.git_world import GitWorld
 
 pytestmark = pytest.mark.real_time

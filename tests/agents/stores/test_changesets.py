@@ -19,7 +19,7 @@ from otpy_agents.errors import (
     SymlinkInPath,
     WorktreeLocked,
 )
-from otpy_agents.tree.changesets import Changesets, Fate, FateRule, Fates
+from otpy_agents.workspace import Changesets, Fate, FateRule, Fates
 from tests.agents.stores.git_world import START, GitWorld, worked
 
 pytestmark = pytest.mark.real_time

@@ -16,7 +16,6 @@ import pytest
 from otpy_agents.errors import ChangesetError, SandboxUnavailable
 from otpy_agents.sandbox import ContainerIdentity, Identity, LeftOver
 from otpy_agents.store.sessions import FileSessions
-from otpy_agents.tree.changesets.git import Git
 from otpy_agents.tree.leftovers import (
     left_over_attempts,
     old_changesets,
@@ -24,6 +23,7 @@ from otpy_agents.tree.leftovers import (
     orphaned_sessions,
     stale_worktrees,
 )
+from otpy_agents.workspace.git import Git
 from otpy_monitors import Chore
 from tests.agents.stores.git_world import START, GitWorld
 from tests.agents.stores.session_world import session

@@ -19,9 +19,9 @@ from otpy_agents.sandbox.marker import list_marker
 from otpy_agents.store.records import State
 from otpy_agents.testing import Finish, Script
 from otpy_agents.tree import keeping, verification
-from otpy_agents.tree.changesets import Fate, Fates
 from otpy_agents.tree.post import Post
 from otpy_agents.tree.project import Project
+from otpy_agents.workspace import Fate, Fates
 from tests.agents.tree.agent_world import AgentWorld, agent
 
 

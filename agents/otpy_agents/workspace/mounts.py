@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from otpy_agents.sandbox import Mount
-from otpy_agents.tree.changesets.place import Admin, Place
+from otpy_agents.workspace.place import Admin, Place
 
 __all__ = ["mounts_of"]
 

@@ -38,16 +38,16 @@ from otpy_agents.errors import (
     NotARepository,
     WorktreeLocked,
 )
-from otpy_agents.tree.changesets.claims import (
+from otpy_agents.workspace.claims import (
     ChangesetOwner,
     Claim,
     locked,
     write_claim,
 )
-from otpy_agents.tree.changesets.fates import Fate, Fates
-from otpy_agents.tree.changesets.git import Git
-from otpy_agents.tree.changesets.mounts import mounts_of
-from otpy_agents.tree.changesets.place import (
+from otpy_agents.workspace.fates import Fate, Fates
+from otpy_agents.workspace.git import Git
+from otpy_agents.workspace.mounts import mounts_of
+from otpy_agents.workspace.place import (
     Admin,
     Changeset,
     Place,
@@ -58,9 +58,9 @@ from otpy_agents.tree.changesets.place import (
     entries,
     locate,
 )
-from otpy_agents.tree.changesets.rights import Rights
-from otpy_agents.tree.changesets.worktree import WorkTree
-from otpy_agents.tree.removal import remove_tree
+from otpy_agents.workspace.removal import remove_tree
+from otpy_agents.workspace.rights import Rights
+from otpy_agents.workspace.worktree import WorkTree
 
 if TYPE_CHECKING:
     from otpy_agents.sandbox import Mount

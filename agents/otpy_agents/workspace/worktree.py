@@ -7,8 +7,8 @@ from pathlib import Path
 from attrs import frozen
 
 from otpy_agents.errors import ChangesetDirty
-from otpy_agents.tree.changesets.git import Git
-from otpy_agents.tree.changesets.place import Admin
+from otpy_agents.workspace.git import Git
+from otpy_agents.workspace.place import Admin
 
 __all__ = ["WorkTree"]
 

@@ -8,9 +8,9 @@ from typing import Final
 from attrs import frozen
 
 from otpy_agents.errors import ChangesetTaken
-from otpy_agents.tree.changesets.claims import ChangesetOwner, Claim, is_ours, read_claim
-from otpy_agents.tree.changesets.git import Git
-from otpy_agents.tree.changesets.place import (
+from otpy_agents.workspace.claims import ChangesetOwner, Claim, is_ours, read_claim
+from otpy_agents.workspace.git import Git
+from otpy_agents.workspace.place import (
     Changeset,
     Place,
     branch_in_use,

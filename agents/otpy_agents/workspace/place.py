@@ -18,7 +18,7 @@ from otpy_agents.errors import (
     SymlinkInPath,
     WorktreeLocked,
 )
-from otpy_agents.tree.changesets.claims import claim_file
+from otpy_agents.workspace.claims import claim_file
 
 __all__ = [
     "Changeset",

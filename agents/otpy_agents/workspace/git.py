@@ -23,7 +23,7 @@ from otpy_agents.errors import (
     NotARepository,
     WorktreeLocked,
 )
-from otpy_agents.tree.changesets.place import entries
+from otpy_agents.workspace.place import entries
 
 __all__ = ["Answer", "Git"]
 

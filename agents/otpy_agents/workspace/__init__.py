@@ -1,0 +1,23 @@
+"""The work of agents: a git work tree for each assignment, kept or put away on restart."""
+
+from __future__ import annotations
+
+from otpy_agents.workspace.claims import ChangesetOwner as ChangesetOwner
+from otpy_agents.workspace.fates import FATES as FATES
+from otpy_agents.workspace.fates import Fate as Fate
+from otpy_agents.workspace.fates import FateRule as FateRule
+from otpy_agents.workspace.fates import Fates as Fates
+from otpy_agents.workspace.place import Changeset as Changeset
+from otpy_agents.workspace.worktrees import Changesets as Changesets
+from otpy_agents.workspace.worktrees import Discarded as Discarded
+
+__all__ = [
+    "FATES",
+    "Changeset",
+    "Changesets",
+    "Discarded",
+    "Fate",
+    "FateRule",
+    "Fates",
+    "ChangesetOwner",
+]
