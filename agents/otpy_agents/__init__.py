@@ -65,9 +65,9 @@ if TYPE_CHECKING:
     from otpy_agents.store.sessions import SessionStore as SessionStore
     from otpy_agents.store.sessions import SqliteSessions as SqliteSessions
     from otpy_agents.store.sessions import StoredSession as StoredSession
-    from otpy_agents.tree.assignment import Assignment as Assignment
-    from otpy_agents.tree.assignment import WorkList as WorkList
-    from otpy_agents.tree.worklist import read as read_work_list
+    from otpy_agents.worklist.assignment import Assignment as Assignment
+    from otpy_agents.worklist.assignment import WorkList as WorkList
+    from otpy_agents.worklist.reader import read as read_work_list
     from otpy_agents.workspace import Changeset as Changeset
     from otpy_agents.workspace import ChangesetOwner as ChangesetOwner
     from otpy_agents.workspace import Changesets as Changesets
@@ -144,8 +144,8 @@ _HOMES: Final = {
     "Ledger": "store.ledger",
     "State": "store.records",
     "RunStore": "store.runs",
-    "Assignment": "tree.assignment",
-    "WorkList": "tree.assignment",
+    "Assignment": "worklist.assignment",
+    "WorkList": "worklist.assignment",
     "Changeset": "workspace",
     "ChangesetOwner": "workspace",
     "Changesets": "workspace",
@@ -157,7 +157,7 @@ _HOMES: Final = {
     "SessionStore": "store.sessions",
     "SqliteSessions": "store.sessions",
     "StoredSession": "store.sessions",
-    "read_work_list": "tree.worklist:read",
+    "read_work_list": "worklist.reader:read",
 }
 
 if not TYPE_CHECKING:

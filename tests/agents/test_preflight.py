@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from otpy_agents.errors import PreflightFailed
-from otpy_agents.tree.assignment import Assignment
 from otpy_agents.tree.preflight import Needs, check, obstacles
-from otpy_agents.tree.worklist import parse
+from otpy_agents.worklist.assignment import Assignment
+from otpy_agents.worklist.reader import parse
 
 
 def assignment(program: str) -> Assignment:

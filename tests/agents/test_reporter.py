@@ -11,7 +11,7 @@ from otpy.snapshot import TreeSnapshot
 from otpy_agents.cli.reporter import Reporter
 from otpy_agents.cli.view import Event, Header, Outcome, Row
 from otpy_agents.tree.journal import Journal
-from otpy_agents.tree.worklist import parse
+from otpy_agents.worklist.reader import parse
 
 LIST = """
 [[assignment]]

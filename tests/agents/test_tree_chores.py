@@ -26,8 +26,8 @@ from otpy_agents.store.ledger import Ledger
 from otpy_agents.store.records import State
 from otpy_agents.tree.chores import LOG_BYTES, chores_of, chores_of_runs
 from otpy_agents.tree.project import Project
-from otpy_agents.tree.worklist import parse
 from otpy_agents.tree.workplace import Workplace
+from otpy_agents.worklist.reader import parse
 from otpy_monitors import Chore
 from tests.agents.store.run_world import begun, let_die, save
 

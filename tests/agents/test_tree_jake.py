@@ -14,8 +14,8 @@ from otpy.testing import MockClock
 from otpy_agents.errors import JakeGaveUp
 from otpy_agents.store.records import State
 from otpy_agents.tree import jake, mortal, mortal_spec
-from otpy_agents.tree.assignment import Assignment
 from otpy_agents.tree.project import Project
+from otpy_agents.worklist.assignment import Assignment
 from tests.agents.tree_world import Life, Steps, World, assignment, dynamic, path_of, work
 
 CRASHES = Life(code=1)

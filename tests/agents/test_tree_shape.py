@@ -12,7 +12,7 @@ from otpy_agents.store.ledger import Ledger
 from otpy_agents.tree.app import app_supervisor
 from otpy_agents.tree.mortal_spec import mortal_spec
 from otpy_agents.tree.project import Project
-from otpy_agents.tree.worklist import parse
+from otpy_agents.worklist.reader import parse
 from tests.agents.tree_world import assignment, work
 
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from otpy_agents.tree.assignment import Expectation
-from otpy_agents.tree.worklist import read
+from otpy_agents.worklist.assignment import Expectation
+from otpy_agents.worklist.reader import read
 from tests.agents.host import CHECKOUT, Site, survivors
 
 pytestmark = pytest.mark.real_time

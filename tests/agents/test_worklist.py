@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from otpy_agents.errors import InvalidWorkList
-from otpy_agents.tree.assignment import Expectation, Role
-from otpy_agents.tree.diagnosis import key_lines
-from otpy_agents.tree.worklist import parse, read
+from otpy_agents.worklist.assignment import Expectation, Role
+from otpy_agents.worklist.diagnosis import key_lines
+from otpy_agents.worklist.reader import parse, read
 from otpy_monitors import Action, Subject
 
 FILE = Path("/lists/workshop.toml")

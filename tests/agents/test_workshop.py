@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from otpy_agents.tree.assignment import Assignment, Expectation, Role
-from otpy_agents.tree.worklist import read
+from otpy_agents.worklist.assignment import Assignment, Expectation, Role
+from otpy_agents.worklist.reader import read
 
 CHECKOUT = Path(__file__).parents[2]
 WORKSHOP = read(CHECKOUT / "examples" / "workshop.toml")

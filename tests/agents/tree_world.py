@@ -34,7 +34,7 @@ from otpy_agents.store.records import AssignmentRecord
 from otpy_agents.tree import pool
 from otpy_agents.tree.app import app_supervisor
 from otpy_agents.tree.project import Project
-from otpy_agents.tree.worklist import parse
+from otpy_agents.worklist.reader import parse
 from otpy_monitors import Chore
 
 T = TypeVar("T")

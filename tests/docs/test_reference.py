@@ -30,7 +30,7 @@ from otpy_agents.cli.runs import runs
 from otpy_agents.run import Action, Control, Ending, LivenessKind, RetryPolicy
 from otpy_agents.run.host.callbacks import RunCallbacks
 from otpy_agents.run.host.facts import Fact, RunFact
-from otpy_agents.tree import worklist
+from otpy_agents.worklist import reader as worklist
 from otpy_monitors.budget import errors as budget_errors
 from tests.docs.snippets import ROOT
 

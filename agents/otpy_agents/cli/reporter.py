@@ -18,8 +18,8 @@ from otpy.reports import (
 from otpy.snapshot import TreeSnapshot
 from otpy_agents.cli.view import Event, Header, Outcome, Row
 from otpy_agents.store.records import State
-from otpy_agents.tree.assignment import Role
 from otpy_agents.tree.pool import POOL
+from otpy_agents.worklist.assignment import Role
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from otpy_agents.cli.event_log import EventLog
     from otpy_agents.cli.view import View
     from otpy_agents.store.records import AssignmentRecord
-    from otpy_agents.tree.assignment import WorkList
     from otpy_agents.tree.journal import Entry, Journal
+    from otpy_agents.worklist.assignment import WorkList
 
 _STATES: Final = {"running": "working", "backing off": "waiting", "restarting": "waiting"}
 

@@ -24,10 +24,10 @@ from otpy_agents.errors import (
 from otpy_agents.operator import Argument, Refusal, ask
 from otpy_agents.store import default_state
 from otpy_agents.store.tree_register import TreeRecord, TreeRegister, socket_beside
-from otpy_agents.tree.worklist import read
+from otpy_agents.worklist.reader import read
 
 if TYPE_CHECKING:
-    from otpy_agents.tree.assignment import WorkList
+    from otpy_agents.worklist.assignment import WorkList
 
 __all__ = [
     "Tree",

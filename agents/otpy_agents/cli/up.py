@@ -41,8 +41,8 @@ from otpy_agents.tree.exits import forget_exits, settle
 from otpy_agents.tree.journal import Journal
 from otpy_agents.tree.preflight import unheld_agents
 from otpy_agents.tree.project import Project, label_of
-from otpy_agents.tree.worklist import read
 from otpy_agents.tree.workplace import Workplace
+from otpy_agents.worklist.reader import read
 from otpy_monitors import BudgetError, InvalidRules, load_ledger, read_rules
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 
     from otpy import Supervisor
     from otpy_agents.store.sessions import SessionStore
-    from otpy_agents.tree.assignment import WorkList
+    from otpy_agents.worklist.assignment import WorkList
 
 _FRAME: Final = 0.2  # seconds between two drawings of the tree
 _ORPHAN_GRACE: Final = 2.0

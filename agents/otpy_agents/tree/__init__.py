@@ -16,25 +16,25 @@ from otpy_agents.tree.agent import AgentState as AgentState
 from otpy_agents.tree.agent import Happening as Happening
 from otpy_agents.tree.agent import Move as Move
 from otpy_agents.tree.app import app_supervisor as app_supervisor
-from otpy_agents.tree.assignment import AgentWork as AgentWork
-from otpy_agents.tree.assignment import Assignment as Assignment
-from otpy_agents.tree.assignment import Expectation as Expectation
-from otpy_agents.tree.assignment import Role as Role
-from otpy_agents.tree.assignment import WorkList as WorkList
 from otpy_agents.tree.ending import Ending as Ending
 from otpy_agents.tree.failures import Consequence as Consequence
 from otpy_agents.tree.failures import FailureClass as FailureClass
 from otpy_agents.tree.failures import FailureRow as FailureRow
 from otpy_agents.tree.failures import FailureTable as FailureTable
-from otpy_agents.tree.gang import Gang as Gang
-from otpy_agents.tree.gang import GangAction as GangAction
 from otpy_agents.tree.jake import jake_supervisor as jake_supervisor
 from otpy_agents.tree.mortal_handle import Mortal as Mortal
 from otpy_agents.tree.pool import MortalPool as MortalPool
 from otpy_agents.tree.project import Project as Project
-from otpy_agents.tree.start_rate import StartRate as StartRate
 from otpy_agents.tree.verification import Complaint as Complaint
 from otpy_agents.tree.workplace import Workplace as Workplace
+from otpy_agents.worklist.assignment import AgentWork as AgentWork
+from otpy_agents.worklist.assignment import Assignment as Assignment
+from otpy_agents.worklist.assignment import Expectation as Expectation
+from otpy_agents.worklist.assignment import Role as Role
+from otpy_agents.worklist.assignment import WorkList as WorkList
+from otpy_agents.worklist.gang import Gang as Gang
+from otpy_agents.worklist.gang import GangAction as GangAction
+from otpy_agents.worklist.start_rate import StartRate as StartRate
 
 __all__ = [
     "MOVES",

@@ -13,8 +13,8 @@ import structlog
 from otpy import Crashed, console_logger
 from otpy_agents.errors import GangFailed, WorkerStalled
 from otpy_agents.process.process import WorkerProcess
-from otpy_agents.tree.gang import GangAction, GangWatch
 from otpy_agents.tree.post import Pause
+from otpy_agents.worklist.gang import GangAction, GangWatch
 from otpy_monitors import (
     Action,
     BudgetNearlySpent,

@@ -37,7 +37,6 @@ from otpy_agents.run.host.admission import make_artifacts
 from otpy_agents.run.host.walls import OPEN
 from otpy_agents.store.records import State
 from otpy_agents.tree.agent import Happening
-from otpy_agents.tree.assignment import Role
 from otpy_agents.tree.failures import failure_of
 from otpy_agents.tree.keeping import HOST
 from otpy_agents.tree.living import Life, end_here, living
@@ -46,16 +45,17 @@ from otpy_agents.tree.post import BUDGET, QUESTION, Pause, Post
 from otpy_agents.tree.preflight import Needs, needs_of, obstacles
 from otpy_agents.tree.prompts import first_prompt, next_prompt, question_in
 from otpy_agents.tree.verification import run_verify
+from otpy_agents.worklist.assignment import Role
 from otpy_monitors import activity
 
 if TYPE_CHECKING:
     from anyio.abc import TaskStatus
 
     from otpy_agents.sandbox import Mount
-    from otpy_agents.tree.assignment import AgentWork, Assignment
     from otpy_agents.tree.project import Project
     from otpy_agents.tree.runs import Run, Runs
     from otpy_agents.tree.verification import Complaint
+    from otpy_agents.worklist.assignment import AgentWork, Assignment
 
 __all__ = ["agent_life"]
 

@@ -29,8 +29,8 @@ from otpy_agents.tree.pool import POOL
 if TYPE_CHECKING:
     from anyio.abc import TaskStatus
 
-    from otpy_agents.tree.assignment import Assignment
     from otpy_agents.tree.project import Project
+    from otpy_agents.worklist.assignment import Assignment
 
 PERIOD: Final = 3600.0
 

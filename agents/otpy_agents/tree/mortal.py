@@ -23,9 +23,9 @@ from otpy_monitors import Vitals
 if TYPE_CHECKING:
     from anyio.abc import TaskStatus
 
-    from otpy_agents.tree.assignment import Assignment
     from otpy_agents.tree.post import Post
     from otpy_agents.tree.project import Project
+    from otpy_agents.worklist.assignment import Assignment
 
 
 async def mortal(

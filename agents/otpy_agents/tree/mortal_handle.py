@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, final
 from otpy_agents.tree.agent import AgentState
 
 if TYPE_CHECKING:
-    from otpy_agents.tree.assignment import Assignment
     from otpy_agents.tree.ending import Ending
     from otpy_agents.tree.pool import MortalPool
     from otpy_agents.tree.post import Pause
+    from otpy_agents.worklist.assignment import Assignment
 
 __all__ = ["Mortal"]
 

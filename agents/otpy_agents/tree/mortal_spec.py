@@ -8,8 +8,8 @@ from otpy import Backoff, ChildSpec, Intensity, Restart
 from otpy.specs import GIVE_UP
 from otpy_agents.run.host.attempt import MARGIN
 from otpy_agents.tree.agent_life import agent_life
-from otpy_agents.tree.assignment import Assignment, Role
 from otpy_agents.tree.mortal import mortal
+from otpy_agents.worklist.assignment import Assignment, Role
 
 if TYPE_CHECKING:
     from otpy_agents.tree.project import Project

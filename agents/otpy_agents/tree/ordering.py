@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from otpy_agents.run.decide.result import VendorSession
-    from otpy_agents.tree.assignment import AgentWork, Assignment
     from otpy_agents.tree.project import Project
+    from otpy_agents.worklist.assignment import AgentWork, Assignment
 
 __all__ = ["order_of", "sandbox_for", "selection_of"]
 

@@ -30,7 +30,6 @@ from otpy_agents.run.decide.protocol import Control
 from otpy_agents.run.host.gate import Gate
 from otpy_agents.store.records import State
 from otpy_agents.tree.agent import Happening
-from otpy_agents.tree.assignment import Assignment
 from otpy_agents.tree.children import Children
 from otpy_agents.tree.ending import Ending, Reaped
 from otpy_agents.tree.failures import Consequence
@@ -39,6 +38,7 @@ from otpy_agents.tree.keeping import word_for
 from otpy_agents.tree.mortal_handle import Mortal
 from otpy_agents.tree.mortal_spec import mortal_spec
 from otpy_agents.tree.post import OPERATOR, QUESTION, Pause, Post
+from otpy_agents.worklist.assignment import Assignment
 
 if TYPE_CHECKING:
     from otpy import Process

@@ -15,8 +15,8 @@ from otpy_agents.tree.agent import Agent, AgentState, Happening, Move
 if TYPE_CHECKING:
     from otpy_agents.process.orphans import Orphan
     from otpy_agents.run.decide.result import VendorSession
-    from otpy_agents.tree.assignment import Assignment
     from otpy_agents.tree.runs import Run
+    from otpy_agents.worklist.assignment import Assignment
 
 __all__ = ["AMOUNTS", "BUDGET", "OPERATOR", "QUESTION", "Pause", "Post"]
 

@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from otpy_agents.run.host.order import SandboxChoice
     from otpy_agents.store.ledger import Ledger
     from otpy_agents.store.sessions import SessionStore
-    from otpy_agents.tree.assignment import Assignment, WorkList
     from otpy_agents.tree.verification import Complaint
+    from otpy_agents.worklist.assignment import Assignment, WorkList
     from otpy_agents.workspace import Fates
     from otpy_monitors import Finding, Kind
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from otpy_agents.store.sessions import Context, StoredSession, recovery_note
-from otpy_agents.tree.assignment import AgentWork
+from otpy_agents.worklist.assignment import AgentWork
 
 __all__ = ["ASKING", "CHECKPOINTS", "GUIDE", "first_prompt", "next_prompt", "question_in"]
 

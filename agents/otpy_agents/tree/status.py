@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from otpy import Supervisor
     from otpy.snapshot import TreeSnapshot
     from otpy_agents.store.records import AssignmentRecord
-    from otpy_agents.tree.assignment import Assignment
     from otpy_agents.tree.journal import Journal
     from otpy_agents.tree.post import Post
     from otpy_agents.tree.project import Project
     from otpy_agents.tree.workplace import Workplace
+    from otpy_agents.worklist.assignment import Assignment
 
 __all__ = ["Plain", "status_of", "tree_of"]
 

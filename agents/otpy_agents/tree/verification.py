@@ -18,8 +18,8 @@ from otpy_agents.sandbox.marker import worker_environment
 from otpy_agents.store.redaction import Redaction
 
 if TYPE_CHECKING:
-    from otpy_agents.tree.assignment import AgentWork, Assignment
     from otpy_agents.tree.project import Project
+    from otpy_agents.worklist.assignment import AgentWork, Assignment
 
 __all__ = ["TESTS_FAILED", "Complaint", "run_verify"]
 

@@ -18,8 +18,8 @@ from otpy_agents.tree.budgets import Budgets
 from otpy_agents.tree.failures import FailureTable
 from otpy_agents.tree.narrator import Narrator
 from otpy_agents.tree.runs import HostedRuns, Runs
-from otpy_agents.tree.start_rate import StartRate, StartSlots
 from otpy_agents.tree.turns import Turns
+from otpy_agents.worklist.start_rate import StartRate, StartSlots
 from otpy_monitors import Feed, RuleBook
 
 if TYPE_CHECKING:

@@ -22,12 +22,12 @@ from otpy_agents.store.ledger import Ledger
 from otpy_agents.store.sessions import SqliteSessions
 from otpy_agents.testing import memory_stores
 from otpy_agents.tree.app import app_supervisor
-from otpy_agents.tree.assignment import Assignment
 from otpy_agents.tree.budgets import BudgetDocument
 from otpy_agents.tree.project import Project
 from otpy_agents.tree.verification import Complaint
-from otpy_agents.tree.worklist import parse
 from otpy_agents.tree.workplace import Workplace
+from otpy_agents.worklist.assignment import Assignment
+from otpy_agents.worklist.reader import parse
 from otpy_monitors import load_ledger, parse_rules
 from tests.agents.soak.audit import audit
 from tests.agents.soak.books import Books

@@ -26,8 +26,8 @@ from otpy_agents.tree.commands import TreeCommands
 from otpy_agents.tree.journal import Journal
 from otpy_agents.tree.pool import MortalPool
 from otpy_agents.tree.project import Project
-from otpy_agents.tree.worklist import parse
 from otpy_agents.tree.workplace import Workplace
+from otpy_agents.worklist.reader import parse
 from otpy_monitors import load_ledger
 
 Detail: TypeAlias = Mapping[str, str | float | bool | None]

@@ -19,8 +19,8 @@ from otpy_agents.store.records import State
 from otpy_agents.testing import Crash, Say, Script, ScriptedSandbox, memory_stores
 from otpy_agents.tree.app import app_supervisor
 from otpy_agents.tree.project import Project
-from otpy_agents.tree.worklist import parse
 from otpy_agents.tree.workplace import Workplace
+from otpy_agents.worklist.reader import parse
 from tests.agents.tree.agent_world import QUICK, agent
 from tests.agents.tree_world import path_of
 

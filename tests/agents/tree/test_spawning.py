@@ -19,8 +19,8 @@ from otpy_agents.errors import (
 from otpy_agents.run import Detail
 from otpy_agents.store.records import State
 from otpy_agents.testing import Ask, Fail, Hang, Say, Script
-from otpy_agents.tree.assignment import Assignment
-from otpy_agents.tree.start_rate import StartRate
+from otpy_agents.worklist.assignment import Assignment
+from otpy_agents.worklist.start_rate import StartRate
 from tests.agents.tree.agent_world import AgentWorld, agent
 
 BUSY = Script(Say(text="x", after=500.0))

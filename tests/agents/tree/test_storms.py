@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from otpy_agents.errors import InvalidGang, InvalidStartRate
-from otpy_agents.tree.gang import Gang, GangAction, GangWatch
-from otpy_agents.tree.start_rate import StartRate, StartSlots
+from otpy_agents.worklist.gang import Gang, GangAction, GangWatch
+from otpy_agents.worklist.start_rate import StartRate, StartSlots
 
 shares = st.floats(0, 1)
 

@@ -22,11 +22,11 @@ from otpy_agents.store.records import State
 from otpy_agents.testing import Crash, Fail, Say, Script, Spend, UseTool, Write
 from otpy_agents.testing.script import line_of
 from otpy_agents.tree.agent import AgentState
-from otpy_agents.tree.assignment import Assignment
 from otpy_agents.tree.narrator import Narrator
 from otpy_agents.tree.post import Post
 from otpy_agents.tree.tools import touched_by
-from otpy_agents.tree.worklist import parse
+from otpy_agents.worklist.assignment import Assignment
+from otpy_agents.worklist.reader import parse
 from otpy_monitors import (
     AgentAppeared,
     AgentCard,

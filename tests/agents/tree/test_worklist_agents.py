@@ -9,8 +9,8 @@ import pytest
 from otpy_agents.errors import InvalidWorkList
 from otpy_agents.run import Access
 from otpy_agents.store.sessions import Context
-from otpy_agents.tree.gang import Gang, GangAction
-from otpy_agents.tree.worklist import parse
+from otpy_agents.worklist.gang import Gang, GangAction
+from otpy_agents.worklist.reader import parse
 
 FILE = Path("/lists/w.toml")
 AGENT = '[[assignment]]\nid = "a"\nagent = "claude"\nprompt = "Mend it."\n'

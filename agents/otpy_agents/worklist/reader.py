@@ -17,7 +17,7 @@ from otpy_agents.errors import InvalidWorkList
 from otpy_agents.run.host.walls import SANDBOXES, is_sandbox
 from otpy_agents.sandbox.marker import RESERVED
 from otpy_agents.store.sessions import Context
-from otpy_agents.tree.assignment import (
+from otpy_agents.worklist.assignment import (
     LONG_TOOLS,
     AgentWork,
     Assignment,
@@ -25,10 +25,10 @@ from otpy_agents.tree.assignment import (
     Role,
     WorkList,
 )
-from otpy_agents.tree.diagnosis import Problem, earliest, explain, not_toml
-from otpy_agents.tree.gang import Gang, GangAction
-from otpy_agents.tree.start_rate import StartRate
-from otpy_agents.tree.worklist_rules import contradictions
+from otpy_agents.worklist.diagnosis import Problem, earliest, explain, not_toml
+from otpy_agents.worklist.gang import Gang, GangAction
+from otpy_agents.worklist.rules import contradictions
+from otpy_agents.worklist.start_rate import StartRate
 from otpy_monitors import Action, OnExceed, Rule, Subject
 
 __all__ = ["parse", "read"]

@@ -12,8 +12,8 @@ from attrs import field, frozen
 
 from otpy_agents.adapters.adapter import Access
 from otpy_agents.store.sessions.recovery import Context
-from otpy_agents.tree.gang import Gang
-from otpy_agents.tree.start_rate import StartRate
+from otpy_agents.worklist.gang import Gang
+from otpy_agents.worklist.start_rate import StartRate
 from otpy_monitors import OnExceed, Rule
 from otpy_monitors.activity import ANY_TOOL
 

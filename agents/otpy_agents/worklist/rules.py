@@ -9,7 +9,7 @@ from typing import Any, Final, TypeAlias
 from otpy_agents.adapters.registry import BUILT_IN, adapter_names
 from otpy_agents.run.host.walls import COMMAND, OPEN, Flaw, flaw_in
 from otpy_agents.store.redaction import is_secret_name
-from otpy_agents.tree.diagnosis import Problem
+from otpy_agents.worklist.diagnosis import Problem
 
 __all__ = ["contradictions"]
 

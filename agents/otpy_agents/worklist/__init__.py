@@ -1,0 +1,1 @@
+"""What a work list says: TOML in, frozen values out."""
