@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from otpy_agents.agent import mortal
 from otpy_agents.testing import memory_stores
-from otpy_agents.tree import acting, app, monitors, mortal, pool
+from otpy_agents.tree import acting, app, monitors, pool
 from tests.agents.host import Site
 from tests.agents.tree_world import FakeWorker, World
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from otpy_agents.agent.preflight import Needs, check, obstacles
 from otpy_agents.errors import PreflightFailed
-from otpy_agents.tree.preflight import Needs, check, obstacles
 from otpy_agents.worklist.assignment import Assignment
 from otpy_agents.worklist.reader import parse
 

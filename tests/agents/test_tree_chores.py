@@ -16,6 +16,7 @@ from typing import Any, TypeAlias
 import pytest
 
 from otpy_agents.errors import SandboxUnavailable
+from otpy_agents.hygiene.chores import LOG_BYTES, chores_of, chores_of_runs
 from otpy_agents.run import AgentInstance
 from otpy_agents.run.decide.chain import build_chain
 from otpy_agents.run.host.order import RunOrder, SandboxChoice
@@ -24,7 +25,6 @@ from otpy_agents.sandbox.marker import attempt_marker, run_marker
 from otpy_agents.store import Lease, RunStore
 from otpy_agents.store.ledger import Ledger
 from otpy_agents.store.records import State
-from otpy_agents.tree.chores import LOG_BYTES, chores_of, chores_of_runs
 from otpy_agents.tree.project import Project
 from otpy_agents.tree.workplace import Workplace
 from otpy_agents.worklist.reader import parse

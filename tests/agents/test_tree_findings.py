@@ -6,8 +6,8 @@ import asyncio
 
 import pytest
 
+from otpy_agents.agent.ending import Ending
 from otpy_agents.store.records import State
-from otpy_agents.tree.ending import Ending
 from tests.agents.tree_world import Life, World, assignment, dynamic, path_of, work
 
 CHATTERS = Life(seconds=9, prints=tuple((second / 2, "x" * 99) for second in range(1, 18)))

@@ -11,9 +11,10 @@ import pytest
 import otpy
 from otpy import ChildSpec, SupervisorFailed
 from otpy.testing import MockClock
+from otpy_agents.agent import mortal
 from otpy_agents.errors import JakeGaveUp
 from otpy_agents.store.records import State
-from otpy_agents.tree import jake, mortal, mortal_spec
+from otpy_agents.tree import jake, mortal_spec
 from otpy_agents.tree.project import Project
 from otpy_agents.worklist.assignment import Assignment
 from tests.agents.tree_world import Life, Steps, World, assignment, dynamic, path_of, work

@@ -8,10 +8,10 @@ from typing import Any, Final, TypeAlias
 from rich.table import Table
 from rich.text import Text
 
+from otpy_agents.agent.post import AMOUNTS, BUDGET, QUESTION
 from otpy_agents.cli.run_words import money, one_line, span
 from otpy_agents.cli.tree_lookup import Tree
 from otpy_agents.cli.view import Row, printable, restart_mark
-from otpy_agents.tree.post import AMOUNTS, BUDGET, QUESTION
 
 __all__ = ["agents_table", "heads", "hints", "tree_lines", "troubles", "what_to_type"]
 

@@ -16,6 +16,8 @@ import click
 
 import otpy
 from otpy import Backoff, ChildSpec, OtpyError, SupervisorSpec
+from otpy_agents.agent.exits import forget_exits, settle
+from otpy_agents.agent.preflight import unheld_agents
 from otpy_agents.cli.event_log import EventLog
 from otpy_agents.cli.notices import notice
 from otpy_agents.cli.reporter import Reporter, outcomes_of
@@ -37,9 +39,7 @@ from otpy_agents.store.tree_register import TreeRegister, socket_beside
 from otpy_agents.tree.app import app_supervisor
 from otpy_agents.tree.budgets import BudgetDocument
 from otpy_agents.tree.commands import QuietLog, TreeCommands
-from otpy_agents.tree.exits import forget_exits, settle
 from otpy_agents.tree.journal import Journal
-from otpy_agents.tree.preflight import unheld_agents
 from otpy_agents.tree.project import Project, label_of
 from otpy_agents.tree.workplace import Workplace
 from otpy_agents.worklist.reader import read

@@ -9,6 +9,7 @@ from typing import ClassVar, Final, TypeAlias, final
 
 from attrs import define
 
+from otpy_agents.agent.prompts import ASKING
 from otpy_agents.errors import CannotAdopt
 from otpy_agents.sandbox import (
     ContainerIdentity,
@@ -34,7 +35,6 @@ from otpy_agents.testing.script import (
     Write,
     line_of,
 )
-from otpy_agents.tree.prompts import ASKING
 
 __all__ = ["Played", "ScriptedSandbox"]
 

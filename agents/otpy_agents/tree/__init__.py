@@ -10,22 +10,22 @@
 
 from __future__ import annotations
 
-from otpy_agents.tree.agent import MOVES as MOVES
-from otpy_agents.tree.agent import Agent as Agent
-from otpy_agents.tree.agent import AgentState as AgentState
-from otpy_agents.tree.agent import Happening as Happening
-from otpy_agents.tree.agent import Move as Move
+from otpy_agents.agent.ending import Ending as Ending
+from otpy_agents.agent.failures import Consequence as Consequence
+from otpy_agents.agent.failures import FailureClass as FailureClass
+from otpy_agents.agent.failures import FailureRow as FailureRow
+from otpy_agents.agent.failures import FailureTable as FailureTable
+from otpy_agents.agent.state import MOVES as MOVES
+from otpy_agents.agent.state import Agent as Agent
+from otpy_agents.agent.state import AgentState as AgentState
+from otpy_agents.agent.state import Happening as Happening
+from otpy_agents.agent.state import Move as Move
+from otpy_agents.agent.verification import Complaint as Complaint
 from otpy_agents.tree.app import app_supervisor as app_supervisor
-from otpy_agents.tree.ending import Ending as Ending
-from otpy_agents.tree.failures import Consequence as Consequence
-from otpy_agents.tree.failures import FailureClass as FailureClass
-from otpy_agents.tree.failures import FailureRow as FailureRow
-from otpy_agents.tree.failures import FailureTable as FailureTable
 from otpy_agents.tree.jake import jake_supervisor as jake_supervisor
 from otpy_agents.tree.mortal_handle import Mortal as Mortal
 from otpy_agents.tree.pool import MortalPool as MortalPool
 from otpy_agents.tree.project import Project as Project
-from otpy_agents.tree.verification import Complaint as Complaint
 from otpy_agents.tree.workplace import Workplace as Workplace
 from otpy_agents.worklist.assignment import AgentWork as AgentWork
 from otpy_agents.worklist.assignment import Assignment as Assignment

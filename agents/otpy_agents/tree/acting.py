@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, final
 import structlog
 
 from otpy import Crashed, console_logger
+from otpy_agents.agent.post import Pause
 from otpy_agents.errors import GangFailed, WorkerStalled
 from otpy_agents.process.process import WorkerProcess
-from otpy_agents.tree.post import Pause
 from otpy_agents.worklist.gang import GangAction, GangWatch
 from otpy_monitors import (
     Action,

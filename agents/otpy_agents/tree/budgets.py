@@ -13,15 +13,15 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, final
 
 from otpy import Crashed, Process
+from otpy_agents.agent.post import BUDGET, Pause
 from otpy_agents.errors import BudgetRenewed
-from otpy_agents.tree.post import BUDGET, Pause
 from otpy_monitors import Accounting, BudgetSpent, Exceeding, Kind, Ledger, Limits, OnExceed
 from otpy_monitors.budget.stored import to_plain
 
 if TYPE_CHECKING:
+    from otpy_agents.agent.post import Post
     from otpy_agents.store.agent_rows import AgentRows
     from otpy_agents.tree.pool import MortalPool
-    from otpy_agents.tree.post import Post
     from otpy_monitors import Feed, LedgerStore
 
 __all__ = ["BudgetDocument", "Budgets"]

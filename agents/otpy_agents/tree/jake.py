@@ -21,9 +21,9 @@ from otpy import (
     SupervisorSpec,
 )
 from otpy.errors import MaxChildren, NotRunning, StartFailed
+from otpy_agents.agent.ending import Ending
 from otpy_agents.errors import GangFailed, JakeGaveUp, NameAlreadyExists, PreflightFailed
 from otpy_agents.store.records import State
-from otpy_agents.tree.ending import Ending
 from otpy_agents.tree.pool import POOL
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ from collections.abc import Coroutine, Sequence
 from typing import TYPE_CHECKING, Any
 
 from otpy import Backoff, ChildSpec, SupervisorSpec, observe
+from otpy_agents.hygiene.chores import chores_of, chores_of_runs
 from otpy_agents.tree.budgets import BudgetDocument
-from otpy_agents.tree.chores import chores_of, chores_of_runs
 from otpy_monitors import (
     LoopBlocked,
     budget_monitor,

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, final
 
-from otpy_agents.tree.agent import AgentState
+from otpy_agents.agent.state import AgentState
 
 if TYPE_CHECKING:
-    from otpy_agents.tree.ending import Ending
+    from otpy_agents.agent.ending import Ending
+    from otpy_agents.agent.post import Pause
     from otpy_agents.tree.pool import MortalPool
-    from otpy_agents.tree.post import Pause
     from otpy_agents.worklist.assignment import Assignment
 
 __all__ = ["Mortal"]

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Final
 
 from otpy import Backoff, ChildSpec, Intensity, Restart
 from otpy.specs import GIVE_UP
+from otpy_agents.agent.life import agent_life
+from otpy_agents.agent.mortal import mortal
 from otpy_agents.run.host.attempt import MARGIN
-from otpy_agents.tree.agent_life import agent_life
-from otpy_agents.tree.mortal import mortal
 from otpy_agents.worklist.assignment import Assignment, Role
 
 if TYPE_CHECKING:

@@ -17,6 +17,12 @@ from otpy import Crashed, DynamicSupervisor, Normal, OtpyError, Shutdown
 from otpy.errors import MaxChildren, NotFound, NotRunning, StartFailed
 from otpy.reports import ChildExited, ChildGaveUp, ChildStarted, ChildStartFailed, Report
 from otpy.specs import DynamicSpec
+from otpy_agents.agent.ending import Ending, Reaped
+from otpy_agents.agent.failures import Consequence
+from otpy_agents.agent.freezing import freeze_agent, thaw_agent
+from otpy_agents.agent.keeping import word_for
+from otpy_agents.agent.post import OPERATOR, QUESTION, Pause, Post
+from otpy_agents.agent.state import Happening
 from otpy_agents.errors import (
     AgentNotFound,
     AgentRefused,
@@ -29,15 +35,9 @@ from otpy_agents.process.process import WorkerProcess
 from otpy_agents.run.decide.protocol import Control
 from otpy_agents.run.host.gate import Gate
 from otpy_agents.store.records import State
-from otpy_agents.tree.agent import Happening
 from otpy_agents.tree.children import Children
-from otpy_agents.tree.ending import Ending, Reaped
-from otpy_agents.tree.failures import Consequence
-from otpy_agents.tree.freezing import freeze_agent, thaw_agent
-from otpy_agents.tree.keeping import word_for
 from otpy_agents.tree.mortal_handle import Mortal
 from otpy_agents.tree.mortal_spec import mortal_spec
-from otpy_agents.tree.post import OPERATOR, QUESTION, Pause, Post
 from otpy_agents.worklist.assignment import Assignment
 
 if TYPE_CHECKING:

@@ -7,18 +7,18 @@ import contextlib
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final, final
 
+from otpy_agents.agent import messages
+from otpy_agents.agent.checkpoint import CHECKPOINT
+from otpy_agents.agent.keeping import Keeping
+from otpy_agents.agent.post import Post
+from otpy_agents.agent.state import AgentState, Happening, Move
 from otpy_agents.errors import AgentRefused, LedgerError
 from otpy_agents.run.host.walls import said_of
 from otpy_agents.store.agent_rows import AgentRow, MoveRow
 from otpy_agents.store.records import AssignmentRecord, State
-from otpy_agents.tree import messages
 from otpy_agents.tree.acting import Acting
-from otpy_agents.tree.agent import AgentState, Happening, Move
-from otpy_agents.tree.checkpoint import CHECKPOINT
 from otpy_agents.tree.disk import Disk
-from otpy_agents.tree.keeping import Keeping
 from otpy_agents.tree.pool import MortalPool
-from otpy_agents.tree.post import Post
 from otpy_agents.tree.workplace import Workplace
 from otpy_agents.workspace import ChangesetOwner
 from otpy_monitors import Board, Limits, OverBudget, Spent
@@ -28,11 +28,11 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from otpy import ExitReason
+    from otpy_agents.agent.verification import Complaint
     from otpy_agents.process.process import WorkerProcess
     from otpy_agents.run.host.order import SandboxChoice
     from otpy_agents.store.ledger import Ledger
     from otpy_agents.store.sessions import SessionStore
-    from otpy_agents.tree.verification import Complaint
     from otpy_agents.worklist.assignment import Assignment, WorkList
     from otpy_agents.workspace import Fates
     from otpy_monitors import Finding, Kind

@@ -7,18 +7,18 @@ import os
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from otpy_agents.agent.post import OPERATOR, Pause
+from otpy_agents.agent.state import Happening
 from otpy_agents.process.process import WorkerProcess
 from otpy_agents.store.records import State
-from otpy_agents.tree.agent import Happening
-from otpy_agents.tree.post import OPERATOR, Pause
 from otpy_monitors import Kind, tree_health
 
 if TYPE_CHECKING:
     from otpy import Supervisor
     from otpy.snapshot import TreeSnapshot
+    from otpy_agents.agent.post import Post
     from otpy_agents.store.records import AssignmentRecord
     from otpy_agents.tree.journal import Journal
-    from otpy_agents.tree.post import Post
     from otpy_agents.tree.project import Project
     from otpy_agents.tree.workplace import Workplace
     from otpy_agents.worklist.assignment import Assignment

@@ -11,8 +11,8 @@ from typing import Any, cast
 
 import aiosqlite
 
+from otpy_agents.agent.state import MOVES, AgentState, Happening
 from otpy_agents.store.records import State
-from otpy_agents.tree.agent import MOVES, AgentState, Happening
 from otpy_monitors import Kind
 from tests.agents.soak.books import Books
 

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias, final
 from attrs import frozen
 
 from otpy.reports import Report
-from otpy_agents.tree.ending import Ending
+from otpy_agents.agent.ending import Ending
 from otpy_agents.tree.project import Project
 from otpy_agents.tree.workplace import Workplace
 from tests.agents.soak.faults import Faults

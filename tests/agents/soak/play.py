@@ -15,6 +15,7 @@ from attrs import frozen
 
 import otpy
 from otpy.testing import MockClock
+from otpy_agents.agent.verification import Complaint
 from otpy_agents.run import RetryPolicy
 from otpy_agents.run.host.order import SandboxChoice
 from otpy_agents.store import RunStore
@@ -24,7 +25,6 @@ from otpy_agents.testing import memory_stores
 from otpy_agents.tree.app import app_supervisor
 from otpy_agents.tree.budgets import BudgetDocument
 from otpy_agents.tree.project import Project
-from otpy_agents.tree.verification import Complaint
 from otpy_agents.tree.workplace import Workplace
 from otpy_agents.worklist.assignment import Assignment
 from otpy_agents.worklist.reader import parse
@@ -73,7 +73,7 @@ def play(what: Soak, folder: Path) -> Books:
         _in_one_thread(),
         _without_a_socket(),
         _drawn_by(what.seed),
-        patch("otpy_agents.tree.chores.find", return_value=()),  # no process is started
+        patch("otpy_agents.hygiene.chores.find", return_value=()),  # no process is started
         patch("otpy_monitors.budget.keeper.EVERY", 60.0),  # each save is of all accounts
     ):
         return MockClock().run(_play(what, folder))

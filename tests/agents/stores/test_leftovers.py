@@ -14,15 +14,15 @@ from typing import Any
 import pytest
 
 from otpy_agents.errors import ChangesetError, SandboxUnavailable
-from otpy_agents.sandbox import ContainerIdentity, Identity, LeftOver
-from otpy_agents.store.sessions import FileSessions
-from otpy_agents.tree.leftovers import (
+from otpy_agents.hygiene.leftovers import (
     left_over_attempts,
     old_changesets,
     orphaned_folders,
     orphaned_sessions,
     stale_worktrees,
 )
+from otpy_agents.sandbox import ContainerIdentity, Identity, LeftOver
+from otpy_agents.store.sessions import FileSessions
 from otpy_agents.workspace.git import Git
 from otpy_monitors import Chore
 from tests.agents.stores.git_world import START, GitWorld

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from otpy_agents.hygiene.chores import chores_of_runs
+from otpy_agents.hygiene.old_runs import KEEP_RUNS, old_runs
 from otpy_agents.store import RunStore
-from otpy_agents.tree.chores import chores_of_runs
-from otpy_agents.tree.old_runs import KEEP_RUNS, old_runs
 from otpy_monitors import Chore, Finding, Sweeping, Swept
 from otpy_monitors.hygiene import cleanup_daemon
 from tests.agents.store.run_world import Clock, let_die, save

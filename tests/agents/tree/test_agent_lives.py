@@ -7,10 +7,10 @@ from itertools import pairwise
 
 import pytest
 
+from otpy_agents.agent.prompts import CHECKPOINTS, GUIDE
 from otpy_agents.run import Detail
 from otpy_agents.store.records import State
 from otpy_agents.testing import Ask, Crash, Fail, Finish, Hang, Say, Script, Spend, UseTool
-from otpy_agents.tree.prompts import CHECKPOINTS, GUIDE
 from tests.agents.tree.agent_world import AgentWorld, agent
 
 

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from otpy_agents.agent.ordering import order_of
+from otpy_agents.agent.prompts import ASKING, GUIDE, question_in
 from otpy_agents.run.host.order import SandboxChoice
 from otpy_agents.sandbox import Mount
 from otpy_agents.store.records import State
 from otpy_agents.testing import Ask, Do, Fail, Hang, Say, Script, UseTool
-from otpy_agents.tree.ordering import order_of
-from otpy_agents.tree.prompts import ASKING, GUIDE, question_in
 from tests.agents.tree.agent_world import AgentWorld, agent
 
 MESSAGE = "Messages for you:\n- Leave the tests alone."

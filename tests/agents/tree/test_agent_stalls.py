@@ -7,12 +7,12 @@ import asyncio
 import pytest
 from attrs import evolve
 
+from otpy_agents.agent.ordering import order_of
 from otpy_agents.run import Detail
 from otpy_agents.run.decide.liveness import Liveness
 from otpy_agents.store.records import State
 from otpy_agents.testing import Crash, Fail, Hang, Say, Script, UseTool, Write
 from otpy_agents.testing.script import line_of
-from otpy_agents.tree.ordering import order_of
 from tests.agents.tree.agent_world import QUICK, AgentWorld, agent
 
 

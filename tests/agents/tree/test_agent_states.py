@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from otpy_agents.agent.state import MOVES, Agent, AgentState, Happening, moves_table
 from otpy_agents.errors import ForbiddenMove
-from otpy_agents.tree.agent import MOVES, Agent, AgentState, Happening, moves_table
 
 WORKING, FAILED, REAPED = AgentState.WORKING, AgentState.FAILED, AgentState.REAPED
 happenings = st.lists(st.sampled_from(Happening), max_size=30)

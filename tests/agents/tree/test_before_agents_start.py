@@ -12,10 +12,10 @@ from attrs import evolve
 
 from otpy import Crashed, ExitReason, Killed
 from otpy.reports import ChildRestarting
+from otpy_agents.agent import keeping
 from otpy_agents.errors import GangFailed, NotARepository, PreflightFailed, SandboxUnavailable
 from otpy_agents.store.records import State
 from otpy_agents.testing import Do, Fail, Hang, Script, Spend
-from otpy_agents.tree import keeping
 from otpy_monitors import Kind
 from tests.agents.tree.agent_world import AgentWorld, agent
 from tests.agents.tree_world import Life, World, assignment, work

@@ -11,14 +11,14 @@ import pytest
 from attrs import evolve
 
 from otpy import Supervisor
+from otpy_agents.agent import life as agent_life
+from otpy_agents.agent.ordering import order_of
 from otpy_agents.run import Detail
 from otpy_agents.run.decide.chain import AgentSelection
 from otpy_agents.run.host.order import RunOrder
 from otpy_agents.store.records import State
 from otpy_agents.testing import Fail, Say, Script
-from otpy_agents.tree import agent_life
 from otpy_agents.tree.journal import Journal
-from otpy_agents.tree.ordering import order_of
 from otpy_agents.tree.status import status_of
 from tests.agents.tree.agent_world import QUICK, AgentWorld, agent, typed
 from tests.agents.tree.test_places import LONG, at_work

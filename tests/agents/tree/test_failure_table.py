@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from otpy_agents.errors import InvalidFailureRow
-from otpy_agents.run import Cause, Detail, Ending, RunResult, StopCause, Usage
-from otpy_agents.run.decide.result import AttemptRecord
-from otpy_agents.tree.failures import (
+from otpy_agents.agent.failures import (
     Consequence,
     FailureClass,
     FailureRow,
     FailureTable,
     failure_of,
 )
+from otpy_agents.errors import InvalidFailureRow
+from otpy_agents.run import Cause, Detail, Ending, RunResult, StopCause, Usage
+from otpy_agents.run.decide.result import AttemptRecord
 
 TABLE = FailureTable()
 TRANSIENT, PERSISTENT = FailureClass.TRANSIENT, FailureClass.PERSISTENT

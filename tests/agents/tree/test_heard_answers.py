@@ -6,9 +6,9 @@ import asyncio
 import json
 from pathlib import Path
 
+from otpy_agents.agent.verification import Complaint
 from otpy_agents.store.records import State
 from otpy_agents.testing import Finish, Script, Spend
-from otpy_agents.tree.verification import Complaint
 from otpy_agents.worklist.assignment import Assignment
 from otpy_monitors import Kind
 from tests.agents.tree.agent_world import AgentWorld, agent

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from otpy_agents.agent import keeping
+from otpy_agents.agent.verification import Complaint
 from otpy_agents.sandbox import Mount
 from otpy_agents.store.records import State
 from otpy_agents.store.sessions import FileSessions, SqliteSessions
 from otpy_agents.testing import Crash, Fail, Finish, Hang, Say, Script
-from otpy_agents.tree import keeping
-from otpy_agents.tree.verification import Complaint
 from otpy_agents.workspace import Changeset, ChangesetOwner, Fate, Fates
 from tests.agents.tree.agent_world import AgentWorld, agent
 

@@ -12,14 +12,14 @@ from typing import Self, final
 import pytest
 from attrs import define, frozen
 
+from otpy_agents.agent import keeping, verification
+from otpy_agents.agent.post import Post
 from otpy_agents.errors import SpawnFailed, VerificationFailed
 from otpy_agents.process.orphans import find
 from otpy_agents.process.process import ExitStatus
 from otpy_agents.sandbox.marker import list_marker
 from otpy_agents.store.records import State
 from otpy_agents.testing import Finish, Script
-from otpy_agents.tree import keeping, verification
-from otpy_agents.tree.post import Post
 from otpy_agents.tree.project import Project
 from otpy_agents.workspace import Fate, Fates
 from tests.agents.tree.agent_world import AgentWorld, agent

@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING, Final
 
 import anyio.to_thread
 
-from otpy_agents.process.orphans import end_found, find
-from otpy_agents.sandbox.marker import list_marker
-from otpy_agents.tree.leftovers import (
+from otpy_agents.hygiene.leftovers import (
     old_changesets,
     orphaned_folders,
     orphaned_sessions,
     stale_worktrees,
 )
-from otpy_agents.tree.old_runs import old_runs
-from otpy_agents.tree.run_leftovers import attempts_of_runs
+from otpy_agents.hygiene.old_runs import old_runs
+from otpy_agents.hygiene.run_leftovers import attempts_of_runs
+from otpy_agents.process.orphans import end_found, find
+from otpy_agents.sandbox.marker import list_marker
 from otpy_monitors import Deletion, rotate_logs
 
 if TYPE_CHECKING:

@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Final
 import anyio.to_thread
 import psutil
 
+from otpy_agents.agent.post import OPERATOR
+from otpy_agents.agent.state import Happening
 from otpy_agents.process.orphans import Orphan, find, same_start
 from otpy_agents.sandbox.marker import run_marker
-from otpy_agents.tree.agent import Happening
-from otpy_agents.tree.post import OPERATOR
 from otpy_monitors import activity
 
 if TYPE_CHECKING:
-    from otpy_agents.tree.post import Post
+    from otpy_agents.agent.post import Post
     from otpy_agents.tree.project import Project
 
 __all__ = ["freeze", "freeze_agent", "thaw", "thaw_agent"]

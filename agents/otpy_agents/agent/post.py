@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Final, final
 
 from attrs import frozen
 
-from otpy_agents.tree.agent import Agent, AgentState, Happening, Move
+from otpy_agents.agent.state import Agent, AgentState, Happening, Move
 
 if TYPE_CHECKING:
+    from otpy_agents.agent.runs import Run
     from otpy_agents.process.orphans import Orphan
     from otpy_agents.run.decide.result import VendorSession
-    from otpy_agents.tree.runs import Run
     from otpy_agents.worklist.assignment import Assignment
 
 __all__ = ["AMOUNTS", "BUDGET", "OPERATOR", "QUESTION", "Pause", "Post"]

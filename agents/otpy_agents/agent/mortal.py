@@ -10,20 +10,20 @@ from typing import TYPE_CHECKING
 from attrs import evolve
 
 import otpy
+from otpy_agents.agent import preflight
+from otpy_agents.agent.exits import exit_file
+from otpy_agents.agent.living import end_here, living
 from otpy_agents.errors import DeadlinePassed, LedgerError, LedgerUnwritable, WorkerFailed
 from otpy_agents.process.process import WorkerProcess, spawn
 from otpy_agents.sandbox.marker import worker_environment
 from otpy_agents.store.records import State
 from otpy_agents.store.redaction import Redaction
-from otpy_agents.tree import preflight
-from otpy_agents.tree.exits import exit_file
-from otpy_agents.tree.living import end_here, living
 from otpy_monitors import Vitals
 
 if TYPE_CHECKING:
     from anyio.abc import TaskStatus
 
-    from otpy_agents.tree.post import Post
+    from otpy_agents.agent.post import Post
     from otpy_agents.tree.project import Project
     from otpy_agents.worklist.assignment import Assignment
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Final
 from otpy_monitors import Deletion
 
 if TYPE_CHECKING:
+    from otpy_agents.hygiene.leftovers import Names
     from otpy_agents.store.runs import RunStore
-    from otpy_agents.tree.leftovers import Names
     from otpy_monitors import Chore
 
 __all__ = ["KEEP_RUNS", "old_runs"]

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Final, final
 
 from attrs import evolve
 
+from otpy_agents.agent.checkpoint import Unusable, read_checkpoint
+from otpy_agents.agent.verification import TESTS_FAILED
 from otpy_agents.errors import (
     BudgetRenewed,
     DeadlinePassed,
@@ -22,13 +24,11 @@ from otpy_agents.errors import (
 )
 from otpy_agents.run.decide.result import VendorSession
 from otpy_agents.store.sessions import JSON, Context, SessionStore, StoredSession
-from otpy_agents.tree.checkpoint import Unusable, read_checkpoint
-from otpy_agents.tree.verification import TESTS_FAILED
 from otpy_agents.workspace import ChangesetOwner, Changesets, Fates
 
 if TYPE_CHECKING:
+    from otpy_agents.agent.post import Post
     from otpy_agents.run.decide.result import RunResult
-    from otpy_agents.tree.post import Post
 
 __all__ = ["HOST", "Keeping", "word_for"]
 

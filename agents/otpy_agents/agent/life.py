@@ -14,6 +14,15 @@ import anyio.to_thread
 from attrs import evolve
 
 import otpy
+from otpy_agents.agent.failures import failure_of
+from otpy_agents.agent.keeping import HOST
+from otpy_agents.agent.living import Life, end_here, living
+from otpy_agents.agent.ordering import order_of, sandbox_for
+from otpy_agents.agent.post import BUDGET, QUESTION, Pause, Post
+from otpy_agents.agent.preflight import Needs, needs_of, obstacles
+from otpy_agents.agent.prompts import first_prompt, next_prompt, question_in
+from otpy_agents.agent.state import Happening
+from otpy_agents.agent.verification import run_verify
 from otpy_agents.errors import (
     AgentsError,
     ChangesetError,
@@ -36,25 +45,16 @@ from otpy_agents.run.decide.result import Ending, RunResult
 from otpy_agents.run.host.admission import make_artifacts
 from otpy_agents.run.host.walls import OPEN
 from otpy_agents.store.records import State
-from otpy_agents.tree.agent import Happening
-from otpy_agents.tree.failures import failure_of
-from otpy_agents.tree.keeping import HOST
-from otpy_agents.tree.living import Life, end_here, living
-from otpy_agents.tree.ordering import order_of, sandbox_for
-from otpy_agents.tree.post import BUDGET, QUESTION, Pause, Post
-from otpy_agents.tree.preflight import Needs, needs_of, obstacles
-from otpy_agents.tree.prompts import first_prompt, next_prompt, question_in
-from otpy_agents.tree.verification import run_verify
 from otpy_agents.worklist.assignment import Role
 from otpy_monitors import activity
 
 if TYPE_CHECKING:
     from anyio.abc import TaskStatus
 
+    from otpy_agents.agent.runs import Run, Runs
+    from otpy_agents.agent.verification import Complaint
     from otpy_agents.sandbox import Mount
     from otpy_agents.tree.project import Project
-    from otpy_agents.tree.runs import Run, Runs
-    from otpy_agents.tree.verification import Complaint
     from otpy_agents.worklist.assignment import AgentWork, Assignment
 
 __all__ = ["agent_life"]

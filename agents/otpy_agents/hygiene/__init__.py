@@ -1,0 +1,1 @@
+"""Chores of the hygiene daemon: what mortals, runs and killed hosts leave behind."""
