@@ -23,12 +23,12 @@ from tempfile import TemporaryDirectory
 import click
 import psutil
 
-from otpy_agents.adapters.adapter import Launch
 from otpy_agents.process.orphans import find
 from otpy_agents.run import Outcome
 from otpy_agents.run.host.host import run_host
 from otpy_agents.run.host.order import RunOrder
 from otpy_agents.sandbox import BubblewrapSandbox, Job, ProcessSandbox, Sandbox
+from otpy_agents.sandbox.launch import Launch
 from otpy_agents.store import RunStore
 
 ARGV = ("sh", "-c", "echo done")

@@ -6,15 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Final, final
 
-from otpy_agents.adapters.adapter import (
-    PROMPT_FILE,
-    Access,
-    Launch,
-    Parser,
-    PlainText,
-    Request,
-    Wording,
-)
+from otpy_agents.adapters.adapter import PROMPT_FILE, Access, Parser, PlainText, Request, Wording
 from otpy_agents.adapters.fields import JsonObject, integer, items, number, obj, objects, text
 from otpy_agents.adapters.session_logs import ClaudeLog
 from otpy_agents.adapters.stream import JsonLines
@@ -32,6 +24,7 @@ from otpy_agents.attempt.events import (
 from otpy_agents.attempt.events import Final as FinalEvent
 from otpy_agents.attempt.failures import Detail
 from otpy_agents.attempt.usage import Usage
+from otpy_agents.sandbox.launch import Launch
 
 __all__ = ["ADAPTER", "Claude"]
 

@@ -20,7 +20,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Final, final
 
-from otpy_agents.adapters.adapter import PROMPT_FILE, Launch, Parser, PlainText, Request, Wording
+from otpy_agents.adapters.adapter import PROMPT_FILE, Parser, PlainText, Request, Wording
 from otpy_agents.adapters.fields import JsonObject, integer, number, obj, text
 from otpy_agents.adapters.stream import JsonLines
 from otpy_agents.attempt.events import (
@@ -37,6 +37,7 @@ from otpy_agents.attempt.events import Final as FinalEvent
 from otpy_agents.attempt.failures import Detail
 from otpy_agents.attempt.usage import Usage
 from otpy_agents.errors import InvalidRequest
+from otpy_agents.sandbox.launch import Launch
 
 __all__ = ["ADAPTER", "Command"]
 

@@ -7,15 +7,7 @@ import uuid
 from collections.abc import Mapping, Sequence
 from typing import Final, final
 
-from otpy_agents.adapters.adapter import (
-    PROMPT_FILE,
-    Access,
-    Launch,
-    Parser,
-    PlainText,
-    Request,
-    Wording,
-)
+from otpy_agents.adapters.adapter import PROMPT_FILE, Access, Parser, PlainText, Request, Wording
 from otpy_agents.adapters.fields import JsonObject, integer, number, obj, text
 from otpy_agents.adapters.session_logs import CopilotLog
 from otpy_agents.adapters.stream import JsonLines
@@ -33,6 +25,7 @@ from otpy_agents.attempt.events import (
 from otpy_agents.attempt.events import Final as FinalEvent
 from otpy_agents.attempt.failures import Detail
 from otpy_agents.attempt.usage import Usage
+from otpy_agents.sandbox.launch import Launch
 
 __all__ = ["ADAPTER", "Copilot"]
 

@@ -7,15 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Final, cast, final
 
-from otpy_agents.adapters.adapter import (
-    PROMPT_FILE,
-    Access,
-    Launch,
-    Parser,
-    PlainText,
-    Request,
-    Wording,
-)
+from otpy_agents.adapters.adapter import PROMPT_FILE, Access, Parser, PlainText, Request, Wording
 from otpy_agents.adapters.fields import JsonObject, integer, obj, text
 from otpy_agents.adapters.session_logs import GeminiLog
 from otpy_agents.adapters.stream import JsonLines
@@ -34,6 +26,7 @@ from otpy_agents.attempt.events import Final as FinalEvent
 from otpy_agents.attempt.failures import Detail
 from otpy_agents.attempt.usage import Usage
 from otpy_agents.errors import InvalidRequest
+from otpy_agents.sandbox.launch import Launch
 
 __all__ = ["ADAPTER", "Gemini"]
 

@@ -12,7 +12,7 @@ from typing import Final, cast, final
 
 from otpy_agents.adapters.fields import JsonObject
 
-__all__ = ["JsonLines", "LineSplitter", "plain"]
+__all__ = ["JsonLines", "plain"]
 
 _ESCAPES: Final = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
 _EVENT: Final = '{"type":'
@@ -97,48 +97,3 @@ class JsonLines:
         value = _loads("\n".join(document))
         self._document = None
         return _as_objects(value)
-
-
-@final
-class LineSplitter:
-    """Turns chunks of bytes into lines of any length.
-
-    Args:
-        limit: Bytes of one line that are kept; the rest of a longer one is dropped.
-
-    Attributes:
-        dropped: Bytes dropped so far.
-    """
-
-    def __init__(self, limit: int = 10 * 1024 * 1024) -> None:
-        self._limit = limit
-        self._partial = bytearray()
-        self.dropped = 0
-
-    def feed(self, data: bytes) -> list[str]:
-        """Return the lines that `data` completes; bytes that are no UTF-8 become U+FFFD."""
-        head, feed, rest = data.partition(b"\n")
-        self._keep(head)
-        if not feed:
-            return []
-        lines = [self._take()]
-        *whole, last = rest.split(b"\n")
-        for line in whole:
-            self._keep(line)
-            lines.append(self._take())
-        self._keep(last)
-        return lines
-
-    def end(self) -> list[str]:
-        """Return what is left when the stream ends without a line feed."""
-        return [self._take()] if self._partial else []
-
-    def _keep(self, data: bytes) -> None:
-        room = self._limit - len(self._partial)
-        self._partial += data[:room]
-        self.dropped += max(0, len(data) - room)
-
-    def _take(self) -> str:
-        line = self._partial.decode(errors="replace")
-        self._partial.clear()
-        return line

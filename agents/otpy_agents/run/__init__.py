@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from otpy_agents.adapters.adapter import Access as Access
 from otpy_agents.adapters.adapter import Adapter as Adapter
-from otpy_agents.adapters.adapter import Launch as Launch
 from otpy_agents.adapters.adapter import Parser as Parser
 from otpy_agents.adapters.adapter import PlainText as PlainText
 from otpy_agents.adapters.adapter import Request as Request
@@ -16,7 +15,6 @@ from otpy_agents.adapters.adapter import Wording as Wording
 from otpy_agents.adapters.registry import adapter_names as adapter_names
 from otpy_agents.adapters.registry import find_adapter as find_adapter
 from otpy_agents.adapters.stream import JsonLines as JsonLines
-from otpy_agents.adapters.stream import LineSplitter as LineSplitter
 from otpy_agents.attempt.events import Event as Event
 from otpy_agents.attempt.events import Fault as Fault
 from otpy_agents.attempt.events import Final as Final
@@ -36,6 +34,7 @@ from otpy_agents.attempt.transcript import Transcript as Transcript
 from otpy_agents.attempt.usage import Usage as Usage
 from otpy_agents.attempt.usage import UsageMeter as UsageMeter
 from otpy_agents.classify.classification import classify as classify
+from otpy_agents.process.lines import LineSplitter as LineSplitter
 from otpy_agents.process.orphans import Orphan as Orphan
 from otpy_agents.process.orphans import Recorded as Recorded
 from otpy_agents.process.process import ExitStatus as ExitStatus
@@ -66,6 +65,7 @@ from otpy_agents.run.decide.result import StopCause as StopCause
 from otpy_agents.run.decide.result import VendorSession as VendorSession
 from otpy_agents.run.decide.state import Phase as Phase
 from otpy_agents.run.decide.state import RunState as RunState
+from otpy_agents.sandbox.launch import Launch as Launch
 from otpy_agents.sandbox.marker import attempt_marker as attempt_marker
 from otpy_agents.sandbox.marker import list_marker as list_marker
 from otpy_agents.sandbox.marker import run_marker as run_marker

@@ -9,10 +9,10 @@ from typing import Any, ClassVar, Protocol
 
 from attrs import Attribute, field, frozen
 
-from otpy_agents.adapters.adapter import Launch
 from otpy_agents.errors import InvalidJob
 from otpy_agents.process.orphans import Recorded
 from otpy_agents.process.process import ExitStatus
+from otpy_agents.sandbox.launch import Launch
 from otpy_agents.sandbox.output import OUTPUT_LIMIT
 from otpy_agents.store.redaction import Redaction
 

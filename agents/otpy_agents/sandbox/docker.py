@@ -14,7 +14,6 @@ from typing import Any, ClassVar, Final, final
 
 from attrs import field, frozen
 
-from otpy_agents.adapters.adapter import Launch
 from otpy_agents.docker.engine import Engine, connect
 from otpy_agents.errors import CannotAdopt, EngineError, SandboxUnavailable
 from otpy_agents.sandbox.behaviour import (
@@ -27,6 +26,7 @@ from otpy_agents.sandbox.behaviour import (
     Running,
 )
 from otpy_agents.sandbox.container import RunningContainer
+from otpy_agents.sandbox.launch import Launch
 from otpy_agents.sandbox.place import prepare
 
 __all__ = ["DockerSandbox"]

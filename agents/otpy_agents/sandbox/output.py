@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final, final
 
-from otpy_agents.adapters.stream import LineSplitter
+from otpy_agents.process.lines import LineSplitter
 from otpy_agents.store.redaction import Redaction
 
 __all__ = ["OUTPUT_LIMIT", "Output"]

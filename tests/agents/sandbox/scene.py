@@ -13,9 +13,9 @@ from typing import Any, final
 
 import psutil
 
-from otpy_agents.adapters.adapter import Launch
 from otpy_agents.process.orphans import find
 from otpy_agents.sandbox import Job, Running, Sandbox
+from otpy_agents.sandbox.launch import Launch
 
 STUBBORN = "import signal;signal.signal(signal.SIGTERM,signal.SIG_IGN);"
 # Not the one of an environment, which may lie in /tmp, where bubblewrap shows nothing.

@@ -10,12 +10,12 @@ from typing import Any, cast, final
 import pytest
 
 from otpy.testing import MockClock
-from otpy_agents.adapters.adapter import Launch
 from otpy_agents.docker.engine import Engine
 from otpy_agents.docker.frames import STDERR, STDOUT, Frame
 from otpy_agents.errors import EngineError, SpawnFailed
 from otpy_agents.sandbox import Ended, Job, Limits
 from otpy_agents.sandbox.container import LOST_AFTER, POLL, RunningContainer
+from otpy_agents.sandbox.launch import Launch
 from otpy_agents.store.redaction import Redaction
 
 RUNNING: Mapping[str, object] = {"Status": "running", "ExitCode": 0}

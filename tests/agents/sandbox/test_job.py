@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 
-from otpy_agents.adapters.adapter import Launch
 from otpy_agents.errors import InvalidJob
 from otpy_agents.process.orphans import Recorded
 from otpy_agents.sandbox import (
@@ -18,6 +17,7 @@ from otpy_agents.sandbox import (
     Mount,
     ProcessSandbox,
 )
+from otpy_agents.sandbox.launch import Launch
 
 
 def job(**more: Any) -> Job:
