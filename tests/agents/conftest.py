@@ -9,7 +9,7 @@ import pytest
 
 from otpy_agents.agent import mortal
 from otpy_agents.testing import memory_stores
-from otpy_agents.tree import acting, app, monitors, pool
+from otpy_agents.tree import app, consequences, monitors, pool
 from tests.agents.host import Site
 from tests.agents.tree_world import FakeWorker, World
 
@@ -20,7 +20,7 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
     made = World(tmp_path)
     monkeypatch.setattr(mortal, "spawn", made.spawn)
     monkeypatch.setattr(monitors, "chores_of", made.chores_of)
-    for module in (acting, app, pool):
+    for module in (app, consequences, pool):
         monkeypatch.setattr(module, "WorkerProcess", FakeWorker)
     with memory_stores():
         yield made

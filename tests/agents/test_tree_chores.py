@@ -20,7 +20,7 @@ from otpy_agents.hygiene.chores import LOG_BYTES, chores_of, chores_of_runs
 from otpy_agents.run import AgentInstance
 from otpy_agents.run.decide.chain import build_chain
 from otpy_agents.run.host.order import RunOrder, SandboxChoice
-from otpy_agents.run.host.stored import StoredForm
+from otpy_agents.run.host.stored_form import StoredForm
 from otpy_agents.sandbox.marker import attempt_marker, run_marker
 from otpy_agents.store import Lease, RunStore
 from otpy_agents.store.ledger import Ledger

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from otpy_agents.agent.ending import Ending
+from otpy_agents.agent.outcome import Outcome
 from otpy_agents.store.records import State
 from tests.agents.tree_world import Life, World, assignment, dynamic, path_of, work
 
@@ -134,7 +134,7 @@ async def test_a_crash_does_not_hide_why_a_mortal_was_reaped(world: World) -> No
     world.script["a"] = [Life(code=1)]
     async with world.running(work(assignment("a", restarts=0))) as root:
         await asyncio.sleep(1)
-        world.project.pool.doomed["a"] = ending = Ending(State.REAPED, "enough")
+        world.project.pool.doomed["a"] = ending = Outcome(State.REAPED, "enough")
         await root.wait()
     assert world.known["a"].reason == ending.reason
 

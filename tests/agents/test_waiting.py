@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from otpy_agents.classify.waiting import seconds_to_wait
+from otpy_agents.classify.retry_after import seconds_to_wait
 from otpy_agents.run import classify
 from tests.agents import cli_worlds as world
 

@@ -30,7 +30,7 @@ from otpy_agents.cli.runs import runs
 from otpy_agents.run import Action, Control, Ending, LivenessKind, RetryPolicy
 from otpy_agents.run.host.callbacks import RunCallbacks
 from otpy_agents.run.host.facts import Fact, RunFact
-from otpy_agents.worklist import reader as worklist
+from otpy_agents.worklist import reader
 from otpy_monitors.budget import errors as budget_errors
 from tests.docs.snippets import ROOT
 
@@ -98,10 +98,10 @@ def test_the_work_list_page_names_every_key_and_no_other() -> None:
     """The tables of `worklist.md` list the keys of the models, in their order."""
     text = _read("worklist.md")
     models: dict[str, type[BaseModel]] = {
-        "[list]": worklist._ListTable,
-        "[[assignment]]": worklist._AssignmentTable,
-        "[[gang]]": worklist._GangTable,
-        "[[rule]]": worklist._RuleTable,
+        "[list]": reader._ListTable,
+        "[[assignment]]": reader._AssignmentTable,
+        "[[gang]]": reader._GangTable,
+        "[[rule]]": reader._RuleTable,
     }
     for heading, model in models.items():
         keys = [row[0].strip("`") for row in _table(text, heading)]

@@ -15,9 +15,9 @@ from attrs import evolve
 
 import otpy
 from otpy_agents.agent.failures import failure_of
-from otpy_agents.agent.keeping import HOST
-from otpy_agents.agent.living import Life, end_here, living
-from otpy_agents.agent.ordering import order_of, sandbox_for
+from otpy_agents.agent.life_record import Life, end_here, living
+from otpy_agents.agent.order import order_of, sandbox_for
+from otpy_agents.agent.persistence import HOST
 from otpy_agents.agent.post import BUDGET, QUESTION, Pause, Post
 from otpy_agents.agent.preflight import Needs, needs_of, obstacles
 from otpy_agents.agent.prompts import first_prompt, next_prompt, question_in

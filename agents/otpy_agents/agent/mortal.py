@@ -12,7 +12,7 @@ from attrs import evolve
 import otpy
 from otpy_agents.agent import preflight
 from otpy_agents.agent.exits import exit_file
-from otpy_agents.agent.living import end_here, living
+from otpy_agents.agent.life_record import end_here, living
 from otpy_agents.errors import DeadlinePassed, LedgerError, LedgerUnwritable, WorkerFailed
 from otpy_agents.process.process import WorkerProcess, spawn
 from otpy_agents.sandbox.marker import worker_environment

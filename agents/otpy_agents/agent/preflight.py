@@ -12,9 +12,9 @@ from attrs import frozen
 
 from otpy_agents.adapters.adapter import Access
 from otpy_agents.adapters.registry import find_adapter
-from otpy_agents.agent.ordering import selection_of
+from otpy_agents.agent.order import selection_of
 from otpy_agents.errors import AdapterError, PreflightFailed
-from otpy_agents.run.decide.pricing import Unheld, unheld
+from otpy_agents.run.decide.prices import Unheld, unheld
 from otpy_agents.worklist.assignment import Assignment, WorkList
 
 __all__ = ["Needs", "check", "needs_of", "obstacles", "unheld_agents"]

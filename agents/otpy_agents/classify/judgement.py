@@ -20,10 +20,10 @@ from otpy_agents.adapters.vendor_codes import (
 )
 from otpy_agents.attempt.events import Fault
 from otpy_agents.attempt.failures import Classification, Detail
+from otpy_agents.classify.phrases import by_words, is_long_limit, is_short_limit, is_unpaid
 from otpy_agents.classify.prose import prose, without_denials
+from otpy_agents.classify.retry_after import seconds_to_wait
 from otpy_agents.classify.vendor_words import WORDINGS
-from otpy_agents.classify.waiting import seconds_to_wait
-from otpy_agents.classify.wording import by_words, is_long_limit, is_short_limit, is_unpaid
 
 __all__ = ["LONG_WAIT", "judge"]
 

@@ -17,8 +17,8 @@ from otpy_agents.cli.run_words import at, span
 from otpy_agents.cli.view import printable
 from otpy_agents.errors import UnknownAdapter
 from otpy_agents.run.decide.cooldown import Account, Cooldown
-from otpy_agents.run.decide.spoken_times import moment
-from otpy_agents.run.host.stored import cooldown_table
+from otpy_agents.run.decide.time_text import moment
+from otpy_agents.run.host.stored_form import cooldown_table
 from otpy_agents.store import RunStore
 
 __all__ = ["cooldowns"]

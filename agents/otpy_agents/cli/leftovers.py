@@ -9,7 +9,7 @@ from attrs import frozen
 
 from otpy_agents.errors import RunStateError, UnknownRun
 from otpy_agents.process.orphans import Recorded
-from otpy_agents.run.host.stored import StoredForm, identity_from_json
+from otpy_agents.run.host.stored_form import StoredForm, identity_from_json
 from otpy_agents.sandbox import ProcessSandbox
 from otpy_agents.sandbox.behaviour import LeftOver
 from otpy_agents.sandbox.marker import run_marker

@@ -19,7 +19,7 @@ from otpy_agents.cli.streams import is_text
 from otpy_agents.errors import InvalidRunSetting
 from otpy_agents.run.decide.chain import AgentInstance, AgentSelection, SelectionMode
 from otpy_agents.run.decide.liveness import Liveness
-from otpy_agents.run.decide.pricing import unheld
+from otpy_agents.run.decide.prices import unheld
 from otpy_agents.run.host.order import RunOrder, SandboxChoice
 from otpy_agents.run.host.walls import COMMAND, SANDBOXES, Flaw, choice_of, flaw_in
 from otpy_agents.store.redaction import is_secret_name

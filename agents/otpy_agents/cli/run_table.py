@@ -21,7 +21,7 @@ from otpy_agents.run.decide.attrs_json import to_plain
 from otpy_agents.run.decide.chain import Chain
 from otpy_agents.run.decide.cooldown import CooldownTable
 from otpy_agents.run.decide.result import AttemptRecord, RunResult
-from otpy_agents.run.host.stored import StoredForm
+from otpy_agents.run.host.stored_form import StoredForm
 from otpy_agents.store import CommandRecord, HostRecord, RunRecord, StoredRun
 
 __all__ = [

@@ -22,7 +22,7 @@ from otpy_agents.cli.run_words import ended_as, one_line, span, spent
 from otpy_agents.cli.streams import to_nowhere
 from otpy_agents.cli.view import printable
 from otpy_agents.run.decide.result import Ending
-from otpy_agents.run.decide.spoken_times import moment
+from otpy_agents.run.decide.time_text import moment
 from otpy_agents.run.host.facts import (
     AgentEvent,
     AttemptBegan,

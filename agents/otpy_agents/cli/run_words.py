@@ -9,7 +9,7 @@ from typing import Final
 from otpy_agents.attempt.usage import Usage
 from otpy_agents.cli.view import printable
 from otpy_agents.run.decide.result import AttemptRecord
-from otpy_agents.run.decide.spoken_times import span
+from otpy_agents.run.decide.time_text import span
 
 __all__ = ["ago", "at", "countdown", "ended_as", "harmless", "money", "one_line", "span", "spent"]
 

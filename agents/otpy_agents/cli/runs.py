@@ -31,9 +31,9 @@ from otpy_agents.errors import AgentsError, CommandRefused, RunStateError
 from otpy_agents.operator import ask
 from otpy_agents.run.decide.cooldown import CooldownTable
 from otpy_agents.run.decide.protocol import Control
-from otpy_agents.run.host.dismissing import dismiss
+from otpy_agents.run.host.dismissal import dismiss
 from otpy_agents.run.host.host import RunHandle, RunHost
-from otpy_agents.run.host.stored import AttemptOutcome, StoredForm, cooldown_table
+from otpy_agents.run.host.stored_form import AttemptOutcome, StoredForm, cooldown_table
 from otpy_agents.store import RunStore, StoredRun
 from otpy_agents.store.retention import Retention, outgrown, seconds_of
 

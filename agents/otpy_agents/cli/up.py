@@ -28,7 +28,7 @@ from otpy_agents.errors import AgentsError, InvalidRunSetting, InvalidWorkList, 
 from otpy_agents.operator import operator_supervisor
 from otpy_agents.operator.place import bound
 from otpy_agents.process.orphans import Recorded, end
-from otpy_agents.run.host.dismissing import dismiss
+from otpy_agents.run.host.dismissal import dismiss
 from otpy_agents.run.host.walls import SANDBOXES, is_sandbox
 from otpy_agents.sandbox.marker import list_marker
 from otpy_agents.store import RunStore, default_state

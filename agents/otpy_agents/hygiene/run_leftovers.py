@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from otpy_agents.errors import InvalidRunSetting, RunStateError, UnknownRun
 from otpy_agents.hygiene.leftovers import left_over_attempts
 from otpy_agents.run.host.admission import sandbox_of
-from otpy_agents.run.host.stored import StoredForm
+from otpy_agents.run.host.stored_form import StoredForm
 from otpy_agents.sandbox.marker import run_marker
 
 if TYPE_CHECKING:

@@ -10,11 +10,11 @@
 
 from __future__ import annotations
 
-from otpy_agents.agent.ending import Ending as Ending
 from otpy_agents.agent.failures import Consequence as Consequence
 from otpy_agents.agent.failures import FailureClass as FailureClass
 from otpy_agents.agent.failures import FailureRow as FailureRow
 from otpy_agents.agent.failures import FailureTable as FailureTable
+from otpy_agents.agent.outcome import Outcome as Outcome
 from otpy_agents.agent.state import MOVES as MOVES
 from otpy_agents.agent.state import Agent as Agent
 from otpy_agents.agent.state import AgentState as AgentState
@@ -44,7 +44,7 @@ __all__ = [
     "Assignment",
     "Complaint",
     "Consequence",
-    "Ending",
+    "Outcome",
     "Expectation",
     "FailureClass",
     "FailureRow",

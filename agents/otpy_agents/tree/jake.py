@@ -21,7 +21,7 @@ from otpy import (
     SupervisorSpec,
 )
 from otpy.errors import MaxChildren, NotRunning, StartFailed
-from otpy_agents.agent.ending import Ending
+from otpy_agents.agent.outcome import Outcome
 from otpy_agents.errors import GangFailed, JakeGaveUp, NameAlreadyExists, PreflightFailed
 from otpy_agents.store.records import State
 from otpy_agents.tree.pool import POOL
@@ -202,7 +202,7 @@ async def _todo(project: Project, present: set[str]) -> list[Assignment]:
             continue
         over = project.over_budget(assignment)
         if project.pool.closed or over is not None:
-            project.pool.ended(name, Ending(State.REAPED, project.pool.closed or str(over)))
+            project.pool.ended(name, Outcome(State.REAPED, project.pool.closed or str(over)))
         else:
             todo.append(assignment)
     await project.write_endings()
@@ -228,10 +228,10 @@ async def _begin(project: Project, assignment: Assignment) -> bool:
     except NameAlreadyExists:
         pass  # somebody else spawned it in the meantime
     except PreflightFailed as error:
-        project.pool.ended(assignment.id, Ending(State.FAILED, str(error)))
+        project.pool.ended(assignment.id, Outcome(State.FAILED, str(error)))
     except StartFailed as error:
         from_outside = error.__cause__ is None or isinstance(error.__cause__, GangFailed)
         if from_outside and project.pool.may_start_again(assignment.id):
             return True  # ended before it was ready, which says nothing about it: begin it again
-        project.pool.ended(assignment.id, Ending(State.FAILED, str(error.__cause__ or error)))
+        project.pool.ended(assignment.id, Outcome(State.FAILED, str(error.__cause__ or error)))
     return True

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, final
 from otpy_agents.agent.state import AgentState
 
 if TYPE_CHECKING:
-    from otpy_agents.agent.ending import Ending
+    from otpy_agents.agent.outcome import Outcome
     from otpy_agents.agent.post import Pause
     from otpy_agents.tree.pool import MortalPool
     from otpy_agents.worklist.assignment import Assignment
@@ -52,11 +52,11 @@ class Mortal:
         return self._pool.posts[self._name].pause
 
     @property
-    def ending(self) -> Ending | None:
+    def ending(self) -> Outcome | None:
         """How it came out; None as long as it has not."""
         return self._pool.endings.get(self._name)
 
-    async def wait(self) -> Ending:
+    async def wait(self) -> Outcome:
         """Wait until it has come out one way or the other; cancelling disturbs nothing."""
         return await self._pool.wait(self._name)
 

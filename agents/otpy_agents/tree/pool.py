@@ -17,10 +17,10 @@ from otpy import Crashed, DynamicSupervisor, Normal, OtpyError, Shutdown
 from otpy.errors import MaxChildren, NotFound, NotRunning, StartFailed
 from otpy.reports import ChildExited, ChildGaveUp, ChildStarted, ChildStartFailed, Report
 from otpy.specs import DynamicSpec
-from otpy_agents.agent.ending import Ending, Reaped
 from otpy_agents.agent.failures import Consequence
-from otpy_agents.agent.freezing import freeze_agent, thaw_agent
-from otpy_agents.agent.keeping import word_for
+from otpy_agents.agent.freeze import freeze_agent, thaw_agent
+from otpy_agents.agent.outcome import Outcome, Reaped
+from otpy_agents.agent.persistence import word_for
 from otpy_agents.agent.post import OPERATOR, QUESTION, Pause, Post
 from otpy_agents.agent.state import Happening
 from otpy_agents.errors import (
@@ -78,8 +78,8 @@ class MortalPool:
 
     def __init__(self, project: Project) -> None:
         self.posts: dict[str, Post] = {}
-        self.endings: dict[str, Ending] = {}
-        self.doomed: dict[str, Ending] = {}
+        self.endings: dict[str, Outcome] = {}
+        self.doomed: dict[str, Outcome] = {}
         self.closed = ""
         self.version = 0
         self.children = Children(project)
@@ -224,7 +224,7 @@ class MortalPool:
         """Return the handles of all mortals of this host, in the order of their first start."""
         return tuple(Mortal(self, name) for name in self.posts)
 
-    async def wait(self, name: str) -> Ending:
+    async def wait(self, name: str) -> Outcome:
         """Wait until a mortal has come out one way or the other.
 
         Raises:
@@ -361,15 +361,15 @@ class MortalPool:
             case ChildExited():
                 self._exited(report)
             case ChildGaveUp(reason=Crashed(error=LedgerError() as error)):  # not its own fault
-                self.ended(report.id, Ending(State.FAILED, str(error)))
+                self.ended(report.id, Outcome(State.FAILED, str(error)))
             case ChildGaveUp():
                 why = f"restarts used up ({report.restarts}): {report.reason}"
                 self._project.tell("agent.escalated", report.id, reason=why)
-                self.ended(report.id, Ending(State.REAPED, why))
+                self.ended(report.id, Outcome(State.REAPED, why))
             case ChildStartFailed(reason=Crashed(error=PreflightFailed() as error)):
                 # To start it once more would count a restart for what is none (TREE-41).
                 if report.context is not None:  # else whoever asked for it is told
-                    self.doomed.setdefault(report.id, Ending(State.FAILED, str(error)))
+                    self.doomed.setdefault(report.id, Outcome(State.FAILED, str(error)))
                 self.news()
             case ChildStarted():
                 self._started(report.id)
@@ -396,7 +396,7 @@ class MortalPool:
             case Normal():
                 self.done(name)
             case Shutdown(detail=Reaped() as reaped):
-                self.ended(name, Ending(State.REAPED, str(reaped)))
+                self.ended(name, Outcome(State.REAPED, str(reaped)))
             case reason:
                 if post is not None and post.move(Happening.FAILED, str(reason)):
                     error = reason.error if isinstance(reason, Crashed) else None
@@ -412,9 +412,9 @@ class MortalPool:
             post.move(Happening.RESTARTED)
             post.move(Happening.CLAIMED)
             post.move(Happening.ACCEPTED)
-        self.ended(name, Ending(State.DONE))
+        self.ended(name, Outcome(State.DONE))
 
-    def ended(self, assignment: str, ending: Ending) -> None:
+    def ended(self, assignment: str, ending: Outcome) -> None:
         """Take the news of how an assignment came out.
 
         One that was doomed came out as that says, whatever it was that ended it in the end.
@@ -471,7 +471,7 @@ class MortalPool:
         One that waits for its restart has no process to end. Cancelling the restart takes an
         await, which monitors must not do for us: Jake does it (`end_doomed`).
         """
-        self.doomed.setdefault(assignment, Ending(state, why))
+        self.doomed.setdefault(assignment, Outcome(state, why))
         process = self.process(assignment)
         if process is not None:
             process.exit(Shutdown(Reaped(why)))

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Final, final
 
 from otpy_agents.agent import messages
 from otpy_agents.agent.checkpoint import CHECKPOINT
-from otpy_agents.agent.keeping import Keeping
+from otpy_agents.agent.persistence import Persistence
 from otpy_agents.agent.post import Post
 from otpy_agents.agent.state import AgentState, Happening, Move
 from otpy_agents.errors import AgentRefused, LedgerError
 from otpy_agents.run.host.walls import said_of
 from otpy_agents.store.agent_rows import AgentRow, MoveRow
 from otpy_agents.store.records import AssignmentRecord, State
-from otpy_agents.tree.acting import Acting
+from otpy_agents.tree.consequences import Consequences
 from otpy_agents.tree.disk import Disk
 from otpy_agents.tree.pool import MortalPool
 from otpy_agents.tree.workplace import Workplace
@@ -109,9 +109,9 @@ class Project:
         self.board = Board()
         self.disk = Disk(self.tell)
         self.pool = MortalPool(self)
-        self.acting = Acting(self)
+        self.acting = Consequences(self)
         owner = ChangesetOwner(ledger.list_id, str(ledger.path.resolve()))
-        self.keeping = Keeping(self.key, owner, sessions, fates, self.tell, self.checkpoint)
+        self.keeping = Persistence(self.key, owner, sessions, fates, self.tell, self.checkpoint)
         self.finished = False
         self.has_programs = asyncio.Event()
         self.work_root = work.state.with_suffix(".work")

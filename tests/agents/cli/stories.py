@@ -10,7 +10,7 @@ from otpy_agents.run.decide.chain import AgentInstance, AgentSelection, Selectio
 from otpy_agents.run.decide.result import AttemptRecord, Cause, Ending, RunResult, StopCause
 from otpy_agents.run.decide.state import Phase, RunState, Wait, WaitReason
 from otpy_agents.run.host.order import RunOrder
-from otpy_agents.run.host.stored import AttemptOutcome, StoredForm
+from otpy_agents.run.host.stored_form import AttemptOutcome, StoredForm
 from otpy_agents.store import AttemptBegun, AttemptEnded, Lease, RunStore
 
 RUN = "0a1b2c3d4e"

@@ -18,8 +18,8 @@ from otpy_agents.run.decide.protocol import (
     Waiting,
 )
 from otpy_agents.run.decide.result import Ending
-from otpy_agents.run.decide.spoken_times import moment, span
 from otpy_agents.run.decide.state import RunState
+from otpy_agents.run.decide.time_text import moment, span
 from tests.agents.run.driver import START, cooldown, run
 
 HOUR, DAY = 3600.0, 86400.0

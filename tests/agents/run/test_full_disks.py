@@ -16,7 +16,7 @@ from otpy_agents.run import Control, Ending
 from otpy_agents.run.host.facts import AttemptBegan, Fact, RunLeft
 from otpy_agents.run.host.handle import RunHandle
 from otpy_agents.run.host.host import RunHost
-from otpy_agents.run.host.unwritten import Unwritten
+from otpy_agents.run.host.store_outage import StoreOutage
 from otpy_agents.store import RunStore
 from tests.agents.run.scripted import Play, network, ok, silent
 from tests.agents.run.stage import Stage
@@ -195,14 +195,14 @@ async def test_a_host_ends_in_time_on_a_full_disk(stage: Stage, disk: Disk) -> N
 
 def test_the_wait_doubles_up_to_half_a_minute() -> None:
     """The decision over values: it is hopeless half a minute after the attempt has ended."""
-    found = Unwritten.found(0.0, flying=True, before=None)
+    found = StoreOutage.found(0.0, flying=True, before=None)
     delays = [found.delay]
     for _ in range(6):
-        found = Unwritten.found(found.again, flying=True, before=found)
+        found = StoreOutage.found(found.again, flying=True, before=found)
         delays.append(found.delay)
     assert delays == [1, 2, 4, 8, 16, 30, 30]
     assert not found.is_due(found.again - 1, flying=True)
     assert found.is_due(found.again - 1, flying=False)
     assert not found.is_hopeless(1e9)
-    alone = Unwritten.found(1000.0, flying=False, before=found)
+    alone = StoreOutage.found(1000.0, flying=False, before=found)
     assert (alone.is_hopeless(1029.0), alone.is_hopeless(1030.0)) == (False, True)

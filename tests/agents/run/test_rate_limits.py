@@ -10,8 +10,8 @@ from otpy_agents.run.decide.cooldown import Account, Cooldown, CooldownTable
 from otpy_agents.run.decide.policy import RetryPolicy
 from otpy_agents.run.decide.protocol import Control, Launch, SetCooldown, Waiting
 from otpy_agents.run.decide.result import Cause, Ending
-from otpy_agents.run.decide.spoken_times import moment
 from otpy_agents.run.decide.state import WaitReason
+from otpy_agents.run.decide.time_text import moment
 from tests.agents.run.driver import START, cooldown, run
 
 

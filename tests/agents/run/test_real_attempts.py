@@ -33,7 +33,7 @@ from otpy_agents.run.host.flight import Flight
 from otpy_agents.run.host.host import RunHost, run_host
 from otpy_agents.run.host.live_run import LiveRun
 from otpy_agents.run.host.order import RunOrder
-from otpy_agents.run.host.stored import AttemptOutcome, StoredForm
+from otpy_agents.run.host.stored_form import AttemptOutcome, StoredForm
 from otpy_agents.store import RunStore
 
 pytestmark = pytest.mark.real_time

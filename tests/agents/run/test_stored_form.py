@@ -10,7 +10,7 @@ import pytest
 from otpy_agents.errors import RunStateCorrupt, RunStateTooNew
 from otpy_agents.run.decide.chain import AgentInstance, build_chain
 from otpy_agents.run.host.order import RunOrder, SandboxChoice
-from otpy_agents.run.host.stored import StoredForm, order_to_json
+from otpy_agents.run.host.stored_form import StoredForm, order_to_json
 
 SECRET = "hunter2-hunter2"
 

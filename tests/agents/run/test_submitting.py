@@ -28,7 +28,7 @@ from otpy_agents.run import AgentSelection, Ending, Usage, VendorSession, build_
 from otpy_agents.run.host.facts import RunLeft
 from otpy_agents.run.host.host import RunHost
 from otpy_agents.run.host.order import RunOrder, SandboxChoice
-from otpy_agents.run.host.stored import StoredForm
+from otpy_agents.run.host.stored_form import StoredForm
 from otpy_agents.sandbox import ProcessSandbox
 from otpy_agents.store import RunStore
 from tests.agents.run.scripted import Play, ok, silent

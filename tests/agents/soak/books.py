@@ -12,7 +12,7 @@ from typing import Any, TypeAlias, final
 from attrs import frozen
 
 from otpy.reports import Report
-from otpy_agents.agent.ending import Ending
+from otpy_agents.agent.outcome import Outcome
 from otpy_agents.tree.project import Project
 from otpy_agents.tree.workplace import Workplace
 from tests.agents.soak.faults import Faults
@@ -65,7 +65,7 @@ class Books:
         self.told: list[Told] = []
         self.reports: Counter[str] = Counter()
         self.harm: Counter[str] = Counter()
-        self.endings: dict[str, list[Ending]] = {}
+        self.endings: dict[str, list[Outcome]] = {}
         self.workplace: Workplace
         self._faults: Faults | None = None
         self._harm: asyncio.Task[None] | None = None

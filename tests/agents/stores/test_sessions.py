@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from otpy_agents.errors import InvalidSession, SessionCorrupt
-from otpy_agents.store.sessions import CHECKPOINT_LIMIT, stored
+from otpy_agents.store.sessions import CHECKPOINT_LIMIT
+from otpy_agents.store.sessions import session as module
 from tests.agents.stores.session_world import SessionWorld, session
 
 pytestmark = pytest.mark.real_time
@@ -99,7 +100,7 @@ def changed(text: bytes, **changes: object) -> bytes:
         else:
             outer["session"][name] = value
     if type(outer["version"]) is int:
-        outer["checksum"] = stored._checksum(outer["version"], outer["session"])
+        outer["checksum"] = module._checksum(outer["version"], outer["session"])
     return json.dumps(outer).encode()
 
 
@@ -159,8 +160,8 @@ async def test_an_older_version_is_brought_up_to_date(
     def to_third(fields: dict[str, Any]) -> dict[str, Any]:
         return {**{k: v for k, v in fields.items() if k != "note"}, "summary": fields["note"]}
 
-    monkeypatch.setattr(stored, "NEWEST", 3)
-    monkeypatch.setattr(stored, "UPCASTERS", {1: to_second, 2: to_third})
+    monkeypatch.setattr(module, "NEWEST", 3)
+    monkeypatch.setattr(module, "UPCASTERS", {1: to_second, 2: to_third})
     loaded = await sessions.store.load("p/a")
     assert loaded is not None
     assert loaded == session(version=3)

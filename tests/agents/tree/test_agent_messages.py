@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from otpy_agents.agent.ordering import order_of
+from otpy_agents.agent.order import order_of
 from otpy_agents.agent.prompts import ASKING, GUIDE, question_in
 from otpy_agents.run.host.order import SandboxChoice
 from otpy_agents.sandbox import Mount

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 from attrs import evolve
 
-from otpy_agents.agent.ordering import order_of
+from otpy_agents.agent.order import order_of
 from otpy_agents.run import Detail
 from otpy_agents.run.decide.liveness import Liveness
 from otpy_agents.store.records import State

@@ -12,7 +12,7 @@ from attrs import evolve
 
 from otpy import Crashed, ExitReason, Killed
 from otpy.reports import ChildRestarting
-from otpy_agents.agent import keeping
+from otpy_agents.agent import persistence
 from otpy_agents.errors import GangFailed, NotARepository, PreflightFailed, SandboxUnavailable
 from otpy_agents.store.records import State
 from otpy_agents.testing import Do, Fail, Hang, Script, Spend
@@ -59,7 +59,7 @@ class Engine:
 @pytest.fixture
 def no_repository(monkeypatch: pytest.MonkeyPatch) -> None:
     """No folder is a git repository."""
-    monkeypatch.setattr(keeping, "Changesets", NoRepository)
+    monkeypatch.setattr(persistence, "Changesets", NoRepository)
 
 
 @pytest.mark.usefixtures("no_repository")

@@ -11,8 +11,8 @@ import pytest
 from attrs import evolve
 
 from otpy import Supervisor
-from otpy_agents.agent import life as agent_life
-from otpy_agents.agent.ordering import order_of
+from otpy_agents.agent import life
+from otpy_agents.agent.order import order_of
 from otpy_agents.run import Detail
 from otpy_agents.run.decide.chain import AgentSelection
 from otpy_agents.run.host.order import RunOrder
@@ -39,7 +39,7 @@ def _own_accounts(agents: AgentWorld, monkeypatch: pytest.MonkeyPatch) -> None:
         one = evolve(selection.agents[0], credential=name)
         return evolve(order, selection=AgentSelection(agents=(one,)))
 
-    monkeypatch.setattr(agent_life, "order_of", ordered)
+    monkeypatch.setattr(life, "order_of", ordered)
     agents.settings["policy"] = evolve(QUICK, rate_limit_backoff_base=REST)
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from otpy_agents.agent import keeping
+from otpy_agents.agent import persistence
 from otpy_agents.agent.verification import Complaint
 from otpy_agents.sandbox import Mount
 from otpy_agents.store.records import State
@@ -50,7 +50,7 @@ async def test_a_corrupt_session_is_set_aside_and_the_agent_starts_fresh(
     assert "Starting fresh" in second.prompt
 
 
-class _Spoiling(keeping._Remembered):  # type: ignore[misc]  # pyright: ignore[reportGeneralTypeIssues]
+class _Spoiling(persistence._Remembered):  # type: ignore[misc]  # pyright: ignore[reportGeneralTypeIssues]
     """A store in which everything goes bad."""
 
     async def load(self, agent: str) -> None:
@@ -105,7 +105,7 @@ class FakeChangesets:
 def changesets(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str]]:
     """What is asked of changesets."""
     FakeChangesets.asked = []
-    monkeypatch.setattr(keeping, "Changesets", FakeChangesets)
+    monkeypatch.setattr(persistence, "Changesets", FakeChangesets)
     return FakeChangesets.asked
 
 

@@ -12,7 +12,7 @@ from typing import Self, final
 import pytest
 from attrs import define, frozen
 
-from otpy_agents.agent import keeping, verification
+from otpy_agents.agent import persistence, verification
 from otpy_agents.agent.post import Post
 from otpy_agents.errors import SpawnFailed, VerificationFailed
 from otpy_agents.process.orphans import find
@@ -265,8 +265,10 @@ async def test_a_program_that_is_not_there_is_found_out_before(agents: AgentWorl
 
 def test_failed_tests_keep_the_work() -> None:
     """The agent shall mend it; what was found wrong otherwise is discarded (TREE-38)."""
-    assert Fates().of(keeping.word_for(VerificationFailed("tests_failed", ""))) is Fate.KEEP
-    assert Fates().of(keeping.word_for(VerificationFailed("changeset_wrong", ""))) is Fate.DISCARD
+    assert Fates().of(persistence.word_for(VerificationFailed("tests_failed", ""))) is Fate.KEEP
+    assert (
+        Fates().of(persistence.word_for(VerificationFailed("changeset_wrong", ""))) is Fate.DISCARD
+    )
 
 
 TOUCHY = """

@@ -54,8 +54,8 @@ from otpy_agents.run.decide.protocol import (
     Waiting,
 )
 from otpy_agents.run.decide.result import AttemptRecord, Cause, Ending, StopCause, ending_of
-from otpy_agents.run.decide.spoken_times import moment, span
 from otpy_agents.run.decide.state import Attempt, Phase, RunState, Wait, WaitReason
+from otpy_agents.run.decide.time_text import moment, span
 
 __all__ = ["RunMachine"]
 

@@ -17,7 +17,7 @@ from otpy import Backoff
 from otpy_agents.attempt.failures import ERROR_TYPES, Detail, ErrorType
 from otpy_agents.errors import InvalidRunSetting
 from otpy_agents.run.decide.result import StopCause
-from otpy_agents.run.decide.spoken_times import span
+from otpy_agents.run.decide.time_text import span
 
 __all__ = ["Action", "FatalScope", "RetryPolicy", "Rule"]
 

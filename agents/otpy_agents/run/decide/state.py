@@ -30,7 +30,7 @@ from otpy_agents.run.decide.result import (
     VendorSession,
     retries_in,
 )
-from otpy_agents.run.decide.spoken_times import moment
+from otpy_agents.run.decide.time_text import moment
 
 __all__ = ["VERSION", "Attempt", "Phase", "RunState", "Wait", "WaitReason", "with_waits"]
 

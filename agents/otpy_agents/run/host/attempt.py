@@ -28,7 +28,7 @@ from otpy_agents.errors import (
     SandboxUnavailable,
     SpawnFailed,
 )
-from otpy_agents.run.decide.pricing import priced
+from otpy_agents.run.decide.prices import priced
 from otpy_agents.run.decide.protocol import AttemptEnded
 from otpy_agents.run.host.facts import AgentEvent, OutputLine
 from otpy_agents.run.host.flight import Flight

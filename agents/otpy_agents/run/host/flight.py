@@ -16,7 +16,7 @@ from otpy_agents.attempt import events as said_by
 from otpy_agents.attempt.events import Event, Retrying, Spent
 from otpy_agents.attempt.failures import Classification, Detail
 from otpy_agents.attempt.transcript import Transcript
-from otpy_agents.run.decide.pricing import priced
+from otpy_agents.run.decide.prices import priced
 from otpy_agents.run.decide.protocol import AttemptEnded, Charged, Launch
 from otpy_agents.sandbox.behaviour import Identity, Running
 

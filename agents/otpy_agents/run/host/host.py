@@ -22,9 +22,9 @@ from otpy_agents.errors import (
 )
 from otpy_agents.operator import operator_supervisor
 from otpy_agents.run.host.admission import check, sandbox_of
-from otpy_agents.run.host.beginning import create, take_over, told_again
 from otpy_agents.run.host.clock import Clock
 from otpy_agents.run.host.controls import run_commands
+from otpy_agents.run.host.creation import create, take_over, told_again
 from otpy_agents.run.host.facts import Listener, LogLine, RunLeft
 from otpy_agents.run.host.gate import Gate, Turn
 from otpy_agents.run.host.handle import RunHandle
@@ -32,7 +32,7 @@ from otpy_agents.run.host.job import Surroundings
 from otpy_agents.run.host.live_run import LiveRun, Site
 from otpy_agents.run.host.order import RunOrder
 from otpy_agents.run.host.pool import RUNS, pool_spec, run_spec
-from otpy_agents.run.host.stored import StoredForm
+from otpy_agents.run.host.stored_form import StoredForm
 from otpy_agents.sandbox.behaviour import Sandbox
 from otpy_agents.store.runs import RunStore
 

@@ -22,7 +22,7 @@ from otpy_agents.run.host.flight import Flight
 from otpy_agents.run.host.gate import Gate, Turn
 from otpy_agents.run.host.job import Surroundings, record_of
 from otpy_agents.run.host.order import RunOrder
-from otpy_agents.run.host.stored import order_to_json
+from otpy_agents.run.host.stored_form import order_to_json
 from otpy_agents.sandbox.behaviour import Identity, Sandbox
 from otpy_agents.store.run_records import Lease
 from otpy_agents.store.runs import RunStore

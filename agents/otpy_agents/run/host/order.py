@@ -18,7 +18,7 @@ from otpy_agents.errors import InvalidRunSetting
 from otpy_agents.run.decide.chain import AgentInstance, AgentSelection, Chain, default_agent
 from otpy_agents.run.decide.liveness import Liveness
 from otpy_agents.run.decide.policy import RetryPolicy
-from otpy_agents.run.decide.pricing import unheld
+from otpy_agents.run.decide.prices import unheld
 from otpy_agents.run.decide.result import VendorSession
 from otpy_agents.run.decide.state import RunState
 from otpy_agents.sandbox.behaviour import Limits, Mount

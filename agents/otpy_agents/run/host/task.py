@@ -38,20 +38,20 @@ from otpy_agents.run.decide.protocol import (
     Unheard,
 )
 from otpy_agents.run.decide.state import Phase, RunState, WaitReason
+from otpy_agents.run.host.adoption import end_attempts, take_up
+from otpy_agents.run.host.effects import known_cooldowns, perform, tell_changes
 from otpy_agents.run.host.facts import LogLine, RunBegan
 from otpy_agents.run.host.flight import Flight
 from otpy_agents.run.host.live_run import LiveRun
-from otpy_agents.run.host.lost import end_of_lost, tell_again
-from otpy_agents.run.host.performing import known_cooldowns, perform, tell_changes
-from otpy_agents.run.host.stored import (
+from otpy_agents.run.host.lost_attempt import end_of_lost, tell_again
+from otpy_agents.run.host.store_outage import StoreOutage
+from otpy_agents.run.host.stored_form import (
     StoredForm,
     cleaned_order,
     identity_to_json,
     rows_between,
     same_but_for_signs,
 )
-from otpy_agents.run.host.taking_up import end_attempts, take_up
-from otpy_agents.run.host.unwritten import Unwritten
 
 __all__ = ["ATTEMPTS", "LOOK", "Life", "Look", "RunTask"]
 
@@ -108,7 +108,7 @@ class Life:
         self.read = run.site.clock.read()
         self.looked = self.read.steady
         self.late = self.judges_at = 0.0
-        self.unwritten: Unwritten | None = None
+        self.unwritten: StoreOutage | None = None
         self.owed: list[Control] = []
         self.steps: tuple[_Decided, ...] = ()
         self._me = current()
@@ -463,7 +463,7 @@ async def _hold(life: Life, error: LedgerUnwritable) -> None:
     A run that was told to end does not wait for the disk.
     """
     run, before = life.run, life.unwritten
-    life.unwritten = now = Unwritten.found(_now(), flying=_is_flying(run), before=before)
+    life.unwritten = now = StoreOutage.found(_now(), flying=_is_flying(run), before=before)
     if before is None:
         what = "the agent goes on, nothing new is started until it can be written"
         run.tell(LogLine, text=f"[supervisor] state file {error.path}: {error.detail}; {what}")

@@ -8,10 +8,10 @@ from otpy_agents.store.sessions.recovery import Context as Context
 from otpy_agents.store.sessions.recovery import Continuation as Continuation
 from otpy_agents.store.sessions.recovery import continuation as continuation
 from otpy_agents.store.sessions.recovery import recovery_note as recovery_note
+from otpy_agents.store.sessions.session import CHECKPOINT_LIMIT as CHECKPOINT_LIMIT
+from otpy_agents.store.sessions.session import JSON as JSON
+from otpy_agents.store.sessions.session import StoredSession as StoredSession
 from otpy_agents.store.sessions.sqlite import SqliteSessions as SqliteSessions
-from otpy_agents.store.sessions.stored import CHECKPOINT_LIMIT as CHECKPOINT_LIMIT
-from otpy_agents.store.sessions.stored import JSON as JSON
-from otpy_agents.store.sessions.stored import StoredSession as StoredSession
 
 __all__ = [
     "CHECKPOINT_LIMIT",

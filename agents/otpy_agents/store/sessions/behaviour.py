@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from otpy_agents.store.sessions.stored import StoredSession
+from otpy_agents.store.sessions.session import StoredSession
 
 __all__ = ["SessionStore"]
 

@@ -18,7 +18,7 @@ import anyio.to_thread
 
 from otpy_agents.completion import to_completion
 from otpy_agents.errors import LedgerUnwritable, SessionCorrupt
-from otpy_agents.store.sessions.stored import Broken, StoredSession, decode, encode
+from otpy_agents.store.sessions.session import Broken, StoredSession, decode, encode
 
 __all__ = ["QUARANTINE", "FileSessions"]
 

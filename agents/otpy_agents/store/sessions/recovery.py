@@ -8,7 +8,7 @@ from typing import Final
 
 from attrs import frozen
 
-from otpy_agents.store.sessions.stored import StoredSession
+from otpy_agents.store.sessions.session import StoredSession
 
 __all__ = ["Context", "Continuation", "continuation", "recovery_note"]
 

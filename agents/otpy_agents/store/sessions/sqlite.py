@@ -14,7 +14,7 @@ from otpy_agents.errors import LedgerCorrupt, LedgerForeign, LedgerUnwritable, S
 from otpy_agents.store.file import StoreFile, inserted
 from otpy_agents.store.kind import FileKind
 from otpy_agents.store.schema import now
-from otpy_agents.store.sessions.stored import Broken, StoredSession, decode, encode
+from otpy_agents.store.sessions.session import Broken, StoredSession, decode, encode
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable

@@ -7,9 +7,9 @@ from otpy_agents.run.host.facts import RunBegan
 from otpy_agents.run.host.job import inherited
 from otpy_agents.run.host.live_run import LiveRun, Site
 from otpy_agents.run.host.logins import with_accounts
-from otpy_agents.run.host.lost import tell_again
+from otpy_agents.run.host.lost_attempt import tell_again
 from otpy_agents.run.host.order import RunOrder
-from otpy_agents.run.host.stored import AttemptOutcome, StoredForm, identity_from_json
+from otpy_agents.run.host.stored_form import AttemptOutcome, StoredForm, identity_from_json
 from otpy_agents.sandbox.behaviour import Identity, Sandbox
 from otpy_agents.store.run_records import Lease, StoredRun, new_run_id
 from otpy_agents.store.runs import RunStore

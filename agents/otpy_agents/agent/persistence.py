@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from otpy_agents.agent.post import Post
     from otpy_agents.run.decide.result import RunResult
 
-__all__ = ["HOST", "Keeping", "word_for"]
+__all__ = ["HOST", "Persistence", "word_for"]
 
 HOST: Final = "host"
 """In one word, why the first life under this host is not the first of its agent."""
@@ -76,7 +76,7 @@ class _Remembered:
 
 
 @final
-class Keeping:
+class Persistence:
     """Keeps sessions and changesets of the agents of one project.
 
     Args:

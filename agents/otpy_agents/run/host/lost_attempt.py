@@ -10,7 +10,7 @@ from otpy_agents.attempt.events import Spent
 from otpy_agents.attempt.failures import Classification
 from otpy_agents.attempt.usage import Usage
 from otpy_agents.errors import AdapterError, InvalidJob, InvalidRequest
-from otpy_agents.run.decide.pricing import priced
+from otpy_agents.run.decide.prices import priced
 from otpy_agents.run.decide.protocol import AttemptEnded, Launch
 from otpy_agents.run.host.facts import SpentFound
 from otpy_agents.run.host.job import job_of

@@ -8,7 +8,7 @@ from attrs import field, frozen
 
 from otpy_agents.store.records import State
 
-__all__ = ["Ending", "Reaped"]
+__all__ = ["Outcome", "Reaped"]
 
 
 @final
@@ -29,7 +29,7 @@ class Reaped:
 
 @final
 @frozen
-class Ending:
+class Outcome:
     """How an assignment came out.
 
     Attributes:

@@ -14,8 +14,8 @@ from otpy_agents.errors import RunFinished, RunStateError
 from otpy_agents.run.decide.machine import RunMachine
 from otpy_agents.run.decide.protocol import AttemptEnded, Control, ControlAsked
 from otpy_agents.run.host.admission import sandbox_of
-from otpy_agents.run.host.beginning import identities_of
-from otpy_agents.run.host.stored import StoredForm, rows_between
+from otpy_agents.run.host.creation import identities_of
+from otpy_agents.run.host.stored_form import StoredForm, rows_between
 from otpy_agents.sandbox import ProcessSandbox
 from otpy_agents.sandbox.behaviour import LeftOver, Sandbox
 from otpy_agents.sandbox.marker import run_marker

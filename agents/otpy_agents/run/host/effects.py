@@ -25,7 +25,7 @@ from otpy_agents.run.host.facts import (
 )
 from otpy_agents.run.host.flight import Flight
 from otpy_agents.run.host.live_run import LiveRun
-from otpy_agents.run.host.stored import cooldown_table
+from otpy_agents.run.host.stored_form import cooldown_table
 from otpy_agents.store.run_records import CooldownRecord
 
 __all__ = ["known_cooldowns", "perform", "tell_changes"]

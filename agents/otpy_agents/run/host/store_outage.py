@@ -6,7 +6,7 @@ from typing import Final
 
 from attrs import frozen
 
-__all__ = ["Unwritten"]
+__all__ = ["StoreOutage"]
 
 _FIRST_DELAY: Final = 1.0
 _LAST_DELAY: Final = 30.0
@@ -14,7 +14,7 @@ _PATIENCE: Final = 30.0  # without an attempt, which may itself have filled the 
 
 
 @frozen
-class Unwritten:
+class StoreOutage:
     """The store takes no writes: its disk is full, it may not be written, or is kept locked.
 
     Attributes:
@@ -30,7 +30,7 @@ class Unwritten:
     alone: float | None
 
     @classmethod
-    def found(cls, now: float, *, flying: bool, before: Unwritten | None) -> Unwritten:
+    def found(cls, now: float, *, flying: bool, before: StoreOutage | None) -> StoreOutage:
         """Return what follows a write that failed `now`; `before` is what followed the last."""
         delay = _FIRST_DELAY if before is None else min(before.delay * 2, _LAST_DELAY)
         since = now if before is None else before.since

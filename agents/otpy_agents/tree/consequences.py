@@ -34,11 +34,11 @@ from otpy_monitors import (
 if TYPE_CHECKING:
     from otpy_agents.tree.project import Project
 
-__all__ = ["Acting"]
+__all__ = ["Consequences"]
 
 
 @final
-class Acting:
+class Consequences:
     """Acts on findings, for one project; never blocks, and bears to hear a finding twice.
 
     Args:
