@@ -1,8 +1,9 @@
-"""What the tests of the tree of agents share."""
+"""Worlds of mortals and agents, and the stores and repositories that they leave things in."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import AsyncGenerator, Iterator
+from contextlib import AsyncExitStack
 from pathlib import Path
 
 import pytest
@@ -10,8 +11,11 @@ import pytest
 from otpy_agents.agent import mortal
 from otpy_agents.testing import memory_stores
 from otpy_agents.tree import app, consequences, monitors, pool
+from tests.agents.agent_world import AgentWorld
 from tests.agents.host import Site
+from tests.agents.store.sessions.session_world import FILES, SQLITE, SessionWorld
 from tests.agents.tree_world import FakeWorker, World
+from tests.agents.workspace.git_world import GitWorld
 
 
 @pytest.fixture
@@ -27,8 +31,28 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
 
 
 @pytest.fixture
+def agents(tmp_path: Path) -> Iterator[AgentWorld]:
+    """A world whose stores are in memory; they outlive its hosts."""
+    with memory_stores():
+        yield AgentWorld(tmp_path)
+
+
+@pytest.fixture
 def site(tmp_path: Path) -> Iterator[Site]:
     """A folder for a work list; whatever was started for it is ended."""
     made = Site(tmp_path)
     yield made
     made.close()
+
+
+@pytest.fixture(params=[SQLITE, FILES])
+async def sessions(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncGenerator[SessionWorld]:
+    """A store of each kind."""
+    async with AsyncExitStack() as stack:
+        yield await SessionWorld(request.param, tmp_path / "sessions", stack).opened()
+
+
+@pytest.fixture
+def git(tmp_path: Path) -> GitWorld:
+    """A real repository."""
+    return GitWorld(tmp_path)

@@ -21,7 +21,7 @@ from tests.agents.e2e.test_tools import shell
 from tests.agents.fake_api import Answer, Error, FakeApi, Hang, Refuse, UseTool
 from tests.agents.host import Host, Site, survivors
 from tests.agents.sandbox.conftest import bubblewrap as bubblewrap  # noqa: PLC0414 - a fixture
-from tests.agents.stores.git_world import GitWorld
+from tests.agents.workspace.git_world import GitWorld
 
 # Only to install the CLIs; no list takes so long.
 pytestmark = [pytest.mark.real_time, pytest.mark.timeout(300)]

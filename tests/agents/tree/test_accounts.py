@@ -9,7 +9,7 @@ import pytest
 from otpy_agents.run import Detail
 from otpy_agents.store.records import State
 from otpy_agents.testing import Fail, Script
-from tests.agents.tree.agent_world import AgentWorld, agent, typed
+from tests.agents.agent_world import AgentWorld, agent, typed
 
 OUT = Script(Fail(detail=Detail.AUTH))
 

@@ -10,7 +10,7 @@ from otpy_agents.store.records import State
 from otpy_agents.testing import Fail, Finish, Hang, Say, Script, Spend, UseTool
 from otpy_monitors import Kind
 from otpy_monitors.budget.errors import LimitTooWide
-from tests.agents.tree.agent_world import AgentWorld, agent
+from tests.agents.agent_world import AgentWorld, agent
 
 WORKS = Script(Spend(input=90, output=20, after=1.0), UseTool(lasts=5.0), Hang())
 

@@ -9,7 +9,7 @@ import pytest
 
 from otpy_agents.store.records import State
 from otpy_agents.testing import Finish, Script
-from tests.agents.tree.agent_world import AgentWorld, agent
+from tests.agents.agent_world import AgentWorld, agent
 
 NAMES = [f"n{number}" for number in range(6)]
 

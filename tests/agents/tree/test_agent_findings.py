@@ -10,7 +10,7 @@ import pytest
 from otpy_agents.store.records import State
 from otpy_agents.testing import Crash, Do, Hang, Say, Script, UseTool
 from otpy_monitors import parse_rules
-from tests.agents.tree.agent_world import AgentWorld, agent
+from tests.agents.agent_world import AgentWorld, agent
 from tests.agents.tree_world import path_of
 
 GANG = '[[gang]]\nname = "g"\nfailures = 2\nwithin = 60\naction = "{}"\n'

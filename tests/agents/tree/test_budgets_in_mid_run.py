@@ -12,7 +12,7 @@ from otpy_agents.store.records import State
 from otpy_agents.testing import Finish, Hang, Script, Spend, Step, UseTool, Write
 from otpy_agents.testing.script import line_of
 from otpy_monitors import Kind
-from tests.agents.tree.agent_world import AgentWorld, agent
+from tests.agents.agent_world import AgentWorld, agent
 
 REQUEST = 1525
 

@@ -12,7 +12,7 @@ from otpy_agents.store.records import State
 from otpy_agents.testing import Hang, Script, Spend, UseTool
 from otpy_agents.tree.budgets import BudgetDocument
 from otpy_monitors import Kind, load_ledger
-from tests.agents.tree.agent_world import AgentWorld, agent, typed
+from tests.agents.agent_world import AgentWorld, agent, typed
 
 SPENDS = Script(Spend(input=300), UseTool(), Hang())
 

@@ -20,7 +20,7 @@ from otpy_agents.store.records import State
 from otpy_agents.testing import Fail, Say, Script
 from otpy_agents.tree.journal import Journal
 from otpy_agents.tree.status import status_of
-from tests.agents.tree.agent_world import QUICK, AgentWorld, agent, typed
+from tests.agents.agent_world import QUICK, AgentWorld, agent, typed
 from tests.agents.tree.test_places import LONG, at_work
 
 REST = 600.0

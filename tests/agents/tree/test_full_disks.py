@@ -15,7 +15,7 @@ from otpy_agents.errors import LedgerUnwritable
 from otpy_agents.store.records import State
 from otpy_agents.testing import Hang, Script, UseTool
 from otpy_agents.tree.disk import Disk
-from tests.agents.tree.agent_world import AgentWorld, agent, typed
+from tests.agents.agent_world import AgentWorld, agent, typed
 from tests.agents.tree_world import Life, World, assignment, work
 
 FULL = os.strerror(errno.ENOSPC)

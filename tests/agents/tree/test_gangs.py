@@ -11,7 +11,7 @@ from otpy_agents.store.records import State
 from otpy_agents.testing import Fail, Hang, Script
 from otpy_agents.tree.journal import Journal
 from otpy_agents.tree.status import status_of
-from tests.agents.tree.agent_world import AgentWorld, agent
+from tests.agents.agent_world import AgentWorld, agent
 from tests.agents.tree_world import FakeWorker, Life, World, assignment, work
 
 GANG = '[[gang]]\nname = "g"\nfailures = 2\nwithin = 60\naction = "{}"\n'

@@ -14,7 +14,7 @@ from otpy_agents.run import Detail
 from otpy_agents.store import RunStore
 from otpy_agents.store.records import State
 from otpy_agents.testing import Ask, Crash, Do, Fail, Finish, Hang, Say, Script, UseTool
-from tests.agents.tree.agent_world import AgentWorld, agent
+from tests.agents.agent_world import AgentWorld, agent
 from tests.agents.tree_world import path_of
 
 SCRIPTS = {

@@ -18,7 +18,7 @@ from otpy_agents.testing import Hang, Say, Script, ScriptedSandbox
 from otpy_agents.tree import jake
 from otpy_agents.tree.app import app_supervisor
 from otpy_agents.tree.project import Project
-from tests.agents.tree.agent_world import agent
+from tests.agents.agent_world import agent
 from tests.agents.tree.test_projects import ends, several
 from tests.agents.tree_world import path_of
 

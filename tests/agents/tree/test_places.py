@@ -9,7 +9,7 @@ import pytest
 from otpy import Process
 from otpy_agents.run.host.gate import Gate
 from otpy_agents.testing import Ask, Say, Script
-from tests.agents.tree.agent_world import AgentWorld, agent
+from tests.agents.agent_world import AgentWorld, agent
 
 LONG = Script(Say(text="x", after=500.0))
 LONGER = Script(Say(text="x", after=510.0))

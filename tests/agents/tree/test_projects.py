@@ -21,7 +21,7 @@ from otpy_agents.tree.app import app_supervisor
 from otpy_agents.tree.project import Project
 from otpy_agents.tree.workplace import Workplace
 from otpy_agents.worklist.reader import parse
-from tests.agents.tree.agent_world import QUICK, agent
+from tests.agents.agent_world import QUICK, agent
 from tests.agents.tree_world import path_of
 
 SIGKILLED = 137

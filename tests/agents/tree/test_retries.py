@@ -10,7 +10,7 @@ from otpy_agents.errors import AgentRefused, CommandRefused
 from otpy_agents.run import Detail
 from otpy_agents.store.records import State
 from otpy_agents.testing import Fail, Hang, Say, Script, UseTool
-from tests.agents.tree.agent_world import AgentWorld, agent, typed
+from tests.agents.agent_world import AgentWorld, agent, typed
 from tests.agents.tree_world import Life, World, assignment, work
 
 HOPELESS = Fail(detail=Detail.UNKNOWN)

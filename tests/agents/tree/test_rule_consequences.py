@@ -18,7 +18,7 @@ from otpy_monitors import (
     Violated,
     ViolationRule,
 )
-from tests.agents.tree.agent_world import AgentWorld, agent
+from tests.agents.agent_world import AgentWorld, agent
 
 
 def book(action: Action, *, broken: bool = False) -> RuleBook:

@@ -21,7 +21,7 @@ from otpy_agents.store.records import State
 from otpy_agents.testing import Ask, Fail, Hang, Say, Script
 from otpy_agents.worklist.assignment import Assignment
 from otpy_agents.worklist.start_rate import StartRate
-from tests.agents.tree.agent_world import AgentWorld, agent
+from tests.agents.agent_world import AgentWorld, agent
 
 BUSY = Script(Say(text="x", after=500.0))
 

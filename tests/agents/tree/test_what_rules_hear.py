@@ -40,7 +40,7 @@ from otpy_monitors import (
 )
 from otpy_monitors.budget import Kind, Ledger
 from otpy_monitors.budget.accounting import Accounting
-from tests.agents.tree.agent_world import QUICK, AgentWorld, agent
+from tests.agents.agent_world import QUICK, AgentWorld, agent
 
 BUSY = Script(Say(text="x", after=500.0))
 

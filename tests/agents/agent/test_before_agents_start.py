@@ -1,0 +1,208 @@
+"""What keeps an agent from being started: it is told whole, starts nothing and counts nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncGenerator
+from pathlib import Path
+
+import pytest
+from attrs import evolve
+
+from otpy import Crashed, ExitReason, Killed
+from otpy.reports import ChildRestarting
+from otpy_agents.agent import persistence
+from otpy_agents.errors import GangFailed, NotARepository, PreflightFailed, SandboxUnavailable
+from otpy_agents.store.records import State
+from otpy_agents.testing import Do, Fail, Hang, Script, Spend
+from otpy_monitors import Kind
+from tests.agents.agent_world import AgentWorld, agent
+from tests.agents.tree_world import Life, World, assignment, work
+
+SPENDS = Script(Spend(input=90, output=20, after=1.0))
+
+
+class NoRepository:
+    """Changesets in a folder that is none."""
+
+    def __init__(self, repository: Path, **_: object) -> None:
+        self._repository = repository
+
+    @contextlib.asynccontextmanager
+    async def hold(self, assignment: str, **_: object) -> AsyncGenerator[None]:
+        raise NotARepository(self._repository, f"nothing for {assignment}")
+        yield
+
+
+class Engine:
+    """What the sandbox of a world stands on; it may break down."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, world: AgentWorld) -> None:
+        self.works, self.seconds = True, 0.0
+        monkeypatch.setattr(world.sandbox, "check", self._check)
+
+    def breaks_for(self, seconds: float) -> None:
+        """Break down now."""
+        self.works = False
+        asyncio.get_running_loop().call_later(seconds, self._mend)
+
+    def _mend(self) -> None:
+        self.works = True
+
+    async def _check(self) -> None:
+        await asyncio.sleep(self.seconds)
+        if not self.works:
+            raise SandboxUnavailable("scripted", "no answer")
+
+
+@pytest.fixture
+def no_repository(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No folder is a git repository."""
+    monkeypatch.setattr(persistence, "Changesets", NoRepository)
+
+
+@pytest.mark.usefixtures("no_repository")
+async def test_a_changeset_without_a_repository_is_found_before_the_start(
+    agents: AgentWorld,
+) -> None:
+    """With all else that is wrong, in one list; the next host tries again (TREE-40, TREE-41)."""
+    text = agent("a", changeset="nowhere", backoff=[1]) + 'needs_env = ["OUR_KEY"]\n'
+    known = await agents.run(text)
+    assert (known["a"].state, known["a"].attempts, known["a"].restarts) == (State.FAILED, 0, 0)
+    assert "got no variable 'OUR_KEY'" in known["a"].reason
+    assert "nothing for a" in known["a"].reason
+    assert [one for one in agents.reports if isinstance(one, ChildRestarting)] == []
+    assert agents.sandbox.played == []
+
+
+async def test_what_is_gone_at_a_restart_fails_it_once(
+    agents: AgentWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is not tried again and again: that could only fail, and would count (TREE-41)."""
+    monkeypatch.setenv("OUR_KEY", "x")
+    gone = Do(action=lambda _: monkeypatch.delenv("OUR_KEY"))
+    agents.sandbox.scripts["a"] = [Script(gone, Fail())]
+    known = await agents.run(agent("a", backoff=[1]) + 'needs_env = ["OUR_KEY"]\n')
+    assert (known["a"].state, known["a"].attempts) == (State.FAILED, 1)
+    assert "got no variable 'OUR_KEY'" in known["a"].reason
+    assert len(agents.sandbox.played) == 1
+
+
+async def test_a_sandbox_that_never_worked_starts_nobody(
+    agents: AgentWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is told before the start, and counts nothing."""
+    engine = Engine(monkeypatch, agents)
+    engine.works = False
+    known = await agents.run(agent("a", backoff=[1]))
+    assert (known["a"].state, known["a"].attempts, known["a"].restarts) == (State.FAILED, 0, 0)
+    assert "no answer" in known["a"].reason
+    assert agents.sandbox.played == []
+
+
+async def test_a_sandbox_that_breaks_down_fails_nobody_for_good(
+    agents: AgentWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who was at work, and who is begun meanwhile, is started when it works again."""
+    engine = Engine(monkeypatch, agents)
+    breaks = Do(action=lambda _: engine.breaks_for(2.0))
+    agents.sandbox.scripts["a"] = [Script(breaks, Fail()), Script(breaks)]
+    both = "".join(agent(name, backoff=[1], restarts=9) for name in "ab")
+    text = "[list]\nparallel = 1\n" + both
+    async with agents.running(text) as root:
+        await root.wait()
+    assert {name: one.state for name, one in agents.known.items()} == dict.fromkeys(
+        "ab", State.DONE
+    )
+
+
+@pytest.mark.parametrize("reason", [Killed(), Crashed(GangFailed("b, c of the group 'g' failed"))])
+async def test_one_that_is_ended_before_it_is_ready_is_begun_again(
+    agents: AgentWorld, monkeypatch: pytest.MonkeyPatch, reason: ExitReason
+) -> None:
+    """It has done nothing yet, so that nothing failed, and no end is told."""
+    engine = Engine(monkeypatch, agents)
+    engine.seconds = 5.0
+    async with agents.running(agent("a")) as root:
+        await asyncio.sleep(1)
+        process = agents.project.pool.process("a")
+        assert process is not None
+        process.exit(reason)
+        await root.wait()
+    assert agents.known["a"].state is State.DONE
+    assert agents.names("a") == ["mortal.done"]
+
+
+async def test_a_program_is_not_started_without_its_variables(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They may come from the environment of the host, or from `env`."""
+    monkeypatch.setenv("OURS", "x")
+    monkeypatch.delenv("THEIRS", raising=False)
+    text = assignment("a") + 'needs_env = ["OURS", "OWN"]\nenv = { OWN = "y" }\n'
+    known = await world.run(work(text, assignment("b") + 'needs_env = ["THEIRS"]\n'))
+    assert {name: one.state for name, one in known.items()} == {"a": State.DONE, "b": State.FAILED}
+    assert "'THEIRS'" in known["b"].reason
+    assert world.times()["b"] == 0
+
+
+async def test_whoever_spawns_without_a_budget_is_told(agents: AgentWorld) -> None:
+    """Nothing was started, and nothing is counted (TREE-40)."""
+    agents.sandbox.scripts["a"] = [SPENDS]
+    async with agents.running("[list]\ntokens = 100\n" + agent("a") + agent("b")):
+        await asyncio.sleep(60)
+        more = evolve(agents.project.assignments[0], id="more")
+        with pytest.raises(PreflightFailed, match="got -10 left of the budget"):
+            await agents.pool.spawn(more)
+    assert {one.agent for one in agents.sandbox.played} == {"a", "b"}
+
+
+async def test_a_program_without_a_budget_is_not_begun(world: World) -> None:
+    """A host that comes later reaps it at once, as the monitor would a moment later (TREE-28)."""
+    world.script = {"a": [Life(seconds=60)], "b": [Life(seconds=6)]}
+    text = work(assignment("a"), assignment("b", wall_seconds=5), parallel=1, wall_seconds=4.0)
+    async with world.running(text):
+        await asyncio.sleep(4.1)  # its host ends before anybody has looked at the budget
+    await world.run(text)
+    assert world.times() == {"a": 1}
+    assert {one.state for one in world.records} == {State.REAPED}
+    assert {one.reason.partition(":")[0] for one in world.records} == {
+        "budget of the whole list used up"
+    }
+
+
+async def test_whoever_spawns_a_program_without_a_budget_is_told(world: World) -> None:
+    """It is not begun (TREE-40)."""
+    world.script = {"a": [Life(seconds=60)]}
+    async with world.running(work(assignment("a"), wall_seconds=5.0)):
+        await asyncio.sleep(5.1)  # the monitor looks a moment later
+        more = evolve(world.project.assignments[0], id="more")
+        with pytest.raises(PreflightFailed, match=r"got -0\.1 left of the budget"):
+            await world.project.pool.spawn(more)
+    assert world.times() == {"a": 1}
+
+
+async def test_jake_holds_back_what_no_budget_is_left_for(agents: AgentWorld) -> None:
+    """A person is told once, and grants more; then it is begun (acceptance 15)."""
+    agents.sandbox.scripts["a"] = [SPENDS, Script()]
+    text = "[list]\ntokens = 100\nparallel = 1\n" + agent("a") + agent("b") + agent("c")
+    async with agents.running(text) as root:
+        await asyncio.sleep(60)
+        assert [one.agent for one in agents.sandbox.played] == ["a"]
+        told = [one.detail["detail"] for one in agents.told if one.id == "list"]
+        assert told.count("budget of 'w' spent; not begun before there is more: b, c") == 1
+        assert not agents.project.finished
+        agents.project.grant("", Kind.TOKENS, 100)
+        await root.wait()
+    assert {one.state for one in agents.records} == {State.DONE}
+
+
+async def test_who_was_begun_before_rests_for_its_budget_as_ever(agents: AgentWorld) -> None:
+    """Its session is not lost: the next host lets it wait for a grant (acceptance 15)."""
+    agents.sandbox.scripts["a"] = [Script(Spend(input=90, output=20), Hang())]
+    text = "[list]\ntokens = 100\n" + agent("a") + agent("b")
+    for _ in range(2):
+        async with agents.running(text):
+            await asyncio.sleep(60)
+            assert agents.pool.mortal("a").state == "waiting_for_input"

@@ -1,0 +1,128 @@
+"""What an agent writes down for itself reaches its next life."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+from collections.abc import AsyncGenerator, Callable
+from pathlib import Path
+
+import pytest
+
+from otpy_agents.store.records import State
+from otpy_agents.store.sessions import CHECKPOINT_LIMIT, SqliteSessions, StoredSession
+from otpy_agents.testing import Do, Fail, Hang, Say, Script
+from tests.agents.agent_world import AgentWorld, agent
+
+
+@pytest.fixture
+async def sessions(agents: AgentWorld) -> AsyncGenerator[SqliteSessions]:
+    """A store of sessions on disk, used by the world."""
+    async with SqliteSessions(agents.folder / "sessions.sqlite") as sessions:
+        agents.project_settings["sessions"] = sessions
+        yield sessions
+
+
+def leave(text: str) -> Do:
+    return Do(action=lambda cwd: Path(cwd, "CHECKPOINT").write_text(text, encoding="utf-8"))
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ('{"done": ["lexer"]}', '{"done": ["lexer"]}'),
+        ("the lexer is done\n", '"the lexer is done"'),
+        ("NaN", '"NaN"'),
+        ("[" * 5000, json.dumps("[" * 5000)),
+    ],
+)
+async def test_a_restarted_agent_is_told_its_checkpoint(
+    agents: AgentWorld, sessions: SqliteSessions, text: str, told: str
+) -> None:
+    """JSON or plain text, stored with its session (TREE-39)."""
+    agents.sandbox.scripts["a"] = [Script(leave(text), Fail()), Script(Fail()), Script()]
+    async with agents.running(agent("a", backoff=[1])) as root:
+        file = agents.project.checkpoint("a")
+        await root.wait()
+    assert agents.known["a"].state is State.DONE
+    first, second, third = agents.sandbox.played
+    assert "OTPY_CHECKPOINT" in first.prompt
+    assert f"\nYour last checkpoint: {told}\nContinue your assignment." in second.prompt
+    assert f"\nYour last checkpoint: {told}\n" in third.prompt  # no news are no reason to forget
+    assert await sessions.all() == ()
+    assert not file.exists()  # it is done, and so is that
+
+
+async def test_a_checkpoint_survives_its_host(agents: AgentWorld, sessions: SqliteSessions) -> None:
+    """Also the work folder may be gone by then."""
+    agents.sandbox.scripts["a"] = [Script(leave("half"), Say(text="x"), Hang()), Script()]
+    async with agents.running(agent("a")):
+        await asyncio.sleep(5)
+        file = agents.project.work_directory("a") / "CHECKPOINT"
+    (stored,) = await sessions.all()
+    assert stored.checkpoint == "half"
+    file.unlink()
+    await agents.run(agent("a"))
+    assert 'Your last checkpoint: "half"' in agents.sandbox.played[1].prompt
+
+
+async def test_what_a_program_has_stored_is_not_overwritten(
+    agents: AgentWorld, sessions: SqliteSessions
+) -> None:
+    """Without a file of the agent's own its checkpoint stays as it is."""
+    agents.sandbox.scripts["a"] = [Script(Fail()), Script()]
+    async with agents.running(agent("a", backoff=[9])):
+        await asyncio.sleep(5)
+        await sessions.save(
+            StoredSession(agent="w/a", cli="command", session_id="s", saved_at=1, checkpoint=[7])
+        )
+        await agents.until(lambda: len(agents.sandbox.played) == 2)
+    assert "Your last checkpoint: [7]" in agents.sandbox.played[1].prompt
+
+
+def too_long(cwd: str) -> None:
+    Path(cwd, "CHECKPOINT").write_text("x" * CHECKPOINT_LIMIT, encoding="utf-8")
+
+
+def huge(cwd: str) -> None:
+    with Path(cwd, "CHECKPOINT").open("wb") as file:
+        file.truncate(1 << 40)
+
+
+def no_text(cwd: str) -> None:
+    Path(cwd, "CHECKPOINT").write_bytes(b"\xff")
+
+
+def pipe(cwd: str) -> None:
+    Path(cwd, "CHECKPOINT").unlink()
+    os.mkfifo(f"{cwd}/CHECKPOINT")
+
+
+def link(cwd: str) -> None:
+    Path(cwd, "CHECKPOINT").unlink()
+    Path(cwd, "CHECKPOINT").symlink_to("/etc/passwd")
+
+
+@pytest.mark.parametrize("spoil", [too_long, huge, no_text, pipe, link])
+async def test_a_checkpoint_that_is_none_is_told_and_the_last_one_stays(
+    agents: AgentWorld, sessions: SqliteSessions, spoil: Callable[[str], None]
+) -> None:
+    """Whatever an agent leaves there, its host neither waits nor reads anything else."""
+    spoilt = Script(Do(action=spoil), Fail())
+    agents.sandbox.scripts["a"] = [Script(leave("half"), Fail()), spoilt, Script()]
+    known = await agents.run(agent("a", backoff=[1]))
+    assert known["a"].state is State.DONE
+    assert "agent.checkpoint_refused" in agents.names("a", "agent.")
+    assert 'Your last checkpoint: "half"' in agents.sandbox.played[2].prompt
+
+
+@pytest.mark.parametrize("context", ["fresh", "resume"])
+async def test_who_gets_no_note_is_not_asked_for_checkpoints(
+    agents: AgentWorld, context: str
+) -> None:
+    """Nor told one: it would be a promise that nobody keeps."""
+    agents.sandbox.scripts["a"] = [Script(leave("half"), Fail()), Script()]
+    await agents.run(agent("a", backoff=[1], context=context))
+    for played in agents.sandbox.played:
+        assert "checkpoint" not in played.prompt.lower()

@@ -1,0 +1,87 @@
+"""Answers that were heard, and whose host ended before the tree had taken them in."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+
+from otpy_agents.agent.verification import Complaint
+from otpy_agents.store.records import State
+from otpy_agents.testing import Finish, Script, Spend
+from otpy_agents.worklist.assignment import Assignment
+from otpy_monitors import Kind
+from tests.agents.agent_world import AgentWorld, agent
+
+RED = Complaint(name="tests_failed", message="it is red")
+ANSWERS = Script(Spend(input=60, output=40), Finish(answer="all good"))
+
+
+class Verifier:
+    """Looks into an answer as long as it is told to, and says what it is told to."""
+
+    def __init__(self, complaint: Complaint | None = None, seconds: float = 0.0) -> None:
+        self.complaint = complaint
+        self.seconds = seconds
+        self.answers: list[str] = []
+
+    async def __call__(self, assignment: Assignment, cwd: Path, answer: str) -> Complaint | None:
+        self.answers.append(answer)
+        await asyncio.sleep(self.seconds)
+        return self.complaint
+
+
+async def test_an_answer_that_was_heard_is_taken_in_by_the_next_host(agents: AgentWorld) -> None:
+    """Its host was stopped before it had accepted it: nobody pays for the work a second time."""
+    agents.sandbox.scripts["a"] = [ANSWERS]
+    verifier = agents.project_settings["verifier"] = Verifier(seconds=1e6)
+    async with agents.running(agent("a", tokens=1000)):
+        await agents.until(lambda: verifier.answers)
+    verifier.seconds = 0.0
+    known = await agents.run(agent("a", tokens=1000))
+    assert (known["a"].state, known["a"].last_line) == (State.DONE, "all good")
+    assert verifier.answers == ["all good", "all good"]
+    assert len(agents.sandbox.played) == 1
+    assert agents.event("agent.taken_up").id == "a"
+    assert agents.workplace.budgets.ledger.balance("w", Kind.TOKENS).spent == 100
+
+
+async def test_an_answer_that_was_refused_is_not_taken_in_again(agents: AgentWorld) -> None:
+    """The next host begins another run, which is told what was wrong."""
+    agents.sandbox.scripts["a"] = [ANSWERS]
+    verifier = agents.project_settings["verifier"] = Verifier(RED)
+    async with agents.running(agent("a", backoff=[600])):
+        await agents.until(lambda: agents.states("a")[-1:] == ["failed"])
+    verifier.complaint = None
+    known = await agents.run(agent("a", backoff=[600]))
+    assert known["a"].state is State.DONE
+    first, second = agents.sandbox.played
+    assert "it is red" not in first.prompt
+    assert "it is red" in second.prompt
+
+
+async def test_the_answer_to_another_definition_is_not_taken_in(agents: AgentWorld) -> None:
+    """Who is told to do something else begins at the beginning."""
+    agents.sandbox.scripts["a"] = [ANSWERS]
+    verifier = agents.project_settings["verifier"] = Verifier(seconds=1e6)
+    async with agents.running(agent("a")):
+        await agents.until(lambda: verifier.answers)
+    verifier.seconds = 0.0
+    known = await agents.run(agent("a", prompt="Do something else."))
+    assert known["a"].state is State.DONE
+    assert len(agents.sandbox.played) == 2
+
+
+async def test_what_a_run_spent_is_kept_before_what_it_came_to(agents: AgentWorld) -> None:
+    """Who is done tells no later host what it spent: a kill at this moment would lose it."""
+    agents.sandbox.scripts["a"] = [ANSWERS]
+    kept: list[int] = []
+
+    async def look(*_: object) -> None:
+        text = await agents.ledger.agents.get("budget")
+        accounts = json.loads(text or '{"accounts": []}')["accounts"]
+        kept.append(sum(one["pots"]["tokens"]["own"] for one in accounts))
+
+    agents.project_settings["verifier"] = look
+    await agents.run(agent("a"))
+    assert kept == [100]

@@ -1,0 +1,197 @@
+"""Sessions and work of agents over restarts, of themselves and of their hosts."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncGenerator
+from pathlib import Path
+
+import pytest
+
+from otpy_agents.agent import persistence
+from otpy_agents.agent.verification import Complaint
+from otpy_agents.sandbox import Mount
+from otpy_agents.store.records import State
+from otpy_agents.store.sessions import FileSessions, SqliteSessions
+from otpy_agents.testing import Crash, Fail, Finish, Hang, Say, Script
+from otpy_agents.workspace import Changeset, ChangesetOwner, Fate, Fates
+from tests.agents.agent_world import AgentWorld, agent
+
+
+async def test_a_session_survives_its_host(agents: AgentWorld) -> None:
+    """The next host goes on in it, and the agent knows what it had said (TREE-35, TREE-36)."""
+    agents.sandbox.scripts["a"] = [Script(Say(text="half way"), Hang()), Script()]
+    async with SqliteSessions(agents.folder / "sessions.sqlite") as sessions:
+        agents.project_settings["sessions"] = sessions
+        async with agents.running(agent("a")):
+            await asyncio.sleep(5)
+        (stored,) = await sessions.all()
+        assert (stored.agent, stored.cli, stored.summary) == ("w/a", "command", "half way")
+        await agents.run(agent("a"))
+        assert await sessions.all() == ()  # it is done
+    first, second = agents.sandbox.played
+    assert second.session == first.own_session
+    assert "Previous state: half way" in second.prompt
+
+
+async def test_a_corrupt_session_is_set_aside_and_the_agent_starts_fresh(
+    agents: AgentWorld,
+) -> None:
+    """A person is told where it lies; nothing is deleted (TREE-35)."""
+    agents.sandbox.scripts["a"] = [Script(Say(text="x"), Fail()), Script()]
+    kept = _Spoiling()
+    agents.project_settings["sessions"] = kept
+    known = await agents.run(agent("a", backoff=[1]))
+    assert known["a"].state is State.DONE
+    assert "moved to elsewhere" in str(agents.event("agent.session_corrupt").detail["reason"])
+    second = agents.sandbox.played[1]
+    assert second.session is None
+    assert "Starting fresh" in second.prompt
+
+
+class _Spoiling(persistence._Remembered):  # type: ignore[misc]  # pyright: ignore[reportGeneralTypeIssues]
+    """A store in which everything goes bad."""
+
+    async def load(self, agent: str) -> None:
+        from otpy_agents.errors import SessionCorrupt  # noqa: PLC0415
+
+        if await super().load(agent) is not None:
+            await self.forget(agent)
+            raise SessionCorrupt(agent, "nonsense", "elsewhere")
+
+
+class FakeChangesets:
+    """Work trees without git: says what was asked of it."""
+
+    asked: list[tuple[str, str]]
+
+    def __init__(
+        self, repository: Path, *, project: str, owner: ChangesetOwner, fates: Fates | None
+    ) -> None:
+        assert owner.identity
+        self._folder = repository / project
+        self._fates = fates or Fates()
+
+    @contextlib.asynccontextmanager
+    async def hold(self, assignment: str, *, digest: str, begun: bool) -> AsyncGenerator[None]:
+        assert digest
+        yield
+
+    async def open(self, assignment: str) -> Changeset:
+        path = self._folder / assignment
+        path.mkdir(parents=True, exist_ok=True)
+        self.asked.append((assignment, "open"))
+        return Changeset(assignment, path, f"otpy/p/{assignment}")
+
+    async def mounts(self, assignment: str) -> tuple[Mount, ...]:
+        return (Mount(self._folder / assignment / "git"),)
+
+    async def put_away(self, changeset: Changeset, reason: str) -> str:
+        """Put work away that any life before has left."""
+        if len(self.asked) == 1:
+            return ""
+        self.asked[-1] = (changeset.assignment, f"put away: {reason}")
+        return "old-work"
+
+    async def settle(self, assignment: str, reason: str) -> Changeset:
+        changeset = await self.open(assignment)
+        discarded = self._fates.of(reason) is Fate.DISCARD
+        self.asked[-1] = (assignment, f"{reason}: {'discard' if discarded else 'keep'}")
+        return changeset
+
+
+@pytest.fixture
+def changesets(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str]]:
+    """What is asked of changesets."""
+    FakeChangesets.asked = []
+    monkeypatch.setattr(persistence, "Changesets", FakeChangesets)
+    return FakeChangesets.asked
+
+
+@pytest.mark.parametrize(
+    ("script", "keys", "fate"),
+    [
+        (Script(Crash()), {}, "crash: keep"),
+        (Script(Fail()), {}, "network: keep"),
+        (Script(Hang()), {"stall": 30}, "stall: discard"),
+        (Script(Hang()), {"deadline": 30}, "deadline: keep"),
+    ],
+)
+async def test_work_is_kept_or_discarded_by_the_reason_of_the_restart(
+    agents: AgentWorld,
+    changesets: list[tuple[str, str]],
+    script: Script,
+    keys: dict[str, object],
+    fate: str,
+) -> None:
+    """The agent works in its own work tree, and the next life finds it as the table says."""
+    agents.sandbox.scripts["a"] = [script, Script()]
+    repository = agents.folder / "repository"
+    known = await agents.run(agent("a", backoff=[1], changeset=repository, **keys))
+    assert known["a"].state is State.DONE
+    assert changesets == [("a", "open"), ("a", fate)]
+    assert {one.cwd for one in agents.sandbox.played} == {str(repository / "w" / "a")}
+
+
+async def test_a_changeset_outlives_its_host(
+    agents: AgentWorld, changesets: list[tuple[str, str]]
+) -> None:
+    """The end of a host is no reason to discard anything."""
+    agents.sandbox.scripts["a"] = [Script(Hang()), Script()]
+    text = agent("a", changeset=agents.folder / "repository")
+    async with agents.running(text):
+        await asyncio.sleep(5)
+    await agents.run(text)
+    assert changesets == [("a", "open"), ("a", "host: keep")]
+
+
+async def test_another_definition_finds_neither_work_nor_session(
+    agents: AgentWorld, changesets: list[tuple[str, str]]
+) -> None:
+    """It is another agent: what the first one did is on a branch, and that is told."""
+    agents.sandbox.scripts["a"] = [Script(Say(text="half way"), Hang()), Script(Crash()), Script()]
+    repository = agents.folder / "repository"
+    async with SqliteSessions(agents.folder / "sessions.sqlite") as sessions:
+        agents.project_settings["sessions"] = sessions
+        async with agents.running(agent("a", changeset=repository)):
+            await asyncio.sleep(5)
+        agents.told.clear()
+        await agents.run(agent("a", changeset=repository, prompt="Do else.", backoff=[1]))
+    assert changesets == [("a", "open"), ("a", "put away: begun anew"), ("a", "crash: keep")]
+    assert agents.event("agent.work_discarded").detail == {"branch": "old-work"}
+    assert [one.session for one in agents.sandbox.played][1] is None
+
+
+async def test_a_wrong_changeset_is_discarded_and_the_agent_told_why(
+    agents: AgentWorld, changesets: list[tuple[str, str]]
+) -> None:
+    """Verification fails once: feedback, a fresh work tree; twice: escalated (TREE-29)."""
+    answers: list[str] = []
+
+    async def verifier(_assignment: object, _cwd: Path, answer: str) -> Complaint | None:
+        answers.append(answer)
+        return Complaint(name="changeset_wrong", message="the tests are gone")
+
+    agents.project_settings["verifier"] = verifier
+    agents.sandbox.scripts["a"] = [Script(Finish(answer="did it"))]
+    text = agent("a", backoff=[1], changeset=agents.folder / "repository")
+    known = await agents.run(text)
+    assert answers == ["did it", "did it"]
+    assert known["a"].state is State.REAPED
+    why = "persistent failure: changeset_wrong: the tests are gone"
+    assert known["a"].reason == why
+    assert changesets == [("a", "open"), ("a", "verification: discard")]
+    assert "Messages for you:\n- the tests are gone" in agents.sandbox.played[1].prompt
+    assert agents.states("a")[:2] == ["verifying", "failed"]
+
+
+@pytest.mark.real_time
+async def test_files_are_a_store_of_sessions_too(agents: AgentWorld, tmp_path: Path) -> None:
+    """Whatever keeps the protocol will do."""
+    sessions = FileSessions(tmp_path / "sessions")
+    agents.project_settings["sessions"] = sessions
+    agents.sandbox.scripts["a"] = [Script(Say(text="x", after=0.0), Finish(after=0.1))]
+    known = await agents.run(agent("a"))
+    assert known["a"].state is State.DONE
+    assert await sessions.all() == ()

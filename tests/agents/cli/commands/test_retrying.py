@@ -1,0 +1,102 @@
+"""`otpy-agents retry` from a second terminal, with and without a host; and lists named twice."""
+
+from __future__ import annotations
+
+import stat
+
+import pytest
+
+from tests.agents.cli.commands.second_terminal import SecondTerminal, bot
+from tests.agents.host import shell
+
+pytestmark = pytest.mark.real_time
+
+NEEDS_GO = "test -e {here}/go"
+WAITS = "while [ ! -e {here}/go ]; do sleep 0.02; done"
+
+
+def failing(id: str) -> str:
+    """Return a program that is reaped, as long as nobody says `go`."""
+    return shell(id, NEEDS_GO, restarts=0)
+
+
+def test_what_was_reaped_begins_again_while_its_tree_runs(second: SecondTerminal) -> None:
+    """Named, or all of them; the answers say so, and the list ends as it should."""
+    host = second.up(failing("a"), failing("b"), bot(second, "waits", "waits"))
+    for name in "ab":
+        second.until(name, lambda one: one["over"])
+    second.until("waits", lambda one: one["state"] == "working")
+    waits = second.type("retry", "waits")
+    assert (waits.exit_code, "it is at work" in waits.stderr) == (1, True)
+    assert second.done("retry", "a") == "a: begins again\n"
+    second.until("a", lambda one: one["attempts"] == 2 and one["over"])
+    second.go()
+    said = second.done("retry", "--reaped").splitlines()
+    assert said == ["w/a: begins again", "w/b: begins again"]
+    assert host.end() == 0
+    assert host.summary() == {"a": "done", "b": "done", "waits": "done"}
+
+
+def test_what_was_reaped_begins_again_with_the_next_host(second: SecondTerminal) -> None:
+    """Nothing has to run for it, and no list has to be named where there is only one."""
+    second.site.write(failing("a"), failing("b"))
+    assert second.site.run()[0] == 1
+    nobody = second.type("retry", "c")
+    assert (nobody.exit_code, "wanted one of a, b" in nobody.stderr) == (2, True)
+    assert second.type("retry", "a", "c").exit_code == 2
+    assert "begins again with the next `otpy-agents up" in second.done("retry", "a")
+    assert second.type("retry", "a").exit_code == 1
+    second.go()
+    code, host = second.site.run()
+    assert (code, host.summary()) == (1, {"a": "done", "b": "reaped"})
+    assert second.done("retry", "--reaped", "--list", "w.toml").startswith("b: ")
+    assert second.site.run()[0] == 0
+    assert second.done("retry", "--reaped") == "nothing was reaped\n"
+
+
+@pytest.mark.parametrize("words", [[], ["a", "--reaped"]])
+def test_who_is_retried_has_to_be_plain(second: SecondTerminal, words: list[str]) -> None:
+    """One line says what is wanted."""
+    result = second.type("retry", *words)
+    assert (result.exit_code, result.stderr.count("\n")) == (2, 1)
+
+
+def test_all_commands_take_the_list_in_the_same_form(second: SecondTerminal) -> None:
+    """`status` and `tree` as an argument or as `--list`, the others as `--list`."""
+    host = second.up(shell("a", WAITS))
+    for words in (
+        ["status", "w.toml"],
+        ["status", "--list", "w.toml"],
+        ["tree", "--list", "w.toml"],
+    ):
+        assert "a" in second.done(*words)
+    assert second.done("warn", "a", "text", "--list", "w.toml").startswith("a: told")
+    both = second.type("status", "w.toml", "--list", "w.toml")
+    assert (both.exit_code, both.stderr.count("\n")) == (2, 1)
+    second.go()
+    host.end()
+
+
+def test_a_ledger_that_is_deleted_is_put_back(second: SecondTerminal) -> None:
+    """The tree goes on and says so; the next host repeats nothing."""
+    host = second.up(shell("a", "echo once"), shell("b", WAITS))
+    second.until("a", lambda one: one["over"])
+    for name in ("w.sqlite", "w.sqlite-wal", "w.sqlite-shm"):
+        (second.folder / name).unlink()
+    assert second.agent("a")["state"] == "done"
+    assert "was deleted while it was open" in str(host.until("state.astray")["reason"])
+    second.go()
+    assert host.end() == 0
+    code, again = second.site.run()
+    assert (code, again.output("a"), again.summary()) == (0, [], {"a": "done", "b": "done"})
+
+
+def test_files_of_state_are_the_users_alone(second: SecondTerminal) -> None:
+    """They hold what was asked, and what was answered."""
+    host = second.up(bot(second, "a", "waits"))
+    paths = [*second.folder.glob("w.*sqlite*")]
+    assert {"w.sqlite", "w.sqlite.lock", "w.sessions.sqlite"} <= {one.name for one in paths}
+    modes = {one.name: stat.S_IMODE(one.stat().st_mode) & 0o077 for one in paths}
+    assert modes == dict.fromkeys(modes, 0)
+    second.go()
+    host.end()
