@@ -2,13 +2,19 @@
 
 | module | what it is for |
 |---|---|
-| `otpy_agents.tree` | the work list, and the tree that works on it |
-| `otpy_agents.run` | workers as processes, from start to certain end; agent CLIs |
+| `otpy_agents.tree` | the tree that works on a work list, its agents and their states |
+| `otpy_agents.run` | what a run does about its attempts, and the names of what it stands on |
+| `otpy_agents.run.host` | runs in your program |
+| `otpy_agents.sandbox` | where attempts are made |
+| `otpy_agents.workspace` | work trees of git for agents |
 | `otpy_agents.store` | what was done, kept across runs: work lists, and all runs of a user |
+| `otpy_agents.store.sessions` | the sessions of agents, kept across restarts |
 | `otpy_agents.operator` | commands from a second terminal |
 | `otpy_agents.cli` | the command line and what it shows |
 | `otpy_agents.testing` | scripted agents, for tests in virtual time |
 | `otpy_agents.errors` | every error raised on purpose |
+
+The other packages are its inside.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from otpy_agents.run.decide.protocol import Control
 
 if TYPE_CHECKING:
     from otpy_agents.operator import Command, Handler
-    from otpy_agents.run.host.host import RunHandle
+    from otpy_agents.run.host.handle import RunHandle
 
 __all__ = ["COMMANDS", "run_commands"]
 
