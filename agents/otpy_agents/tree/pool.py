@@ -1,7 +1,7 @@
 """The mortal pool: whoever spawns mortals does it here, and here is known what became of them.
 
 The pool's children stand under a `DynamicSupervisor`, which restarts them; what is decided here is
-what their ends mean. What follows from findings of monitors is in `acting.py`.
+what their ends mean. What follows from findings of monitors is in `consequences.py`.
 """
 
 from __future__ import annotations
