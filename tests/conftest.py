@@ -37,6 +37,7 @@ SLOW = (
     "agents/e2e/*",
     "agents/hygiene/test_leftovers.py",
     "agents/hygiene/test_old_runs.py",
+    "agents/log/test_histories.py",
     "agents/process/test_guardian.py",
     "agents/process/test_orphans.py",
     "agents/run/test_killed_hosts.py",

@@ -23,7 +23,7 @@ PACKAGES = (
     *("otpy_monitors", "otpy_agents", "otpy_agents.tree", "otpy_agents.store.sessions"),
     *("otpy_agents.workspace", "otpy_agents.run", "otpy_agents.run.host"),
     *("otpy_agents.sandbox", "otpy_agents.store"),
-    *("otpy_agents.operator", "otpy_agents.testing"),
+    *("otpy_agents.operator", "otpy_agents.log", "otpy_agents.testing"),
 )
 HEAD = """\
 # Public names

@@ -14,10 +14,10 @@ from attrs import frozen
 from rich.table import Table
 from rich.text import Text
 
+from otpy_agents.attrs_json import to_plain
 from otpy_agents.cli.run_lookup import typed
 from otpy_agents.cli.run_words import ago, at, ended_as, one_line, span, spent
 from otpy_agents.cli.view import printable
-from otpy_agents.run.decide.attrs_json import to_plain
 from otpy_agents.run.decide.chain import Chain
 from otpy_agents.run.decide.cooldown import CooldownTable
 from otpy_agents.run.decide.result import AttemptRecord, RunResult

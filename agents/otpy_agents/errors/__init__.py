@@ -52,6 +52,15 @@ AgentsError
 │   ├── ChangesetDirty    (RuntimeError)  it holds work that nothing else has
 │   ├── WorktreeLocked    (RuntimeError)  somebody works on it at this moment
 │   └── GitFailed         (RuntimeError)  git refused for another reason
+├── LogError
+│   ├── InvalidEventType  (ValueError)    a type of event that could never be read back
+│   ├── InvalidProjection (ValueError)    a projection that can never have a table
+│   ├── VersionConflict   (RuntimeError)  somebody else has appended to the stream meanwhile
+│   ├── UnknownEvent      (LookupError)   an event of a type that is unknown here
+│   ├── EventTooNew       a newer otpy_agents wrote it
+│   ├── EventCorrupt      (ValueError)    what was stored is no event of its type
+│   ├── LogTampered       (ValueError)    an event was changed, removed or put elsewhere
+│   └── ArchiveMissing    (LookupError)   an archive is not there, or cannot be read
 └── LedgerError
     ├── LedgerCorrupt    the file is damaged, or is none of ours
     │   └── LedgerForeign it is a sound database of another program
@@ -76,6 +85,15 @@ from otpy_agents.errors.attempts import InvalidJob as InvalidJob
 from otpy_agents.errors.attempts import InvalidRequest as InvalidRequest
 from otpy_agents.errors.attempts import SandboxUnavailable as SandboxUnavailable
 from otpy_agents.errors.attempts import UnknownAdapter as UnknownAdapter
+from otpy_agents.errors.logs import ArchiveMissing as ArchiveMissing
+from otpy_agents.errors.logs import EventCorrupt as EventCorrupt
+from otpy_agents.errors.logs import EventTooNew as EventTooNew
+from otpy_agents.errors.logs import InvalidEventType as InvalidEventType
+from otpy_agents.errors.logs import InvalidProjection as InvalidProjection
+from otpy_agents.errors.logs import LogError as LogError
+from otpy_agents.errors.logs import LogTampered as LogTampered
+from otpy_agents.errors.logs import UnknownEvent as UnknownEvent
+from otpy_agents.errors.logs import VersionConflict as VersionConflict
 from otpy_agents.errors.runs import CliMissing as CliMissing
 from otpy_agents.errors.runs import CommandRefused as CommandRefused
 from otpy_agents.errors.runs import HostGone as HostGone
@@ -138,6 +156,7 @@ __all__ = [
     "AgentsError",
     "AlreadyRunning",
     "AmbiguousAdapter",
+    "ArchiveMissing",
     "BrokenAdapter",
     "BudgetRenewed",
     "CannotAdopt",
@@ -148,20 +167,24 @@ __all__ = [
     "CommandRefused",
     "DeadlinePassed",
     "EngineError",
+    "EventCorrupt",
+    "EventTooNew",
     "ForbiddenMove",
     "GangFailed",
     "GitFailed",
     "GitMissing",
     "HostGone",
+    "InvalidChangeset",
+    "InvalidEventType",
     "InvalidFailureRow",
     "InvalidGang",
-    "InvalidChangeset",
     "InvalidJob",
+    "InvalidProjection",
     "InvalidRequest",
     "InvalidRunSetting",
+    "InvalidSession",
     "InvalidStartRate",
     "InvalidTreeSetting",
-    "InvalidSession",
     "InvalidWorkList",
     "JakeGaveUp",
     "LedgerClosed",
@@ -170,6 +193,8 @@ __all__ = [
     "LedgerForeign",
     "LedgerTooNew",
     "LedgerUnwritable",
+    "LogError",
+    "LogTampered",
     "NameAlreadyExists",
     "NoAnswer",
     "NotARepository",
@@ -191,8 +216,10 @@ __all__ = [
     "SpawnFailed",
     "SymlinkInPath",
     "UnknownAdapter",
+    "UnknownEvent",
     "UnknownRun",
     "VerificationFailed",
+    "VersionConflict",
     "WorkerFailed",
     "WorkerStalled",
     "WorktreeLocked",

@@ -129,6 +129,21 @@ class StoreFile:
         """
         return await to_completion(self._transact("BEGIN", work))
 
+    async def vacuum(self) -> None:
+        """Give the room of what was deleted back to the disk; takes the time of the whole file.
+
+        Raises:
+            LedgerClosed: If the file is not open.
+            LedgerError: If SQLite cannot do it.
+        """
+
+        async def work(database: aiosqlite.Connection) -> None:
+            await database.execute("COMMIT")  # it takes no transaction around it
+            await database.execute("VACUUM")
+            await database.execute("BEGIN")
+
+        await to_completion(self._transact("BEGIN", work))
+
     async def rows(self, query: str, values: Sequence[object] = ()) -> list[dict[str, Any]]:
         """Return the rows of a query as mappings from column to value; it keeps no writer waiting.
 

@@ -15,8 +15,8 @@ from typing import Final, cast
 from attrs import evolve, field, frozen
 
 from otpy_agents.attempt.usage import Usage
+from otpy_agents.attrs_json import from_plain, to_plain
 from otpy_agents.errors import RunStateCorrupt, RunStateTooNew
-from otpy_agents.run.decide.attrs_json import from_plain, to_plain
 from otpy_agents.run.decide.chain import AgentInstance, Chain
 from otpy_agents.run.decide.cooldown import CooldownTable
 from otpy_agents.run.decide.liveness import Liveness

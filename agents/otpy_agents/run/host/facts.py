@@ -15,7 +15,7 @@ from attrs import field, frozen
 
 from otpy_agents.attempt import events
 from otpy_agents.attempt.usage import Usage
-from otpy_agents.run.decide.attrs_json import to_plain
+from otpy_agents.attrs_json import to_plain
 from otpy_agents.run.decide.protocol import Control
 from otpy_agents.run.decide.result import AttemptRecord, Cause, RunResult
 from otpy_agents.run.decide.state import Phase, WaitReason

@@ -8,9 +8,9 @@ from typing import Final, TypeAlias, cast
 
 from attrs import evolve, frozen
 
+from otpy_agents.attrs_json import from_plain, to_plain
 from otpy_agents.errors import RunStateCorrupt, RunStateTooNew
 from otpy_agents.process.orphans import Recorded
-from otpy_agents.run.decide.attrs_json import from_plain, to_plain
 from otpy_agents.run.decide.cooldown import Account, Cooldown, CooldownTable
 from otpy_agents.run.decide.result import AttemptRecord
 from otpy_agents.run.decide.state import VERSION as STATE_VERSION
