@@ -1,4 +1,4 @@
-"""Which callback a message is for, and what a callback may return (GEN-01, GEN-09)."""
+"""What a server serves, and what a callback may return (GEN-01, GEN-09)."""
 
 from __future__ import annotations
 
@@ -21,6 +21,13 @@ CRASHES: Final = (Exception, SystemExit, StepOverran)
 
 RESULTS: Final[Any] = (Reply, NoReply, Stop)
 """What a `handle_…` may return; for `isinstance`, which takes a union three times as long."""
+
+
+TURN: Final = range(64)
+"""Messages in a row before the rest of the loop has its turn."""
+
+MORE: Final = object()
+"""Why a server pauses whose turn is over."""
 
 
 class Callbacks(Protocol):
@@ -51,17 +58,6 @@ class Callbacks(Protocol):
         ...
 
 
-def hand_over(message: Served, callbacks: Callbacks, state: Any) -> Any:
-    """Call the callback for `message`; return what it returned, perhaps an awaitable."""
-    if isinstance(message, Caller):
-        return callbacks.handle_call(message.request, message, state)
-    if isinstance(message, tuple):
-        return callbacks.handle_cast(message[0], state)
-    if isinstance(message, Info):
-        return callbacks.handle_info(message.message, state)
-    return callbacks.handle_continue(message.value, state)
-
-
 def kind_of(message: Served) -> str:
     """Return the name of what `message` is."""
     return "Cast" if isinstance(message, tuple) else type(message).__name__
@@ -70,6 +66,11 @@ def kind_of(message: Served) -> str:
 def is_init(result: object) -> TypeGuard[Init[Any]]:
     """Whether `result` is what only `init` may return."""
     return isinstance(result, Init)
+
+
+def is_stop(came: object) -> TypeGuard[Stop[Any, Any]]:
+    """Whether a callback has said that it is over."""
+    return isinstance(came, Stop)
 
 
 def fits(result: CallResult[Any, Any], message: Served) -> bool:

@@ -2,6 +2,7 @@
 
 It begins in callbacks of the loop, which cost no task. Only what awaits needs one: the first
 awaitable that a callback returns is awaited in a task, and there the server lives from then on.
+Both have one loop, `Server.serve`: it pauses where something is to be awaited.
 """
 
 from __future__ import annotations
@@ -17,7 +18,17 @@ from otpy._core.text import shown
 from otpy._runtime.crash import call_failed, reason_for
 from otpy._runtime.current import CURRENT
 from otpy._runtime.waiters import check_loop
-from otpy.behaviours.callbacks import CRASHES, RESULTS, fits, hand_over, is_init, is_time, kind_of
+from otpy.behaviours.callbacks import (
+    CRASHES,
+    MORE,
+    RESULTS,
+    TURN,
+    fits,
+    is_init,
+    is_stop,
+    is_time,
+    kind_of,
+)
 from otpy.behaviours.mailbox import (
     Caller,
     Continue,
@@ -28,12 +39,12 @@ from otpy.behaviours.mailbox import (
     StopAsked,
     Unanswered,
 )
-from otpy.behaviours.results import TIMEOUT, NoReply, Reply, Stop
-from otpy.behaviours.server_task import BATCH, ServerTask, reply_at_last
+from otpy.behaviours.results import NO_ANSWER, TIMEOUT, NoReply, Reply, Stop
+from otpy.behaviours.server_task import ServerTask
 from otpy.errors import BadReturn, CallingSelf, CallTimeout
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
     from contextvars import Context
 
     from otpy._core.reason import ExitReason
@@ -57,6 +68,8 @@ class Server:
         make: Returns its callbacks; called once, in its own context.
         callbacks: The object that has its callbacks; none yet at first, and none when it has ended.
         ending: Why it has ended or is about to; None while it takes requests.
+        halted: Whether it has ended or was cancelled: no code of it is to run any more.
+        in_hand: The message whose result is awaited, or was a `Stop`; else None.
         open: Whether a question needs no more thought: it takes requests, and has no task that
             could be the one that asks.
         owed: Who was not answered when the question had been dealt with; None before the first.
@@ -68,11 +81,12 @@ class Server:
         "_context",
         "_continue",
         "_done",
-        "_halted",
         "_timeout",
         "_timer",
         "callbacks",
         "ending",
+        "halted",
+        "in_hand",
         "mailbox",
         "make",
         "open",
@@ -91,11 +105,12 @@ class Server:
         self.state: Any = None
         self.make = make
         self.callbacks: Any  # a `GenServer`
+        self.in_hand: Served | None = None
         self._continue: Continue | None = None
         self._timeout: float | None = None
         self._timer: asyncio.TimerHandle | None = None  # of the idle timeout, while it is idle
         self._context: Context | None = None  # of its callbacks; None if nothing is in it
-        self._halted = False  # ended, or cancelled: no code of it is to run any more
+        self.halted = False
         self._done = False
 
     # --- told by the runtime ---------------------------------------------------------------------
@@ -111,7 +126,7 @@ class Server:
         """The process has ended: tell whoever still waits for an answer (GEN-11, GEN-15)."""
         self.ending = reason
         self.open = False
-        self._halted = True
+        self.halted = True
         self.awake()
         reader = self.mailbox.reader
         waiting = [*(self.owed or ()), *self.mailbox.close()]
@@ -121,7 +136,8 @@ class Server:
         # Nothing is left for the collector to find:
         self.process.behaviour = self._context = None
         if not isinstance(reason, Abandoned):  # else some callback is still at work
-            self.state = self.callbacks = None  # a context that is left must not keep them
+            # A context that is left must not keep them:
+            self.state = self.callbacks = self.in_hand = None
         for question in waiting:
             if isinstance(question, Question):
                 question.fail(reason)
@@ -168,12 +184,12 @@ class Server:
         if ending is not None:
             raise call_failed(self.process.path, ending)
 
-    def owe(self, question: Question) -> None:
-        """Remember that there was no answer, unless nobody waits; who asked must `forget` it."""
-        if not question.future.done():
+    def _owe(self, message: object) -> None:
+        """Remember that there was no answer, if somebody waits; who asked must `forget` it."""
+        if isinstance(message, Question) and not message.future.done():
             if self.owed is None:
                 self.owed = {}
-            self.owed[question] = None
+            self.owed[message] = None
 
     def forget(self, question: Question) -> None:
         """Nobody waits for the answer any more."""
@@ -218,7 +234,7 @@ class Server:
         """Take no more requests; serve none either if it is killed, or about to be."""
         self.open = False
         if kill:
-            self._halted = True
+            self.halted = True
 
     def get_coro(self) -> None:
         """Return None: nothing is ever suspended."""
@@ -240,7 +256,7 @@ class Server:
         loop.call_soon(self._step, do, *args, context=self._context)
 
     def _step(self, do: Callable[..., None], *args: Any) -> None:
-        if self._halted:
+        if self.halted:
             return
         try:
             do(*args)
@@ -270,88 +286,36 @@ class Server:
             self._context = None  # only who it is; made anew for the first message
 
     def _serve(self) -> None:
-        """Serve what there is: what is usual here, everything else by `_serve_other`."""
-        mailbox, callbacks = self.mailbox, self.callbacks
-        message: Message | Continue | None = None
-        result: Any = None
-        stop: Stop[Any, Any] | None = None
+        """Serve for a turn; in a callback of the loop."""
+        came: Any = None
         try:
-            for _ in range(BATCH):
-                if self._halted:
-                    return
-                queue = mailbox.queue
-                if queue and mailbox.held is None and self._continue is None:
-                    message = queue.popleft()
-                else:
-                    message = self.next()
-                if type(message) is tuple:
-                    result = callbacks.handle_cast(message[0], self.state)
-                    if type(result) is _NO_REPLY and result.next_ is result.timeout_ is None:
-                        self.state, self._timeout = result.state_, None
-                        continue
-                elif type(message) is Caller:
-                    result = callbacks.handle_call(message.request, message, self.state)
-                    if type(result) is _REPLY and result.next_ is result.timeout_ is None:
-                        self.state, self._timeout = result.state_, None
-                        message.answer(result.value_)
-                        continue
-                elif message is None:
-                    self.doze()
-                    return
-                stop = self._serve_other(message, result)
-                if stop is not None:
-                    self._step(self._end, stop, message if isinstance(message, Caller) else None)
-                    return
-                if mailbox.reader is not self:
-                    return
-            self._soon(self._serve)  # messages to oneself would else keep the loop for ever
-        except BaseException as error:
-            if self._done:
-                raise
-            self._step(self._fail, message, error)
+            came = self.serve(iter(TURN))
+        except BaseException as error:  # noqa: BLE001 - it ends the server and nothing else
+            self._step(self._fail, error)
+        else:
+            if came is MORE:
+                self._soon(self._serve)
+            elif is_stop(came):
+                self._step(self._end, came)
+            elif came is not None:
+                task = ServerTask(self, came)
+                self._go_on_in_task(task, task.live)
         finally:  # the frames of a crash lead here, and its process keeps the crash
-            del self, callbacks, message, result, stop
+            del self, came
 
-    def _serve_other(self, message: Message | Continue, result: Any) -> Stop[Any, Any] | None:
-        """Serve `message`, or take the unusual `result` of one that was served."""
-        if isinstance(message, Control):
-            self.perform(message)
-            return None
-        if isinstance(message, StopAsked):
-            return Stop(message.reason, self.state)
-        if not isinstance(message, (tuple, Caller)):
-            result = hand_over(message, self.callbacks, self.state)
-        if isinstance(result, RESULTS) or not inspect.isawaitable(result):
-            return self.take(result, message)
-        if isinstance(message, Caller):
-            self.owe(message)
-        task = ServerTask(self, result, message)
-        self._go_on_in_task(task, task.live)
-        return None
-
-    def _fail(self, message: Message | Continue | None, error: BaseException) -> None:
+    def _fail(self, error: BaseException) -> None:
         """End because of what came out of a callback, or was wrong about its result."""
-        if isinstance(message, Caller):
-            self.owe(message)
         if not isinstance(error, CRASHES):
             raise error
-        self._end(Stop(reason_for(error), self.state), None, error)
+        self._end(Stop(reason_for(error), self.state), error)
 
-    def _end(
-        self, stop: Stop[Any, Any], caller: Caller[Any] | None, error: BaseException | None = None
-    ) -> None:
-        """Terminate first, reply then, whether or not that failed (GEN-10)."""
-        self.open, self.ending = False, stop.reason
-        try:
-            result: Any = self.callbacks.terminate(stop.reason, self.state)
-        except CRASHES:
-            reply_at_last(stop, caller)
-            raise  # that is the reason (GEN-21)
-        if inspect.isawaitable(result):
+    def _end(self, stop: Stop[Any, Any], error: BaseException | None = None) -> None:
+        """Be over because of `stop`, or of `error` if there is one."""
+        result = self.terminate(stop)
+        if result is not None:
             task = ServerTask(self, result)
-            self._go_on_in_task(task, task.finish, stop, caller, error)
+            self._go_on_in_task(task, task.finish, stop, error)
             return
-        reply_at_last(stop, caller)
         if error is None and not isinstance(stop.reason, Normal):
             error = Exit(stop.reason)
         self._over(error)
@@ -360,7 +324,7 @@ class Server:
         if self._done:
             return  # Ctrl-C has passed here twice
         self.open = False
-        self._halted = self._done = True
+        self.halted = self._done = True
         tell = partial(self.process.lived, error, cancelled=cancelled)
         self._loop.call_soon(tell, context=self.process.parent.tree.context)
 
@@ -408,16 +372,99 @@ class Server:
         self.process.announce()
         return self._continue is not None
 
-    def next(self) -> Message | Continue | None:
+    def serve(self, turn: Iterator[int]) -> Any:
+        """Serve one message after the other: the only loop, in a callback of the loop or a task.
+
+        Args:
+            turn: As long as it lasts, messages are served without the rest of the loop.
+
+        Returns:
+            Why it paused: the awaitable that the callback for the message `in_hand` gave, or a
+            `Stop`, or `MORE` if the turn is over, or None if there is nothing to do.
+        """
+        mailbox, callbacks = self.mailbox, self.callbacks
+        message: Message | Continue | None = None
+        result: Any = None
+        try:
+            for _ in turn:
+                if self.halted:
+                    return None
+                queue = mailbox.queue
+                if queue and mailbox.held is None and self._continue is None:
+                    message = queue.popleft()
+                else:
+                    message = self._next()
+                if type(message) is tuple:
+                    result = callbacks.handle_cast(message[0], self.state)
+                    if type(result) is _NO_REPLY and result.next_ is result.timeout_ is None:
+                        self.state, self._timeout = result.state_, None
+                        continue
+                elif type(message) is Caller:
+                    result = callbacks.handle_call(message.request, message, self.state)
+                    if type(result) is _REPLY and result.next_ is result.timeout_ is None:
+                        self.state, self._timeout = result.state_, None
+                        message.answer(result.value_)
+                        continue
+                elif message is None:
+                    self._doze()
+                    return None
+                result = self._serve_other(message, result)
+                if result is not None:
+                    return result
+        except BaseException:
+            self._owe(message)
+            raise
+        else:
+            return MORE  # messages to oneself would else keep the loop for ever
+        finally:  # the frames of a crash lead here, and its process keeps the crash
+            del self, callbacks, message, result
+
+    def _serve_other(self, message: Message | Continue, result: Any) -> Any:
+        """Serve `message`, or take the unusual `result` of one that was served; see `serve`."""
+        if isinstance(message, Control):
+            self._perform(message)
+            return None
+        if isinstance(message, StopAsked):
+            asked: Stop[Any, Any] = Stop(message.reason, self.state)
+            return asked
+        if isinstance(message, Info):
+            result = self.callbacks.handle_info(message.message, self.state)
+        elif isinstance(message, Continue):
+            result = self.callbacks.handle_continue(message.value, self.state)
+        self.in_hand = message
+        if isinstance(result, RESULTS) or not inspect.isawaitable(result):
+            return self.take(result)
+        self._owe(message)
+        return result
+
+    def terminate(self, stop: Stop[Any, Any]) -> Any:
+        """Call `terminate`; return what is to be awaited before `reply_at_last`, if anything is."""
+        self.open, self.ending = False, stop.reason
+        try:
+            result: Any = self.callbacks.terminate(stop.reason, self.state)
+        except CRASHES:
+            self.reply_at_last(stop)
+            raise  # that is the reason (GEN-21)
+        if inspect.isawaitable(result):
+            return result
+        self.reply_at_last(stop)
+        return None
+
+    def reply_at_last(self, stop: Stop[Any, Any]) -> None:
+        """Reply as `stop` says, when `terminate` is over, whether or not that failed (GEN-10)."""
+        if stop.reply is not NO_ANSWER and isinstance(self.in_hand, Caller):
+            self.in_hand.reply(stop.reply)
+
+    def _next(self) -> Message | Continue | None:
         """Return what is to be done next; None if there is nothing."""
         if self._continue is None:
             return self.mailbox.next()
         first, self._continue = self._continue, None
         return first
 
-    def doze(self) -> None:
+    def _doze(self) -> None:
         """Do nothing until a message comes; it may be that none comes for too long (GEN-18)."""
-        self.mailbox.asleep = not self._halted
+        self.mailbox.asleep = not self.halted
         if self.mailbox.queue:  # another thread has put it there just now
             self.mailbox.look()
             return
@@ -432,30 +479,32 @@ class Server:
             self._timer.cancel()
             self._timer = None
 
-    def take(self, result: Any, message: Served) -> Stop[Any, Any] | None:
-        """Do what a callback returned; until then the state is the old one."""
+    def take(self, result: Any) -> Stop[Any, Any] | None:
+        """Do what was returned for the message in hand; until then the state is the old one.
+
+        Returns:
+            Its `Stop`, with the message still in hand; None if the server goes on.
+        """
+        message: Any = self.in_hand
         if not isinstance(result, RESULTS) or not fits(result, message):
             raise BadReturn(self.process.path, f"{shown(result)} for a {kind_of(message)}")
         good: CallResult[Any, Any] = result
         self.state = good.state
-        if isinstance(message, Caller):
-            if isinstance(good, Reply):
-                message.answer(good.value)
-            else:
-                self.owe(message)
+        if isinstance(good, Reply):
+            message.answer(good.value)
+        else:
+            self._owe(message)
         if isinstance(good, Stop):
             return good
+        self.in_hand = None
         if good.continue_with is not None:
             self._continue = Continue(good.continue_with)
         self._timeout = good.timeout
         return None
 
-    def perform(self, message: Control) -> None:
+    def _perform(self, message: Control) -> None:
         """Do what was asked of the server itself."""
         try:
             message.answer(message.action())
         except Exception as error:  # noqa: BLE001 - who asked for it gets it; the server lives on
             message.fail(Crashed(error))
-        except BaseException:
-            self.owe(message)
-            raise

@@ -7,43 +7,33 @@ scope, must be left in it.
 from __future__ import annotations
 
 import asyncio
-import inspect
 from collections.abc import Coroutine
-from typing import TYPE_CHECKING, Any, Final, final
+from typing import TYPE_CHECKING, Any, final
 
 from otpy._core.reason import Exit, Normal
 from otpy._runtime.crash import reason_for
-from otpy.behaviours.callbacks import CRASHES, RESULTS, hand_over
-from otpy.behaviours.mailbox import Caller, Control, StopAsked
-from otpy.behaviours.results import NO_ANSWER, Stop
+from otpy.behaviours.callbacks import CRASHES, MORE, TURN, is_stop
+from otpy.behaviours.results import Stop
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable
 
-    from otpy.behaviours.callbacks import Served
-    from otpy.behaviours.mailbox import Continue, Message
     from otpy.behaviours.server import Server
-
-BATCH: Final = 64
-"""Messages in a row before the rest of the loop has its turn."""
 
 
 @final
 class ServerTask:
     """What the task of one server does."""
 
-    __slots__ = ("_first", "_message", "_server", "_waiter")
+    __slots__ = ("_first", "_server", "_waiter")
 
-    def __init__(
-        self, server: Server, first: Awaitable[Any] | None = None, message: Served | None = None
-    ) -> None:
-        """Serve for `server`; the task first awaits `first`, which the callback for `message` gave.
+    def __init__(self, server: Server, first: Awaitable[Any] | None = None) -> None:
+        """Serve for `server`; the task first awaits `first`, which a callback gave.
 
-        Kept here and not handed to the task, whose frames would hold them for the whole life.
+        Kept here and not handed to the task, whose frames would hold it for the whole life.
         """
         self._server = server
         self._first = first
-        self._message = message
         self._waiter: asyncio.Future[None] | None = None
 
     def wake(self) -> None:
@@ -76,48 +66,38 @@ class ServerTask:
 
         One coroutine for all of it: an idle server would keep a second one, and its frame.
         """
-        server, served = self._server, 0
-        stop: Stop[Any, Any] | None = None
-        if self._message is None:  # else it is ready, and goes on here with that message
+        server, turn = self._server, iter(TURN)
+        if server.in_hand is None:  # else it is ready, and goes on here with that message
             await self._begin(result)
+        result = None
         try:
-            result = None if self._message is None else await self._take_first()
-            while True:
-                if self._message is not None:
-                    if not isinstance(result, RESULTS) and inspect.isawaitable(result):
-                        result = await result
-                    stop = server.take(result, self._message)
-                    if stop is not None:
-                        break
-                    self._message = result = None
-                served += 1
-                if served % BATCH == 0:  # messages to oneself would else keep the loop for ever
+            came: Any = server.serve(turn) if self._first is None else self._take_first()
+            while not is_stop(came):
+                if came is MORE:
+                    turn = iter(TURN)
                     await asyncio.sleep(0)
-                if not server.process.alive:  # given up in a callback, which has ended after all
+                elif came is not None:
+                    came = server.take(await came)
+                    if came is not None:
+                        break
+                elif server.halted:  # given up in a callback, which has ended after all
                     raise asyncio.CancelledError
-                came: Message | Continue | None = server.next()
-                while came is None:
+                else:
+                    turn = iter(TURN)
                     self._waiter = asyncio.get_running_loop().create_future()
-                    server.doze()
                     try:
                         await self._waiter
                     finally:
                         self._waiter = None
                         server.awake()
-                    came = server.mailbox.next()
-                if isinstance(came, StopAsked):
-                    stop = Stop(came.reason, server.state)
-                    break
-                result = self._served(came)
+                came = server.serve(turn)
         except CRASHES as error:
-            server.ending = reason_for(error)
             # If this raises, that is the reason (GEN-21).
-            await self._terminate(Stop(server.ending, server.state), None)
+            await self._terminate(Stop(reason_for(error), server.state))
             raise
-        server.ending = stop.reason
-        await self._terminate(stop, self._message if isinstance(self._message, Caller) else None)
-        if not isinstance(stop.reason, Normal):
-            raise Exit(stop.reason)
+        await self._terminate(came)
+        if not isinstance(came.reason, Normal):
+            raise Exit(came.reason)
 
     async def _begin(self, result: Any) -> None:
         if self._first is not None:
@@ -125,48 +105,28 @@ class ServerTask:
         if self._server.begun(result):
             await asyncio.sleep(0)  # the starter hears of the start first (GEN-07)
 
-    def _served(self, came: Served | Control) -> Any:
-        """Serve `came`; return what its callback returned, if it has one."""
-        server = self._server
-        if isinstance(came, Control):
-            server.perform(came)
-            return None
-        if isinstance(came, Caller):
-            server.owe(came)
-        self._message = came
-        return hand_over(came, server.callbacks, server.state)
-
-    async def finish(
-        self, stop: Stop[Any, Any], caller: Caller[Any] | None, error: BaseException | None
-    ) -> None:
+    async def finish(self, stop: Stop[Any, Any], error: BaseException | None) -> None:
         """Be over, because of `error` if there is one, when what `terminate` gave is there."""
         try:
             if error is not None:
                 raise error  # now, to be the context of what comes out of `terminate`
         except CRASHES:
-            await self._terminate(stop, caller)
+            await self._terminated(stop, self._take_first())
             raise
-        await self._terminate(stop, caller)
+        await self._terminated(stop, self._take_first())
         if not isinstance(stop.reason, Normal):
             raise Exit(stop.reason)
 
-    async def _terminate(self, stop: Stop[Any, Any], caller: Caller[Any] | None) -> None:
-        """Terminate, or wait for what that gave; reply then, failed or not (GEN-10)."""
-        server = self._server
+    async def _terminate(self, stop: Stop[Any, Any]) -> None:
+        awaitable = self._server.terminate(stop)
+        if awaitable is not None:
+            await self._terminated(stop, awaitable)
+
+    async def _terminated(self, stop: Stop[Any, Any], awaitable: Awaitable[Any]) -> None:
+        """Wait for what `terminate` gave; reply then, failed or not (GEN-10)."""
         try:
-            if self._first is not None:
-                await self._take_first()
-            else:
-                result: Any = server.callbacks.terminate(stop.reason, server.state)
-                if inspect.isawaitable(result):
-                    await result
+            await awaitable
         except CRASHES:
-            reply_at_last(stop, caller)
+            self._server.reply_at_last(stop)
             raise
-        reply_at_last(stop, caller)
-
-
-def reply_at_last(stop: Stop[Any, Any], caller: Caller[Any] | None) -> None:
-    """Reply as `stop` says, when `terminate` is over."""
-    if caller is not None and stop.reply is not NO_ANSWER:
-        caller.reply(stop.reply)
+        self._server.reply_at_last(stop)

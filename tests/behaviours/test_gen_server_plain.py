@@ -27,7 +27,7 @@ from otpy import (
     Supervisor,
     SupervisorSpec,
 )
-from otpy.errors import CallFailed
+from otpy.errors import BadReturn, CallFailed
 from otpy.server import Caller, NoReply, Reply, ServerRef
 from otpy.testing import MockClock
 from tests.behaviours.servers import Script, busy, echo, fail, note, running, stop
@@ -157,6 +157,20 @@ class TestWithoutTask:
 
 
 class TestIntoATask:
+    async def test_the_first_awaitable_is_awaited_once(self) -> None:
+        """As all later ones: one that gives another is a bad result."""
+
+        async def nested(server: Plain, state: Any) -> Any:
+            inner = asyncio.get_running_loop().create_future()
+            inner.set_result(NoReply(state))
+            return inner
+
+        async with plainly() as (_, process, ref, _log):
+            ref.cast(nested)
+            reason = await asyncio.wait_for(process.wait(), 1)
+            assert isinstance(reason, Crashed)
+            assert isinstance(reason.error, BadReturn)
+
     async def test_the_first_awaitable_makes_a_task_that_is_kept(self) -> None:
         """So that what is entered in one callback can be left in another."""
 
