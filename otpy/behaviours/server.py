@@ -281,7 +281,10 @@ class Server:
         if self.begun(result):
             self._soon(self._serve)  # the starter hears of the start first (GEN-07)
             return
-        self._serve()
+        if self.mailbox.queue:
+            self._serve()
+        else:
+            self._doze()
         if self.mailbox.asleep and self._context is not None and len(self._context) == 1:
             self._context = None  # only who it is; made anew for the first message
 
@@ -390,10 +393,12 @@ class Server:
                 if self.halted:
                     return None
                 queue = mailbox.queue
-                if queue and mailbox.held is None and self._continue is None:
+                if self._continue is not None:
+                    message, self._continue = self._continue, None
+                elif queue and mailbox.held is None:
                     message = queue.popleft()
                 else:
-                    message = self._next()
+                    message = mailbox.next()
                 if type(message) is tuple:
                     result = callbacks.handle_cast(message[0], self.state)
                     if type(result) is _NO_REPLY and result.next_ is result.timeout_ is None:
@@ -454,13 +459,6 @@ class Server:
         """Reply as `stop` says, when `terminate` is over, whether or not that failed (GEN-10)."""
         if stop.reply is not NO_ANSWER and isinstance(self.in_hand, Caller):
             self.in_hand.reply(stop.reply)
-
-    def _next(self) -> Message | Continue | None:
-        """Return what is to be done next; None if there is nothing."""
-        if self._continue is None:
-            return self.mailbox.next()
-        first, self._continue = self._continue, None
-        return first
 
     def _doze(self) -> None:
         """Do nothing until a message comes; it may be that none comes for too long (GEN-18)."""
