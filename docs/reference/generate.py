@@ -45,8 +45,8 @@ HANDED_OUT = {
 # Public only because the runtime's own modules call them.
 INTERNAL = {
     "Process": {
-        *("abandon", "announce", "asked", "cut", "end", "ending", "hurry", "limit_start", "lived"),
-        *("now_ready", "run", "runs", "stop", "task", "task_done"),
+        *("abandon", "report_ready", "asked", "cut", "end", "ending", "limit_start", "record_end"),
+        *("mark_ready", "run", "runs", "stop", "task", "task_done"),
     },
     "Question": {"answer", "fail", "overdue"},
     "ExitSignals": {"deliver", "discard"},

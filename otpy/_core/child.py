@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import Enum
 from typing import TYPE_CHECKING, Any, final
 
-from otpy._core.quick import quicken
+from otpy._core.enum_cache import cache_members
 from otpy._core.spec import ChildSpec
 from otpy._core.window import RestartWindow
 
@@ -33,11 +33,11 @@ class Status(Enum):
     """A restart failed; the next attempt is due at a time, or at once (SUP-612)."""
 
 
-quicken(Status)
+cache_members(Status)
 
 
 @final
-class Pace:
+class RestartState:
     """How fast one child is restarted; made on first use, for most are restarted at once.
 
     And what few children have beside it.
@@ -79,14 +79,14 @@ class Child:
         last_exit: Why its latest incarnation ended, or did not start; None if it never did.
         process: What the runtime keeps of its latest incarnation, until its end has been dealt
             with. The machines never look into it; here it is found without a look-up by name.
-        pace: What few children need; None until it is needed.
+        restart_state: What few children need; None until it is needed.
     """
 
     __slots__ = (
         "incarnation",
         "key",
         "last_exit",
-        "pace",
+        "restart_state",
         "process",
         "restarts",
         "spec",
@@ -102,7 +102,7 @@ class Child:
         self.restarts = 0
         self.last_exit: ExitReason | None = None
         self.process: Any = None
-        self.pace: Pace | None = None
+        self.restart_state: RestartState | None = None
 
     def __repr__(self) -> str:
         """Return key, status and incarnation."""
@@ -114,23 +114,23 @@ class Child:
 
         Not None implies `status` is RUNNING.
         """
-        return None if self.pace is None else self.pace.pending
+        return None if self.restart_state is None else self.restart_state.pending
 
     @property
     def runs(self) -> bool:
         """Whether it is running, and has not ended in the meantime."""
         running = self.status is Status.RUNNING
-        return running and (self.pace is None or self.pace.pending is None)
+        return running and (self.restart_state is None or self.restart_state.pending is None)
 
-    def put_off(self, reason: ExitReason) -> None:
+    def defer_exit(self, reason: ExitReason) -> None:
         """Note that it ended with `reason`, which is `pending` now."""
-        self.made_pace().pending = reason
+        self.ensure_restart_state().pending = reason
 
-    def taken_up(self) -> ExitReason | None:
+    def take_deferred_exit(self) -> ExitReason | None:
         """Return what was pending, which it is no more."""
-        if self.pace is None:
+        if self.restart_state is None:
             return None
-        reason, self.pace.pending = self.pace.pending, None
+        reason, self.restart_state.pending = self.restart_state.pending, None
         return reason
 
     @property
@@ -141,17 +141,17 @@ class Child:
     @property
     def due(self) -> float:
         """When its restart is due (monotonic seconds), while it waits for one."""
-        return 0.0 if self.pace is None else self.pace.due
+        return 0.0 if self.restart_state is None else self.restart_state.due
 
     def waits_for(self, token: int) -> bool:
         """Whether it waits for a restart that is due with the timer `token`."""
-        return self.waits and self.pace is not None and self.pace.token == token
+        return self.waits and self.restart_state is not None and self.restart_state.token == token
 
-    def made_pace(self) -> Pace:
-        """Return its pace, made on first use."""
-        if self.pace is None:
-            self.pace = Pace()
-        return self.pace
+    def ensure_restart_state(self) -> RestartState:
+        """Return its restart state, made on first use."""
+        if self.restart_state is None:
+            self.restart_state = RestartState()
+        return self.restart_state
 
     @property
     def live(self) -> bool:
@@ -159,7 +159,7 @@ class Child:
         status = self.status  # compared by identity: the hash of an enum is computed in Python
         return status is Status.RUNNING or status is Status.STOPPING or status is Status.STARTING
 
-    def ran(self, reason: ExitReason) -> None:
+    def record_exit(self, reason: ExitReason) -> None:
         """Note that its latest incarnation, which ended with `reason`, has been dealt with."""
         self.last_exit = reason
         self.process = None
@@ -169,10 +169,10 @@ class Child:
         intensity = self.spec.intensity if isinstance(self.spec, ChildSpec) else None
         if intensity is None:
             return None
-        pace = self.made_pace()
-        if pace.window is None:
-            pace.window = RestartWindow(intensity.max_restarts, intensity.within)
-        return pace.window
+        state = self.ensure_restart_state()
+        if state.window is None:
+            state.window = RestartWindow(intensity.max_restarts, intensity.within)
+        return state.window
 
     def next_delay(self, now: float, random: Callable[[], float]) -> float:
         """Return the seconds to wait before the next restart, and count it.
@@ -183,8 +183,8 @@ class Child:
         backoff = self.spec.backoff
         if backoff is None:
             return 0.0
-        quiet, pace = backoff.reset_after, self.made_pace()
-        if quiet is not None and self.status is Status.RUNNING and now - pace.started_at >= quiet:
-            pace.attempt = 0
-        pace.attempt += 1
-        return backoff.delay(pace.attempt - 1, random)
+        quiet, state = backoff.reset_after, self.ensure_restart_state()
+        if quiet is not None and self.status is Status.RUNNING and now - state.started_at >= quiet:
+            state.attempt = 0
+        state.attempt += 1
+        return backoff.delay(state.attempt - 1, random)

@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, assert_never, final
 
 from otpy._core.child import Child, Status
-from otpy._core.outbox import EVERYBODY, Outbox
+from otpy._core.effects import EVERYBODY, Effects
 from otpy._core.phase import Phase
 from otpy._core.protocol import (
     AddChild,
@@ -55,7 +55,7 @@ from otpy._core.spec import BRUTAL_KILL, DynamicSpec
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from otpy._core.outbox import Audience
+    from otpy._core.effects import Audience
     from otpy._core.spec import AnySpec
 
 
@@ -94,7 +94,7 @@ class DynamicMachine:
         self.phase = Phase.STARTING
         self.children: dict[str, Child] = {}
         self.forgotten: list[str] = []
-        self._out = Outbox(spec.intensity, spec.period, random, audience)
+        self._out = Effects(spec.intensity, spec.period, random, audience)
         self._ending = Finish(NORMAL)
         self._serial = 1
         self._starters: dict[str, object] = {}  # who waits for a child's first start
@@ -261,13 +261,13 @@ class DynamicMachine:
     def _started(self, child: Child) -> None:
         child.status = Status.RUNNING
         if child.spec.backoff is not None:
-            child.made_pace().started_at = self._out.now
+            child.ensure_restart_state().started_at = self._out.now
         self._out.tell_start(child)
         if self._starters:
             self._reply(child, child)
 
     def _start_failed(self, child: Child, reason: ExitReason) -> None:
-        child.ran(reason)
+        child.record_exit(reason)
         by_hand = child.key in self._starters
         unwanted = self._is_unwanted(child)
         self._out.tell_failed_start(child, reason, by_hand=by_hand, ending=unwanted)
@@ -338,7 +338,7 @@ class DynamicMachine:
     def _gone(self, child: Child, reason: ExitReason) -> None:
         """A child that was told to end has ended."""
         child.status = Status.UNDEFINED
-        child.ran(reason)
+        child.record_exit(reason)
         spec = child.spec
         expected = is_expected_in_pool(spec.restart, reason, brutal=spec.shutdown is BRUTAL_KILL)
         self._out.tell_stop(child, reason, expected=expected)

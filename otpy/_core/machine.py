@@ -6,7 +6,7 @@ What goes in and what comes out
 return effects, to be performed in their order before anything else goes in: start this child, stop
 that one, tell, answer, set a timer. Nothing here awaits, reads a clock or logs, and nothing else
 decides who is started, stopped or restarted. The tables are in `rules.py`, the accounts of restarts
-in `limits.py`; `outbox.py` collects effects; `stopping.py` is the other half of this class.
+in `limits.py`; `effects.py` collects effects; `stopping.py` is the other half of this class.
 
 The three things that have a state
 ----------------------------------
@@ -62,7 +62,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Final, assert_never, final
 
 from otpy._core.child import Child, Status
-from otpy._core.outbox import EVERYBODY
+from otpy._core.effects import EVERYBODY
 from otpy._core.phase import Operation, Phase
 from otpy._core.protocol import (
     AddChild,
@@ -102,7 +102,7 @@ from otpy._core.stopping import Stopping
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from otpy._core.outbox import Audience
+    from otpy._core.effects import Audience
     from otpy._core.reason import ExitReason
     from otpy._core.spec import SupervisorSpec
 
@@ -175,7 +175,7 @@ class SupervisorMachine(Stopping):
             if self._operation is None and not self._inbox and self.phase is Phase.RUNNING:
                 self._exited(child, reason)  # nothing is before it in the inbox
             elif child.pending is None:
-                child.put_off(reason)
+                child.defer_exit(reason)
                 self._inbox.append(ChildExited(child.key, incarnation, reason))
         elif status is Status.STOPPING:
             self._gone(child, reason)
@@ -259,7 +259,7 @@ class SupervisorMachine(Stopping):
     def _started(self, child: Child) -> None:
         child.status = Status.RUNNING
         if child.spec.backoff is not None:
-            child.made_pace().started_at = self._out.now
+            child.ensure_restart_state().started_at = self._out.now
         self._out.tell_start(child)
         if self._subject is child:
             self._reply(child)
@@ -274,7 +274,7 @@ class SupervisorMachine(Stopping):
 
     def _start_failed(self, child: Child, reason: ExitReason) -> None:
         child.status = Status.UNDEFINED
-        child.ran(reason)
+        child.record_exit(reason)
         by_hand, ending = self._subject is child, self.phase is Phase.STOPPING
         self._out.tell_failed_start(child, reason, by_hand=by_hand, ending=ending)
         match self._operation:
@@ -299,7 +299,7 @@ class SupervisorMachine(Stopping):
             case ChildExited():
                 child = self.children.get(event.key)
                 if child and child.incarnation == event.incarnation:
-                    reason = child.taken_up()
+                    reason = child.take_deferred_exit()
                     if reason is not None:
                         self._exited(child, reason)
             case TimerDue():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import Enum, auto
 
-from otpy._core.quick import quicken
+from otpy._core.enum_cache import cache_members
 
 
 class Phase(Enum):
@@ -35,4 +35,4 @@ class Operation(Enum):
     KILL = auto()
 
 
-quicken(Phase, Operation)
+cache_members(Phase, Operation)

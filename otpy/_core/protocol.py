@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, final
 from attrs import define, field
 
 from otpy._core.child import Child
-from otpy._core.quick import quicken
+from otpy._core.enum_cache import cache_members
 
 if TYPE_CHECKING:
     from otpy._core.child import Status
@@ -330,7 +330,7 @@ class Context(Enum):
     """The supervisor gave up."""
 
 
-quicken(Refusal, Fact, Context)
+cache_members(Refusal, Fact, Context)
 
 
 @final

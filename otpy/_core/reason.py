@@ -7,7 +7,7 @@ from typing import Final, TypeAlias, final
 
 from attrs import field, frozen
 
-from otpy._core.quick import quicken
+from otpy._core.enum_cache import cache_members
 from otpy._core.text import in_one_line, text_of
 
 
@@ -190,7 +190,7 @@ class Restart(Enum):
     """Never; it is forgotten as soon as it has ended."""
 
 
-quicken(Restart)
+cache_members(Restart)
 
 
 def failed_to_start(child_id: str, reason: ExitReason) -> Shutdown:

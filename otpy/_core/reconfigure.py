@@ -8,11 +8,11 @@ from otpy._core.child import Child
 from otpy._core.spec import ChildSpec
 
 if TYPE_CHECKING:
-    from otpy._core.outbox import Outbox
+    from otpy._core.effects import Effects
     from otpy._core.spec import AnySpec, SupervisorSpec
 
 
-def rearranged(children: dict[str, Child], spec: SupervisorSpec, out: Outbox) -> dict[str, Child]:
+def rearranged(children: dict[str, Child], spec: SupervisorSpec, out: Effects) -> dict[str, Child]:
     """Return the child table of a supervisor whose spec is `spec` from now on.
 
     Known ids get their new spec and keep their life, unknown ones are added and not started, ids
@@ -24,8 +24,8 @@ def rearranged(children: dict[str, Child], spec: SupervisorSpec, out: Outbox) ->
         if child is None:
             child = Child(new, new.id)
         else:
-            if child.pace is not None and _intensity(child.spec) != _intensity(new):
-                child.pace.window = None  # another limit, another count
+            if child.restart_state is not None and _intensity(child.spec) != _intensity(new):
+                child.restart_state.window = None  # another limit, another count
             child.spec = new  # its present life ends by the limits of that
         table[new.id] = child
     out.limit(spec.intensity, spec.period)

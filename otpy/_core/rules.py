@@ -8,8 +8,8 @@ from __future__ import annotations
 from enum import Enum
 from typing import TYPE_CHECKING, Final
 
+from otpy._core.enum_cache import cache_members
 from otpy._core.protocol import Context
-from otpy._core.quick import quicken
 from otpy._core.reason import Crashed, Killed, Normal, Restart, Shutdown
 from otpy._core.spec import AutoShutdown, Strategy
 
@@ -36,7 +36,7 @@ class Verdict(Enum):
     """It leaves the table."""
 
 
-quicken(Verdict)
+cache_members(Verdict)
 
 
 def is_clean(reason: ExitReason) -> bool:

@@ -44,8 +44,8 @@ from otpy._core.checks import (
     refuse,
     refuse_unseen,
 )
+from otpy._core.enum_cache import cache_members
 from otpy._core.nesting import Nested, draw, ids
-from otpy._core.quick import quicken
 from otpy._core.reason import Restart
 from otpy._core.start import look_at
 
@@ -114,7 +114,7 @@ class Then(Enum):
     """Only that child is removed, and reported; its siblings run on."""
 
 
-quicken(Strategy, AutoShutdown, ChildType, Then)
+cache_members(Strategy, AutoShutdown, ChildType, Then)
 
 
 class _Limit(Enum):

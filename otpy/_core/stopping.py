@@ -6,7 +6,7 @@ from collections import deque
 from typing import TYPE_CHECKING
 
 from otpy._core.child import Child, Status
-from otpy._core.outbox import Outbox
+from otpy._core.effects import Effects
 from otpy._core.phase import Operation, Phase
 from otpy._core.protocol import (
     ChildExited,
@@ -28,7 +28,7 @@ from otpy._core.spec import BRUTAL_KILL
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from otpy._core.outbox import Audience
+    from otpy._core.effects import Audience
     from otpy._core.protocol import Failure
     from otpy._core.reason import ExitReason
     from otpy._core.spec import SupervisorSpec
@@ -71,7 +71,7 @@ class Stopping:
         self.phase = Phase.STARTING
         self.children = {child.id: Child(child, child.id) for child in spec.children}
         self.forgotten: list[str] = []
-        self._out = Outbox(spec.intensity, spec.period, random, audience)
+        self._out = Effects(spec.intensity, spec.period, random, audience)
         self._inbox: deque[ChildExited | TimerDue | Request] = deque()
         self._operation: Operation | None = None
         self._ref: object = None  # of the request in progress,
@@ -90,7 +90,7 @@ class Stopping:
         self.forgotten.append(child.key)
 
     def _stop(self, child: Child) -> None:
-        reason = child.taken_up()
+        reason = child.take_deferred_exit()
         if reason is not None:  # SUP-713: its notice is consumed here
             self._gone(child, reason)
         elif child.status is Status.RUNNING:
@@ -124,7 +124,7 @@ class Stopping:
         elif child.status is Status.STOPPING:
             self._left -= 1
         child.status = Status.UNDEFINED
-        child.ran(reason)
+        child.record_exit(reason)
         spec = child.spec
         expected = is_expected(spec.restart, reason, brutal=spec.shutdown is BRUTAL_KILL)
         self._out.tell_stop(child, reason, expected=expected)

@@ -1,6 +1,6 @@
 """The imperative shell: it performs everything and decides nothing.
 
 Supervisors have no task of their own. Callbacks (a child's end, its readiness, a timer, a request)
-post events to the tree's queue; each is handed to the machine of the supervisor it is for, and the
+enqueue events in the tree; each is handed to the machine of the supervisor it is for, and the
 effects that come back are performed here.
 """

@@ -43,8 +43,9 @@ class Behaviour(Protocol):
         """Live as what the spec says, soon and without a task as long as it can.
 
         None of its code runs inside this call. It puts itself in the place of a task by
-        `Process.task`, and tells by `Process.lived` that it is over; or it goes on in a task, by
-        `Tree.run`. It makes its own copy of the tree's context, and sets `CURRENT` to itself in it.
+        `Process.task`, and tells by `Process.record_end` that it is over; or it goes on in a task,
+        by `Tree.run`. It makes its own copy of the tree's context, and sets `CURRENT` to itself in
+        it.
         """
         ...
 

@@ -76,7 +76,7 @@ def part(error: BaseException, last: BaseException, child: Child) -> None:
     """
     if error is last:
         _fold(error.__traceback__)
-    earlier = None if child.pace is None else child.pace.earlier
+    earlier = None if child.restart_state is None else child.restart_state.earlier
     if earlier is not None:
         for one in _chain(last, without=earlier):
             if one.__cause__ is earlier:
@@ -84,9 +84,9 @@ def part(error: BaseException, last: BaseException, child: Child) -> None:
             if one.__context__ is earlier:
                 one.__context__ = None
     if _is_chained(error) and any(one is last for one in _chain(error)):
-        child.made_pace().earlier = last
-    elif child.pace is not None:
-        child.pace.earlier = None
+        child.ensure_restart_state().earlier = last
+    elif child.restart_state is not None:
+        child.restart_state.earlier = None
 
 
 def _fold(trace: TracebackType | None) -> None:

@@ -49,7 +49,7 @@ _FINALLY: Final = re.compile(r"finally\s*:")
 _CALLS_START: Final = ("otpy._runtime.life", "_called")
 
 
-class Verdict(Enum):
+class Interruptible(Enum):
     """Whether a child may be cut where it is."""
 
     FREE = "free"
@@ -60,14 +60,14 @@ class Verdict(Enum):
     """It must not, or it is not in its own code at all."""
 
 
-def verdict_on(top: FrameType, step: CodeType) -> Verdict:
+def interruptible_at(top: FrameType, step: CodeType) -> Interruptible:
     """Return whether what runs in `top`, the innermost frame, may be cut.
 
     Args:
         top: Where the exception would be raised.
         step: The function that calls the child's code, and nothing else; the walk ends there.
     """
-    verdict, handlers = Verdict.FREE, frozenset(_called_any_time())
+    verdict, handlers = Interruptible.FREE, frozenset(_called_any_time())
     untouchable = RUNTIME | _tracers()
     inner: CodeType | None = None
     calls_start = False
@@ -75,19 +75,19 @@ def verdict_on(top: FrameType, step: CodeType) -> Verdict:
     while frame is not None:
         code = frame.f_code
         if code is step:
-            return Verdict.NEVER if inner is None else verdict
+            return Interruptible.NEVER if inner is None else verdict
         name = str(frame.f_globals.get("__name__"))
         package = name.partition(".")[0]
         if code.co_name == "__del__" or code in handlers:
-            return Verdict.NEVER
+            return Interruptible.NEVER
         above, calls_start = calls_start, inner is not None and (name, code.co_name) == _CALLS_START
         if package in untouchable and not (above or calls_start or _only_awaits(code, inner)):
-            return Verdict.NEVER
+            return Interruptible.NEVER
         momentary = inner is None and (package in LOCKING or frame.f_lasti in _gaps(code))
         if momentary or code.co_name in _ENTRIES or _cleans_up(frame):
-            verdict = Verdict.SPARED
+            verdict = Interruptible.SPARED
         inner, frame = code, frame.f_back
-    return Verdict.NEVER
+    return Interruptible.NEVER
 
 
 def _only_awaits(code: CodeType, inner: CodeType | None) -> bool:

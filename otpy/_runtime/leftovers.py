@@ -165,7 +165,7 @@ class Leftovers:
         new: list[tuple[AnyTask, OneLife]] = []
         for task in tasks:
             if is_childs(task) or task in found or task is host:
-                continue  # what a process itself lives in is ended by `Ending`
+                continue  # what a process itself lives in is ended by `StopSequence`
             life = _life_in(task)
             if life is not None and life.process.parent.tree is tree and not life.process.alive:
                 new.append((task, life))

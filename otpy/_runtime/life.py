@@ -6,7 +6,7 @@
 | … with a `task_status` keyword | when it calls `task_status.started(value)` | same |
 | any other callable that returns an awaitable | when it has returned it | same |
 | a factory of an async context manager | when it has been entered | left when asked to stop |
-| a class that lives by itself (`GenServer`) | when it calls `Process.announce()` | as it says |
+| a class that lives by itself (`GenServer`) | when it calls `Process.report_ready()` | as it says |
 
 A class of the last kind has a class method `__otpy_life__(process)`. It is called before the task
 exists, may attach a `Behaviour` to the process, and returns the function whose coroutine, called
@@ -181,7 +181,7 @@ class _TaskStatus:
 
     def started(self, value: object = None) -> None:
         """Say that the child is ready; `value` becomes `Process.value`."""
-        self._process.announce(value)
+        self._process.report_ready(value)
 
 
 def body_of(process: Process, spec: ChildSpec) -> Body | None:
@@ -221,10 +221,10 @@ async def _enter_or_await(process: Process, spec: ChildSpec) -> None:
     made: object = _called(spec)
     if isinstance(made, AbstractAsyncContextManager):
         async with cast("AbstractAsyncContextManager[object]", made) as value:
-            process.announce(value)
+            process.report_ready(value)
             await process.stop_requested()
     elif inspect.isawaitable(made):
-        process.announce()
+        process.report_ready()
         await made
     else:
         wanted = "an awaitable or an async context manager"

@@ -23,7 +23,7 @@ from types import CoroutineType
 from typing import TYPE_CHECKING, Any, Final, cast, final
 
 from otpy._runtime.forks import undone_in_forks
-from otpy._runtime.frame_guard import Verdict, verdict_on
+from otpy._runtime.frame_guard import Interruptible, interruptible_at
 from otpy._runtime.watch_thread import WatchThread
 from otpy.errors import CannotInterrupt, StepOverran
 
@@ -235,13 +235,13 @@ class Watched:
         if now < since + self.limit:
             return False
         try:
-            verdict = verdict_on(frame, _STEP)
+            verdict = interruptible_at(frame, _STEP)
         except Exception:  # noqa: BLE001 - near the recursion limit, say: it must not land in a child
             return False
-        if verdict is Verdict.SPARED and self._spared < since:
+        if verdict is Interruptible.SPARED and self._spared < since:
             self._spared = now
-        spared = verdict is Verdict.SPARED and now < self._spared + self.limit
-        if verdict is Verdict.NEVER or spared:
+        spared = verdict is Interruptible.SPARED and now < self._spared + self.limit
+        if verdict is Interruptible.NEVER or spared:
             return False
         self._struck = now
         return True

@@ -19,12 +19,12 @@ from otpy._core.reason import (
     Shutdown,
 )
 from otpy._core.spec import ValueT_co
-from otpy._runtime import signals
+from otpy._runtime import links
 from otpy._runtime.child_task import life_in
 from otpy._runtime.crash import call_failed, let_go, part, reason_for
 from otpy._runtime.current import current, current_or_none
 from otpy._runtime.stack import threads_exist
-from otpy._runtime.stop import Ending
+from otpy._runtime.stop import StopSequence
 from otpy._runtime.waiters import Waiters, check_loop, release, wait_among
 from otpy.errors import CallFailed, ChildNotReady, StartTimeout
 
@@ -36,20 +36,20 @@ if TYPE_CHECKING:
     from otpy._core.spec import AnySpec
     from otpy._runtime.behaviour import Behaviour, TaskLike
     from otpy._runtime.current import OneLife
+    from otpy._runtime.links import Monitor, Watchers
     from otpy._runtime.shell import Shell
-    from otpy._runtime.signals import Monitor, Signals
     from otpy._runtime.tree import AnySupervisor
 
 
 @final
-class _Rare:
+class _ColdState:
     """What few processes have, in an object of its own, made on first use."""
 
-    __slots__ = ("asked", "on_exit", "signals", "start_timers", "told", "value", "waiters")
+    __slots__ = ("asked", "on_exit", "watchers", "start_timers", "told", "value", "waiters")
 
     def __init__(self) -> None:
         self.value: object = None
-        self.signals: Signals | None = None
+        self.watchers: Watchers | None = None
         self.asked: asyncio.Future[None] | None = None
         self.start_timers: tuple[asyncio.TimerHandle, ...] = ()
         self.told: ExitReason | None = None
@@ -82,7 +82,7 @@ class Process(Generic[ValueT_co]):
             like.
         task: The task it lives in, or what stands for one; None for a supervisor, which has none,
             and for a process that has ended.
-        signals: Its monitors and links; None if it never had any.
+        watchers: Its monitors and links; None if it never had any.
     """
 
     __slots__ = (
@@ -90,7 +90,7 @@ class Process(Generic[ValueT_co]):
         "_child",
         "_ending",
         "_exit",
-        "_rare",
+        "_cold",
         "_ready",
         "behaviour",
         "incarnation",
@@ -113,8 +113,8 @@ class Process(Generic[ValueT_co]):
         self._child = child
         self._ready = child.spec.ready_at_once
         self._exit: ExitReason | None = None
-        self._ending: Ending | ExitReason | None = None  # afterwards only its reason is kept
-        self._rare: _Rare | None = None
+        self._ending: StopSequence | ExitReason | None = None  # afterwards only its reason is kept
+        self._cold: _ColdState | None = None
 
     def __repr__(self) -> str:
         """Return path, incarnation and state."""
@@ -149,24 +149,24 @@ class Process(Generic[ValueT_co]):
     @property
     def value(self) -> ValueT_co:
         """What it handed over when it became ready; None if it did not."""
-        return cast("ValueT_co", None if self._rare is None else self._rare.value)
+        return cast("ValueT_co", None if self._cold is None else self._cold.value)
 
     @property
-    def signals(self) -> Signals | None:
+    def watchers(self) -> Watchers | None:
         """Its monitors and links; None if it never had any."""
-        return None if self._rare is None else self._rare.signals
+        return None if self._cold is None else self._cold.watchers
 
-    def made_signals(self) -> Signals:
+    def ensure_watchers(self) -> Watchers:
         """Return its monitors and links, made on first use; for the runtime."""
-        rare = self._made_rare()
-        if rare.signals is None:
-            rare.signals = signals.Signals()
-        return rare.signals
+        cold = self._ensure_cold()
+        if cold.watchers is None:
+            cold.watchers = links.Watchers()
+        return cold.watchers
 
-    def _made_rare(self) -> _Rare:
-        if self._rare is None:
-            self._rare = _Rare()
-        return self._rare
+    def _ensure_cold(self) -> _ColdState:
+        if self._cold is None:
+            self._cold = _ColdState()
+        return self._cold
 
     @property
     def root(self) -> AnySupervisor:
@@ -205,7 +205,7 @@ class Process(Generic[ValueT_co]):
             return self._exit
         loop = self.parent.tree.loop
         check_loop(loop, self)  # before anything is made
-        return await wait_among(self._made_rare().waiters, loop, self)
+        return await wait_among(self._ensure_cold().waiters, loop, self)
 
     def on_exit(self, callback: Callable[[Process, ExitReason], object]) -> Callable[[], object]:
         """Call `callback(process, reason)` once, in the very moment it ends.
@@ -224,7 +224,7 @@ class Process(Generic[ValueT_co]):
         if self._exit is not None:
             self.parent.tree.guarded(self.path, callback, self, self._exit)
             return lambda: None
-        callbacks, token = self._made_rare().on_exit, object()
+        callbacks, token = self._ensure_cold().on_exit, object()
         callbacks[token] = callback
         return partial(callbacks.pop, token, None)
 
@@ -237,12 +237,12 @@ class Process(Generic[ValueT_co]):
         """
         loop = self.parent.tree.loop
         check_loop(loop, self)
-        rare = self._made_rare()
-        if rare.asked is None:
-            rare.asked = loop.create_future()
+        cold = self._ensure_cold()
+        if cold.asked is None:
+            cold.asked = loop.create_future()
             if self._ending is not None or self._exit is not None:
-                rare.asked.set_result(None)
-        await asyncio.shield(rare.asked)
+                cold.asked.set_result(None)
+        await asyncio.shield(cold.asked)
 
     def exit(self, reason: ExitReason | None = None) -> None:
         """Ask it to end with `reason`, `Shutdown()` if none is given; do not wait for it.
@@ -260,11 +260,11 @@ class Process(Generic[ValueT_co]):
         sender, tree = current_or_none(), self.parent.tree
         if get_ident() != tree.thread:
             tree.order(self._exit_by, sender, reason or SHUTDOWN)
-        elif not signals.trapped(self, sender, reason or Shutdown()):
+        elif not links.trapped(self, sender, reason or Shutdown()):
             self.order_stop(reason=reason or SHUTDOWN)
 
     def _exit_by(self, sender: Process | None, reason: ExitReason) -> None:
-        if not signals.trapped(self, sender, reason):
+        if not links.trapped(self, sender, reason):
             self.stop(reason=reason)
 
     def kill(self) -> None:
@@ -317,7 +317,7 @@ class Process(Generic[ValueT_co]):
         Raises:
             WrongThread: In another thread than the event loop's.
         """
-        return signals.Monitor(self)
+        return links.Monitor(self)
 
     def link(self, other: Process | None = None) -> None:
         """Tie its end to that of `other`, both ways (SIG-01).
@@ -341,7 +341,7 @@ class Process(Generic[ValueT_co]):
             its shutdown limit for its clean-up (AIO-05); what is linked late sees the real reason
             instead of `noproc`.
         """
-        signals.link(self, other or current())
+        links.link(self, other or current())
 
     def unlink(self, other: Process | None = None) -> None:
         """Take a link back; nothing of the other side's end is delivered any more (SIG-07).
@@ -355,7 +355,7 @@ class Process(Generic[ValueT_co]):
             NotSupervised: If none is given and the code that is running belongs to no child.
             WrongThread: In another thread than the event loop's.
         """
-        signals.unlink(self, other or current())
+        links.unlink(self, other or current())
 
     # --- for the runtime -------------------------------------------------------------------------
 
@@ -369,9 +369,9 @@ class Process(Generic[ValueT_co]):
             return
         here = self.parent.tree.order(self.stop, kill, reason)
         if here and self._ending is None and self.runs:
-            rare = self._made_rare()
-            if rare.told is None or kill:
-                rare.told = reason
+            cold = self._ensure_cold()
+            if cold.told is None or kill:
+                cold.told = reason
             if self.behaviour is not None:
                 self.behaviour.expect_stop(kill=kill)
 
@@ -385,7 +385,7 @@ class Process(Generic[ValueT_co]):
         finally:
             self.parent.fail(error)
 
-    def never_lived(self, error: BaseException) -> None:
+    def fail_start(self, error: BaseException) -> None:
         """It crashed: what was to start it broke off."""
         task, self.task = self.task, None
         self.end(Crashed(error))
@@ -398,7 +398,7 @@ class Process(Generic[ValueT_co]):
         reason: ExitReason | None = None,
         asks: bool = True,  # noqa: FBT001, FBT002
     ) -> None:
-        """Begin to end it: ask, cancel, cancel again, give up; see `Ending`.
+        """Begin to end it: ask, cancel, cancel again, give up; see `StopSequence`.
 
         For the loop's callbacks; all others `order_stop`. A kill overtakes a stop that was begun
         before. Without `asks` it begins by the cancellation.
@@ -408,7 +408,7 @@ class Process(Generic[ValueT_co]):
         if self.task is None and self.supervisor is None:  # its start broke off
             self.end(KILLED)
             return
-        before: Any = self._ending  # an `Ending` or None, for it is alive
+        before: Any = self._ending  # a `StopSequence` or None, for it is alive
         if before is not None:
             if not kill or before.kills:
                 return
@@ -419,15 +419,15 @@ class Process(Generic[ValueT_co]):
             reason = self.ending
         else:
             reason = KILLED if kill else reason or SHUTDOWN
-            if self._rare is not None:
-                self._rare.told = None  # from now on it is up to the process how it ends
+            if self._cold is not None:
+                self._cold.told = None  # from now on it is up to the process how it ends
         # Before its first step, which may end this process at once:
-        ending = self._ending = Ending(self, reason)
+        ending = self._ending = StopSequence(self, reason)
         ending.begin(kill=kill, done=done, asks=asks)
         if before is not None and before.lingers:
             ending.linger()
 
-    def hurry(self, seconds: float | None) -> None:
+    def limit_remaining_start(self, seconds: float | None) -> None:
         """End it if it is not ready within `seconds`, or now if its tree will never be up."""
         if self.supervisor is not None:
             self.stop(kill=False)  # with its own deadline, as a supervisor that is ready
@@ -445,20 +445,20 @@ class Process(Generic[ValueT_co]):
         if self._ending is not None:
             return  # it is being ended already, by its own deadlines
         reason = Crashed(StartTimeout(self.path, f"start_timeout={seconds:g} s"))
-        ending = self._ending = Ending(self, reason)
+        ending = self._ending = StopSequence(self, reason)
         ending.begin(kill=True, done=self.task is not None and self.task.done())
 
     def _add_start_timer(self, seconds: float, late: Callable[..., None], *args: Any) -> None:
         tree = self.parent.tree
-        self._made_rare().start_timers += (tree.call_later(seconds, tree.post, late, *args),)
+        self._ensure_cold().start_timers += (tree.call_later(seconds, tree.enqueue, late, *args),)
 
     @property
     def ending(self) -> ExitReason | None:
         """The reason it is being ended with, or was; None if nobody told it to end."""
         ending = self._ending
         if ending is None:
-            return None if self._rare is None else self._rare.told
-        return ending.reason if isinstance(ending, Ending) else ending
+            return None if self._cold is None else self._cold.told
+        return ending.reason if isinstance(ending, StopSequence) else ending
 
     @property
     def requested(self) -> ExitReason:
@@ -468,54 +468,54 @@ class Process(Generic[ValueT_co]):
     @property
     def asked(self) -> asyncio.Future[None] | None:
         """Resolved when it is asked to stop; None if nobody ever looked."""
-        return None if self._rare is None else self._rare.asked
+        return None if self._cold is None else self._cold.asked
 
-    def announce(self, value: object = None) -> None:
+    def report_ready(self, value: object = None) -> None:
         """Note that the child is ready, and tell its supervisor."""
         if self._ready:
             msg = f"{self.path}: task_status.started() was called twice"
             raise RuntimeError(msg)
-        self.now_ready()
+        self.mark_ready()
         if value is not None:
-            self._made_rare().value = value
+            self._ensure_cold().value = value
         # Not at once: the supervisor would start the next sibling inside this child's own step.
         tree = self.parent.tree
         tree.loop.call_soon(self._tell_ready, context=tree.context)
 
     def _tell_ready(self) -> None:
         if self._exit is None:  # else it was given up in this very turn, and its id may be reused
-            self.parent.post(ChildReady(self._child.key, self.incarnation))
+            self.parent.enqueue(ChildReady(self._child.key, self.incarnation))
 
-    def now_ready(self) -> None:
+    def mark_ready(self) -> None:
         """Note that the child is ready; its time limits for starting are over."""
         self._ready = True
         self._cancel_start_timers()
 
     def _cancel_start_timers(self) -> None:
-        if self._rare is not None and self._rare.start_timers:
-            for timer in self._rare.start_timers:
+        if self._cold is not None and self._cold.start_timers:
+            for timer in self._cold.start_timers:
                 timer.cancel()
-            self._rare.start_timers = ()
+            self._cold.start_timers = ()
 
-    def lived(self, error: BaseException | None, cancelled: bool = False) -> None:  # noqa: FBT001, FBT002 - it is news
+    def record_end(self, error: BaseException | None, cancelled: bool = False) -> None:  # noqa: FBT001, FBT002 - it is news
         """Its life is over; wait for threads it has left behind if it was told to end."""
         if self._exit is not None:  # it was abandoned, and has ended at last
             self.parent.tree.leftovers.outlived(self)
             return
-        ending: Any = self._ending  # an `Ending` or None, for it was alive until now
+        ending: Any = self._ending  # a `StopSequence` or None, for it was alive until now
         if error is not None:
             reason = reason_for(error)
         elif cancelled:  # AIO-08: a stranger's cancellation has no reason
             reason = KILLED if ending is None else ending.reason or KILLED
-        elif self._rare is not None and self._rare.told is not None:
-            reason = self._rare.told
+        elif self._cold is not None and self._cold.told is not None:
+            reason = self._cold.told
         else:
             complied = self.asked is not None and self.asked.done()
             reason = (self.ending if complied else None) or NORMAL
         if ending is None or not threads_exist() or not ending.waits_for_threads(reason):
             self.end(reason)
 
-    def outlived(self, ending: Ending, reason: ExitReason) -> None:
+    def outlived(self, ending: StopSequence, reason: ExitReason) -> None:
         """Threads outlived its task: end with `reason` when they are gone."""
         if self._exit is None and not ending.waits_for_threads(reason):
             self.end(reason)
@@ -527,10 +527,10 @@ class Process(Generic[ValueT_co]):
         """
         if self._exit is None:
             ending = self._ending
-            if isinstance(ending, Ending):
+            if isinstance(ending, StopSequence):
                 self._ending = ending.reason  # not itself: it leads back here
                 ending.over()
-            if self._rare is not None:
+            if self._cold is not None:
                 self._cancel_start_timers()
             self._exit = reason if self._ready else self._failed_start(reason)
         life: OneLife | None = self.behaviour
@@ -543,20 +543,20 @@ class Process(Generic[ValueT_co]):
             self._child.process = None  # else it is listed until its supervisor has dealt with it
         parent, reason = self.parent, self._exit
         try:
-            if self._rare is not None:
-                release(self._rare.waiters, reason)
+            if self._cold is not None:
+                release(self._cold.waiters, reason)
             if self.behaviour is not None:
                 self.behaviour.ended(reason)
-            if self._rare is not None:  # a behaviour may have made it just now
-                self._tell_rare(self._rare, reason)
+            if self._cold is not None:  # a behaviour may have made it just now
+                self._tell_watchers(self._cold, reason)
         finally:  # its supervisor last, and also if telling the others broke off
             key, incarnation = self._child.key, self.incarnation
             if self._ready:
-                parent.tree.post(parent.child_exited, self._child, incarnation, reason)
+                parent.tree.enqueue(parent.child_exited, self._child, incarnation, reason)
             elif isinstance(reason, Normal):
-                parent.post(ChildIgnored(key, incarnation))
+                parent.enqueue(ChildIgnored(key, incarnation))
             else:
-                parent.post(ChildStartFailed(key, incarnation, reason))
+                parent.enqueue(ChildStartFailed(key, incarnation, reason))
             if life is not None:  # asked when all have let go of it who were told
                 parent.tree.leftovers.ended(life)
         if isinstance(reason, Crashed) and not parent.tree.hooks:
@@ -568,16 +568,16 @@ class Process(Generic[ValueT_co]):
             return NORMAL
         return Crashed(ChildNotReady(self.path)) if isinstance(reason, Normal) else reason
 
-    def _tell_rare(self, rare: _Rare, reason: ExitReason) -> None:
-        signals.ended(self, reason)
-        for token in tuple(rare.on_exit):
-            callback = rare.on_exit.pop(token, None)  # one before it may have taken it back
+    def _tell_watchers(self, cold: _ColdState, reason: ExitReason) -> None:
+        links.ended(self, reason)
+        for token in tuple(cold.on_exit):
+            callback = cold.on_exit.pop(token, None)  # one before it may have taken it back
             if callback is not None:
                 self.parent.tree.guarded(self.path, callback, self, reason)
 
     def hear_of(self, partner: Process, reason: ExitReason) -> None:
         """Hear that `partner` had ended before it was linked."""
-        signals.send(self, partner, reason)
+        links.send(self, partner, reason)
 
     def abandon(self, what: str, stack: tuple[str, ...]) -> None:
         """Give it up: it refused to end."""

@@ -126,9 +126,9 @@ class Shell:
 
     # --- events in, effects out ------------------------------------------------------------------
 
-    def post(self, event: Event) -> None:
+    def enqueue(self, event: Event) -> None:
         """Hand `event` to the machine, after what is queued already; for the loop's callbacks."""
-        self.tree.post(self.take, event)
+        self.tree.enqueue(self.take, event)
 
     def order(self, event: Event) -> None:
         """Let the loop hand `event` to the machine, soon; from any code, in any thread."""
@@ -209,11 +209,11 @@ class Shell:
             case Hasten() | Kill():
                 self._force(effect)
             case Later():
-                timer = self.tree.call_later(effect.delay, self.post, effect.event)
+                timer = self.tree.call_later(effect.delay, self.enqueue, effect.event)
                 self._graces += (timer,)
             case Pause():
                 tree = self.tree
-                tree.loop.call_soon(self.post, GoOn(), context=tree.context)
+                tree.loop.call_soon(self.enqueue, GoOn(), context=tree.context)
             case Ready():
                 self._now_ready()
             case _:
@@ -239,7 +239,7 @@ class Shell:
         if not isinstance(spec, ChildSpec):
             leader = child.process = SupervisorProcess(self, child)
             leader.supervisor = tree.make(spec, tree, leader)
-            leader.supervisor.post(Begin())
+            leader.supervisor.enqueue(Begin())
             return leader
         process = child.process = Process(self, child)
         if self._waiters:
@@ -253,7 +253,7 @@ class Shell:
             if spec.start_timeout is not None and not spec.ready_at_once:
                 process.limit_start(spec.start_timeout)
         except Exception as error:  # noqa: BLE001 - a `start` that cannot even be looked at, or no memory
-            process.never_lived(error)
+            process.fail_start(error)
         return process
 
     @staticmethod
@@ -264,9 +264,9 @@ class Shell:
         if process.supervisor is None:
             process.stop(kill=True)
         elif isinstance(effect, Hasten):
-            process.supervisor.post(HasteAsked())
+            process.supervisor.enqueue(HasteAsked())
         else:
-            process.supervisor.post(KillAsked())
+            process.supervisor.enqueue(KillAsked())
 
     def _set_timer(self, effect: SetTimer) -> None:
         child, tree = effect.child, self.tree
@@ -280,20 +280,20 @@ class Shell:
 
     def _timer_due(self, due: TimerDue) -> None:
         self._timers.pop(due.key, None)
-        self.post(due)
+        self.enqueue(due)
 
     def _hurry(self, child: Child) -> None:
         limit = child.spec.shutdown
         seconds = None if limit is INFINITY else 0.0 if limit is BRUTAL_KILL else float(limit)
         process: Process | None = child.process
         if process is not None:
-            process.hurry(seconds)
+            process.limit_remaining_start(seconds)
 
     def _now_ready(self) -> None:
         self._wake(None)
         if self.process is not None:
-            self.process.now_ready()
-            self.process.parent.post(ChildReady(self.process.id, self.process.incarnation))
+            self.process.mark_ready()
+            self.process.parent.enqueue(ChildReady(self.process.id, self.process.incarnation))
         else:
             self.tree.up = True
 

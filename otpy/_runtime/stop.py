@@ -43,7 +43,7 @@ _THREAD_POLL: Final = 0.05  # a thread's end cannot be awaited by anyone but its
 
 
 @final
-class Ending:
+class StopSequence:
     """The stop of one process, in progress: one deadline at a time, in the lines of its tree.
 
     Attributes:
@@ -123,7 +123,7 @@ class Ending:
             self._set_deadline(self._grace)
         self._take(self._steps[taken])
 
-    def _take(self, step: Callable[[Ending], None]) -> None:
+    def _take(self, step: Callable[[StopSequence], None]) -> None:
         """Take `step`; a user's future that raises when it is cancelled is no obstacle."""
         try:
             step(self)
@@ -145,7 +145,7 @@ class Ending:
     def overdue(self) -> None:
         """The time of the present step is over."""
         self._line = None
-        self._process.parent.tree.post(self._woken)
+        self._process.parent.tree.enqueue(self._woken)
 
     def fail(self, error: BaseException) -> None:
         """Let the supervisor fail: a step broke off."""
@@ -178,7 +178,7 @@ class Ending:
         self.lingers = True
 
         tree = self._process.parent.tree
-        tree.call_later(_THREAD_POLL, tree.post, self._process.outlived, self, reason)
+        tree.call_later(_THREAD_POLL, tree.enqueue, self._process.outlived, self, reason)
         return True
 
     def _threads(self) -> list[tuple[str, ...]]:
@@ -187,7 +187,7 @@ class Ending:
     def _ask(self) -> None:
         process = self._process
         if process.supervisor is not None:
-            process.supervisor.post(ShutdownAsked(process.requested))
+            process.supervisor.enqueue(ShutdownAsked(process.requested))
         elif process.behaviour is not None:
             process.behaviour.stop(process.requested)
         elif process.asked is not None and not process.asked.done():
@@ -207,7 +207,7 @@ class Ending:
 
     def _kill(self) -> None:
         if self._process.supervisor is not None:
-            self._process.supervisor.post(KillAsked(KILL_GRACE))
+            self._process.supervisor.enqueue(KillAsked(KILL_GRACE))
 
     def _abandon(self) -> None:
         process, task = self._process, self._process.task

@@ -50,7 +50,7 @@ class Tree:
 
     No supervisor ever runs on the stack of a user's code, which may end anywhere: at the recursion
     limit, or where memory does. What such code asks for is an `order`, which is either not given
-    or carried out by the loop. The loop's own callbacks `post`. A decision that breaks off even
+    or carried out by the loop. The loop's own callbacks `enqueue`. A decision that breaks off even
     there ends its supervisor; see `Shell.fail`.
 
     Attributes:
@@ -135,7 +135,7 @@ class Tree:
             Whether this is the loop's own thread.
         """
         if get_ident() != self.thread:
-            self.loop.call_soon_threadsafe(self.post, do, *args, context=self.context)
+            self.loop.call_soon_threadsafe(self.enqueue, do, *args, context=self.context)
             return False
         if not self._orders:  # else they are carried out soon, and this one behind them
             self.loop.call_soon(self._carry_out, context=self.context)
@@ -148,7 +148,7 @@ class Tree:
         try:
             while orders:
                 do, args = orders.popleft()
-                self.post(do, *args)
+                self.enqueue(do, *args)
         finally:
             if orders:  # Ctrl-C strikes anywhere
                 orders.extend(self._orders)
@@ -169,7 +169,7 @@ class Tree:
         if get_ident() != self.thread and not (self.root is not None and self.root.ended):
             raise WrongThread(of.path)
 
-    def post(self, hear: Callable[..., None], *news: Any) -> None:
+    def enqueue(self, hear: Callable[..., None], *news: Any) -> None:
         """Let a supervisor or process hear `news`, and go on until nobody has any left.
 
         For the loop's own callbacks only. One queue for the whole tree and one loop over it: a
@@ -212,7 +212,7 @@ class Tree:
         try:
             owner.fail(error)
         except BaseException:  # noqa: BLE001 - out of memory, say, and still so
-            self.call_later(_PATIENCE, self.post, owner.fail, error)
+            self.call_later(_PATIENCE, self.enqueue, owner.fail, error)
 
     def interrupt(self, error: BaseException) -> None:
         """Shut the tree down in order; `error` is raised out of the block then."""
@@ -244,12 +244,12 @@ class Tree:
     def _task_done(self, task: asyncio.Task[Any]) -> None:
         process = process_of(task)
         if task.cancelled():
-            self.post(process.lived, None, True)
+            self.enqueue(process.record_end, None, True)
             return
         error = task.exception()
         if error is not None and error.__traceback__ is not None:
             error.__traceback__ = error.__traceback__.tb_next  # without otpy's own frame
-        self.post(process.lived, error)
+        self.enqueue(process.record_end, error)
 
     def gave_up_on(
         self, process: Process, what: str, stack: tuple[str, ...], name: str = ""

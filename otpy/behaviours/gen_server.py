@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from otpy._core.text import shown
 from otpy._runtime.current import current
-from otpy._runtime.signals import Monitor, signals_of
+from otpy._runtime.links import Monitor, watchers_of
 from otpy.behaviours.results import NoReply
 from otpy.behaviours.server import Server
 from otpy.behaviours.server_ref import ServerRef
@@ -132,7 +132,7 @@ class GenServer(Generic[RequestT, ReplyT, StateT]):
             NotSupervised: If called outside of the server.
         """
         process = current()
-        signals_of(process).inbox = self._own().mailbox
+        watchers_of(process).inbox = self._own().mailbox
 
     def monitor(self, process: Process) -> Monitor:
         """Let a `Down` come to `handle_info` when `process` has ended; at once if it has (SIG-04).

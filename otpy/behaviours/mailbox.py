@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from otpy._core.reason import ExitReason
+    from otpy._runtime.links import Notice
     from otpy._runtime.process import Process
-    from otpy._runtime.signals import Notice
     from otpy._runtime.tree import Tree
 
 ReplyT = TypeVar("ReplyT")

@@ -12,7 +12,7 @@ from otpy._core.checks import check_member, refuse
 from otpy._core.reason import Restart, Shutdown, signal_of
 from otpy._core.spec import ChildSpec
 from otpy._runtime.current import current
-from otpy._runtime.signals import trapped
+from otpy._runtime.links import trapped
 from otpy._runtime.waiters import check_loop
 from otpy.behaviours.registry_entry import (
     Entry,

@@ -328,7 +328,7 @@ class Server:
             return  # Ctrl-C has passed here twice
         self.open = False
         self.halted = self._done = True
-        tell = partial(self.process.lived, error, cancelled=cancelled)
+        tell = partial(self.process.record_end, error, cancelled=cancelled)
         self._loop.call_soon(tell, context=self.process.parent.tree.context)
 
     def _give_way(self) -> None:
@@ -372,7 +372,7 @@ class Server:
             self._timeout = result.timeout
         else:
             self.state = result
-        self.process.announce()
+        self.process.report_ready()
         return self._continue is not None
 
     def serve(self, turn: Iterator[int]) -> Any:

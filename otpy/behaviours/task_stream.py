@@ -11,7 +11,7 @@ from otpy._core.checks import check_member, check_number, refuse
 from otpy._core.reason import Crashed, Restart, Shutdown, signal_of
 from otpy._core.spec import ChildSpec
 from otpy._runtime.current import current, current_or_none
-from otpy._runtime.signals import traps
+from otpy._runtime.links import traps
 from otpy.behaviours.task import chain, name_of, set_callers
 from otpy.behaviours.task_result import Exited, Ok, TaskFailed
 from otpy.errors import ChildError, TaskTimeout

@@ -189,7 +189,7 @@ class TestStart:
             assert isinstance(server, Server)
             assert server.mailbox.queue is None
             assert server.owed is None
-            assert process.signals is None
+            assert process.watchers is None
             ref.send("x")
             assert server.mailbox.queue is not None
 

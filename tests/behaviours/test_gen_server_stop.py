@@ -197,8 +197,8 @@ class TestSignals:
             await ref.call(watch)
             await clock.advance(0)
             assert log == [Down(other, Shutdown("x"))] * 2
-            assert process.signals is not None
-            assert process.signals.watching == {}
+            assert process.watchers is not None
+            assert process.watchers.watching == {}
 
     async def test_a_monitor_taken_back_is_taken_from_the_mailbox_too(
         self, clock: MockClock
@@ -230,10 +230,10 @@ class TestSignals:
             other = await app.start_child(plain)
             assert other is not None
             await ref.call(lambda s, c, state: Reply(s.monitor(other), state))
-            assert other.signals is not None
-            assert len(other.signals.monitors) == 1
+            assert other.watchers is not None
+            assert len(other.watchers.monitors) == 1
             await ref.stop()
-            assert other.signals.monitors == {}
+            assert other.watchers.monitors == {}
 
     async def test_a_trapping_server_gets_exits_as_messages(self, clock: MockClock) -> None:
         """GEN-20: of partners and of strangers; its supervisor still stops it."""

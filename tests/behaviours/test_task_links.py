@@ -95,8 +95,8 @@ async def test_nothing_is_kept_of_the_links_to_tasks_that_have_ended(
     for _ in range(3):
         task = await trapper.ask(lambda: tasks.spawn_linked(one))
         await task.process.wait()
-    assert trapper.process.signals is not None
-    assert trapper.process.signals.links == {}
+    assert trapper.process.watchers is not None
+    assert trapper.process.watchers.links == {}
 
 
 async def test_a_request_to_end_is_kept_when_its_sender_is_unlinked(
@@ -176,7 +176,7 @@ async def test_who_closes_a_linked_stream_lives_on(
     assert await tasks.children() == []
     await clock.advance(0)
     assert ann.process.alive
-    assert not ann.process._made_rare().on_exit
+    assert not ann.process._ensure_cold().on_exit
 
 
 @pytest.mark.usefixtures("clock")

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from otpy._core.child import Child
 from otpy._core.dynamic import DynamicMachine
+from otpy._core.effects import EVERYBODY, Audience
 from otpy._core.machine import SupervisorMachine
-from otpy._core.outbox import EVERYBODY, Audience
 from otpy._core.protocol import (
     AddChild,
     Begin,
@@ -244,8 +244,8 @@ class World:
     def restarts_counted(self) -> int:
         """Return how many restarts the machine has counted, over all windows."""
         limits = self.machine._out._limits
-        paces = [c.pace for c in self.children.values() if c.pace is not None]
-        own = [pace.window for pace in paces if pace.window is not None]
+        states = [c.restart_state for c in self.children.values() if c.restart_state is not None]
+        own = [state.window for state in states if state.window is not None]
         return len(limits._window) + sum(len(window) for window in own)
 
     # --- what happens ----------------------------------------------------------------------------

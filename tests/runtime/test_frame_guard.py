@@ -17,18 +17,18 @@ from typing import Any
 
 import pytest
 
-from otpy._runtime.frame_guard import Verdict, verdict_on
+from otpy._runtime.frame_guard import Interruptible, interruptible_at
 
 Ask = Callable[[], None]
 
 
-def step(child: Callable[[Ask], Any]) -> Verdict:
+def step(child: Callable[[Ask], Any]) -> Interruptible:
     """Call `child` as one step; return the verdict where it asks for it."""
-    verdicts: list[Verdict] = []
+    verdicts: list[Interruptible] = []
 
     def ask() -> None:
         frame = sys._getframe(1)
-        verdicts.append(verdict_on(frame, step.__code__))
+        verdicts.append(interruptible_at(frame, step.__code__))
 
     made = child(ask)
     if asyncio.iscoroutine(made):
@@ -48,7 +48,7 @@ def test_plain_code_is_free() -> None:
             except ValueError:
                 ask()
 
-    assert step(child) is Verdict.FREE
+    assert step(child) is Interruptible.FREE
 
 
 def test_a_coroutine_is_free_below_another() -> None:
@@ -60,14 +60,14 @@ def test_a_coroutine_is_free_below_another() -> None:
     async def child(ask: Ask) -> None:
         await inner(ask)
 
-    assert step(child) is Verdict.FREE
+    assert step(child) is Interruptible.FREE
 
 
 def test_nothing_is_cut_outside_of_a_step() -> None:
     """Neither elsewhere nor in the very function that makes the step."""
-    assert verdict_on(sys._getframe(), step.__code__) is Verdict.NEVER
+    assert interruptible_at(sys._getframe(), step.__code__) is Interruptible.NEVER
     here = test_nothing_is_cut_outside_of_a_step.__code__
-    assert verdict_on(sys._getframe(), here) is Verdict.NEVER
+    assert interruptible_at(sys._getframe(), here) is Interruptible.NEVER
 
 
 def test_a_finally_is_spared_with_all_that_it_calls() -> None:
@@ -88,17 +88,17 @@ def test_a_finally_is_spared_with_all_that_it_calls() -> None:
         finally:
             clean(ask)
 
-    assert step(orderly) is Verdict.SPARED
+    assert step(orderly) is Interruptible.SPARED
     with contextlib.suppress(ValueError):
-        verdicts: list[Verdict] = []
+        verdicts: list[Interruptible] = []
         try:
             step(lambda ask: by_exception(lambda: verdicts.append(_verdict_of_caller())))
         finally:
-            assert verdicts == [Verdict.SPARED]
+            assert verdicts == [Interruptible.SPARED]
 
 
-def _verdict_of_caller() -> Verdict:
-    return verdict_on(sys._getframe(2), step.__code__)
+def _verdict_of_caller() -> Interruptible:
+    return interruptible_at(sys._getframe(2), step.__code__)
 
 
 @pytest.mark.parametrize("name", ["__enter__", "__exit__"])
@@ -121,7 +121,7 @@ def test_entering_and_leaving_a_block_is_spared(name: str) -> None:
         with Block(ask):
             pass
 
-    assert step(child) is Verdict.SPARED
+    assert step(child) is Interruptible.SPARED
 
 
 @pytest.mark.skipif(
@@ -134,7 +134,7 @@ def test_a_block_that_was_entered_by_c_code_is_spared_until_it_begins() -> None:
         with _entered_by(ask):  # as if that were C: nothing stands between it and the child
             pass
 
-    assert step(child) is Verdict.SPARED
+    assert step(child) is Interruptible.SPARED
 
 
 def _entered_by(ask: Ask) -> Any:
@@ -155,7 +155,7 @@ def test_an_async_block_made_of_a_generator_is_spared_while_it_is_entered() -> N
         async with block(ask):
             pass
 
-    assert step(child) is Verdict.SPARED
+    assert step(child) is Interruptible.SPARED
 
 
 class _Calls:
@@ -172,13 +172,13 @@ class _Calls:
 @pytest.mark.parametrize("module", [threading, queue, logging, contextlib])
 def test_a_module_that_holds_locks_is_spared_as_the_innermost(module: Any) -> None:
     """But not what it calls: an exception of that it expects at any time."""
-    assert step(_Calls(module)) is Verdict.SPARED
+    assert step(_Calls(module)) is Interruptible.SPARED
 
 
 @pytest.mark.parametrize("module", [asyncio, weakref, sys.modules["otpy"], sys.modules["anyio"]])
 def test_the_runtime_is_never_cut(module: Any) -> None:
     """Others rely on its data."""
-    assert step(_Calls(module)) is Verdict.NEVER
+    assert step(_Calls(module)) is Interruptible.NEVER
 
 
 def test_what_the_runtime_calls_is_never_cut() -> None:
@@ -197,7 +197,7 @@ def test_what_the_runtime_calls_is_never_cut() -> None:
     def child(ask: Ask) -> None:
         assert _equal("otpy.testing", Key(ask))
 
-    assert step(child) is Verdict.NEVER
+    assert step(child) is Interruptible.NEVER
 
 
 def _equal(module: str, key: object) -> bool:
@@ -216,7 +216,7 @@ def test_a_coroutine_of_the_runtime_lets_those_of_the_child_pass() -> None:
     code = compile("async def outer(made): await made", "library", "exec")
     library: dict[str, Any] = {"__name__": "asyncio.tasks"}
     exec(code, library)  # noqa: S102 - the frame is the point
-    assert step(lambda ask: library["outer"](inner(ask))) is Verdict.FREE
+    assert step(lambda ask: library["outer"](inner(ask))) is Interruptible.FREE
 
 
 def test_a_destructor_is_never_cut() -> None:
@@ -229,7 +229,7 @@ def test_a_destructor_is_never_cut() -> None:
         def __del__(self) -> None:
             self.ask()
 
-    assert step(lambda ask: Thing(ask) and None) is Verdict.NEVER
+    assert step(lambda ask: Thing(ask) and None) is Interruptible.NEVER
 
 
 def test_what_traces_the_program_is_never_cut() -> None:
@@ -242,8 +242,8 @@ def test_what_traces_the_program_is_never_cut() -> None:
         verdict = step(tracer["work"])
     finally:
         sys.setprofile(before)
-    assert verdict is Verdict.NEVER
-    assert step(tracer["work"]) is Verdict.FREE
+    assert verdict is Interruptible.NEVER
+    assert step(tracer["work"]) is Interruptible.FREE
 
 
 def test_a_handler_of_another_signal_is_never_cut() -> None:
@@ -259,7 +259,7 @@ def test_a_handler_of_another_signal_is_never_cut() -> None:
 
     before = signal.signal(signal.SIGUSR2, handler)
     try:
-        assert step(child) is Verdict.NEVER
+        assert step(child) is Interruptible.NEVER
     finally:
         signal.signal(signal.SIGUSR2, before)
 
@@ -278,7 +278,7 @@ def test_what_the_collector_calls_is_never_cut() -> None:
 
     gc.callbacks.append(called)
     try:
-        assert step(child) is Verdict.NEVER
+        assert step(child) is Interruptible.NEVER
     finally:
         gc.callbacks.remove(called)
 
@@ -286,7 +286,7 @@ def test_what_the_collector_calls_is_never_cut() -> None:
 @pytest.mark.real_time
 def test_a_turn_of_a_loop_at_which_python_misses_its_try_is_spared() -> None:
     """Where a handler of a signal sees a loop that a `try` begins with, some versions miss it."""
-    verdicts: list[Verdict] = []
+    verdicts: list[Interruptible] = []
 
     def first_in_try(n: int = 0) -> None:
         try:
@@ -302,7 +302,7 @@ def test_a_turn_of_a_loop_at_which_python_misses_its_try_is_spared() -> None:
         if frame is None or frame.f_code not in {first_in_try.__code__, not_first.__code__}:
             return  # not there yet, or in a collection; the timer comes again
         signal.setitimer(signal.ITIMER_REAL, 0)
-        verdicts.append(verdict_on(frame, step_of.__code__))
+        verdicts.append(interruptible_at(frame, step_of.__code__))
         raise KeyError
 
     def step_of(child: Callable[[], None]) -> None:
@@ -317,4 +317,4 @@ def test_a_turn_of_a_loop_at_which_python_misses_its_try_is_spared() -> None:
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
-    assert verdicts == [Verdict.SPARED, Verdict.FREE]
+    assert verdicts == [Interruptible.SPARED, Interruptible.FREE]

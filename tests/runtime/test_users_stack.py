@@ -19,7 +19,7 @@ from otpy._runtime.deadlines import Deadlines
 from otpy._runtime.life import Presence
 from otpy._runtime.process import Process
 from otpy._runtime.shell import Shell
-from otpy._runtime.stop import Ending
+from otpy._runtime.stop import StopSequence
 from otpy._runtime.tree import Tree
 from otpy.behaviours.mailbox import Mailbox
 from otpy.behaviours.server import Server
@@ -185,7 +185,7 @@ async def test_both_sides_of_a_link_know_it_or_neither_does(what: str) -> None:
             assert other is not None
             if what == "unlink":
                 one.link(other)
-            (other if what == "monitor" else one).made_signals()  # the second side goes deeper
+            (other if what == "monitor" else one).ensure_watchers()  # the second side goes deeper
             CURRENT.set(Presence(one))
             do = other.monitor if what == "monitor" else partial(getattr(one, what), other)
             sys.setrecursionlimit(calls() + ROOM)
@@ -197,7 +197,7 @@ async def test_both_sides_of_a_link_know_it_or_neither_does(what: str) -> None:
                 done.add(True)
             finally:
                 sys.setrecursionlimit(limit)
-            mine, theirs = one.made_signals(), other.made_signals()
+            mine, theirs = one.ensure_watchers(), other.ensure_watchers()
             assert (other in mine.links) == (one in theirs.links)
             assert [*mine.watching] == [*theirs.monitors]
             del do
@@ -207,11 +207,17 @@ async def test_both_sides_of_a_link_know_it_or_neither_does(what: str) -> None:
 # --- an error at each line ------------------------------------------------------------------------
 
 WHERE: tuple[Any, ...] = (
-    *(Tree.order, Tree._carry_out, Tree.post, Tree.run),
+    *(Tree.order, Tree._carry_out, Tree.enqueue, Tree.run),
     *(Shell.take, Shell.child_exited, Shell._perform, Shell._start, Shell._reply),
     *(Shell._finish, Shell._tell_end, Shell._answered),
-    *(Process.order_stop, Process.stop, Process.lived, Process.end),
-    *(Ending.begin, Ending.advance, Ending._take, Ending.over, Ending.overdue),
+    *(Process.order_stop, Process.stop, Process.record_end, Process.end),
+    *(
+        StopSequence.begin,
+        StopSequence.advance,
+        StopSequence._take,
+        StopSequence.over,
+        StopSequence.overdue,
+    ),
     *(Deadlines.set, Deadlines._time_has_come, Deadlines._tell),
     *(Mailbox.put, Server.wake, Server.stop, Server.cancel, ServerTask.wake),
 )

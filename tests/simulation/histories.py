@@ -25,7 +25,7 @@ from otpy import (
 from otpy._core.child import Status
 from otpy._core.phase import Operation, Phase
 from otpy._core.spec import ESCALATE
-from otpy._runtime.signals import traps
+from otpy._runtime.links import traps
 from otpy.errors import StartTimeout
 from otpy.reports import (
     ChildAbandoned,
@@ -374,7 +374,7 @@ class Histories:
         for process in [p for p in self.ledger.alive.values() if p.supervisor is None]:
             task = process.task
             self.expect(task is None or not task.done(), "{} has ended, nobody knows", process)
-            self._check_waiters(process, process._rare.waiters if process._rare else ())
+            self._check_waiters(process, process._cold.waiters if process._cold else ())
             self.ledger.signals.check_rest(process)
         self.ledger.desk.check_rest()
         self.ledger.check_strays(self.ledger.loop.time())
@@ -439,7 +439,7 @@ class Histories:
             process = life.process
             given_up = isinstance(process.exit_reason, Abandoned)
             self.expect(life.body != RUNNING or given_up, "the code of {} runs on", process)
-            self.expect(not (process._rare and process._rare.waiters), "{} is waited for", process)
+            self.expect(not (process._cold and process._cold.waiters), "{} is waited for", process)
             self.ledger.signals.check_gone(process)
             if isinstance(process.value, Registry):
                 registry = Registry.of(process)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from otpy import ExitReason, Normal, Process
 from otpy._core.reason import SHUTDOWN
-from otpy._runtime.signals import ExitSignals, traps
+from otpy._runtime.links import ExitSignals, traps
 from otpy.behaviours.mailbox import Info, Mailbox
 from otpy.signals import ExitSignal, Monitor
 from tests.simulation.servers import Book
@@ -82,7 +82,7 @@ class SignalLedger:
 
     def _check_told(self, partner: Process, process: Process, reason: ExitReason) -> None:
         if traps(partner):
-            inbox = partner.signals.inbox if partner.signals else None
+            inbox = partner.watchers.inbox if partner.watchers else None
             got = [n for n in unread(inbox) if _tells(n, process, reason)]
             # It may have sent the same before, by an `exit` that names no reason.
             right = len(got) == 1 or (len(got) > 1 and reason is SHUTDOWN)
@@ -95,18 +95,18 @@ class SignalLedger:
 
     def check_gone(self, process: Process) -> None:
         """Check that a process that has ended is bound to nobody."""
-        signals = process.signals
-        if signals is not None:
-            rest = [*signals.monitors, *signals.links, *signals.watching]
+        watchers = process.watchers
+        if watchers is not None:
+            rest = [*watchers.monitors, *watchers.links, *watchers.watching]
             self._expect(not rest, "{} keeps {}", process, rest)
 
     def check_rest(self, process: Process) -> None:
         """Check that a process which is alive is bound to the living only, and knows the dead."""
-        signals = process.signals
-        if signals is not None:
-            dead = [p for p in signals.links if not p.alive]
+        watchers = process.watchers
+        if watchers is not None:
+            dead = [p for p in watchers.links if not p.alive]
             self._expect(not dead, "{} is linked to {}", process, dead)
-            pairs = [(watch, watch.owner) for watch in signals.monitors]
+            pairs = [(watch, watch.owner) for watch in watchers.monitors]
             alone = [watch() for watch, owner in pairs if owner and watch not in owner.watching]
             self._expect(not alone, "{} is watched by {}, whose owner has ended", process, alone)
         state: Any = getattr(process.behaviour, "state", None)

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
+from otpy._core.effects import Effects
 from otpy._core.machine import SupervisorMachine
-from otpy._core.outbox import Outbox
 from otpy._core.stopping import Stopping
 from otpy._runtime import process as processes
 from otpy._runtime import shell as shells
@@ -93,7 +93,7 @@ def _never(*_: object, **__: object) -> None:
 
 def _at_once(tree: Any, do: Callable[..., None], *args: object) -> bool:
     """Stand for an order that is carried out on the stack of whoever gives it."""
-    tree.post(do, *args)
+    tree.enqueue(do, *args)
     return True
 
 
@@ -103,7 +103,7 @@ def _at_once(tree: Any, do: Callable[..., None], *args: object) -> bool:
 @pytest.mark.parametrize(
     ("where", "what", "instead"),
     [
-        (Outbox, "count", _never),
+        (Effects, "count", _never),
         (Deadlines, "clear", _never),
         (SupervisorMachine, "_close", _never),
         (Server, "ended", _never),

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from enum import Enum
 
 
-def quicken(*enums: type[Enum]) -> None:
+def cache_members(*enums: type[Enum]) -> None:
     """Make the members of `enums` plain attributes of their class, as they are since Python 3.12.
 
     In Python 3.11 each `Status.RUNNING` runs a function of the standard library, for 100 ns

@@ -65,7 +65,7 @@ EVERYBODY: Final = Everybody()
 
 
 @final
-class Outbox:
+class Effects:
     """Collects the effects of one event.
 
     Nothing is told, and nothing is built to tell it, that nobody wants to hear.
@@ -136,7 +136,7 @@ class Outbox:
 
     def tell_exit(self, child: Child, reason: ExitReason) -> None:
         """Note that `child` ended by itself, and append that fact."""
-        child.ran(reason)
+        child.record_exit(reason)
         if self.audience:
             if is_reported(child.spec.restart, reason):
                 self.tell(Fact.EXITED, child, reason, Context.CHILD_TERMINATED)
@@ -224,10 +224,10 @@ class Outbox:
         """Let `child` wait for a restart that is due in `delay` seconds."""
         self._tokens += 1
         child.status = status
-        pace = child.made_pace()
-        pace.token = self._tokens
-        pace.due = self.now + delay
-        self.effects.append(SetTimer(child, pace.token, delay))
+        state = child.ensure_restart_state()
+        state.token = self._tokens
+        state.due = self.now + delay
+        self.effects.append(SetTimer(child, state.token, delay))
 
     def cancel_timer(self, child: Child) -> None:
         """Let `child` wait no longer; it is not running."""

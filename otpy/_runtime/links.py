@@ -8,7 +8,7 @@
 | SIG-05 | notices come in the order of the ends; about one, monitors before links |
 | SIG-07 | after `demonitor` and `unlink` nothing is delivered, what lay unread is taken back |
 
-A process carries a `Signals` only once somebody monitors it, links it or traps. Every notice is
+A process carries a `Watchers` only once somebody monitors it, links it or traps. Every notice is
 given in `Process.end`, before the supervisor hears of the end: who watches a child learns of its
 end before its next life begins. No notice runs anybody's code: it resolves a future, fills a queue
 or begins a stop.
@@ -83,7 +83,7 @@ class Inbox(Protocol):
 
 
 @final
-class Signals:
+class Watchers:
     """Who wants to hear of the end of one process, and what it does with exit signals itself.
 
     Attributes:
@@ -115,8 +115,8 @@ class _Watch(ref["Monitor"]):
 
     __slots__ = ("owner", "target")
 
-    target: Signals
-    owner: Signals | None
+    target: Watchers
+    owner: Watchers | None
 
     def leave(self) -> None:
         """Stand in no list any more."""
@@ -151,8 +151,8 @@ class Monitor:
         self._watch: _Watch | None = None
         reason = process.exit_reason
         if reason is None:
-            maker, target = current_or_none(), signals_of(process)
-            owner = None if maker is None or not maker.alive else signals_of(maker)
+            maker, target = current_or_none(), watchers_of(process)
+            owner = None if maker is None or not maker.alive else watchers_of(maker)
             watch = self._watch = _Watch(self, _Watch.leave)
             watch.target, watch.owner = target, owner
             watching = dict[_Watch, None]() if owner is None else owner.watching
@@ -294,16 +294,16 @@ def trap_exit() -> ExitSignals:
     if process.behaviour is not None:
         msg = f"{process.path}: a GenServer traps exits by self.trap_exit()"
         raise RuntimeError(msg)
-    signals = signals_of(process)
-    if signals.inbox is None:
-        signals.inbox = ExitSignals(process)
-    assert isinstance(signals.inbox, ExitSignals)  # noqa: S101 - behaviours were refused above
-    return signals.inbox
+    watchers = watchers_of(process)
+    if watchers.inbox is None:
+        watchers.inbox = ExitSignals(process)
+    assert isinstance(watchers.inbox, ExitSignals)  # noqa: S101 - behaviours were refused above
+    return watchers.inbox
 
 
-def signals_of(process: Process) -> Signals:
+def watchers_of(process: Process) -> Watchers:
     """Return the signals of `process`, made on first use."""
-    return process.made_signals()
+    return process.ensure_watchers()
 
 
 def link(one: Process, other: Process) -> None:
@@ -313,7 +313,7 @@ def link(one: Process, other: Process) -> None:
         return
     ends = one.exit_reason, other.exit_reason
     if ends == (None, None):
-        mine, theirs = signals_of(one).links, signals_of(other).links
+        mine, theirs = watchers_of(one).links, watchers_of(other).links
         mine[other] = theirs[one] = None  # without a call between: both, or neither
     elif ends[0] is not None:
         other.parent.tree.order(other.hear_of, one, ends[0])
@@ -329,13 +329,13 @@ def _check_threads(*processes: Process) -> None:
 def unlink(one: Process, other: Process) -> None:
     """Let neither hear of the other's end; take back what lies unread (SIG-07)."""
     _check_threads(one, other)
-    mine, theirs = one.signals, other.signals
+    mine, theirs = one.watchers, other.watchers
     if mine is not None and theirs is not None and other in mine.links:
         del mine.links[other], theirs.links[one]  # without a call between: both, or neither
-    for signals, partner in ((mine, other), (theirs, one)):
+    for watchers, partner in ((mine, other), (theirs, one)):
         end = partner.exit_reason
-        if signals is not None and signals.inbox is not None and end is not None:
-            signals.inbox.discard(_is_signal_of(partner, end))
+        if watchers is not None and watchers.inbox is not None and end is not None:
+            watchers.inbox.discard(_is_signal_of(partner, end))
 
 
 def _is_signal_of(partner: Process, end: ExitReason) -> Callable[[object], bool]:
@@ -350,33 +350,33 @@ def _is_signal_of(partner: Process, end: ExitReason) -> Callable[[object], bool]
 
 def traps(process: Process) -> bool:
     """Whether `process` takes exit signals as values."""
-    return process.signals is not None and process.signals.inbox is not None
+    return process.watchers is not None and process.watchers.inbox is not None
 
 
 def trapped(process: Process, sender: Process | None, reason: ExitReason) -> bool:
     """Give `process` an exit signal as a value, if it traps them; say whether it does."""
-    signals = process.signals
-    if signals is None or signals.inbox is None or not process.alive:
+    watchers = process.watchers
+    if watchers is None or watchers.inbox is None or not process.alive:
         return False
-    signals.inbox.deliver(ExitSignal(sender, reason))
+    watchers.inbox.deliver(ExitSignal(sender, reason))
     return True
 
 
 def ended(process: Process, reason: ExitReason) -> None:
     """`process` has ended: give every notice that is due."""
-    signals = process.signals
-    if signals is None:
+    watchers = process.watchers
+    if watchers is None:
         return
-    monitors, links = _listed(signals.monitors), list(signals.links)
-    signals.monitors.clear()
-    signals.links.clear()
-    for monitor in _listed(signals.watching):
+    monitors, links = _listed(watchers.monitors), list(watchers.links)
+    watchers.monitors.clear()
+    watchers.links.clear()
+    for monitor in _listed(watchers.watching):
         monitor.demonitor()
     for monitor in monitors:
         monitor.notify(reason)
     for partner in links:
-        if partner.signals is not None:
-            partner.signals.links.pop(process, None)
+        if partner.watchers is not None:
+            partner.watchers.links.pop(process, None)
         send(partner, process, reason)
 
 
