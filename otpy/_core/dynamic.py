@@ -20,7 +20,6 @@ from otpy._core.protocol import (
     CancelTimer,
     ChildIgnored,
     ChildReady,
-    ChildStartFailed,
     DeleteChild,
     Effect,
     Event,
@@ -30,16 +29,17 @@ from otpy._core.protocol import (
     GoOn,
     HasteAsked,
     Hurry,
-    Kill,
     KillAsked,
+    KillChild,
     Query,
     Ready,
     Reconfigure,
     Refusal,
-    Reply,
+    RequestReply,
     RestartChild,
     RetryNow,
     ShutdownAsked,
+    StartFailure,
     TerminateChild,
     TimerDue,
 )
@@ -115,7 +115,7 @@ class DynamicMachine:
                 self._out.add(Ready())
             case GoOn():
                 pass  # it never pauses
-            case ChildReady() | ChildStartFailed() | ChildIgnored():
+            case ChildReady() | StartFailure() | ChildIgnored():
                 child = self.children.get(event.key)
                 if child is not None and child.incarnation == event.incarnation:
                     self._hear(child, event)
@@ -167,16 +167,14 @@ class DynamicMachine:
             self._out.add(self._ending)
         return self._out.handed_over()
 
-    def _hear(self, child: Child, event: ChildReady | ChildStartFailed | ChildIgnored) -> None:
+    def _hear(self, child: Child, event: ChildReady | StartFailure | ChildIgnored) -> None:
         """Take news of the start of a child's present incarnation."""
         if child.status is Status.STOPPING:
             self._hear_of_stop(child, event)
         elif child.status is Status.STARTING:
             self._hear_of_start(child, event)
 
-    def _hear_of_start(
-        self, child: Child, event: ChildReady | ChildStartFailed | ChildIgnored
-    ) -> None:
+    def _hear_of_start(self, child: Child, event: ChildReady | StartFailure | ChildIgnored) -> None:
         match event:
             case ChildReady():
                 self._started(child)
@@ -185,12 +183,10 @@ class DynamicMachine:
             case ChildIgnored():  # DYN-08, DYN-09
                 self._reply(child, None)
                 self._forget(child)
-            case ChildStartFailed():
+            case StartFailure():
                 self._start_failed(child, event.reason)
 
-    def _hear_of_stop(
-        self, child: Child, event: ChildReady | ChildStartFailed | ChildIgnored
-    ) -> None:
+    def _hear_of_stop(self, child: Child, event: ChildReady | StartFailure | ChildIgnored) -> None:
         """Take news of the start of a child that was killed while it was starting."""
         match event:
             case ChildReady():
@@ -198,7 +194,7 @@ class DynamicMachine:
             case ChildIgnored():
                 self._reply(child, None)
                 self._gone(child, SHUTDOWN)
-            case ChildStartFailed():
+            case StartFailure():
                 self._reply_failed(child, event.reason)
                 self._gone(child, event.reason)
 
@@ -209,7 +205,7 @@ class DynamicMachine:
     def _reply(self, child: Child, started: Child | None) -> None:
         """Answer whoever asked for the start of `child`."""
         if child.key in self._starters:
-            self._out.add(Reply(self._starters.pop(child.key), started))
+            self._out.add(RequestReply(self._starters.pop(child.key), started))
 
     def _reply_failed(self, child: Child, reason: ExitReason) -> None:
         if child.key in self._starters:
@@ -224,7 +220,7 @@ class DynamicMachine:
         """Keep nothing of a child that has ended, and answer whoever waits for that."""
         self._remove(child)
         for ref in self._stoppers.pop(child.key, ()):
-            self._out.add(Reply(ref))
+            self._out.add(RequestReply(ref))
 
     # --- starting and restarting -----------------------------------------------------------------
 
@@ -311,14 +307,14 @@ class DynamicMachine:
     def _by_hand(self, child: Child, event: TerminateChild | RetryNow) -> None:
         match event:
             case RetryNow():
-                self._out.add(Reply(event.ref, child if child.waits else None))
+                self._out.add(RequestReply(event.ref, child if child.waits else None))
                 if child.waits:
                     self._out.add(CancelTimer(child))
                     self._retry(child)
             case TerminateChild() if child.waits:
                 self._out.cancel_timer(child)
                 self._remove(child)
-                self._out.add(Reply(event.ref))
+                self._out.add(RequestReply(event.ref))
             case TerminateChild():
                 told = child.key in self._stoppers
                 self._stoppers.setdefault(child.key, []).append(event.ref)
@@ -385,4 +381,4 @@ class DynamicMachine:
                 self._stop(child)
             else:
                 child.status = Status.STOPPING
-                self._out.add(Kill(child))
+                self._out.add(KillChild(child))

@@ -18,9 +18,9 @@ from otpy._core.protocol import (
     KillAsked,
     Later,
     Refusal,
-    Reply,
+    RequestReply,
     SetTimer,
-    Stop,
+    StopChild,
     Tell,
 )
 from otpy._core.reason import KILLED
@@ -187,9 +187,9 @@ class Effects:
         """Tell a running child to end; with `killed` if its supervisor was killed (SUP-719)."""
         child.status = Status.STOPPING
         if self.deadline < math.inf:
-            self.effects.append(Stop(child, kill=False, reason=KILLED))
+            self.effects.append(StopChild(child, kill=False, reason=KILLED))
         else:
-            self.effects.append(Stop(child, kill=child.spec.shutdown is BRUTAL_KILL))
+            self.effects.append(StopChild(child, kill=child.spec.shutdown is BRUTAL_KILL))
 
     def hasten(self, children: Mapping[str, Child]) -> None:
         """Tell every supervisor below, which is being stopped, that time runs short."""
@@ -205,7 +205,7 @@ class Effects:
         reason: ExitReason | None = None,
     ) -> None:
         """Refuse the request `ref`."""
-        self.effects.append(Reply(ref, child, refusal, reason))
+        self.effects.append(RequestReply(ref, child, refusal, reason))
 
     def show(self, query: Query, children: Mapping[str, Child]) -> None:
         """Answer `query` with `children` as they are now."""
@@ -214,7 +214,7 @@ class Effects:
         else:
             listed = [children[query.key]] if query.key in children else []
         rows = tuple([(child, child.status, child.process) for child in listed])
-        self.effects.append(Reply(query.ref, rows=rows))
+        self.effects.append(RequestReply(query.ref, rows=rows))
 
     def next_delay(self, child: Child) -> float:
         """Return the seconds to wait before the next restart of `child`, and count it."""

@@ -68,13 +68,12 @@ from otpy._core.protocol import (
     AddChild,
     Begin,
     CancelTimer,
-    ChildExited,
     ChildIgnored,
     ChildReady,
-    ChildStartFailed,
     DeleteChild,
     Effect,
     Event,
+    ExitNoticed,
     Fact,
     Failure,
     GoOn,
@@ -85,11 +84,12 @@ from otpy._core.protocol import (
     Ready,
     Reconfigure,
     Refusal,
-    Reply,
     Request,
+    RequestReply,
     RestartChild,
     RetryNow,
     ShutdownAsked,
+    StartFailure,
     TerminateChild,
     TimerDue,
 )
@@ -135,7 +135,7 @@ class SupervisorMachine(Stopping):
         """Take one event at `now` (seconds, monotonic) and return what to do, in order."""
         self._out.now = now
         match event:
-            case ChildReady() | ChildStartFailed() | ChildIgnored():
+            case ChildReady() | StartFailure() | ChildIgnored():
                 child = self.children.get(event.key)
                 if child is not None and child.incarnation == event.incarnation:
                     self._hear(child, event)
@@ -176,11 +176,11 @@ class SupervisorMachine(Stopping):
                 self._exited(child, reason)  # nothing is before it in the inbox
             elif child.pending is None:
                 child.defer_exit(reason)
-                self._inbox.append(ChildExited(child.key, incarnation, reason))
+                self._inbox.append(ExitNoticed(child.key, incarnation, reason))
         elif status is Status.STOPPING:
             self._gone(child, reason)
         elif status is Status.STARTING:  # before its supervisor heard that it was ready
-            self._hear(child, ChildStartFailed(child.key, incarnation, reason))
+            self._hear(child, StartFailure(child.key, incarnation, reason))
         if self._awaited is None:
             self._advance()
         return self._out.handed_over()
@@ -221,7 +221,7 @@ class SupervisorMachine(Stopping):
             case Operation.SHUTDOWN | Operation.AT_ONCE | Operation.KILL:
                 self._finish()
 
-    def _hear(self, child: Child, event: ChildReady | ChildStartFailed | ChildIgnored) -> None:
+    def _hear(self, child: Child, event: ChildReady | StartFailure | ChildIgnored) -> None:
         """Take news of the start of a child's present incarnation."""
         if child.status is Status.STOPPING:
             self._hear_of_stop(child, event)
@@ -233,7 +233,7 @@ class SupervisorMachine(Stopping):
                     self._started(child)
                 case ChildIgnored():
                     self._ignored(child)
-                case ChildStartFailed():
+                case StartFailure():
                     self._start_failed(child, event.reason)
             if ending is Operation.SHUTDOWN:
                 self._plan_stops()  # it waited for this start
@@ -293,10 +293,10 @@ class SupervisorMachine(Stopping):
 
     # --- one event at a time ---------------------------------------------------------------------
 
-    def _serve(self, event: ChildExited | TimerDue | Request) -> None:
+    def _serve(self, event: ExitNoticed | TimerDue | Request) -> None:
         """Deal with the next thing in the inbox; nothing is in progress."""
         match event:
-            case ChildExited():
+            case ExitNoticed():
                 child = self.children.get(event.key)
                 if child and child.incarnation == event.incarnation:
                     reason = child.take_deferred_exit()
@@ -312,7 +312,7 @@ class SupervisorMachine(Stopping):
                 self.spec, old = event.spec, self.children
                 self.children = rearranged(old, self.spec, self._out)
                 self._significant = None
-                self._out.add(Reply(event.ref))
+                self._out.add(RequestReply(event.ref))
             case Query():
                 self._out.show(event, self.children)
             case TerminateChild() | RestartChild() | DeleteChild() | RetryNow():
@@ -437,7 +437,7 @@ class SupervisorMachine(Stopping):
             case TerminateChild():
                 self._begin(Operation.TERMINATE, event.ref, self._stops, child)
             case RetryNow():
-                self._out.add(Reply(event.ref, child if child.waits else None))
+                self._out.add(RequestReply(event.ref, child if child.waits else None))
                 if child.waits:
                     self._out.add(CancelTimer(child))
                     self._retry(child)
@@ -449,7 +449,7 @@ class SupervisorMachine(Stopping):
                 self._begin(Operation.START_BY_HAND, event.ref, self._starts, child)
             case DeleteChild():
                 self._remove(child)
-                self._out.add(Reply(event.ref))
+                self._out.add(RequestReply(event.ref))
 
     def _begin(self, operation: Operation, ref: object, agenda: deque[Child], child: Child) -> None:
         self._operation = operation

@@ -45,7 +45,7 @@ class ChildReady:
 
 @final
 @define
-class ChildStartFailed:
+class StartFailure:
     """A child that was started ended, with `reason`, before it was ready."""
 
     key: str
@@ -64,7 +64,7 @@ class ChildIgnored:
 
 @final
 @define
-class ChildExited:
+class ExitNoticed:
     """A child that had been ready has ended, with `reason`. Exactly one per incarnation.
 
     No event: machines are told by `exited`, and make this only where they have no time for it.
@@ -185,7 +185,7 @@ Event: TypeAlias = (
     Begin
     | GoOn
     | ChildReady
-    | ChildStartFailed
+    | StartFailure
     | ChildIgnored
     | TimerDue
     | ShutdownAsked
@@ -210,7 +210,7 @@ class Hurry:
 
 @final
 @define
-class Stop:
+class StopChild:
     """Make this child end, with `reason` if there is one; answer with exited.
 
     `kill` skips the asking; of a supervisor below as well, it asks what stands below that.
@@ -231,7 +231,7 @@ class Hasten:
 
 @final
 @define
-class Kill:
+class KillChild:
     """Kill this child, and everything below it, without asking anybody; answer with exited."""
 
     child: Child
@@ -285,7 +285,7 @@ class Refusal(Enum):
 
 @final
 @define
-class Reply:
+class RequestReply:
     """Answer request `ref`: with a child, with None, or with a refusal.
 
     Attributes:
@@ -413,14 +413,14 @@ class Finish:
 Effect: TypeAlias = (
     Child
     | Hurry
-    | Stop
+    | StopChild
     | Hasten
-    | Kill
+    | KillChild
     | Later
     | Pause
     | SetTimer
     | CancelTimer
-    | Reply
+    | RequestReply
     | Tell
     | Ready
     | Finish

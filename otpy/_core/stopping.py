@@ -9,16 +9,16 @@ from otpy._core.child import Child, Status
 from otpy._core.effects import Effects
 from otpy._core.phase import Operation, Phase
 from otpy._core.protocol import (
-    ChildExited,
     ChildIgnored,
     ChildReady,
-    ChildStartFailed,
+    ExitNoticed,
     Finish,
     Hurry,
-    Kill,
+    KillChild,
     Refusal,
-    Reply,
     Request,
+    RequestReply,
+    StartFailure,
     TimerDue,
 )
 from otpy._core.reason import KILLED, NORMAL, SHUTDOWN, Restart
@@ -72,7 +72,7 @@ class Stopping:
         self.children = {child.id: Child(child, child.id) for child in spec.children}
         self.forgotten: list[str] = []
         self._out = Effects(spec.intensity, spec.period, random, audience)
-        self._inbox: deque[ChildExited | TimerDue | Request] = deque()
+        self._inbox: deque[ExitNoticed | TimerDue | Request] = deque()
         self._operation: Operation | None = None
         self._ref: object = None  # of the request in progress,
         self._subject: Child | None = None  # which is about this child, None if nobody waits,
@@ -99,9 +99,7 @@ class Stopping:
         elif child.waits:
             self._out.cancel_timer(child)
 
-    def _hear_of_stop(
-        self, child: Child, event: ChildReady | ChildStartFailed | ChildIgnored
-    ) -> None:
+    def _hear_of_stop(self, child: Child, event: ChildReady | StartFailure | ChildIgnored) -> None:
         """Take news of the start of a child that was told to end while it was starting."""
         wanted = self._subject is child and self._starts_it  # else its end, by hand
         match event:
@@ -112,7 +110,7 @@ class Stopping:
                 if wanted:
                     self._reply()
                 self._gone(child, SHUTDOWN)
-            case ChildStartFailed():
+            case StartFailure():
                 if wanted:
                     self._reply_failed(child, event.reason)
                 self._gone(child, event.reason)
@@ -136,7 +134,7 @@ class Stopping:
     def _reply(self, started: Child | None = None) -> None:
         """Grant the request in progress."""
         self._subject = None
-        self._out.add(Reply(self._ref, started))
+        self._out.add(RequestReply(self._ref, started))
 
     def _reply_failed(self, child: Child, reason: ExitReason) -> None:
         """Answer the request in progress, which was to start `child`."""
@@ -182,7 +180,7 @@ class Stopping:
             elif child.live:
                 child.status = Status.STOPPING
                 self._left += 1
-                self._out.add(Kill(child))
+                self._out.add(KillChild(child))
 
     def _hasten(self) -> None:
         """Give up the order of a stop in progress, here and below."""
@@ -211,7 +209,7 @@ class Stopping:
         self.phase = Phase.STOPPING
         self._ending = ending
         for event in self._inbox:
-            if not isinstance(event, ChildExited | TimerDue):
+            if not isinstance(event, ExitNoticed | TimerDue):
                 self._out.refuse(event.ref, Refusal.NOT_RUNNING)
         self._inbox.clear()
         self._stops.clear()

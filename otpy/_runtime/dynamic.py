@@ -17,7 +17,7 @@ from otpy.errors import CallingSelf, NotFound, NotRunning
 if TYPE_CHECKING:
     from otpy._core.backoff import Backoff
     from otpy._core.dynamic import DynamicMachine
-    from otpy._core.protocol import Reply
+    from otpy._core.protocol import RequestReply
     from otpy._core.spec import AnySpec, ChildSpec, Count, RestartWord, ShutdownLimit
     from otpy._runtime.shell import Asker
     from otpy.errors import ChildError
@@ -117,7 +117,7 @@ class DynamicSupervisor(SupervisorHandle):
         self._asked[asker] = None
         self.order(AddChild(asker, spec))
 
-    def error_of(self, reply: Reply) -> ChildError | None:
+    def error_of(self, reply: RequestReply) -> ChildError | None:
         """Return what a reply to an order is to raise; None if it was granted."""
         key = "" if reply.child is None else reply.child.key
         return None if reply.refusal is None else self._error(reply, None, key)

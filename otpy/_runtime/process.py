@@ -7,7 +7,7 @@ from functools import partial
 from threading import get_ident
 from typing import TYPE_CHECKING, Any, Generic, cast, final
 
-from otpy._core.protocol import ChildIgnored, ChildReady, ChildStartFailed
+from otpy._core.protocol import ChildIgnored, ChildReady, StartFailure
 from otpy._core.reason import (
     KILLED,
     NORMAL,
@@ -556,7 +556,7 @@ class Process(Generic[ValueT_co]):
             elif isinstance(reason, Normal):
                 parent.enqueue(ChildIgnored(key, incarnation))
             else:
-                parent.enqueue(ChildStartFailed(key, incarnation, reason))
+                parent.enqueue(StartFailure(key, incarnation, reason))
             if life is not None:  # asked when all have let go of it who were told
                 parent.tree.leftovers.ended(life)
         if isinstance(reason, Crashed) and not parent.tree.hooks:

@@ -18,17 +18,17 @@ from otpy._core.protocol import (
     HasteAsked,
     Hasten,
     Hurry,
-    Kill,
     KillAsked,
+    KillChild,
     Later,
     Pause,
     Query,
     Ready,
     Refusal,
-    Reply,
+    RequestReply,
     SetTimer,
     ShutdownAsked,
-    Stop,
+    StopChild,
     Tell,
     TimerDue,
 )
@@ -188,7 +188,7 @@ class Shell:
         match effect:
             case Child():
                 self._start(effect)
-            case Stop():
+            case StopChild():
                 process: Process | None = effect.child.process
                 if process is not None:  # else it has ended already; the news is on the way
                     process.stop(effect.kill, effect.reason)
@@ -196,7 +196,7 @@ class Shell:
                 self._tell(effect)
             case Finish():
                 self._finish(effect)
-            case Reply():
+            case RequestReply():
                 self._reply(effect)
             case SetTimer():
                 self._set_timer(effect)
@@ -206,7 +206,7 @@ class Shell:
                     timer.cancel()
             case Hurry():
                 self._hurry(effect.child)
-            case Hasten() | Kill():
+            case Hasten() | KillChild():
                 self._force(effect)
             case Later():
                 timer = self.tree.call_later(effect.delay, self.enqueue, effect.event)
@@ -257,7 +257,7 @@ class Shell:
         return process
 
     @staticmethod
-    def _force(effect: Hasten | Kill) -> None:
+    def _force(effect: Hasten | KillChild) -> None:
         process: Process | None = effect.child.process
         if process is None:
             return
@@ -316,7 +316,7 @@ class Shell:
         while self._asked:
             asker, _ = self._asked.popitem()
             if not asker.done():
-                asker.set_result((Reply(None, refusal=Refusal.NOT_RUNNING), None))
+                asker.set_result((RequestReply(None, refusal=Refusal.NOT_RUNNING), None))
         if self._end_waiters:
             release(self._end_waiters, self._exit)
         for waiters in self._waiters.values():
@@ -371,7 +371,7 @@ class Shell:
     def _refuse_who_is_waited_for(self) -> None:
         """Raise `CallingSelf` if this supervisor waits for whoever asks, who would wait for it."""
 
-    def _reply(self, reply: Reply) -> None:
+    def _reply(self, reply: RequestReply) -> None:
         asker: Any = reply.ref  # an `Asker`
         self._asked.pop(asker, None)
         if asker.done():  # the caller was cancelled; the request was executed (AIO-22)
@@ -388,19 +388,21 @@ class Shell:
 
         With `key`, of that child only.
         """
-        answer: list[Row] | tuple[Reply, None] = await self._answered(lambda ref: Query(ref, key))
+        answer: list[Row] | tuple[RequestReply, None] = await self._answered(
+            lambda ref: Query(ref, key)
+        )
         if isinstance(answer, tuple):
             raise self._error(*answer, "")
         return answer
 
     async def _request(
         self, make: Callable[[object], Request], key: str
-    ) -> tuple[Reply, Process | None]:
+    ) -> tuple[RequestReply, Process | None]:
         """Send a request about the child `key` and wait for the reply.
 
         Cancelling the caller does not take the request back (AIO-22).
         """
-        answer: tuple[Reply, Process | None] = await self._answered(make)
+        answer: tuple[RequestReply, Process | None] = await self._answered(make)
         reply, process = answer
         if reply.refusal is not None:
             raise self._error(reply, process, key)
@@ -410,7 +412,7 @@ class Shell:
         """Send a request and wait for what is answered, or for the end of the supervisor."""
         self._refuse_who_is_waited_for()
         if self._exit is not None:
-            return Reply(None, refusal=Refusal.NOT_RUNNING), None
+            return RequestReply(None, refusal=Refusal.NOT_RUNNING), None
         check_loop(self.tree.loop, self)
         future: asyncio.Future[Any] = self.tree.loop.create_future()
         self._asked[future] = None
@@ -420,7 +422,7 @@ class Shell:
         finally:
             self._asked.pop(future, None)
 
-    def _error(self, reply: Reply, process: Process | None, key: str) -> ChildError:
+    def _error(self, reply: RequestReply, process: Process | None, key: str) -> ChildError:
         """Return what a refused request about the child `key` raises."""
         path = f"{self.path}/{key}"
         match reply.refusal:

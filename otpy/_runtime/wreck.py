@@ -11,15 +11,15 @@ from otpy._core.protocol import (
     Fact,
     Failure,
     Finish,
-    Kill,
     KillAsked,
+    KillChild,
     Query,
     Reconfigure,
     Refusal,
-    Reply,
+    RequestReply,
     RestartChild,
     RetryNow,
-    Stop,
+    StopChild,
     Tell,
     TerminateChild,
 )
@@ -80,11 +80,14 @@ class Wreck:
         """Take one event; see the class."""
         del now
         if isinstance(event, _REQUESTS):
-            return [Reply(event.ref, refusal=Refusal.NOT_RUNNING)]
+            return [RequestReply(event.ref, refusal=Refusal.NOT_RUNNING)]
         alive = self._alive()
         if alive and isinstance(event, KillAsked):
             # Supervisors below are whole: as ever, they ask before they kill, while there is time.
-            return [Stop(child, kill=True) if event.grace > 0 else Kill(child) for child in alive]
+            return [
+                StopChild(child, kill=True) if event.grace > 0 else KillChild(child)
+                for child in alive
+            ]
         return self._ended(alive)
 
     def _alive(self) -> list[Child]:

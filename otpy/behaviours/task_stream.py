@@ -19,7 +19,7 @@ from otpy.errors import ChildError, TaskTimeout
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator
 
-    from otpy._core.protocol import Reply
+    from otpy._core.protocol import RequestReply
     from otpy._core.reason import ExitReason
     from otpy._core.spec import ShutdownLimit
     from otpy._runtime.deadlines import Line
@@ -121,7 +121,7 @@ class _Job(Generic[_I, _T]):
         """No: it is to be started, or ended, whatever has become of its stream."""
         return False
 
-    def set_result(self, answer: tuple[Reply, Process | None], /) -> None:
+    def set_result(self, answer: tuple[RequestReply, Process | None], /) -> None:
         """Hear that it has been started, or why not."""
         reply, self.process = answer
         self.crew.answered(self, reply)
@@ -233,7 +233,7 @@ class _Crew(Generic[_I, _T]):
             job.limit(self._timeout, process)
         job.value.append(await self._fn(job.item))
 
-    def answered(self, job: _Job[_I, _T], reply: Reply) -> None:
+    def answered(self, job: _Job[_I, _T], reply: RequestReply) -> None:
         """A task has been started, or was refused."""
         process = job.process
         if process is None or reply.refusal is not None:

@@ -10,16 +10,16 @@ from otpy._core.backoff import Backoff
 from otpy._core.phase import Phase
 from otpy._core.protocol import (
     AddChild,
-    ChildExited,
     ChildIgnored,
     ChildReady,
-    ChildStartFailed,
     Context,
     Event,
+    ExitNoticed,
     Query,
     Refusal,
     Request,
     RetryNow,
+    StartFailure,
     TerminateChild,
     TimerDue,
 )
@@ -193,16 +193,16 @@ class TestOldNews:
         [
             ChildReady("x", 1),
             ChildReady("x", 2),
-            ChildStartFailed("x", 1, NOPE),
-            ChildStartFailed("x", 2, NOPE),
+            StartFailure("x", 1, NOPE),
+            StartFailure("x", 2, NOPE),
             ChildIgnored("x", 2),
-            ChildExited("x", 1, BOOM),
-            ChildExited("nobody", 1, BOOM),
+            ExitNoticed("x", 1, BOOM),
+            ExitNoticed("nobody", 1, BOOM),
             TimerDue("x", 1),
         ],
         ids=str,
     )
-    def test_news_that_come_twice_or_too_late_are_dropped(self, event: Event | ChildExited) -> None:
+    def test_news_that_come_twice_or_too_late_are_dropped(self, event: Event | ExitNoticed) -> None:
         """The second life runs; nothing is done, told or counted."""
         world = pool("x")
         world.die("x")
@@ -214,7 +214,7 @@ class TestOldNews:
         world = pool()
         world.add(child("x", backoff=Backoff.sequence(60)))
         world.die("x")
-        assert world.take(ChildExited("x", 1, BOOM)) == []
+        assert world.take(ExitNoticed("x", 1, BOOM)) == []
         assert world.restarts_counted() == 1
 
     def test_a_timer_that_was_cancelled_does_nothing(self) -> None:

@@ -12,11 +12,11 @@ from otpy._core.protocol import (
     AddChild,
     Context,
     HasteAsked,
-    Kill,
     KillAsked,
+    KillChild,
     Query,
     Refusal,
-    Stop,
+    StopChild,
     TerminateChild,
 )
 from otpy._core.reason import Crashed, Killed, Normal, Shutdown
@@ -251,6 +251,6 @@ def test_a_wreck_lets_whole_supervisors_ask() -> None:
     for record in world.children.values():
         record.process = SimpleNamespace(alive=True)
     wreck = Wreck(world.machine, RuntimeError())
-    assert {type(effect) for effect in wreck.handle(KillAsked(GRACE), 0)} == {Stop}
-    assert {type(effect) for effect in wreck.handle(KillAsked(), 0)} == {Kill}
+    assert {type(effect) for effect in wreck.handle(KillAsked(GRACE), 0)} == {StopChild}
+    assert {type(effect) for effect in wreck.handle(KillAsked(), 0)} == {KillChild}
     assert wreck.handle(HasteAsked(), 0) == []

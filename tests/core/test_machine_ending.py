@@ -8,16 +8,16 @@ from otpy._core.backoff import Backoff
 from otpy._core.phase import Phase
 from otpy._core.protocol import (
     AddChild,
-    ChildExited,
     ChildIgnored,
     ChildReady,
-    ChildStartFailed,
     Context,
     Event,
+    ExitNoticed,
     Fact,
     Query,
     Refusal,
     RestartChild,
+    StartFailure,
     TerminateChild,
     TimerDue,
 )
@@ -223,17 +223,17 @@ class TestOldNews:
         [
             ChildReady("a", 1),
             ChildReady("a", 2),
-            ChildStartFailed("a", 1, NOPE),
+            StartFailure("a", 1, NOPE),
             ChildIgnored("a", 1),
-            ChildExited("a", 1, BOOM),
-            ChildExited("a", 3, BOOM),
-            ChildExited("nobody", 1, BOOM),
+            ExitNoticed("a", 1, BOOM),
+            ExitNoticed("a", 3, BOOM),
+            ExitNoticed("nobody", 1, BOOM),
             TimerDue("a", 1),
             TimerDue("nobody", 1),
         ],
         ids=str,
     )
-    def test_news_of_another_life_are_dropped(self, event: Event | ChildExited) -> None:
+    def test_news_of_another_life_are_dropped(self, event: Event | ExitNoticed) -> None:
         """AIO-14: the life that runs now is the second; nothing is done, told or counted."""
         world = World(tree("a", "b", strategy=ALL)).begin()
         world.die("a")
@@ -257,7 +257,7 @@ class TestOldNews:
         """Also while the first telling waits to be dealt with."""
         world = World(tree("a", "b"), starts={"b": "h"}).begin()
         world.die("a")
-        world.send(ChildExited("a", 1, Crashed(RuntimeError("again"))))
+        world.send(ExitNoticed("a", 1, Crashed(RuntimeError("again"))))
         world.settle("b", "s")
         assert world.trace == words("die a, s b, s a")
         assert world.restarts_counted() == 1

@@ -14,9 +14,9 @@ from otpy._core.protocol import (
     ChildReady,
     Fact,
     Failure,
-    Reply,
+    RequestReply,
     SetTimer,
-    Stop,
+    StopChild,
     Tell,
     TerminateChild,
     TimerDue,
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from otpy._core.limits import RestartLimits
-    from otpy._core.protocol import ChildExited, Effect, Event, Request
+    from otpy._core.protocol import Effect, Event, ExitNoticed, Request
 
 _ENDS = (Fact.EXITED, Fact.STOPPED, Fact.START_FAILED)
 
@@ -123,7 +123,7 @@ class Witness(World):
 
     # --- checks ----------------------------------------------------------------------------------
 
-    def take(self, event: Event | ChildExited) -> Sequence[Effect]:
+    def take(self, event: Event | ExitNoticed) -> Sequence[Effect]:
         """Hand an event over, and check what comes of it."""
         self.waited |= {key for key, child in self.children.items() if child.waits}
         self.broken = True
@@ -153,9 +153,11 @@ class Witness(World):
                     self.excused.discard(child.key)
             case SetTimer(child=child):
                 self.waited.add(child.key)
-            case Reply(ref=ref, refusal=None) if isinstance(self.requests[ref], TerminateChild):
+            case RequestReply(ref=ref, refusal=None) if isinstance(
+                self.requests[ref], TerminateChild
+            ):
                 self._excuse(cast("TerminateChild", self.requests[ref]).key)
-            case Reply(child=child) if child is not None:
+            case RequestReply(child=child) if child is not None:
                 if child.status.value == "undefined":  # did not start when asked to by hand
                     self.excused.add(child.key)
             case _:
@@ -172,11 +174,11 @@ class Witness(World):
 
     def perform(self, effect: Effect) -> None:
         """Check the order of starts and stops, and perform them."""
-        if isinstance(effect, Child | Stop) and isinstance(self.machine, SupervisorMachine):
+        if isinstance(effect, Child | StopChild) and isinstance(self.machine, SupervisorMachine):
             self._check_order(effect, self.machine)
         super().perform(effect)
 
-    def _check_order(self, effect: Child | Stop, machine: SupervisorMachine) -> None:
+    def _check_order(self, effect: Child | StopChild, machine: SupervisorMachine) -> None:
         """In one operation, starts go in start order and stops in reverse."""
         alone = machine.spec.strategy is Strategy.ONE_FOR_ONE
         match machine._operation:

@@ -19,29 +19,29 @@ from otpy._core.protocol import (
     AddChild,
     Begin,
     CancelTimer,
-    ChildExited,
     ChildIgnored,
     ChildReady,
-    ChildStartFailed,
     Context,
     Effect,
     Event,
+    ExitNoticed,
     Fact,
     Finish,
     GoOn,
     HasteAsked,
     Hasten,
     Hurry,
-    Kill,
     KillAsked,
+    KillChild,
     Later,
     Pause,
     Ready,
     Refusal,
-    Reply,
+    RequestReply,
     SetTimer,
     ShutdownAsked,
-    Stop,
+    StartFailure,
+    StopChild,
     Tell,
     TimerDue,
 )
@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     from otpy._core.spec import AnySpec
 
 Machine: TypeAlias = SupervisorMachine | DynamicMachine
-News: TypeAlias = ChildReady | ChildStartFailed | ChildIgnored | ChildExited
+News: TypeAlias = ChildReady | StartFailure | ChildIgnored | ExitNoticed
 
 BOOM: Final = Crashed(RuntimeError("boom"))
 NOPE: Final = Crashed(RuntimeError("nope"))
@@ -131,7 +131,7 @@ class World:
         self.timers: dict[str, tuple[float, int]] = {}
         self.delays: list[float] = []
         self.tells: list[Tell] = []
-        self.replies: dict[object, Reply] = {}
+        self.replies: dict[object, RequestReply] = {}
         self.ready = False
         self.finish: Finish | None = None
 
@@ -149,7 +149,7 @@ class World:
         self.tells.clear()
         self.delays.clear()
 
-    def send(self, *events: Event | ChildExited) -> None:
+    def send(self, *events: Event | ExitNoticed) -> None:
         """Hand `events` to the machine, then everything that comes of them."""
         for event in events:
             self.take(event)
@@ -188,12 +188,12 @@ class World:
             self.send(TimerDue(key, token))
         self.now = until
 
-    def ask(self, request: Request) -> Reply:
+    def ask(self, request: Request) -> RequestReply:
         """Send a request and return its answer, which must have come."""
         self.send(request)
         return self.replies[request.ref]
 
-    def add(self, spec: AnySpec | str) -> Reply:
+    def add(self, spec: AnySpec | str) -> RequestReply:
         """Add a child and return the answer."""
         return self.ask(AddChild(object(), child(spec) if isinstance(spec, str) else spec))
 
@@ -250,9 +250,9 @@ class World:
 
     # --- what happens ----------------------------------------------------------------------------
 
-    def take(self, event: Event | ChildExited) -> Sequence[Effect]:
+    def take(self, event: Event | ExitNoticed) -> Sequence[Effect]:
         """Hand one event to the machine and perform what it decides."""
-        if isinstance(event, ChildExited):
+        if isinstance(event, ExitNoticed):
             whose = self.children.get(event.key) or Child(child(event.key), event.key)
             effects = [*self.machine.exited(whose, event.incarnation, event.reason, self.now)]
         else:
@@ -263,11 +263,11 @@ class World:
 
     def perform(self, effect: Effect) -> None:
         """Do it, or fail the test."""
-        assert self.finish is None or isinstance(effect, Reply), f"{effect} after the end"
+        assert self.finish is None or isinstance(effect, RequestReply), f"{effect} after the end"
         match effect:
             case Child():
                 self._start(effect)
-            case Stop() | Kill():
+            case StopChild() | KillChild():
                 self._stop(effect)
             case Hasten() | Later():
                 self._hasten(effect)
@@ -289,7 +289,7 @@ class World:
                 self.hurried.append(effect.child.key)
             case Tell():
                 self.tells.append(effect)
-            case Reply():
+            case RequestReply():
                 assert effect.ref not in self.replies, f"{effect.ref} was answered twice"
                 self.replies[effect.ref] = effect
             case Pause():
@@ -324,13 +324,13 @@ class World:
         assert self._dying(effect.child) or key in self.asked or key in self.hurried
         self.trace.append(f"h {key}")
 
-    def _stop(self, effect: Stop | Kill) -> None:
+    def _stop(self, effect: StopChild | KillChild) -> None:
         key = effect.child.key
         if key not in self.live:
             assert self._dying(effect.child), f"{key} was stopped and does not run"
             return
-        kill = isinstance(effect, Kill) or effect.kill
-        if isinstance(effect, Stop) and effect.reason is not None:
+        kill = isinstance(effect, KillChild) or effect.kill
+        if isinstance(effect, StopChild) and effect.reason is not None:
             self.reasons[key] = effect.reason
         assert kill or key not in self.asked, f"{key} was asked twice"
         self.asked.add(key)
@@ -358,7 +358,7 @@ class World:
                 self.news.append(ChildReady(key, incarnation))
             case "f":
                 self._bury(key)
-                self.news.append(ChildStartFailed(key, incarnation, NOPE))
+                self.news.append(StartFailure(key, incarnation, NOPE))
             case "i":
                 self._bury(key)
                 self.news.append(ChildIgnored(key, incarnation))
@@ -370,7 +370,7 @@ class World:
         if reason is None:
             reason = Killed() if key in self.killed else Shutdown()
         incarnation = self.live[key]
-        news = ChildStartFailed if key in self.unready else ChildExited
+        news = StartFailure if key in self.unready else ExitNoticed
         self._bury(key)
         self.trace.append(f"{word} {key}")
         self.news.append(news(key, incarnation, reason))
