@@ -44,17 +44,12 @@ HANDED_OUT = {
 }
 # Public only because the runtime's own modules call them.
 INTERNAL = {
-    "Process": {
-        *("abandon", "report_ready", "asked", "cut", "end", "ending", "limit_start", "record_end"),
-        *("mark_ready", "run", "runs", "stop", "task", "task_done"),
-    },
     "Question": {"answer", "fail", "overdue"},
     "ExitSignals": {"deliver", "discard"},
     "Injected": {"arm", "begins", "finally_do", "life_of", "note", "processes", "set_jumps"},
     "Monitor": {"notify"},
     "Feed": {"unsubscribe"},
     "Inbox": {"put"},
-    "SupervisorHandle": {"process_of", "snapshot_as"},
 }
 # Names of values and type aliases have no docstring of their own at run time.
 VALUES = {
@@ -173,7 +168,7 @@ def _members(value: object) -> Iterator[str]:
 
 def _is_ours(value: type, name: str) -> bool:
     owner = next(base for base in value.__mro__ if name in vars(base))
-    hidden = owner.__name__ == "Shell" or name in INTERNAL.get(owner.__name__, ())
+    hidden = name in INTERNAL.get(owner.__name__, ())
     return owner.__module__.startswith("otpy") and not hidden
 
 

@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from otpy._core.reason import ExitReason
-    from otpy._runtime.process import Process
+    from otpy._runtime.process import LiveProcess
 
 
 class TaskLike(Protocol):
@@ -37,7 +37,7 @@ class Behaviour(Protocol):
         process: The process; a behaviour stands for that life in its contexts (`OneLife`).
     """
 
-    process: Process
+    process: LiveProcess
 
     def begin(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
         """Live as what the spec says, soon and without a task as long as it can.

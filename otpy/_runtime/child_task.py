@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from otpy._runtime.behaviour import TaskLike
     from otpy._runtime.current import OneLife
     from otpy._runtime.life import Body
-    from otpy._runtime.process import Process
+    from otpy._runtime.process import LiveProcess
     from otpy._runtime.tree import Tree
 
 _T = TypeVar("_T")
@@ -40,7 +40,7 @@ class ChildTask(asyncio.Task[_T]):
     """
 
     __slots__ = ("process",)
-    process: Process
+    process: LiveProcess
 
     def get_coro(self) -> Any:
         """Return the coroutine of the child's own code; before its first step, that around it."""
@@ -58,7 +58,7 @@ TASK_CLASS: Final[type[asyncio.Task[Any]]] = ChildTask if SEEN_FROM_OUTSIDE else
 """What children's tasks are, unless the loop says otherwise."""
 
 
-def begun(process: Process, body: Body, tree: Tree, context: Context) -> asyncio.Task[Any]:
+def begun(process: LiveProcess, body: Body, tree: Tree, context: Context) -> asyncio.Task[Any]:
     """Return the task in which `process` lives as `body` says, soon.
 
     Not made by the loop's task factory: an eager one would run the child inside its supervisor.
@@ -77,7 +77,7 @@ def is_childs(task: asyncio.Task[Any]) -> bool:
     return hasattr(task, "process") if SEEN_FROM_OUTSIDE else isinstance(task.get_coro(), Life)
 
 
-def life_in(task: TaskLike, process: Process) -> OneLife | None:
+def life_in(task: TaskLike, process: LiveProcess) -> OneLife | None:
     """Return what stands for the life of `process` in its contexts, if it has begun one."""
     life: Any = task.get_coro()
     if SEEN_FROM_OUTSIDE:
@@ -86,8 +86,8 @@ def life_in(task: TaskLike, process: Process) -> OneLife | None:
     return None if life is None or life.process is not process else life
 
 
-def process_of(task: asyncio.Task[Any]) -> Process:
+def process_of(task: asyncio.Task[Any]) -> LiveProcess:
     """Return the process that lives, or lived, in `task`."""
     holder: Any = task if SEEN_FROM_OUTSIDE else task.get_coro()
-    process: Process = holder.process
+    process: LiveProcess = holder.process
     return process

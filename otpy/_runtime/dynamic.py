@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
-from typing import TYPE_CHECKING, TypeVar, final, overload
+from typing import TYPE_CHECKING, TypeVar, overload
 
 from otpy._core.protocol import AddChild, TerminateChild
 from otpy._core.reason import Restart
@@ -11,21 +10,16 @@ from otpy._core.spec import INFINITY, AutoShutdown, DynamicSpec, check_child
 from otpy._runtime.current import current_or_none
 from otpy._runtime.handle import SupervisorHandle
 from otpy._runtime.process import Process
-from otpy._runtime.waiters import check_loop
-from otpy.errors import CallingSelf, NotFound, NotRunning
+from otpy.errors import CallingSelf, NotFound
 
 if TYPE_CHECKING:
     from otpy._core.backoff import Backoff
     from otpy._core.dynamic import DynamicMachine
-    from otpy._core.protocol import RequestReply
     from otpy._core.spec import AnySpec, ChildSpec, Count, RestartWord, ShutdownLimit
-    from otpy._runtime.shell import Asker
-    from otpy.errors import ChildError
 
 _T = TypeVar("_T")
 
 
-@final
 class DynamicSupervisor(SupervisorHandle):
     """Starts, watches and restarts children that are handed to it one by one.
 
@@ -35,7 +29,8 @@ class DynamicSupervisor(SupervisorHandle):
     spec, with `#2`, `#3` … added where a sibling has the same.
     """
 
-    _machine: DynamicMachine
+    _machine: DynamicMachine  # pyright: ignore[reportIncompatibleVariableOverride]
+    _name = "DynamicSupervisor"
 
     @staticmethod
     def spec(
@@ -99,55 +94,6 @@ class DynamicSupervisor(SupervisorHandle):
         _, process = await self._request(lambda ref: AddChild(ref, spec), spec.id)
         return process
 
-    def order_child(self, spec: AnySpec, asker: Asker) -> None:
-        """Start a child, soon, and do not wait; for behaviours.
-
-        `asker` gets the answer in the moment of the start: a reply, and the process if there is
-        one. Of a refused reply `error_of` makes an error.
-
-        Raises:
-            InvalidSpec: If `spec` is none, or is significant.
-            NotRunning: If the supervisor has ended.
-            WrongThread: In another thread or event loop.
-        """
-        check_child(self.path, spec, AutoShutdown.NEVER)
-        if self._exit is not None:
-            raise NotRunning(self.path)
-        check_loop(self.tree.loop, self)
-        self._asked[asker] = None
-        self.order(AddChild(asker, spec))
-
-    def error_of(self, reply: RequestReply) -> ChildError | None:
-        """Return what a reply to an order is to raise; None if it was granted."""
-        key = "" if reply.child is None else reply.child.key
-        return None if reply.refusal is None else self._error(reply, None, key)
-
-    async def start_claimed(self, spec: AnySpec) -> Process | None:
-        """Start a child that only its caller wants; for behaviours.
-
-        As `start_child`, but a caller that is cancelled before it gets the child ends it, and
-        waits for that.
-        """
-        try:
-            return await self.start_child(spec)
-        except asyncio.CancelledError:
-            unclaimed: asyncio.Future[Process | None] = self.tree.loop.create_future()
-            self.tree.order(self._end_unclaimed, spec, unclaimed)  # behind the start
-            process = await unclaimed
-            if process is not None:
-                await process.wait()
-            raise
-
-    def _end_unclaimed(self, spec: AnySpec, unclaimed: asyncio.Future[Process | None]) -> None:
-        found: Process | None = None
-        for child in self._machine.children.values():
-            if child.spec is spec:
-                found = child.process
-        if found is not None:
-            found.stop()
-        if not unclaimed.done():
-            unclaimed.set_result(found)
-
     async def terminate_child(self, child: str | Process) -> None:
         """Stop a child and return when it is gone; nothing is kept of it (DYN-13).
 
@@ -173,6 +119,6 @@ class DynamicSupervisor(SupervisorHandle):
         """Raise `CallingSelf` if whoever asks for the end of `key` holds up its start."""
         process = current_or_none()
         while process is not None and not process.ready:
-            if process.parent is self and process.id == key:
+            if process.parent is self._shell and process.id == key:
                 raise CallingSelf(process.path, "call it after task_status.started()")
             process = process.parent.process

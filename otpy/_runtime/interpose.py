@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from otpy._runtime.process import Process
+    from otpy._runtime.process import LiveProcess
     from otpy._runtime.tree import Tree
 
     Body: TypeAlias = Callable[..., Awaitable[Any]]
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 class Interposer(Protocol):
     """Stands between the supervisors of one tree and their workers."""
 
-    def around(self, process: Process, body: Body) -> Body:
+    def around(self, process: LiveProcess, body: Body) -> Body:
         """Return what the new life `process` runs in place of `body`, with the same arguments."""
         ...
 
-    def lets_cancel(self, process: Process) -> bool:
+    def lets_cancel(self, process: LiveProcess) -> bool:
         """Whether a cancellation by which its supervisor ends `process` reaches its task."""
         ...
 

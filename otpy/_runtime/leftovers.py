@@ -35,7 +35,7 @@ from otpy._runtime.waiters import Waiters, release, wait_among
 
 if TYPE_CHECKING:
     from otpy._runtime.current import OneLife
-    from otpy._runtime.process import Process
+    from otpy._runtime.process import LiveProcess
     from otpy._runtime.tree import Tree
 
     AnyTask: TypeAlias = asyncio.Task[Any]
@@ -82,7 +82,7 @@ class Leftovers:
         self._doubt = False  # whether a context was ever left of one that had ended
         self._paid = 0.0  # the time at which all searches so far have been paid for
         self._timer: asyncio.Handle | None = None  # of the next search
-        self._found: dict[AnyTask, Process] = {}  # whose end is awaited, or was given up:
+        self._found: dict[AnyTask, LiveProcess] = {}  # whose end is awaited, or was given up:
         self._refusing: set[AnyTask] = set()
         self._deadline: float | None = None  # to be through with all of them; the block is left
         self._waiters: Waiters[None] = {}
@@ -122,7 +122,7 @@ class Leftovers:
         assert tree.root is not None  # noqa: S101 - it has ended
         await wait_among(self._waiters, tree.loop, tree.root)
 
-    def outlived(self, process: Process) -> None:
+    def outlived(self, process: LiveProcess) -> None:
         """The task of `process`, which had been given up, has ended at last."""
         if any(self._found[task] is process for task in self._refusing):
             self._tree.abandoned[process] = SUBTASK

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from otpy._runtime.current import OneLife
-    from otpy._runtime.process import Process
+    from otpy._runtime.process import LiveProcess
 
     Begun: TypeAlias = CoroutineType[Any, Any, Any]
     Body: TypeAlias = ChildSpec | partial[Awaitable[Any]]
@@ -63,7 +63,7 @@ class Life:
 
     __slots__ = ("_body", "process")
 
-    def __init__(self, process: Process, body: Body) -> None:
+    def __init__(self, process: LiveProcess, body: Body) -> None:
         """Prepare the life of `process`."""
         self.process = process
         self._body: Body | Begun = body
@@ -125,7 +125,7 @@ class Life:
 Coroutine.register(Life)  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType] - an ABC
 
 
-async def live(process: Process, body: Any) -> Any:
+async def live(process: LiveProcess, body: Any) -> Any:
     """Live as `body` says, which is the child's own coroutine from the first step on.
 
     What the task of a worker runs since Python 3.14: see `child_task`. Keeps `SystemExit` inside,
@@ -148,7 +148,7 @@ class Presence:
 
     __slots__ = ("process",)
 
-    def __init__(self, process: Process) -> None:
+    def __init__(self, process: LiveProcess) -> None:
         """Stand for the life of `process`."""
         self.process = process
 
@@ -176,7 +176,7 @@ class _TaskStatus:
 
     __slots__ = ("_process",)
 
-    def __init__(self, process: Process) -> None:
+    def __init__(self, process: LiveProcess) -> None:
         self._process = process
 
     def started(self, value: object = None) -> None:
@@ -184,7 +184,7 @@ class _TaskStatus:
         self._process.report_ready(value)
 
 
-def body_of(process: Process, spec: ChildSpec) -> Body | None:
+def body_of(process: LiveProcess, spec: ChildSpec) -> Body | None:
     """Return what the task of `process` is to run; None if its behaviour begins by itself."""
     interposer = process.parent.tree.interposer
     if spec.ready_at_once and interposer is None:
@@ -216,7 +216,7 @@ def _called(spec: ChildSpec) -> object:
     return spec.start(*spec.args, **spec.kwargs)
 
 
-async def _enter_or_await(process: Process, spec: ChildSpec) -> None:
+async def _enter_or_await(process: LiveProcess, spec: ChildSpec) -> None:
     """Call a `start` that is no coroutine function, and live what it made."""
     made: object = _called(spec)
     if isinstance(made, AbstractAsyncContextManager):

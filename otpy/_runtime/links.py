@@ -20,7 +20,7 @@ from being told to stop, and the limits of `stop.py` hold for it as for every ot
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING, Protocol, TypeAlias, final
+from typing import TYPE_CHECKING, Protocol, TypeAlias, cast, final
 from weakref import ref
 
 from attrs import frozen
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable
 
     from otpy._core.reason import ExitReason
-    from otpy._runtime.process import Process
+    from otpy._runtime.process import LiveProcess, Process
 
 
 @final
@@ -99,7 +99,7 @@ class Watchers:
     def __init__(self) -> None:
         """Want nothing yet."""
         self.monitors: dict[_Watch, Monitor | None] = {}
-        self.links: dict[Process, None] = {}
+        self.links: dict[LiveProcess, None] = {}
         self.watching: dict[_Watch, None] = {}
         self.inbox: Inbox | None = None
 
@@ -140,10 +140,10 @@ class Monitor:
 
     __slots__ = ("__weakref__", "_down", "_inbox", "_removed", "_waiters", "_watch", "process")
 
-    def __init__(self, process: Process, inbox: Inbox | None = None) -> None:
+    def __init__(self, process: LiveProcess, inbox: Inbox | None = None) -> None:
         """Watch `process`; hand the notice to `inbox` if there is one, else keep it."""
         process.parent.tree.check_thread(process)
-        self.process = process
+        self.process: Process = process
         self._inbox = inbox
         self._down: Down | None = None
         self._removed = False
@@ -180,7 +180,7 @@ class Monitor:
                 self._waiters = {}
             self._keep(self)  # who awaits it may be held by nothing but this
             try:
-                await wait_among(self._waiters, self.process.parent.tree.loop, self.process)
+                await wait_among(self._waiters, self._live.parent.tree.loop, self.process)
             finally:
                 if not self._waiters and self._inbox is None:
                     self._keep(None)
@@ -197,7 +197,8 @@ class Monitor:
         Raises:
             WrongThread: In another thread than the event loop's.
         """
-        self.process.parent.tree.check_thread(self.process)
+        process = self._live
+        process.parent.tree.check_thread(process)
         self._removed = True
         if self._watch is not None:
             self._watch.leave()
@@ -218,6 +219,11 @@ class Monitor:
         if self._waiters is not None:
             release(self._waiters, self._down)
 
+    @property
+    def _live(self) -> LiveProcess:
+        """Its process, as the runtime knows it."""
+        return cast("LiveProcess", self.process)
+
     def _keep(self, strong: Monitor | None) -> None:
         """Let the process keep it for as long as it is listed there, or not."""
         watch = self._watch
@@ -237,7 +243,7 @@ class ExitSignals:
 
     __slots__ = ("_loop", "_unread", "_waiters", "path")
 
-    def __init__(self, process: Process) -> None:
+    def __init__(self, process: LiveProcess) -> None:
         """Hold nothing yet, for `process`."""
         self.path = process.path  # not the process, which leads here
         self._loop = process.parent.tree.loop
@@ -289,7 +295,7 @@ def trap_exit() -> ExitSignals:
         OTP `process_flag(trap_exit, true)`. Differs: only a supervisor's request to stop ends a
         trapping process in OTP too, but there it arrives as a message.
     """
-    process = current()
+    process = cast("LiveProcess", current())
     process.parent.tree.check_thread(process)
     if process.behaviour is not None:
         msg = f"{process.path}: a GenServer traps exits by self.trap_exit()"
@@ -301,12 +307,12 @@ def trap_exit() -> ExitSignals:
     return watchers.inbox
 
 
-def watchers_of(process: Process) -> Watchers:
+def watchers_of(process: LiveProcess) -> Watchers:
     """Return the signals of `process`, made on first use."""
     return process.ensure_watchers()
 
 
-def link(one: Process, other: Process) -> None:
+def link(one: LiveProcess, other: LiveProcess) -> None:
     """Let each hear of the other's end; of one that is dead, now (SIG-01, SIG-04)."""
     _check_threads(one, other)
     if one is other:
@@ -321,12 +327,12 @@ def link(one: Process, other: Process) -> None:
         one.parent.tree.order(one.hear_of, other, ends[1])
 
 
-def _check_threads(*processes: Process) -> None:
+def _check_threads(*processes: LiveProcess) -> None:
     for process in processes:
         process.parent.tree.check_thread(process)
 
 
-def unlink(one: Process, other: Process) -> None:
+def unlink(one: LiveProcess, other: LiveProcess) -> None:
     """Let neither hear of the other's end; take back what lies unread (SIG-07)."""
     _check_threads(one, other)
     mine, theirs = one.watchers, other.watchers
@@ -338,7 +344,7 @@ def unlink(one: Process, other: Process) -> None:
             watchers.inbox.discard(_is_signal_of(partner, end))
 
 
-def _is_signal_of(partner: Process, end: ExitReason) -> Callable[[object], bool]:
+def _is_signal_of(partner: LiveProcess, end: ExitReason) -> Callable[[object], bool]:
     def matches(notice: object) -> bool:
         # By identity: an `exit(reason)` that the partner sent before it died is another object.
         if not isinstance(notice, ExitSignal):
@@ -348,12 +354,12 @@ def _is_signal_of(partner: Process, end: ExitReason) -> Callable[[object], bool]
     return matches
 
 
-def traps(process: Process) -> bool:
+def traps(process: LiveProcess) -> bool:
     """Whether `process` takes exit signals as values."""
     return process.watchers is not None and process.watchers.inbox is not None
 
 
-def trapped(process: Process, sender: Process | None, reason: ExitReason) -> bool:
+def trapped(process: LiveProcess, sender: LiveProcess | None, reason: ExitReason) -> bool:
     """Give `process` an exit signal as a value, if it traps them; say whether it does."""
     watchers = process.watchers
     if watchers is None or watchers.inbox is None or not process.alive:
@@ -362,7 +368,7 @@ def trapped(process: Process, sender: Process | None, reason: ExitReason) -> boo
     return True
 
 
-def ended(process: Process, reason: ExitReason) -> None:
+def ended(process: LiveProcess, reason: ExitReason) -> None:
     """`process` has ended: give every notice that is due."""
     watchers = process.watchers
     if watchers is None:
@@ -385,7 +391,7 @@ def _listed(watches: Iterable[_Watch]) -> list[Monitor]:
     return [monitor for watch in list(watches) if (monitor := watch()) is not None]
 
 
-def send(to: Process, partner: Process, reason: ExitReason) -> None:
+def send(to: LiveProcess, partner: LiveProcess, reason: ExitReason) -> None:
     """Send the link signal of a partner that ended (SIG-01, SIG-03).
 
     A supervisor takes no notice, as in OTP, where it traps exits and ignores those of strangers

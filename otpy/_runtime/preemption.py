@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Generator
     from types import FrameType
 
-    from otpy._runtime.process import Process
+    from otpy._runtime.process import LiveProcess
 
 _SIGNAL: Final[int | None] = getattr(signal, "SIGURG", None)
 _SHORTEST: Final = 0.002  # seconds; less than that, Python does not let the thread run at all
@@ -195,7 +195,7 @@ class Watched:
 
     __slots__ = ("_began", "_preemptor", "_process", "_spared", "_struck", "limit")
 
-    def __init__(self, process: Process, limit: float, preemptor: Preemptor) -> None:
+    def __init__(self, process: LiveProcess, limit: float, preemptor: Preemptor) -> None:
         """Watch the steps of `process`, each of which may take `limit` seconds."""
         self.limit = limit
         self._process = process
@@ -308,7 +308,7 @@ class Steps:
     cr_frame = property(lambda self: self._coroutine.cr_frame)
 
 
-def watched(process: Process) -> Watched:
+def watched(process: LiveProcess) -> Watched:
     """Return what watches the steps of `process`, whose spec has a `max_step`.
 
     Raises:
@@ -320,7 +320,7 @@ def watched(process: Process) -> Watched:
     return Watched(process, limit or _SHORTEST, tree.preemptor)
 
 
-def stepwise(process: Process, start: Callable[..., Awaitable[Any]]) -> Callable[..., Steps]:
+def stepwise(process: LiveProcess, start: Callable[..., Awaitable[Any]]) -> Callable[..., Steps]:
     """Return what `process` runs in place of `start`, so that its steps are watched."""
 
     def begin(*args: Any, **kwargs: Any) -> Steps:

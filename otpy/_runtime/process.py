@@ -78,11 +78,6 @@ class Process(Generic[ValueT_co]):
             by: `start_child` of a `ChildSpec[Pool]` returns a `Process[Pool]`.
         parent: The supervisor it stands under (a `Supervisor` or `DynamicSupervisor`).
         supervisor: The supervisor that this process *is*; None if it is a worker.
-        behaviour: What takes messages for it; None if it has ended, or is no `GenServer` or the
-            like.
-        task: The task it lives in, or what stands for one; None for a supervisor, which has none,
-            and for a process that has ended.
-        watchers: Its monitors and links; None if it never had any.
     """
 
     __slots__ = (
@@ -92,29 +87,22 @@ class Process(Generic[ValueT_co]):
         "_exit",
         "_cold",
         "_ready",
-        "behaviour",
         "incarnation",
         "last_exit",
         "parent",
         "restarts",
-        "task",
     )
 
+    parent: AnySupervisor
+    incarnation: int
+    restarts: int
+    last_exit: ExitReason | None
     supervisor: AnySupervisor | None = None  # of the class: most processes are workers
-
-    def __init__(self, parent: Shell, child: Child) -> None:
-        """Make the process of the incarnation that `child` is about to begin."""
-        self.parent = parent
-        self.incarnation = child.incarnation
-        self.restarts = child.restarts
-        self.last_exit = child.last_exit
-        self.behaviour: Behaviour | None = None
-        self.task: TaskLike | None = None
-        self._child = child
-        self._ready = child.spec.ready_at_once
-        self._exit: ExitReason | None = None
-        self._ending: StopSequence | ExitReason | None = None  # afterwards only its reason is kept
-        self._cold: _ColdState | None = None
+    _child: Child
+    _ready: bool
+    _exit: ExitReason | None
+    _ending: StopSequence | ExitReason | None  # afterwards only its reason is kept
+    _cold: _ColdState | None
 
     def __repr__(self) -> str:
         """Return path, incarnation and state."""
@@ -151,18 +139,6 @@ class Process(Generic[ValueT_co]):
         """What it handed over when it became ready; None if it did not."""
         return cast("ValueT_co", None if self._cold is None else self._cold.value)
 
-    @property
-    def watchers(self) -> Watchers | None:
-        """Its monitors and links; None if it never had any."""
-        return None if self._cold is None else self._cold.watchers
-
-    def ensure_watchers(self) -> Watchers:
-        """Return its monitors and links, made on first use; for the runtime."""
-        cold = self._ensure_cold()
-        if cold.watchers is None:
-            cold.watchers = links.Watchers()
-        return cold.watchers
-
     def _ensure_cold(self) -> _ColdState:
         if self._cold is None:
             self._cold = _ColdState()
@@ -171,7 +147,7 @@ class Process(Generic[ValueT_co]):
     @property
     def root(self) -> AnySupervisor:
         """The supervisor at the top of its tree."""
-        root = self.parent.tree.root
+        root = live_of(self).parent.tree.root
         assert root is not None  # noqa: S101 - it was made before any process
         return root
 
@@ -179,11 +155,6 @@ class Process(Generic[ValueT_co]):
     def alive(self) -> bool:
         """Whether it has been started and has not ended; an abandoned process is not alive."""
         return self._exit is None
-
-    @property
-    def runs(self) -> bool:
-        """Whether it is alive and its task is not done, of which nobody may know yet."""
-        return self._exit is None and (self.task is None or not self.task.done())
 
     @property
     def exit_reason(self) -> ExitReason | None:
@@ -195,6 +166,11 @@ class Process(Generic[ValueT_co]):
         """Whether it is, or was, ready."""
         return self._ready
 
+    @property
+    def requested(self) -> ExitReason:
+        """The reason it was told to end with."""
+        return live_of(self).ending or SHUTDOWN
+
     async def wait(self) -> ExitReason:
         """Wait until it has ended and return why.
 
@@ -203,7 +179,7 @@ class Process(Generic[ValueT_co]):
         """
         if self._exit is not None:
             return self._exit
-        loop = self.parent.tree.loop
+        loop = live_of(self).parent.tree.loop
         check_loop(loop, self)  # before anything is made
         return await wait_among(self._ensure_cold().waiters, loop, self)
 
@@ -220,9 +196,10 @@ class Process(Generic[ValueT_co]):
         Raises:
             WrongThread: In another thread than the event loop's.
         """
-        self.parent.tree.check_thread(self)
+        tree = live_of(self).parent.tree
+        tree.check_thread(live_of(self))
         if self._exit is not None:
-            self.parent.tree.guarded(self.path, callback, self, self._exit)
+            tree.guarded(self.path, callback, self, self._exit)
             return lambda: None
         callbacks, token = self._ensure_cold().on_exit, object()
         callbacks[token] = callback
@@ -235,7 +212,7 @@ class Process(Generic[ValueT_co]):
         then has `shutdown` seconds to return, and its exit reason is the one requested. A child
         that never calls it is cancelled at once and has `shutdown` seconds for its clean-up.
         """
-        loop = self.parent.tree.loop
+        loop = live_of(self).parent.tree.loop
         check_loop(loop, self)
         cold = self._ensure_cold()
         if cold.asked is None:
@@ -257,15 +234,12 @@ class Process(Generic[ValueT_co]):
         Source:
             OTP `exit/2`, SIG-02. Differs: `Normal()` ends a process that does not trap too.
         """
-        sender, tree = current_or_none(), self.parent.tree
+        me, sender = live_of(self), current_or_none()
+        tree = me.parent.tree
         if get_ident() != tree.thread:
-            tree.order(self._exit_by, sender, reason or SHUTDOWN)
-        elif not links.trapped(self, sender, reason or Shutdown()):
-            self.order_stop(reason=reason or SHUTDOWN)
-
-    def _exit_by(self, sender: Process | None, reason: ExitReason) -> None:
-        if not links.trapped(self, sender, reason):
-            self.stop(reason=reason)
+            tree.order(me.exit_by, sender, reason or SHUTDOWN)
+        elif not links.trapped(me, sender, reason or Shutdown()):
+            me.order_stop(reason=reason or SHUTDOWN)
 
     def kill(self) -> None:
         """End it without asking; its supervisor sees `Killed`. Does not wait for it.
@@ -273,7 +247,7 @@ class Process(Generic[ValueT_co]):
         Cannot be trapped (SIG-02). May be called in any thread. What stands below a supervisor is
         asked, and has one second in all; `Supervisor.kill` says more.
         """
-        self.order_stop(kill=True)
+        live_of(self).order_stop(kill=True)
 
     async def suspend(self, timeout: float | None = 5.0) -> None:
         """Let it serve no message until `resume()`, if it is a `GenServer`; for debugging.
@@ -301,8 +275,9 @@ class Process(Generic[ValueT_co]):
         return await self._looked_into().get_state(timeout)
 
     def _looked_into(self) -> Behaviour:
-        if self.behaviour is not None:
-            return self.behaviour
+        behaviour = live_of(self).behaviour
+        if behaviour is not None:
+            return behaviour
         if self._exit is None:
             raise CallFailed(self.path, None, "is no GenServer")
         raise call_failed(self.path, self._exit)
@@ -317,7 +292,7 @@ class Process(Generic[ValueT_co]):
         Raises:
             WrongThread: In another thread than the event loop's.
         """
-        return links.Monitor(self)
+        return links.Monitor(live_of(self))
 
     def link(self, other: Process | None = None) -> None:
         """Tie its end to that of `other`, both ways (SIG-01).
@@ -341,7 +316,7 @@ class Process(Generic[ValueT_co]):
             its shutdown limit for its clean-up (AIO-05); what is linked late sees the real reason
             instead of `noproc`.
         """
-        links.link(self, other or current())
+        links.link(live_of(self), live_of(other or current()))
 
     def unlink(self, other: Process | None = None) -> None:
         """Take a link back; nothing of the other side's end is delivered any more (SIG-07).
@@ -355,9 +330,62 @@ class Process(Generic[ValueT_co]):
             NotSupervised: If none is given and the code that is running belongs to no child.
             WrongThread: In another thread than the event loop's.
         """
-        links.unlink(self, other or current())
+        links.unlink(live_of(self), live_of(other or current()))
 
-    # --- for the runtime -------------------------------------------------------------------------
+
+class LiveProcess(Process[Any]):
+    """What each `Process` is to the runtime: the same object, with the operations of the engine.
+
+    Users hold it as a `Process`, whose operations are all that type checkers let them use.
+
+    Attributes:
+        behaviour: What takes messages for it; None if it has ended, or is no `GenServer` or the
+            like.
+        task: The task it lives in, or what stands for one; None for a supervisor, which has none,
+            and for a process that has ended.
+    """
+
+    __slots__ = ("behaviour", "task")
+
+    if TYPE_CHECKING:  # what the runtime makes stands among what the runtime makes
+        parent: Shell  # type: ignore[assignment]
+        supervisor: Shell | None  # type: ignore[assignment]
+
+    def __init__(self, parent: Shell, child: Child) -> None:
+        """Make the process of the incarnation that `child` is about to begin."""
+        self.parent = parent  # pyright: ignore[reportIncompatibleVariableOverride]
+        self.incarnation = child.incarnation
+        self.restarts = child.restarts
+        self.last_exit = child.last_exit
+        self.behaviour: Behaviour | None = None
+        self.task: TaskLike | None = None
+        self._child = child
+        self._ready = child.spec.ready_at_once
+        self._exit = None
+        self._ending = None
+        self._cold = None
+
+    @property
+    def watchers(self) -> Watchers | None:
+        """Its monitors and links; None if it never had any."""
+        return None if self._cold is None else self._cold.watchers
+
+    def ensure_watchers(self) -> Watchers:
+        """Return its monitors and links, made on first use; for the runtime."""
+        cold = self._ensure_cold()
+        if cold.watchers is None:
+            cold.watchers = links.Watchers()
+        return cold.watchers
+
+    @property
+    def runs(self) -> bool:
+        """Whether it is alive and its task is not done, of which nobody may know yet."""
+        return self._exit is None and (self.task is None or not self.task.done())
+
+    def exit_by(self, sender: LiveProcess | None, reason: ExitReason) -> None:
+        """Ask it to end with `reason`, as code of `sender` has asked in another thread."""
+        if not links.trapped(self, sender, reason):
+            self.stop(reason=reason)
 
     def order_stop(self, *, kill: bool = False, reason: ExitReason = KILLED) -> None:
         """Let the loop begin to end it, soon; from any code, in any thread.
@@ -459,11 +487,6 @@ class Process(Generic[ValueT_co]):
         if ending is None:
             return None if self._cold is None else self._cold.told
         return ending.reason if isinstance(ending, StopSequence) else ending
-
-    @property
-    def requested(self) -> ExitReason:
-        """The reason it was told to end with."""
-        return self.ending or SHUTDOWN
 
     @property
     def asked(self) -> asyncio.Future[None] | None:
@@ -575,7 +598,7 @@ class Process(Generic[ValueT_co]):
             if callback is not None:
                 self.parent.tree.guarded(self.path, callback, self, reason)
 
-    def hear_of(self, partner: Process, reason: ExitReason) -> None:
+    def hear_of(self, partner: LiveProcess, reason: ExitReason) -> None:
         """Hear that `partner` had ended before it was linked."""
         links.send(self, partner, reason)
 
@@ -586,7 +609,7 @@ class Process(Generic[ValueT_co]):
 
 
 @final
-class SupervisorProcess(Process):
+class SupervisorProcess(LiveProcess):
     """The process of a supervisor: it has one attribute more, which workers need not keep."""
 
     __slots__ = ("supervisor",)
@@ -594,4 +617,9 @@ class SupervisorProcess(Process):
     def __init__(self, parent: Shell, child: Child) -> None:
         """Make the process of a supervisor, which is yet to be made."""
         super().__init__(parent, child)
-        self.supervisor: AnySupervisor | None = None
+        self.supervisor = None
+
+
+def live_of(process: Process[Any]) -> LiveProcess:
+    """Return `process` as the runtime knows it: no process was ever made as anything else."""
+    return cast("LiveProcess", process)

@@ -13,13 +13,12 @@ from otpy._core.machine import SupervisorMachine
 from otpy._core.protocol import Begin
 from otpy._core.reason import Normal
 from otpy._core.spec import DynamicSpec, SupervisorSpec
-from otpy._runtime.dynamic import DynamicSupervisor
 from otpy._runtime.hooks import checked_hooks
 from otpy._runtime.log import log_reports
 from otpy._runtime.portal import end_calls
+from otpy._runtime.shell import DynamicShell, StaticShell
 from otpy._runtime.stack import threads_of
 from otpy._runtime.stderr import say
-from otpy._runtime.supervisor import Supervisor
 from otpy._runtime.tree import Tree
 from otpy.errors import InvalidSpec
 
@@ -28,18 +27,21 @@ if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
     from types import TracebackType
 
-    from otpy._runtime.process import Process
+    from otpy._runtime.dynamic import DynamicSupervisor
+    from otpy._runtime.process import LiveProcess
+    from otpy._runtime.shell import AnyShell
+    from otpy._runtime.supervisor import Supervisor
     from otpy._runtime.tree import AnySupervisor
     from otpy.reports import ReportHook
 
 
 def make_supervisor(
-    spec: SupervisorSpec | DynamicSpec, tree: Tree, process: Process | None = None
-) -> AnySupervisor:
+    spec: SupervisorSpec | DynamicSpec, tree: Tree, process: LiveProcess | None = None
+) -> AnyShell:
     """Return the supervisor that `spec` describes; it has started nothing yet."""
     if isinstance(spec, DynamicSpec):
-        return DynamicSupervisor(DynamicMachine(spec, tree.random, tree.hooks), tree, process)
-    return Supervisor(SupervisorMachine(spec, tree.random, tree.hooks), tree, process)
+        return DynamicShell(DynamicMachine(spec, tree.random, tree.hooks), tree, process)
+    return StaticShell(SupervisorMachine(spec, tree.random, tree.hooks), tree, process)
 
 
 WAITS_FOR_NOTHING: Final = ContextVar("otpy.waits_for_nothing", default=False)
@@ -112,12 +114,12 @@ class RunningTree:
         if not isinstance(spec, SupervisorSpec | DynamicSpec):  # pyright: ignore[reportUnnecessaryIsInstance]
             msg = f"start: spec is {spec!r}, wanted a SupervisorSpec or DynamicSupervisor.spec(…)"
             raise InvalidSpec(msg)
-        self.root: AnySupervisor | None = None
+        self.root: AnyShell | None = None
         self._spec = spec
         who = f"start {spec.id!r}"
         self._hooks = [log_reports()] if hooks is None else checked_hooks(who, hooks)
 
-    async def __aenter__(self) -> AnySupervisor:
+    async def __aenter__(self) -> AnyShell:
         """Start the tree and return its root when every child is ready."""
         host = asyncio.current_task()
         if host is None or self.root is not None:
@@ -145,7 +147,7 @@ class RunningTree:
         return root
 
     @staticmethod
-    def _failure(root: AnySupervisor) -> BaseException | None:
+    def _failure(root: AnyShell) -> BaseException | None:
         """Return what is raised out of the block: what interrupted the tree, or why it gave up."""
         return root.tree.interruption or root.failure()
 
@@ -196,12 +198,12 @@ class RunningTree:
                 raise
 
     @staticmethod
-    async def _stop(root: AnySupervisor) -> None:
+    async def _stop(root: AnyShell) -> None:
         root.shut_down(Normal())
         await _undisturbed(root)
 
 
-async def _undisturbed(root: AnySupervisor) -> None:
+async def _undisturbed(root: AnyShell) -> None:
     """Wait until `root` and what its children left have ended, then let a cancellation go on.
 
     The shield keeps a cancelled anyio scope around the host from interrupting every single wait,
@@ -226,7 +228,7 @@ async def _undisturbed(root: AnySupervisor) -> None:
         raise cancelled
 
 
-def name_refusing(root: AnySupervisor, consequence: str) -> bool:
+def name_refusing(root: AnyShell, consequence: str) -> bool:
     """Say who keeps the program from its end, if anybody: the log may be off, or not have said it.
 
     Args:

@@ -23,6 +23,7 @@ from otpy._core.reason import Shutdown
 from otpy._runtime.os_signals import ProgramSignals
 from otpy._runtime.printable import printable
 from otpy._runtime.root import WAITS_FOR_NOTHING, RunningTree
+from otpy._runtime.shell import shell_of
 from otpy._runtime.stack import stack_of, stack_of_thread
 from otpy._runtime.stderr import STDERR, say
 from otpy._runtime.stop import KILL_GRACE
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from types import FrameType
 
     from otpy._core.spec import DynamicSpec, SupervisorSpec
+    from otpy._runtime.shell import AnyShell
     from otpy._runtime.tree import AnySupervisor
     from otpy.reports import ReportHook
 
@@ -183,7 +185,7 @@ class _Program:
         self.loop = make_loop()
         self._enter = enter
         self._running = running
-        self._root: AnySupervisor | None = None
+        self._root: AnyShell | None = None
         self._main_task: asyncio.Task[int] | None = None
         self._caught: list[signal.Signals] = []
         self._signals = ProgramSignals(self._on_signal, self._handler_replaced)
@@ -246,7 +248,7 @@ class _Program:
         WAITS_FOR_NOTHING.set(True)
         try:
             async with self._enter() as root:
-                self._root = root
+                self._root = shell_of(root)
                 reason = await root.wait()
         except SupervisorFailed as failure:
             if not self._caught:

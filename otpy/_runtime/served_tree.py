@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from otpy._runtime.root import RunningTree
+    from otpy._runtime.shell import AnyShell
     from otpy._runtime.snapshot import TreeSnapshot
     from otpy._runtime.tree import AnySupervisor
 
@@ -60,7 +61,7 @@ class ServedTree(AbstractAsyncContextManager[Any]):
             start_timeout: See `otpy.lifespan`.
             stop_timeout: See `otpy.lifespan`.
         """
-        self.root: AnySupervisor | None = None
+        self.root: AnyShell | None = None
         self.counts_requests = False
         self.requests = 0
         self._app: Any = app
@@ -126,7 +127,7 @@ class ServedTree(AbstractAsyncContextManager[Any]):
 
     # --- the start -------------------------------------------------------------------------------
 
-    async def _start(self) -> AnySupervisor:
+    async def _start(self) -> AnyShell:
         if self._start_timeout is None:
             return await self._running.__aenter__()
         try:
@@ -227,7 +228,7 @@ def _starting(tree: TreeSnapshot) -> str:
         tree = starting[0]
 
 
-def _why(root: AnySupervisor) -> tuple[str, int]:
+def _why(root: AnyShell) -> tuple[str, int]:
     """Return in one line why the tree has ended, and the exit status that tells it."""
     interruption, failure = root.tree.interruption, root.failure()
     if isinstance(interruption, SystemExit):

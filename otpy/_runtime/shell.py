@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import math
-from typing import TYPE_CHECKING, Any, Protocol, assert_never, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, assert_never, cast, final, overload
 
-from otpy._core.checks import is_number
 from otpy._core.child import Child
 from otpy._core.phase import Phase
 from otpy._core.protocol import (
+    AddChild,
     Begin,
     CancelTimer,
     ChildReady,
@@ -22,7 +21,6 @@ from otpy._core.protocol import (
     KillChild,
     Later,
     Pause,
-    Query,
     Ready,
     Refusal,
     RequestReply,
@@ -33,26 +31,21 @@ from otpy._core.protocol import (
     TimerDue,
 )
 from otpy._core.reason import Crashed
-from otpy._core.spec import BRUTAL_KILL, INFINITY, ChildSpec
+from otpy._core.spec import BRUTAL_KILL, INFINITY, AutoShutdown, ChildSpec, check_child
 from otpy._runtime.blame import Blame
 from otpy._runtime.crash import let_go
+from otpy._runtime.dynamic import DynamicSupervisor
+from otpy._runtime.handle import Asker, SupervisorHandle
 from otpy._runtime.life import body_of
 from otpy._runtime.narrate import report_of
-from otpy._runtime.process import Process, SupervisorProcess
+from otpy._runtime.process import LiveProcess, Process, SupervisorProcess
 from otpy._runtime.snapshot import row_of
 from otpy._runtime.stop import KILL_GRACE
+from otpy._runtime.supervisor import Supervisor
 from otpy._runtime.waiters import Waiters, check_loop, release
 from otpy._runtime.wreck import Wreck
 from otpy.errors import (
-    AlreadyPresent,
-    AlreadyStarted,
-    ChildRunning,
-    MaxChildren,
-    NotFound,
     NotRunning,
-    RestartPending,
-    StartFailed,
-    StartTimeout,
 )
 from otpy.reports import SupervisorGaveUp
 
@@ -61,45 +54,34 @@ if TYPE_CHECKING:
 
     from otpy._core.dynamic import DynamicMachine
     from otpy._core.machine import SupervisorMachine
-    from otpy._core.protocol import Effect, Event, Request
+    from otpy._core.protocol import Effect, Event
     from otpy._core.reason import ExitReason
-    from otpy._runtime.snapshot import Row
+    from otpy._core.spec import AnySpec
     from otpy._runtime.tree import Tree
     from otpy.errors import ChildError
 
 
-class Asker(Protocol):
-    """Who has asked for something, and gets the answer: a future, or what is like one."""
-
-    def done(self) -> bool:
-        """Whether no answer is wanted any more."""
-        ...
-
-    def set_result(self, answer: Any, /) -> None:
-        """Take the answer."""
-
-
-class Shell:
+class Shell(SupervisorHandle):
     """A supervisor at work. It has no task: events are handed to its machine by callbacks.
 
     Attributes:
-        path: Its path; the root's is its id.
         tree: What it shares with the other supervisors of its tree.
-        process: Itself as a child; None for the root.
         on_end: Called when it has ended.
         behaviour: What a behaviour that is built on it keeps with it; None until one does.
     """
+
+    process: LiveProcess | None
 
     def __init__(
         self,
         machine: SupervisorMachine | DynamicMachine,
         tree: Tree,
-        process: Process | None = None,
+        process: LiveProcess | None = None,
     ) -> None:
         """Make a supervisor that has started nothing; for `Tree.make`."""
         self._machine = machine
         self.tree = tree
-        self.process = process
+        self.process = process  # pyright: ignore[reportIncompatibleVariableOverride]
         self.path = machine.spec.id if process is None else process.path
         self._began = tree.loop.time()
         self._timers: dict[str, asyncio.Handle] = {}
@@ -113,11 +95,6 @@ class Shell:
         self._told: list[BaseException] = []  # crashes that the hooks are just hearing of
         self.on_end: Callable[[], None] | None = None
         self.behaviour: object = None
-
-    def __repr__(self) -> str:
-        """Return path, phase and number of children."""
-        name, phase = type(self).__name__, self._machine.phase.value
-        return f"<{name} {self.path!r} {phase} children={len(self._machine.children)}>"
 
     @property
     def begins(self) -> bool:
@@ -189,7 +166,7 @@ class Shell:
             case Child():
                 self._start(effect)
             case StopChild():
-                process: Process | None = effect.child.process
+                process: LiveProcess | None = effect.child.process
                 if process is not None:  # else it has ended already; the news is on the way
                     process.stop(effect.kill, effect.reason)
             case Tell():
@@ -232,7 +209,7 @@ class Shell:
         for error in told:
             let_go(error, shown=True)
 
-    def _start(self, child: Child) -> Process:
+    def _start(self, child: Child) -> LiveProcess:
         if self._blames:
             self._blames.pop(child.key, None)  # of an earlier life, or of another of this id
         tree, spec = self.tree, child.spec
@@ -241,7 +218,7 @@ class Shell:
             leader.supervisor = tree.make(spec, tree, leader)
             leader.supervisor.enqueue(Begin())
             return leader
-        process = child.process = Process(self, child)
+        process = child.process = LiveProcess(self, child)
         if self._waiters:
             self._wake(child.key)
         try:
@@ -258,7 +235,7 @@ class Shell:
 
     @staticmethod
     def _force(effect: Hasten | KillChild) -> None:
-        process: Process | None = effect.child.process
+        process: LiveProcess | None = effect.child.process
         if process is None:
             return
         if process.supervisor is None:
@@ -285,7 +262,7 @@ class Shell:
     def _hurry(self, child: Child) -> None:
         limit = child.spec.shutdown
         seconds = None if limit is INFINITY else 0.0 if limit is BRUTAL_KILL else float(limit)
-        process: Process | None = child.process
+        process: LiveProcess | None = child.process
         if process is not None:
             process.limit_remaining_start(seconds)
 
@@ -344,33 +321,6 @@ class Shell:
         """Begin to stop, soon, to end with `reason`; do not wait."""
         self.order(ShutdownAsked(reason))
 
-    def kill(self, *, grace: float = KILL_GRACE) -> None:
-        """Begin to end as `Killed`, soon, with everything below; do not wait for it.
-
-        Everything below is asked to end, all at once, and has `grace` seconds in all: children run
-        their clean-up, servers `terminate`, supervisors stop their children in order. When half
-        of the time is over they give up the order and ask everybody who is left. When all of it is
-        over, everything that is left is killed. A later kill can only make the time shorter.
-
-        Args:
-            grace: Seconds; 0 asks nobody.
-
-        Raises:
-            ValueError: If `grace` is negative, or no number.
-
-        Source:
-            SUP-719: what OTP leaves to links. Differs: there nobody kills what is left.
-        """
-        if not is_number(grace) or not 0 <= grace < math.inf:
-            msg = f"{self.path}: kill: grace is {grace!r}, wanted seconds, at least 0"
-            raise ValueError(msg)
-        self.order(KillAsked(grace))
-
-    # --- requests --------------------------------------------------------------------------------
-
-    def _refuse_who_is_waited_for(self) -> None:
-        """Raise `CallingSelf` if this supervisor waits for whoever asks, who would wait for it."""
-
     def _reply(self, reply: RequestReply) -> None:
         asker: Any = reply.ref  # an `Asker`
         self._asked.pop(asker, None)
@@ -383,71 +333,82 @@ class Shell:
             process = reply.child.process if reply.child is not None else None
             asker.set_result((reply, process))
 
-    async def _table(self, key: str | None = None) -> list[Row]:
-        """Return the child table, as it is when everything asked before has been dealt with.
+    def seen(self) -> tuple[Phase, tuple[Child, ...]]:
+        """Return its phase, and the records of its children in start order; for `snapshot`."""
+        return self._machine.phase, tuple(self._machine.children.values())
 
-        With `key`, of that child only.
+    def process_of(self, child: Child) -> LiveProcess | None:
+        """Return the live process of `child`, if it has one."""
+        process: LiveProcess | None = child.process
+        return process if process is not None and process.alive else None
+
+
+@final
+class StaticShell(Supervisor, Shell):  # pyright: ignore[reportIncompatibleVariableOverride]
+    """What each `Supervisor` is to the runtime."""
+
+
+@final
+class DynamicShell(DynamicSupervisor, Shell):  # pyright: ignore[reportIncompatibleVariableOverride]
+    """What each `DynamicSupervisor` is to the runtime."""
+
+    def order_child(self, spec: AnySpec, asker: Asker) -> None:
+        """Start a child, soon, and do not wait; for behaviours.
+
+        `asker` gets the answer in the moment of the start: a reply, and the process if there is
+        one. Of a refused reply `error_of` makes an error.
+
+        Raises:
+            InvalidSpec: If `spec` is none, or is significant.
+            NotRunning: If the supervisor has ended.
+            WrongThread: In another thread or event loop.
         """
-        answer: list[Row] | tuple[RequestReply, None] = await self._answered(
-            lambda ref: Query(ref, key)
-        )
-        if isinstance(answer, tuple):
-            raise self._error(*answer, "")
-        return answer
-
-    async def _request(
-        self, make: Callable[[object], Request], key: str
-    ) -> tuple[RequestReply, Process | None]:
-        """Send a request about the child `key` and wait for the reply.
-
-        Cancelling the caller does not take the request back (AIO-22).
-        """
-        answer: tuple[RequestReply, Process | None] = await self._answered(make)
-        reply, process = answer
-        if reply.refusal is not None:
-            raise self._error(reply, process, key)
-        return reply, process
-
-    async def _answered(self, make: Callable[[object], Request]) -> Any:
-        """Send a request and wait for what is answered, or for the end of the supervisor."""
-        self._refuse_who_is_waited_for()
+        check_child(self.path, spec, AutoShutdown.NEVER)
         if self._exit is not None:
-            return RequestReply(None, refusal=Refusal.NOT_RUNNING), None
+            raise NotRunning(self.path)
         check_loop(self.tree.loop, self)
-        future: asyncio.Future[Any] = self.tree.loop.create_future()
-        self._asked[future] = None
+        self._asked[asker] = None
+        self.order(AddChild(asker, spec))
+
+    def error_of(self, reply: RequestReply) -> ChildError | None:
+        """Return what a reply to an order is to raise; None if it was granted."""
+        key = "" if reply.child is None else reply.child.key
+        return None if reply.refusal is None else self._error(reply, None, key)
+
+    async def start_claimed(self, spec: AnySpec) -> Process | None:
+        """Start a child that only its caller wants; for behaviours.
+
+        As `start_child`, but a caller that is cancelled before it gets the child ends it, and
+        waits for that.
+        """
         try:
-            self.order(make(future))
-            return await future
-        finally:
-            self._asked.pop(future, None)
+            return await self.start_child(spec)
+        except asyncio.CancelledError:
+            unclaimed: asyncio.Future[LiveProcess | None] = self.tree.loop.create_future()
+            self.tree.order(self._end_unclaimed, spec, unclaimed)  # behind the start
+            process = await unclaimed
+            if process is not None:
+                await process.wait()
+            raise
 
-    def _error(self, reply: RequestReply, process: Process | None, key: str) -> ChildError:
-        """Return what a refused request about the child `key` raises."""
-        path = f"{self.path}/{key}"
-        match reply.refusal:
-            case Refusal.ALREADY_STARTED:
-                return AlreadyStarted(path, process)
-            case Refusal.ALREADY_PRESENT:
-                return AlreadyPresent(path)
-            case Refusal.NOT_FOUND:
-                return NotFound(path)
-            case Refusal.RUNNING:
-                return ChildRunning(path)
-            case Refusal.RESTARTING:
-                return RestartPending(path)
-            case Refusal.MAX_CHILDREN:
-                return MaxChildren(self.path)
-            case Refusal.START_FAILED:
-                return _start_failed(path, reply.reason)
-            case _:
-                return NotRunning(self.path if reply.child is None else path)
+    def _end_unclaimed(self, spec: AnySpec, unclaimed: asyncio.Future[LiveProcess | None]) -> None:
+        found: LiveProcess | None = None
+        for child in self._machine.children.values():
+            if child.spec is spec:
+                found = child.process
+        if found is not None:
+            found.stop()
+        if not unclaimed.done():
+            unclaimed.set_result(found)
 
 
-def _start_failed(path: str, reason: ExitReason | None) -> StartFailed:
-    cause: Any = reason.error if isinstance(reason, Crashed) else None
-    if isinstance(cause, StartTimeout):
-        return cause
-    error = StartFailed(path, str(reason))
-    error.__cause__ = cause
-    return error
+AnyShell: TypeAlias = StaticShell | DynamicShell
+
+
+@overload
+def shell_of(supervisor: Supervisor) -> StaticShell: ...
+@overload
+def shell_of(supervisor: DynamicSupervisor) -> DynamicShell: ...
+def shell_of(supervisor: Supervisor | DynamicSupervisor) -> AnyShell:
+    """Return `supervisor` as the runtime knows it: none was ever made as anything else."""
+    return cast("AnyShell", supervisor)

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from otpy._core.child import Child
     from otpy._core.phase import Phase
     from otpy._core.reason import ExitReason
-    from otpy._runtime.handle import SupervisorHandle
-    from otpy._runtime.process import Process
+    from otpy._runtime.process import LiveProcess, Process
+    from otpy._runtime.shell import Shell
 
 
 class _Restarting(Enum):
@@ -135,7 +135,7 @@ class Row:
     waits: bool
 
 
-def row_of(child: Child, status: Status, process: Process | None) -> Row:
+def row_of(child: Child, status: Status, process: LiveProcess | None) -> Row:
     """Return the line of `child`, which had this status and this process when its turn came."""
     if process is None and status is Status.RUNNING:
         process = child.process  # it was started in the same turn, just before this is answered
@@ -157,14 +157,14 @@ def counts_of(table: Sequence[Row]) -> Counts:
     return Counts(len(table), active, supervisors, len(table) - supervisors)
 
 
-def snapshot_of(shell: SupervisorHandle) -> TreeSnapshot:
+def snapshot_of(shell: Shell) -> TreeSnapshot:
     """Return `shell` and everything below it.
 
     Without recursion, for there may be ten thousand levels: what stands above is looked at first,
     what stands below is made first, since a value that does not change is made with its children.
     """
-    found: list[tuple[SupervisorHandle, Child | None, Phase, tuple[Child, ...]]] = []
-    waiting: list[tuple[SupervisorHandle, Child | None]] = [(shell, None)]
+    found: list[tuple[Shell, Child | None, Phase, tuple[Child, ...]]] = []
+    waiting: list[tuple[Shell, Child | None]] = [(shell, None)]
     while waiting:
         one, record = waiting.pop()
         phase, children = one.seen()
@@ -180,13 +180,13 @@ def snapshot_of(shell: SupervisorHandle) -> TreeSnapshot:
     return made[None]
 
 
-def _supervisor_of(shell: SupervisorHandle, child: Child) -> SupervisorHandle | None:
+def _supervisor_of(shell: Shell, child: Child) -> Shell | None:
     process = shell.process_of(child)
     return None if process is None else process.supervisor
 
 
 def _supervisor(
-    shell: SupervisorHandle, child: Child | None, phase: Phase, below: tuple[TreeSnapshot, ...]
+    shell: Shell, child: Child | None, phase: Phase, below: tuple[TreeSnapshot, ...]
 ) -> TreeSnapshot:
     """Return `shell`, below which stands `below`; `child` is its record in the supervisor above."""
     return TreeSnapshot(
@@ -201,7 +201,7 @@ def _supervisor(
     )
 
 
-def _worker(shell: SupervisorHandle, child: Child) -> TreeSnapshot:
+def _worker(shell: Shell, child: Child) -> TreeSnapshot:
     """Return a child of `shell` below which nothing stands."""
     due = child.due - shell.tree.loop.time() if child.waits else None
     return TreeSnapshot(

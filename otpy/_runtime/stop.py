@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from otpy._core.reason import ExitReason
     from otpy._runtime.deadlines import Line
-    from otpy._runtime.process import Process
+    from otpy._runtime.process import LiveProcess
 
 KILL_GRACE: Final = 1.0
 """Seconds a task has to end after each cancellation that is not its first request to stop; and
@@ -65,7 +65,7 @@ class StopSequence:
         "reason",
     )
 
-    def __init__(self, process: Process, reason: ExitReason | None) -> None:
+    def __init__(self, process: LiveProcess, reason: ExitReason | None) -> None:
         """End `process` with `reason`, but not yet; see `begin`."""
         self._process = process
         self.reason = reason

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeVar, final, overload
+from typing import TYPE_CHECKING, TypeVar, overload
 
 from otpy._core.protocol import (
     AddChild,
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 _T = TypeVar("_T")
 
 
-@final
 class Supervisor(SupervisorHandle):
     """Starts, watches and restarts the children of a `SupervisorSpec`.
 
@@ -33,7 +32,8 @@ class Supervisor(SupervisorHandle):
     in an Erlang mailbox; only `snapshot`, `child` and `whereis` answer at once.
     """
 
-    _machine: SupervisorMachine
+    _machine: SupervisorMachine  # pyright: ignore[reportIncompatibleVariableOverride]
+    _name = "Supervisor"
 
     @overload
     async def start_child(self, spec: ChildSpec[_T]) -> Process[_T] | None: ...
@@ -153,6 +153,6 @@ class Supervisor(SupervisorHandle):
         """
         process = current_or_none()
         while process is not None and not process.ready:
-            if process.parent is self:
+            if process.parent is self._shell:
                 raise CallingSelf(self.path, "call it after task_status.started()")
             process = process.parent.process

@@ -30,14 +30,14 @@ if TYPE_CHECKING:
     from otpy._runtime.life import Body
     from otpy._runtime.portal import PortalCall
     from otpy._runtime.preemption import Preemptor
-    from otpy._runtime.process import Process
-    from otpy._runtime.shell import Shell
+    from otpy._runtime.process import LiveProcess
+    from otpy._runtime.shell import AnyShell, Shell
     from otpy._runtime.supervisor import Supervisor
     from otpy.reports import ReportHook
 
     AnySupervisor: TypeAlias = Supervisor | DynamicSupervisor
     MakeSupervisor: TypeAlias = Callable[
-        [SupervisorSpec | DynamicSpec, "Tree", Process | None], AnySupervisor
+        [SupervisorSpec | DynamicSpec, "Tree", LiveProcess | None], AnyShell
     ]
 
 _PATIENCE: Final = 1.0
@@ -104,13 +104,13 @@ class Tree:
         """Make a tree that holds nothing yet."""
         self.loop = loop
         self.make = make
-        self.root: AnySupervisor | None = None
+        self.root: AnyShell | None = None
         self.up = False
         self.task_class: type[asyncio.Task[Any]] = getattr(loop, "task_class", TASK_CLASS)
         self.context = copy_context()
         self.deadlines = Deadlines(loop, self.context)
         self.hooks = Hooks(hooks)
-        self.abandoned: dict[Process, str] = {}
+        self.abandoned: dict[LiveProcess, str] = {}
         self.leftovers = Leftovers(self)
         self.preemptor: Preemptor | None = None
         self.random: Callable[[], float] = random.random  # jitter, not cryptography
@@ -160,7 +160,7 @@ class Tree:
         """Whether it is ending, and has never been up."""
         return not self.up and self.root is not None and not self.root.begins
 
-    def check_thread(self, of: Process | Shell) -> None:
+    def check_thread(self, of: LiveProcess | Shell) -> None:
         """Refuse what another thread would see, or do, in the middle of a change to the tree.
 
         Raises:
@@ -206,7 +206,7 @@ class Tree:
         """Let the supervisor fail that could not finish its part of a decision."""
         if isinstance(error, KeyboardInterrupt | SystemExit):  # Ctrl-C strikes anywhere
             self.interrupt(error)
-        owner: Process | Shell | None = getattr(hear, "__self__", None)
+        owner: LiveProcess | Shell | None = getattr(hear, "__self__", None)
         if owner is None:
             return
         try:
@@ -236,7 +236,7 @@ class Tree:
         """Call `callback` at a time of the loop's clock, outside of any child's context."""
         return self.loop.call_at(when, callback, context=self.context)
 
-    def run(self, process: Process, body: Body, context: Context) -> None:
+    def run(self, process: LiveProcess, body: Body, context: Context) -> None:
         """Let `process` live as `body` says, in a task of its own, which runs it in `context`."""
         task = process.task = begun(process, body, self, context)
         task.add_done_callback(self._hear, context=self.context)
@@ -252,7 +252,7 @@ class Tree:
         self.enqueue(process.record_end, error)
 
     def gave_up_on(
-        self, process: Process, what: str, stack: tuple[str, ...], name: str = ""
+        self, process: LiveProcess, what: str, stack: tuple[str, ...], name: str = ""
     ) -> None:
         """Note that `process` refused to end, or that what it left behind did."""
         self.abandoned.setdefault(process, what)

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from otpy._core.text import shown
 from otpy._runtime.current import current
 from otpy._runtime.links import Monitor, watchers_of
+from otpy._runtime.process import live_of
+from otpy._runtime.shell import shell_of
 from otpy.behaviours.results import NoReply
 from otpy.behaviours.server import Server
 from otpy.behaviours.server_ref import ServerRef
@@ -19,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine
 
     from otpy._core.reason import ExitReason
-    from otpy._runtime.process import Process
+    from otpy._runtime.process import LiveProcess, Process
     from otpy._runtime.tree import AnySupervisor
     from otpy.behaviours.mailbox import Caller
     from otpy.behaviours.results import CallResult, Init, Result
@@ -92,7 +94,7 @@ class GenServer(Generic[RequestT, ReplyT, StateT]):
         dropped (GEN-24).
         """
         process = current()
-        tree = process.parent.tree
+        tree = shell_of(process.parent).tree
         if tree.hooks:
             tree.report(
                 MessageUnhandled(
@@ -132,7 +134,7 @@ class GenServer(Generic[RequestT, ReplyT, StateT]):
             NotSupervised: If called outside of the server.
         """
         process = current()
-        watchers_of(process).inbox = self._own().mailbox
+        watchers_of(live_of(process)).inbox = self._own().mailbox
 
     def monitor(self, process: Process) -> Monitor:
         """Let a `Down` come to `handle_info` when `process` has ended; at once if it has (SIG-04).
@@ -143,11 +145,11 @@ class GenServer(Generic[RequestT, ReplyT, StateT]):
         Raises:
             NotSupervised: If called outside of the server.
         """
-        return Monitor(process, self._own().mailbox)
+        return Monitor(live_of(process), self._own().mailbox)
 
     @staticmethod
     def _own() -> Server:
-        process = current()
+        process = live_of(current())
         process.parent.tree.check_thread(process)
         if not process.alive:  # it was given up, and this is what it left behind
             raise NotRunning(process.path)
@@ -185,7 +187,7 @@ class GenServer(Generic[RequestT, ReplyT, StateT]):
         return ServerRef(target, root)
 
     @classmethod
-    def __otpy_life__(cls, process: Process) -> Callable[..., Coroutine[Any, Any, None]]:
+    def __otpy_life__(cls, process: LiveProcess) -> Callable[..., Coroutine[Any, Any, None]]:
         """Attach a server to `process` and return its life; for the runtime."""
         server = Server(process, cls)
         if getattr(process.spec, "max_step", None) is not None:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from otpy._core.reason import ExitReason
     from otpy._runtime.links import Notice
-    from otpy._runtime.process import Process
+    from otpy._runtime.process import LiveProcess
     from otpy._runtime.tree import Tree
 
 ReplyT = TypeVar("ReplyT")
@@ -71,7 +71,7 @@ class Caller(Question, Generic[ReplyT]):
         self.future = loop.create_future()  # not by `super`, for speed
         self._replied = False
         life = CURRENT.get(None)
-        self.process: Process | None = None if life is None else life.process
+        self.process: LiveProcess | None = None if life is None else life.process
         self.request = request
 
     def __repr__(self) -> str:

@@ -22,6 +22,7 @@ from otpy._core.spec import (
     refuse_child,
 )
 from otpy._runtime.process import Process
+from otpy._runtime.shell import StaticShell, shell_of
 from otpy._runtime.supervisor import Supervisor
 from otpy._runtime.waiters import check_loop
 from otpy.errors import ChildRunning, NotFound, NotRunning, PartitionError, RestartPending
@@ -51,7 +52,7 @@ class _Table:
         self.lock = asyncio.Lock()
 
 
-def _table_of(supervisor: Supervisor) -> _Table | None:
+def _table_of(supervisor: StaticShell) -> _Table | None:
     """Return the table of `supervisor`, made on first use; None if something else keeps there."""
     if supervisor.behaviour is None:
         total = 0
@@ -73,7 +74,7 @@ def _has(supervisor: Supervisor, id: str) -> bool:
 
 def _partitioned(supervisor: Process | AnySupervisor) -> Supervisor:
     found = supervisor.supervisor if isinstance(supervisor, Process) else supervisor
-    table = _table_of(found) if isinstance(found, Supervisor) else None
+    table = _table_of(shell_of(found)) if isinstance(found, Supervisor) else None
     if table is None or not table.total:
         msg = f"PartitionSupervisor: {supervisor!r} was not made by PartitionSupervisor.spec()"
         raise TypeError(msg)
@@ -174,7 +175,7 @@ class PartitionSupervisor:
 
     @property
     def _table(self) -> _Table:
-        return cast("_Table", self.supervisor.behaviour)
+        return cast("_Table", shell_of(self.supervisor).behaviour)
 
     def route(self, key: RoutingKey) -> Process:
         """Return the process of the partition that `key` belongs to (PAR-03, PAR-04).
@@ -225,7 +226,7 @@ class PartitionSupervisor:
         if isinstance(n, bool) or not isinstance(n, int) or not 0 <= n <= table.total:  # pyright: ignore[reportUnnecessaryIsInstance]
             wanted = f"a whole number from 0 to {table.total}"
             raise PartitionError(f"{supervisor.path}: partitions is {n!r}, wanted {wanted}")
-        check_loop(supervisor.tree.loop, supervisor)
+        check_loop(shell_of(supervisor).tree.loop, supervisor)
         async with table.lock:
             before = self.partitions
             table.bound = min(before, n)

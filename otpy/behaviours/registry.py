@@ -13,6 +13,7 @@ from otpy._core.reason import Restart, Shutdown, signal_of
 from otpy._core.spec import ChildSpec
 from otpy._runtime.current import current
 from otpy._runtime.links import trapped
+from otpy._runtime.process import LiveProcess, live_of
 from otpy._runtime.waiters import check_loop
 from otpy.behaviours.registry_entry import (
     Entry,
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
 @asynccontextmanager
 async def _serve(keys: Keys, listeners: tuple[Listener, ...]) -> AsyncGenerator[Registry]:
     """Be the child: its value is the registry of this life."""
-    yield Registry(current(), keys, listeners)
+    yield Registry(live_of(current()), keys, listeners)
 
 
 _NOTHING: Any = None  # the value of a key that was registered without one
@@ -75,7 +76,7 @@ class Registry(Generic[KeyT, ValueT]):
         unique: Whether only one process may hold a key.
     """
 
-    def __init__(self, process: Process, keys: Keys, listeners: Iterable[Listener]) -> None:
+    def __init__(self, process: LiveProcess, keys: Keys, listeners: Iterable[Listener]) -> None:
         """Make the registry that lives as long as `process`; for `Registry.spec`."""
         self.path = process.path
         self.unique = keys is Keys.UNIQUE
@@ -190,7 +191,7 @@ class Registry(Generic[KeyT, ValueT]):
             del owned[number]
             self._remove(strict, number)
         if chosen and not owned:  # REG-13: unlinked with its last key
-            del self._owned[caller]
+            del self._owned[live_of(caller)]
             self._forget.pop(caller)()
         if chosen:
             self._tell(Unregistered(self.path, key, caller))
@@ -376,8 +377,8 @@ class Registry(Generic[KeyT, ValueT]):
         self._owned.clear()
         self._entries.clear()
         for owner in owners:
-            if not trapped(owner, self._process, reason):
-                owner.stop(reason=signal_of(reason) or Shutdown())
+            if not trapped(live_of(owner), self._process, reason):
+                live_of(owner).stop(reason=signal_of(reason) or Shutdown())
 
     def _tell(self, news: Registered | Unregistered) -> None:
         for listener in tuple(self._listeners):

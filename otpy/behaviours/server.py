@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from contextvars import Context
 
     from otpy._core.reason import ExitReason
-    from otpy._runtime.process import Process
+    from otpy._runtime.process import LiveProcess
     from otpy.behaviours.callbacks import Callbacks, Served
     from otpy.behaviours.mailbox import Message
     from otpy.behaviours.results import CallResult
@@ -95,7 +95,7 @@ class Server:
         "state",
     )
 
-    def __init__(self, process: Process, make: Callable[[], Callbacks]) -> None:
+    def __init__(self, process: LiveProcess, make: Callable[[], Callbacks]) -> None:
         """Prepare the life of `process`."""
         self.process = process
         self.mailbox = Mailbox(self, process.parent.tree)

@@ -10,7 +10,7 @@ from attrs import frozen
 from otpy._core.checks import check_timeout
 from otpy._core.reason import Normal
 from otpy._runtime.crash import call_failed
-from otpy._runtime.process import Process
+from otpy._runtime.process import LiveProcess, Process, live_of
 from otpy._runtime.waiters import check_loop
 from otpy.behaviours.mailbox import Caller, Info, Unanswered
 from otpy.behaviours.server import Server
@@ -122,7 +122,7 @@ class ServerRef(Generic[RequestT_contra, ReplyT_co, StateT]):
             `CallFailed` with the real reason where OTP says `noproc` of the dead.
         """
         process = self.target
-        if not isinstance(process, Process):
+        if not isinstance(process, LiveProcess):  # as every process is
             process = self._process()
         server = process.behaviour
         if not isinstance(server, Server):
@@ -159,7 +159,7 @@ class ServerRef(Generic[RequestT_contra, ReplyT_co, StateT]):
         In any thread; the requests of one arrive in their order.
         """
         process = self.target
-        server = process.behaviour if isinstance(process, Process) else self._server()
+        server = process.behaviour if isinstance(process, LiveProcess) else self._server()
         if isinstance(server, Server):
             server.mailbox.put((request,))
 
@@ -169,7 +169,7 @@ class ServerRef(Generic[RequestT_contra, ReplyT_co, StateT]):
         In any thread, as `cast`.
         """
         process = self.target
-        server = process.behaviour if isinstance(process, Process) else self._server()
+        server = process.behaviour if isinstance(process, LiveProcess) else self._server()
         if isinstance(server, Server):
             server.mailbox.put(Info(message))
 
@@ -298,15 +298,15 @@ class ServerRef(Generic[RequestT_contra, ReplyT_co, StateT]):
         except CallFailed:
             return None
 
-    def _found(self) -> tuple[Process, Server]:
+    def _found(self) -> tuple[LiveProcess, Server]:
         process = self._process()
         if not isinstance(process.behaviour, Server):
             raise _no_server(process)
         return process, process.behaviour
 
-    def _process(self) -> Process:
+    def _process(self) -> LiveProcess:
         try:
-            return self.whereis()
+            return live_of(self.whereis())
         except (NotFound, NotRegistered, NotRunning) as error:
             raise CallFailed(error.path, None) from error
 

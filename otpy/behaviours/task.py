@@ -10,6 +10,7 @@ from otpy._core.checks import check_timeout
 from otpy._core.reason import Killed, Shutdown
 from otpy._core.spec import BRUTAL_KILL, INFINITY
 from otpy._runtime.current import current_or_none
+from otpy._runtime.process import live_of
 from otpy._runtime.waiters import check_loop
 from otpy.behaviours.task_result import Exited, Ok, TaskFailed
 from otpy.errors import NotOwner, TaskTimeout
@@ -187,7 +188,7 @@ class Task(Generic[_T]):
             ValueError: If `timeout` is no number of seconds; the task goes on.
             WrongThread: In another thread or event loop; the task goes on.
         """
-        check_loop(self.process.parent.tree.loop, self.process)
+        check_loop(live_of(self.process).parent.tree.loop, self.process)
         self._check_owner()
         brutal = timeout is BRUTAL_KILL
         limit: Any = None if brutal or timeout is INFINITY else timeout

@@ -12,6 +12,7 @@ from otpy._core.reason import Crashed, Restart, Shutdown, signal_of
 from otpy._core.spec import ChildSpec
 from otpy._runtime.current import current, current_or_none
 from otpy._runtime.links import traps
+from otpy._runtime.process import live_of
 from otpy.behaviours.task import chain, name_of, set_callers
 from otpy.behaviours.task_result import Exited, Ok, TaskFailed
 from otpy.errors import ChildError, TaskTimeout
@@ -23,8 +24,8 @@ if TYPE_CHECKING:
     from otpy._core.reason import ExitReason
     from otpy._core.spec import ShutdownLimit
     from otpy._runtime.deadlines import Line
-    from otpy._runtime.dynamic import DynamicSupervisor
-    from otpy._runtime.process import Process
+    from otpy._runtime.process import LiveProcess, Process
+    from otpy._runtime.shell import DynamicShell
     from otpy.behaviours.task import Chain
 
 _T = TypeVar("_T")
@@ -41,7 +42,7 @@ class OnTimeout(Enum):
 
 
 def stream(
-    supervisor: DynamicSupervisor,
+    supervisor: DynamicShell,
     fn: Callable[[_I], Awaitable[_T]],
     items: Iterable[_I],
     *,
@@ -113,7 +114,7 @@ class _Job(Generic[_I, _T]):
         self.number = number
         self.item = item
         self.value: list[_T] = []
-        self.process: Process | None = None
+        self.process: LiveProcess | None = None
         self.late: TaskTimeout | None = None
         self._line: Line | None = None
 
@@ -121,12 +122,12 @@ class _Job(Generic[_I, _T]):
         """No: it is to be started, or ended, whatever has become of its stream."""
         return False
 
-    def set_result(self, answer: tuple[RequestReply, Process | None], /) -> None:
+    def set_result(self, answer: tuple[RequestReply, LiveProcess | None], /) -> None:
         """Hear that it has been started, or why not."""
         reply, self.process = answer
         self.crew.answered(self, reply)
 
-    def limit(self, seconds: float, process: Process) -> None:
+    def limit(self, seconds: float, process: LiveProcess) -> None:
         """Let it take so long."""
         self._line = process.parent.tree.deadlines.set(seconds, self)
 
@@ -147,7 +148,7 @@ class _Crew(Generic[_I, _T]):
 
     def __init__(
         self,
-        supervisor: DynamicSupervisor,
+        supervisor: DynamicShell,
         fn: Callable[[_I], Awaitable[_T]],
         size: int,
         timeout: float | None,
@@ -167,7 +168,7 @@ class _Crew(Generic[_I, _T]):
         self._on_timeout = on_timeout
         self._ordered = ordered
         self._linked = linked
-        self._owner: Process | None = None
+        self._owner: LiveProcess | None = None
         self._asked_by: Chain = None
         self._forget_owner: Callable[[], object] = lambda: None
         self._added = 0
@@ -179,7 +180,7 @@ class _Crew(Generic[_I, _T]):
         self._failure: TaskFailed | TaskTimeout | ChildError | None = None
         self._news: asyncio.Future[None] | None = None
 
-    def serve(self, owner: Process | None) -> None:
+    def serve(self, owner: LiveProcess | None) -> None:
         """End with `owner`, however it ends; None is code outside of processes."""
         self._owner = owner
         self._asked_by = chain()
@@ -226,7 +227,7 @@ class _Crew(Generic[_I, _T]):
         return True
 
     async def _work(self) -> None:
-        process = current()
+        process = live_of(current())
         job = self._started[process]
         set_callers(self._asked_by)
         if self._timeout is not None:  # not before: no task is late that has not had its turn

@@ -12,6 +12,7 @@ from otpy._core.spec import ChildSpec
 from otpy._runtime.current import current_or_none
 from otpy._runtime.dynamic import DynamicSupervisor
 from otpy._runtime.process import Process
+from otpy._runtime.shell import shell_of
 from otpy.behaviours.task import DEFAULT_TIMEOUT, Task, chain, name_of, work
 from otpy.behaviours.task_stream import OnTimeout, stream
 
@@ -112,7 +113,7 @@ class TaskSupervisor:
     ) -> Task[_T]:
         done: list[_T] = []
         spec = self._spec(fn, args, done, Restart.TEMPORARY, shutdown)
-        process = await self.supervisor.start_claimed(spec)
+        process = await shell_of(self.supervisor).start_claimed(spec)
         assert process is not None  # noqa: S101 - a coroutine function cannot decline to start
         return Task(process, current_or_none(), done, linked=linked)
 
@@ -211,7 +212,7 @@ class TaskSupervisor:
         """
         self._check(fn)
         return stream(
-            self.supervisor,
+            shell_of(self.supervisor),
             fn,
             items,
             max_concurrency=max_concurrency,

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from otpy._core.reason import ExitReason
-    from otpy._runtime.process import Process
+    from otpy._runtime.process import LiveProcess
     from otpy.behaviours.callbacks import Callbacks
     from otpy.behaviours.mailbox import Caller
 
@@ -24,7 +24,7 @@ class WatchedCallbacks:
 
     __slots__ = ("_callbacks", "_watched")
 
-    def __init__(self, process: Process, make: Callable[[], Callbacks]) -> None:
+    def __init__(self, process: LiveProcess, make: Callable[[], Callbacks]) -> None:
         """Make the callbacks, in a step of `process`.
 
         Raises:

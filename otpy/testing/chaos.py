@@ -13,6 +13,7 @@ from attrs import field, frozen
 
 from otpy._core.checks import check_number, refuse
 from otpy._core.reason import Normal
+from otpy._runtime.process import LiveProcess
 from otpy._runtime.root import RunningTree
 from otpy.testing.chaos_log import PATIENCE, ChaosLog, Strike
 from otpy.testing.chaos_report import ChaosReport
@@ -24,8 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from otpy._core.spec import DynamicSpec, SupervisorSpec
-    from otpy._runtime.process import Process
-    from otpy._runtime.tree import AnySupervisor
+    from otpy._runtime.shell import AnyShell
     from otpy.reports import ReportHook
     from otpy.testing.injection import Injected
 
@@ -113,7 +113,7 @@ class Chaos:
         self._seconds: float | None = None
 
     @asynccontextmanager
-    async def tree(self) -> AsyncGenerator[AnySupervisor]:
+    async def tree(self) -> AsyncGenerator[AnyShell]:
         """Run the tree and shake it, for the length of an `async with` block; once.
 
         Yields the root when the tree has been started. When it has been shaken, and has had its
@@ -138,7 +138,7 @@ class Chaos:
         seconds = min(self._seconds, self._settings.seconds)
         return ChaosReport.of(self._log, self._settings.seed, seconds)
 
-    async def _shake(self, root: AnySupervisor) -> None:
+    async def _shake(self, root: AnyShell) -> None:
         settings, loop = self._settings, root.tree.loop
         self._log.begin(root.path, loop.time())
         try:
@@ -155,7 +155,7 @@ class Chaos:
     async def _until(self, moment: float, loop: asyncio.AbstractEventLoop) -> None:
         await asyncio.sleep(max(0.0, self._log.began + moment - loop.time()))
 
-    async def _settle(self, root: AnySupervisor) -> None:
+    async def _settle(self, root: AnyShell) -> None:
         loop = root.tree.loop
         deadline = loop.time() + self._settings.settle
         while self._log.open or self._log.missing(root.snapshot()):
@@ -165,7 +165,7 @@ class Chaos:
         if not root.ended:
             self._log.finish(self._log.missing(root.snapshot()), loop.time())
 
-    def _strike(self, rng: random.Random, root: AnySupervisor) -> None:
+    def _strike(self, rng: random.Random, root: AnyShell) -> None:
         targets = sorted(self._targets(root), key=lambda target: target[0].path)
         if not targets:
             return
@@ -177,7 +177,7 @@ class Chaos:
         root.tree.call_later(PATIENCE, self._log.look_again, strike)
         KINDS[kind].strike(process, rng, self._injected)
 
-    def _targets(self, root: AnySupervisor) -> list[tuple[Process, list[str]]]:
+    def _targets(self, root: AnyShell) -> list[tuple[LiveProcess, list[str]]]:
         """Return the workers that may be struck now, and how; not those struck and not back."""
         return [
             (process, kinds)

@@ -10,6 +10,7 @@ from attrs import define, field
 
 from otpy._core.reason import Restart
 from otpy._core.rules import Verdict, verdict
+from otpy._runtime.process import live_of
 from otpy.reports import (
     ChildAbandoned,
     ChildExited,
@@ -138,7 +139,7 @@ class ChaosLog:
 
     def look_again(self, strike: Strike) -> None:
         """Decide about a strike whose worker may run on, when that has had time to end."""
-        alive = strike.process.alive and not strike.process.ending
+        alive = strike.process.alive and not live_of(strike.process).ending
         if alive and strike.outcome is Outcome.OPEN:
             self._decide(strike, Outcome.WITHSTOOD, self.began + strike.time + PATIENCE)
 

@@ -6,6 +6,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, final
 
 from otpy._runtime.current import current_or_none
+from otpy._runtime.process import LiveProcess
 
 if TYPE_CHECKING:
     import asyncio
@@ -105,7 +106,7 @@ class ChildProcesses:
 class Kill:
     """One planned kill of what one process has started."""
 
-    def __init__(self, armed: Armed, process: Process) -> None:
+    def __init__(self, armed: Armed, process: LiveProcess) -> None:
         """Wait for its time."""
         self._armed = armed
         self._process = process

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine
 
     from otpy._runtime.interpose import Body
-    from otpy._runtime.process import Process
+    from otpy._runtime.process import LiveProcess
     from otpy.testing.injection import Armed
 
 
@@ -52,7 +52,7 @@ class _Pending:
 class FaultyLife(Generator[Any, Any, None]):
     """What a child's task awaits in place of the child's own code, which it drives."""
 
-    def __init__(self, process: Process, body: Body, armed: list[Armed]) -> None:
+    def __init__(self, process: LiveProcess, body: Body, armed: list[Armed]) -> None:
         """Prepare the life of `process`, which would run `body`; in the order of the plan."""
         self._process = process
         self._body = body

@@ -7,9 +7,10 @@ from contextvars import Token
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, Self, final
 
-from otpy import OtpyError
 from otpy._core.checks import check_kind, refuse
 from otpy._runtime.interpose import INTERPOSER
+from otpy._runtime.process import Process, live_of
+from otpy.errors import OtpyError
 from otpy.testing.child_processes import ChildProcesses
 from otpy.testing.clock import MockClock
 from otpy.testing.faults import Fault
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from otpy._runtime.interpose import Body, Interposer
-    from otpy._runtime.process import Process
+    from otpy._runtime.process import LiveProcess
     from otpy._runtime.tree import Tree
 
 
@@ -70,7 +71,7 @@ class Armed:
         """Whether it may still hit."""
         return self.block.open and (self.fault.times is None or self._hits < self.fault.times)
 
-    def strikes(self, process: Process) -> bool:
+    def strikes(self, process: LiveProcess) -> bool:
         """Count a start, a stop or a clean-up of its path; whether it is hit."""
         self._seen += 1
         if self._seen < self.fault.nth or not self.live:
@@ -78,7 +79,7 @@ class Armed:
         self.hit(process)
         return True
 
-    def hit(self, process: Process) -> None:
+    def hit(self, process: LiveProcess) -> None:
         """Note that it hit `process`."""
         self._hits += 1
         time = process.parent.tree.loop.time()
@@ -99,7 +100,7 @@ class Injected:
         self.open = False
         self.growing = growing
         self._faults = list(faults)
-        self._lives: dict[Process, FaultyLife] = {}
+        self._lives: dict[LiveProcess, FaultyLife] = {}
         self._hits: list[Hit] = []
         self._struck: set[int] = set()
         self._armed: dict[tuple[int, str], Armed] = {}
@@ -119,7 +120,7 @@ class Injected:
         return tuple(f for number, f in enumerate(self._faults) if number not in self._struck)
 
     @property
-    def workers(self) -> tuple[Process, ...]:
+    def workers(self) -> tuple[LiveProcess, ...]:
         """The live workers that can be hit, in the order of their starts.
 
         Of a block that grows that is every worker; else those whom a fault of the plan concerns.
@@ -201,17 +202,17 @@ class Injected:
             self._armed[key] = Armed(number, self._faults[number], self)
         return self._armed[key]
 
-    def begins(self, process: Process, life: FaultyLife) -> None:
+    def begins(self, process: LiveProcess, life: FaultyLife) -> None:
         """Note a life that is subject to faults."""
         self._lives[process] = life
         process.on_exit(self._ended)
 
-    def life_of(self, process: Process) -> FaultyLife | None:
+    def life_of(self, process: LiveProcess) -> FaultyLife | None:
         """Return the life of `process`, if it is subject to faults and has not ended."""
         return self._lives.get(process)
 
     def _ended(self, process: Process, _reason: object) -> None:
-        del self._lives[process]
+        del self._lives[live_of(process)]
 
     def set_jumps(self, tree: Tree) -> None:
         """Plan the jumps of the clock, when the first tree is started."""
@@ -256,7 +257,7 @@ class TreeFaults:
         if block.open and block.growing:
             block.processes(tree.loop)  # a kill may be added when its process runs already
 
-    def around(self, process: Process, body: Body) -> Body:
+    def around(self, process: LiveProcess, body: Body) -> Body:
         """Return what `process` runs: `body`, subject to the faults that concern it."""
         if self._outer is not None:
             body = self._outer.around(process, body)
@@ -267,7 +268,7 @@ class TreeFaults:
         self._block.begins(process, life)
         return life.begin
 
-    def lets_cancel(self, process: Process) -> bool:
+    def lets_cancel(self, process: LiveProcess) -> bool:
         """Whether no fault keeps a cancellation by its supervisor from `process`."""
         life = self._block.life_of(process)
         if life is not None and life.ignores_cancellation():

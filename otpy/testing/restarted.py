@@ -9,6 +9,7 @@ from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from otpy._core.nesting import flat
+from otpy._runtime.shell import shell_of
 from otpy._runtime.tree import Tree
 from otpy.testing.recording import Recording, recordings
 
@@ -44,7 +45,7 @@ def assert_restarted(
     if isinstance(root, Recording):
         count, shown = _recorded(path, root)
     elif root is not None:
-        count, shown = _standing(path, root.tree)
+        count, shown = _standing(path, shell_of(root).tree)
     else:
         count, shown = _anywhere(path)
     if count is None:

@@ -6,10 +6,11 @@ import asyncio
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, final
 
-from otpy import OtpyError
 from otpy._core.checks import check_timeout
 from otpy._core.child import Status
-from otpy.errors import NotFound, NotRunning
+from otpy._runtime.process import live_of
+from otpy._runtime.shell import shell_of
+from otpy.errors import NotFound, NotRunning, OtpyError
 from otpy.testing.clock import MockClock
 
 if TYPE_CHECKING:
@@ -84,7 +85,7 @@ async def settled(sup: AnySupervisor, *, timeout: float = 60.0) -> None:
 async def _at_rest(sup: AnySupervisor) -> bool:
     """Wait for what is in progress; say whether nothing began in the meantime."""
     while any(_in_flight(sup)):
-        await sup.tree.next_change()
+        await shell_of(sup).tree.next_change()
     try:
         clock = MockClock.current()
     except RuntimeError:
@@ -126,7 +127,7 @@ def _of_child(node: TreeSnapshot) -> Iterator[str]:
 
 
 def _of_worker(process: Process, node: TreeSnapshot) -> Iterator[str]:
-    if not process.runs:
+    if not live_of(process).runs:
         yield f"{node.path} has ended and its supervisor does not know yet"
-    elif process.alive and process.ending and node.state == Status.RUNNING.value:
+    elif process.alive and live_of(process).ending and node.state == Status.RUNNING.value:
         yield f"{node.path} was told to end"

@@ -8,13 +8,15 @@ from typing import TYPE_CHECKING, NamedTuple, final
 
 from otpy._core.spec import BRUTAL_KILL, INFINITY
 from otpy._runtime.dynamic import DynamicSupervisor
+from otpy._runtime.handle import SupervisorHandle
+from otpy._runtime.process import live_of
+from otpy._runtime.snapshot import TreeSnapshot
 from otpy._runtime.stop import KILL_GRACE
 from otpy.errors import NotRunning
 
 if TYPE_CHECKING:
     from otpy._runtime.interpose import Body, Interposer
-    from otpy._runtime.process import Process
-    from otpy._runtime.shell import Shell
+    from otpy._runtime.process import LiveProcess
     from otpy._runtime.tree import AnySupervisor
 
 _LAST_STEPS = 6  # a stop that a kill overtakes, which waits for cancellations and threads again
@@ -41,13 +43,13 @@ class Starts:
         self.bound: StopBound | None = None
         self._inner = inner
 
-    def around(self, process: Process, body: Body) -> Body:
+    def around(self, process: LiveProcess, body: Body) -> Body:
         """Note a start."""
         if self.bound is not None:
             self.bound.note(process)
         return self._inner.around(process, body)
 
-    def lets_cancel(self, process: Process) -> bool:
+    def lets_cancel(self, process: LiveProcess) -> bool:
         """Change nothing."""
         return self._inner.lets_cancel(process)
 
@@ -67,28 +69,29 @@ class StopBound:
         self._shares: dict[str, dict[str, _Share]] = {}  # by the path of a supervisor, and by id
         self._at_once: set[str] = set()  # supervisors that stop all children at the same time
         self._known(root)
+        left: list[tuple[SupervisorHandle, TreeSnapshot]]
         left = [(root, node) for node in root.snapshot().children]
         while left:
             supervisor, node = left.pop()
             with suppress(NotRunning):
-                process = supervisor.child(node.id)
+                process = live_of(supervisor.child(node.id))
                 self._count(process)
                 if process.supervisor is not None:
                     left += [(process.supervisor, below) for below in node.children]
 
-    def note(self, process: Process) -> None:
+    def note(self, process: LiveProcess) -> None:
         """Count a worker that has been started since, and the supervisors above it."""
-        above: Process | None = process
+        above: LiveProcess | None = process
         while above is not None:
             self._count(above)
             above = above.parent.process
 
-    def _known(self, supervisor: Shell) -> dict[str, _Share]:
+    def _known(self, supervisor: SupervisorHandle) -> dict[str, _Share]:
         if isinstance(supervisor, DynamicSupervisor):
             self._at_once.add(supervisor.path)
         return self._shares.setdefault(supervisor.path, {})
 
-    def _count(self, process: Process) -> None:
+    def _count(self, process: LiveProcess) -> None:
         limit = process.spec.shutdown
         seconds = math.inf if limit is INFINITY else 0.0 if limit is BRUTAL_KILL else float(limit)
         if process.supervisor is not None:

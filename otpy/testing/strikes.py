@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from otpy._core.spec import ChildSpec
-    from otpy._runtime.process import Process
+    from otpy._runtime.process import LiveProcess
     from otpy.testing.faults import Fault
     from otpy.testing.injection import Injected
 
@@ -37,11 +37,11 @@ class StrikeKind:
         ends: Whether the worker is told to end, so that its end is what goes wrong.
     """
 
-    faults: Callable[[Process, random.Random], Sequence[Fault]]
-    suits: Callable[[Process, Injected], bool] = lambda _process, _injected: True
+    faults: Callable[[LiveProcess, random.Random], Sequence[Fault]]
+    suits: Callable[[LiveProcess, Injected], bool] = lambda _process, _injected: True
     ends: bool = False
 
-    def strike(self, process: Process, rng: random.Random, injected: Injected) -> None:
+    def strike(self, process: LiveProcess, rng: random.Random, injected: Injected) -> None:
         """Strike the live worker `process` now."""
         for fault in self.faults(process, rng):
             injected.add(fault)
@@ -61,51 +61,51 @@ def _error(rng: random.Random) -> Exception:
     return rng.choice(_ERRORS)(MARK)
 
 
-def _spec(process: Process) -> ChildSpec:
+def _spec(process: LiveProcess) -> ChildSpec:
     return cast("ChildSpec", process.spec)  # only workers are struck
 
 
-def _crash(process: Process, rng: random.Random) -> list[Fault]:
+def _crash(process: LiveProcess, rng: random.Random) -> list[Fault]:
     return [faults.crash(process.path, _error(rng))]
 
 
-def _crash_start(process: Process, rng: random.Random) -> list[Fault]:
+def _crash_start(process: LiveProcess, rng: random.Random) -> list[Fault]:
     return [faults.crash(process.path, _error(rng), at="start"), *_crash(process, rng)]
 
 
-def _hang_start(process: Process, rng: random.Random) -> list[Fault]:
+def _hang_start(process: LiveProcess, rng: random.Random) -> list[Fault]:
     return [faults.hang(process.path, at="start"), *_crash(process, rng)]
 
 
-def _slow_ready(process: Process, rng: random.Random) -> list[Fault]:
+def _slow_ready(process: LiveProcess, rng: random.Random) -> list[Fault]:
     limit = _spec(process).start_timeout
     longest = _SLOWEST if limit is None else min(_SLOWEST, limit / 2)
     seconds = longest * rng.uniform(0.1, 1)
     return [faults.slow_ready(process.path, seconds), *_crash(process, rng)]
 
 
-def _starts_again(process: Process, _injected: Injected) -> bool:
+def _starts_again(process: LiveProcess, _injected: Injected) -> bool:
     return process.spec.restart is not Restart.TEMPORARY
 
 
-def _start_is_limited(process: Process, injected: Injected) -> bool:
+def _start_is_limited(process: LiveProcess, injected: Injected) -> bool:
     """Whether a start that hangs is noticed: else the child, or its siblings, wait for ever."""
     spec = _spec(process)
     limited = spec.start_timeout is not None and not spec.ready_at_once
     return _starts_again(process, injected) and limited
 
 
-def _stop_is_limited(process: Process, _injected: Injected) -> bool:
+def _stop_is_limited(process: LiveProcess, _injected: Injected) -> bool:
     return process.spec.shutdown is not INFINITY
 
 
-def _is_cancelled(process: Process, injected: Injected) -> bool:
+def _is_cancelled(process: LiveProcess, injected: Injected) -> bool:
     """Whether it is ended by a cancellation, and not asked before."""
     asked = process.asked is not None or process.behaviour is not None
     return _stop_is_limited(process, injected) and not asked
 
 
-def _has_processes(process: Process, injected: Injected) -> bool:
+def _has_processes(process: LiveProcess, injected: Injected) -> bool:
     return injected.processes(process.parent.tree.loop).has(process)
 
 

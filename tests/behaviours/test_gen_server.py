@@ -21,6 +21,8 @@ from otpy import (
     Shutdown,
     SupervisorSpec,
 )
+from otpy._runtime.process import live_of
+from otpy._runtime.shell import shell_of
 from otpy.behaviours.server import Server
 from otpy.errors import (
     BadReturn,
@@ -185,11 +187,11 @@ class TestStart:
     async def test_nothing_is_made_until_it_is_used(self) -> None:
         """A server that nobody talked to has no queue, no signals and no table of callers."""
         async with running() as (_, process, ref, _log):
-            server = process.behaviour
+            server = live_of(process).behaviour
             assert isinstance(server, Server)
             assert server.mailbox.queue is None
             assert server.owed is None
-            assert process.watchers is None
+            assert live_of(process).watchers is None
             ref.send("x")
             assert server.mailbox.queue is not None
 
@@ -291,7 +293,7 @@ class TestMessages:
             assert await counter.call(Get()) == 10
             report = reports.one(MessageUnhandled)
             assert (report.path, report.message) == ("app/counter", "{'what': 'ever'}")
-            app.tree.hooks.clear()
+            shell_of(app).tree.hooks.clear()
             counter.send("unseen")
             assert await counter.call(Get()) == 10
         assert len(reports.of(MessageUnhandled)) == 1
@@ -330,7 +332,7 @@ class TestMessages:
             server.kill()
             await server.wait()
             Counter.at(server).cast(Add())
-            assert server.behaviour is None
+            assert live_of(server).behaviour is None
 
 
 class TestReply:

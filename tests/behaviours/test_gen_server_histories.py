@@ -31,6 +31,7 @@ from otpy import (
     Supervisor,
     SupervisorSpec,
 )
+from otpy._runtime.process import live_of
 from otpy.behaviours.server import Server
 from otpy.errors import CallFailed, CallTimeout
 from otpy.server import Caller, CallResult, NoReply, Reply, ServerRef, Stop
@@ -315,7 +316,7 @@ class Histories(RuleBasedStateMachine):
         if not hasattr(self, "app") or not self.app.running:
             return
         with suppress(otpy.OtpyError):
-            server = self.app.child("s").behaviour
+            server = live_of(self.app.child("s")).behaviour
             assert isinstance(server, Server)
             waiting = sum(not told.answers for told in self.told)
             assert len(server.owed or ()) <= waiting

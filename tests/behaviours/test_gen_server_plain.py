@@ -27,6 +27,8 @@ from otpy import (
     Supervisor,
     SupervisorSpec,
 )
+from otpy._runtime.process import live_of
+from otpy._runtime.shell import shell_of
 from otpy.errors import BadReturn, CallFailed
 from otpy.server import Caller, NoReply, Reply, ServerRef
 from otpy.testing import MockClock
@@ -188,7 +190,7 @@ class TestIntoATask:
             assert own_tasks(process) == []
             ref.cast(enter)
             ref.cast(lambda server, state: NoReply(state))
-            assert [await ref.call(leave)] == own_tasks(process) == [process.task]
+            assert [await ref.call(leave)] == own_tasks(process) == [live_of(process).task]
 
     async def test_timeouts_work_inside_of_the_first(self, clock: MockClock) -> None:
         """Those of asyncio and anyio, both of which need a task."""
@@ -224,7 +226,7 @@ class TestIntoATask:
             ref.cast(first)
             del first
             assert await ref.call(echo(1)) == 1
-            assert own_tasks(process) == [process.task]
+            assert own_tasks(process) == [live_of(process).task]
             gc.collect()
             assert kept() is None
 
@@ -258,7 +260,7 @@ class TestEnds:
             starting = asyncio.ensure_future(app.start_child(spec))
             await turns(1)
             if turn == 0:  # in the turn in which it is started
-                app.tree.order(lambda: app.child("s").stop(kill=True))
+                shell_of(app).tree.order(lambda: live_of(app.child("s")).stop(kill=True))
             await turns(1)
             process = app.child("s")
             await turns(turn)
@@ -341,7 +343,7 @@ class TestEnds:
             process.exit()
             await turns(5)
             assert process.alive
-            assert not process.runs
+            assert not live_of(process).runs
             free.set()
             assert await process.wait() == Shutdown()
 

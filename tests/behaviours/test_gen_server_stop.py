@@ -19,6 +19,7 @@ from otpy import (
     Shutdown,
     SupervisorSpec,
 )
+from otpy._runtime.process import live_of
 from otpy.errors import CallFailed, CallTimeout
 from otpy.reports import ChildExited, ChildStopped
 from otpy.server import Caller, Reply
@@ -86,8 +87,9 @@ class TestStopping:
             elif how == "brutal":
                 await app.terminate_child("s")
             else:
-                assert process.task is not None
-                process.task.cancel()
+                task = live_of(process).task
+                assert task is not None
+                task.cancel()
             assert await process.wait() == Killed()
             assert log == []
 
@@ -163,9 +165,9 @@ class TestStopping:
         async with running() as (_, process, ref, _log):
             ref.cast(busy(60))
             await clock.advance(0)
-            life = process.task
+            life = live_of(process).task
             assert life is not None
-            asyncio.get_running_loop().call_later(3, lambda: process.end(Normal()))
+            asyncio.get_running_loop().call_later(3, lambda: live_of(process).end(Normal()))
             await ref.stop(timeout=3)
             assert clock.now == 3
             life.cancel()
@@ -197,8 +199,9 @@ class TestSignals:
             await ref.call(watch)
             await clock.advance(0)
             assert log == [Down(other, Shutdown("x"))] * 2
-            assert process.watchers is not None
-            assert process.watchers.watching == {}
+            watchers = live_of(process).watchers
+            assert watchers is not None
+            assert watchers.watching == {}
 
     async def test_a_monitor_taken_back_is_taken_from_the_mailbox_too(
         self, clock: MockClock
@@ -230,10 +233,11 @@ class TestSignals:
             other = await app.start_child(plain)
             assert other is not None
             await ref.call(lambda s, c, state: Reply(s.monitor(other), state))
-            assert other.watchers is not None
-            assert len(other.watchers.monitors) == 1
+            watchers = live_of(other).watchers
+            assert watchers is not None
+            assert len(watchers.monitors) == 1
             await ref.stop()
-            assert other.watchers.monitors == {}
+            assert watchers.monitors == {}
 
     async def test_a_trapping_server_gets_exits_as_messages(self, clock: MockClock) -> None:
         """GEN-20: of partners and of strangers; its supervisor still stops it."""

@@ -9,6 +9,7 @@ import pytest
 
 import otpy
 from otpy import ChildSpec, Killed, SupervisorSpec
+from otpy._runtime.process import live_of
 from otpy.behaviours.results import NO_ANSWER
 from otpy.behaviours.server import Server
 from otpy.errors import (
@@ -149,7 +150,7 @@ class TestTimeouts:
             assert clock.now == 7
             assert log == ["slow"]
             assert process.alive
-            server = process.behaviour
+            server = live_of(process).behaviour
             assert isinstance(server, Server)
             assert server.owed == {}
             assert not server.mailbox.queue

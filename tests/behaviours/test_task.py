@@ -25,6 +25,7 @@ from otpy import (
     SupervisorSpec,
     TaskSupervisor,
 )
+from otpy._runtime.process import live_of
 from otpy.errors import MaxChildren, NotFound, NotOwner, NotRunning, TaskTimeout
 from otpy.tasks import Exited, Ok, Task, TaskFailed
 from otpy.testing import MockClock
@@ -160,11 +161,11 @@ async def test_a_result_is_preferred_to_a_timeout_in_the_same_turn(
 ) -> None:
     """The end, then the timer, both before the waiter runs: the result counts."""
     task = await tasks.spawn(forever)
-    life = task.process.task
+    life = live_of(task.process).task
     assert life is not None
     waiting = asyncio.create_task(task.poll(5.0))
     loop = asyncio.get_running_loop()
-    loop.call_later(5.0, lambda: task.process.end(Killed()))  # in the turn of the timer
+    loop.call_later(5.0, lambda: live_of(task.process).end(Killed()))  # in the turn of the timer
     assert await waiting == Exited(Killed())
     life.cancel()
     await clock.advance(0)

@@ -24,6 +24,7 @@ from otpy import (
     SupervisorSpec,
     TaskSupervisor,
 )
+from otpy._runtime.process import live_of
 from otpy.errors import TaskTimeout
 from otpy.signals import ExitSignal
 from otpy.tasks import Exited, Ok
@@ -95,8 +96,9 @@ async def test_nothing_is_kept_of_the_links_to_tasks_that_have_ended(
     for _ in range(3):
         task = await trapper.ask(lambda: tasks.spawn_linked(one))
         await task.process.wait()
-    assert trapper.process.watchers is not None
-    assert trapper.process.watchers.links == {}
+    watchers = live_of(trapper.process).watchers
+    assert watchers is not None
+    assert watchers.links == {}
 
 
 async def test_a_request_to_end_is_kept_when_its_sender_is_unlinked(

@@ -28,6 +28,8 @@ from otpy import (
     SupervisorSpec,
     TaskSupervisor,
 )
+from otpy._runtime.process import live_of
+from otpy._runtime.shell import shell_of
 from otpy.behaviours import mailbox
 from otpy.behaviours.mailbox import Mailbox
 from otpy.behaviours.server import Server
@@ -190,7 +192,7 @@ def test_an_end_that_a_thread_orders_comes_at_once(run: Main, order: str) -> Non
                 below = process.supervisor
                 do = {
                     "supervisor.kill": below.kill,
-                    "supervisor.shut_down": lambda: below.shut_down(Shutdown("enough")),
+                    "supervisor.shut_down": lambda: shell_of(below).shut_down(Shutdown("enough")),
                 }
             await in_thread(do[order])
             async with asyncio.timeout(PATIENCE):
@@ -584,7 +586,10 @@ async def test_a_message_that_comes_between_the_last_look_and_the_sleep_is_serve
     for log in (Log, SlowLog):
         came, late = asyncio.Event(), ["late"]
         async with otpy.start(SupervisorSpec("app", [ChildSpec("log", log, (came,))])) as root:
-            ref, server = Log.at(root.child("log")), cast("Server", root.child("log").behaviour)
+            ref, server = (
+                Log.at(root.child("log")),
+                cast("Server", live_of(root.child("log")).behaviour),
+            )
             ref.cast("early")
             async with asyncio.timeout(PATIENCE):
                 await came.wait()  # and the reader is not asleep yet
@@ -610,7 +615,7 @@ async def test_a_message_that_comes_while_others_are_taken_back_is_kept() -> Non
     """In the order of its sender."""
     async with otpy.start(SupervisorSpec("app", [ChildSpec("log", Log)])) as root:
         ref = Log.at(root.child("log"))
-        server = cast("Server", root.child("log").behaviour)
+        server = cast("Server", live_of(root.child("log")).behaviour)
         ref.cast("first")  # it is served after this turn
         ref.send("unwanted")
 

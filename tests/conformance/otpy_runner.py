@@ -9,6 +9,8 @@ import structlog
 
 import otpy
 from otpy import DynamicSupervisor, InvalidSpec, SupervisorFailed
+from otpy._runtime.process import live_of
+from otpy._runtime.shell import shell_of
 from otpy.errors import (
     AlreadyPresent,
     AlreadyStarted,
@@ -105,9 +107,9 @@ class _Held:
 
         def all_of_it() -> None:
             for name, news in self._news:
-                supervisor.tree.post(getattr(supervisor, name), *news)
+                supervisor.tree.enqueue(getattr(supervisor, name), *news)
 
-        supervisor.tree.post(all_of_it)
+        supervisor.tree.enqueue(all_of_it)
 
 
 @final
@@ -203,7 +205,7 @@ class _Run:
             case Call():
                 self._calls.append((tag, asyncio.create_task(self._call(supervisor, step))))
             case Stop() if self._root is not None:
-                self._root.shut_down(reason(step.reason))
+                shell_of(self._root).shut_down(reason(step.reason))
             case Release():
                 self._let_go(1)
             case _:
@@ -217,7 +219,7 @@ class _Run:
 
     def _die(self, step: Die) -> bool:
         process, event = self._process(step.path), self._cast.event
-        if process is None or not process.runs or not process.ready:
+        if process is None or not live_of(process).runs or not process.ready:
             return False
         if process.supervisor is not None:
             event(f"kill {step.path}")

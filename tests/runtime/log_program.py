@@ -15,6 +15,7 @@ import structlog
 import otpy
 from otpy import ChildSpec, Crashed, Normal, Restart, Shutdown, SupervisorSpec
 from otpy._runtime import stop
+from otpy._runtime.shell import shell_of
 from otpy.reports import (
     ChildAbandoned,
     ChildExited,
@@ -203,7 +204,7 @@ async def ends() -> None:
     """Crashes once, is stopped, and has nothing to say on stdout but that."""
     async with otpy.start(SupervisorSpec("app", [ChildSpec("bad", fail_again)])) as root:
         await root.wait_for_restart("bad", after=1)
-        root.shut_down(Shutdown())
+        shell_of(root).shut_down(Shutdown())
     say("ended")
 
 

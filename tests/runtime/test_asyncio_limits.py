@@ -9,6 +9,7 @@ from anyio.abc import TaskStatus
 
 import otpy
 from otpy import Abandoned, ChildSpec, Crashed, Killed, Restart, Shutdown, SupervisorSpec
+from otpy._runtime.process import live_of
 from otpy.errors import StartFailed
 from otpy.reports import ChildStartFailed
 from otpy.testing import MockClock, Recording
@@ -32,7 +33,7 @@ async def test_a_child_that_refuses_is_never_closed_by_force(
     async with otpy.start(SupervisorSpec("app", [spec]), hooks=()) as app:
         process = app.child("c")
         await turns(1)
-        task = process.task
+        task = live_of(process).task
         assert task is not None
         process.kill()
         assert isinstance(await process.wait(), Abandoned)
@@ -75,10 +76,11 @@ async def test_an_end_is_known_a_turn_after_it_happened() -> None:
         await turns(1)
         leave.set()
         await turns(1)
-        assert process.task is not None
-        assert process.task.done()
+        task = live_of(process).task
+        assert task is not None
+        assert task.done()
         assert process.alive
-        assert not process.runs
+        assert not live_of(process).runs
         await turns(1)
         assert not process.alive
 

@@ -27,6 +27,7 @@ from otpy import (
     Supervisor,
     SupervisorSpec,
 )
+from otpy._runtime.process import live_of
 from otpy.errors import ChildNotReady, StartFailed
 from otpy.reports import ChildExited, ChildStartFailed, ChildStopped
 from otpy.testing import MockClock, Recording
@@ -286,7 +287,7 @@ async def test_a_nested_supervisor_is_ready_when_all_below_is(clock: MockClock) 
         assert isinstance(app.child("pool").supervisor, DynamicSupervisor)
         assert process.supervisor.child("x").path == "app/in/x"
         assert app.whereis("app/in/x") is process.supervisor.child("x")
-        assert process.task is None
+        assert live_of(process).task is None
 
 
 @pytest.mark.parametrize("junk", [None, 42, "text", asyncio.sleep])

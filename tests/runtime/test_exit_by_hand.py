@@ -17,6 +17,7 @@ from otpy import (
     Shutdown,
     SupervisorSpec,
 )
+from otpy._runtime.process import live_of
 from otpy.errors import NotRunning
 from otpy.reports import ChildExited, ChildStopped
 from otpy.testing import MockClock, Recording
@@ -88,7 +89,7 @@ async def test_exit_of_a_supervisor_process_stops_what_is_below(
     async with otpy.start(SupervisorSpec("app", [inner]), hooks=[reports]) as app:
         process = app.child("in")
         await clock.advance(0)
-        assert process.task is None
+        assert live_of(process).task is None
         process.exit(Shutdown("enough"))
         assert await process.wait() == Shutdown("enough")
         assert clock.now == 2

@@ -21,6 +21,7 @@ from otpy import (
     Shutdown,
     SupervisorSpec,
 )
+from otpy._runtime.process import live_of
 from otpy.errors import NotSupervised
 from otpy.reports import ChildExited
 from otpy.testing import MockClock, Recording
@@ -165,8 +166,9 @@ async def test_a_child_cancelled_before_its_first_step_has_ended(reports: Record
     async with otpy.start(SupervisorSpec("app"), hooks=[reports]) as app:
         process = await app.start_child(ChildSpec("c", forever, restart=Restart.TEMPORARY))
         assert process is not None
-        assert process.task is not None
-        process.task.cancel()
+        task = live_of(process).task
+        assert task is not None
+        task.cancel()
         assert await process.wait() == Killed()
 
 

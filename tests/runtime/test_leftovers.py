@@ -22,6 +22,8 @@ from otpy import (
     SupervisorSpec,
     TaskSupervisor,
 )
+from otpy._runtime.process import live_of
+from otpy._runtime.shell import shell_of
 from otpy.testing import MockClock
 from tests.runtime.children import Boom, forever, stubborn, turns
 from tests.runtime.leaving import KINDS, Left, Plain, Slow, Turns, crashes, plain
@@ -65,7 +67,7 @@ async def test_of_every_kind_of_child_and_however_it_ends(left: Left, start: Any
         process = await app.start_child(spec)
         assert process is not None
         await turns(3)
-        if end == "call" and process.behaviour is not None:
+        if end == "call" and live_of(process).behaviour is not None:
             await start.at(process).call("serve")
         elif end == "exit":
             process.exit(Shutdown("enough"))
@@ -130,7 +132,7 @@ async def test_of_a_child_that_is_given_up(left: Left) -> None:
     assert left.states == "c"
     (process,) = app.abandoned
     assert isinstance(process.exit_reason, Abandoned)
-    assert app.tree.abandoned == {process: "task"}
+    assert shell_of(app).tree.abandoned == {process: "task"}
     release.set()
     await turns(2)
     assert not app.abandoned

@@ -20,6 +20,7 @@ from otpy import (
     SupervisorSpec,
 )
 from otpy._runtime import leftovers
+from otpy._runtime.shell import shell_of
 from otpy.reports import ChildAbandoned
 from otpy.testing import MockClock, Recording, simulate
 from tests.runtime.children import Boom, forever, stubborn, turns
@@ -188,10 +189,10 @@ async def test_what_a_child_that_was_given_up_left_is_listed_when_it_has_ended(l
     async with otpy.start(SupervisorSpec("app", [ChildSpec("c", child, shutdown=1)])) as app:
         await asyncio.sleep(0)
     (process,) = app.abandoned
-    assert app.tree.abandoned == {process: "task"}
+    assert shell_of(app).tree.abandoned == {process: "task"}
     own.set()
     await turns(2)
-    assert app.tree.abandoned == {process: "subtask"}
+    assert shell_of(app).tree.abandoned == {process: "subtask"}
     other.set()
     await turns(2)
     assert app.abandoned == ()

@@ -11,6 +11,7 @@ import pytest
 import otpy
 from otpy import ChildSpec, Crashed, Restart, SupervisorSpec
 from otpy._runtime.life import live
+from otpy._runtime.process import live_of
 from otpy.errors import TreeStartFailed
 from otpy.reports import Report
 from tests.runtime.children import forever
@@ -36,7 +37,7 @@ async def test_others_see_the_coroutine_of_the_child() -> None:
         await root.terminate_child("c")
         await root.restart_child("c")
         unsubscribe()
-        task = cast("asyncio.Task[Any]", root.child("c").task)
+        task = cast("asyncio.Task[Any]", live_of(root.child("c")).task)
         assert early == [task]
         life: Any = task.get_coro()
         await asyncio.sleep(0)

@@ -17,6 +17,7 @@ from otpy import ChildSpec, Crashed, InvalidSpec, Restart, Shutdown, SupervisorS
 from otpy._core.reason import failed_to_start
 from otpy._runtime.log_console import ENTRY_LIMIT
 from otpy._runtime.log_program import ProgramLog
+from otpy._runtime.shell import shell_of
 from otpy.reports import (
     ChildAbandoned,
     ChildExited,
@@ -338,10 +339,10 @@ class TestFailure:
         logger = FailingLogger(error)
         spec = SupervisorSpec("app", [ChildSpec("c", forever)])
         async with otpy.start(spec, hooks=[log_reports(logger)]) as app:
-            (hook,) = app.tree.hooks
+            (hook,) = shell_of(app).tree.hooks
             hook(exited("x"))
             hook(exited("y"))
-            assert app.tree.hooks == [hook]
+            assert shell_of(app).tree.hooks == [hook]
             assert logger.entries == []
             name = type(error).__name__
             err = capsys.readouterr().err
@@ -380,7 +381,7 @@ class TestFailure:
         logger = FailingLogger(SystemExit(3))
         with pytest.raises(SystemExit):
             async with otpy.start(SupervisorSpec("app"), hooks=[log_reports(logger)]) as app:
-                app.tree.hooks[0](exited())
+                shell_of(app).tree.hooks[0](exited())
         hook = log_reports(logger)
         with pytest.raises(SystemExit):
             hook(exited())

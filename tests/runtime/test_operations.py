@@ -20,6 +20,7 @@ from otpy import (
     Supervisor,
     SupervisorSpec,
 )
+from otpy._runtime.shell import shell_of
 from otpy.errors import (
     AlreadyPresent,
     AlreadyStarted,
@@ -310,7 +311,7 @@ async def test_whoever_ends_refuses_everything(clock: MockClock, journal: Journa
         first = asyncio.create_task(app.start_child(ChildSpec("x", slow, (1,))))
         behind = asyncio.create_task(app.terminate_child("a"))
         await clock.advance(0)
-        app.shut_down(Shutdown())
+        shell_of(app).shut_down(Shutdown())
         with pytest.raises(NotRunning, match=r"^app: "):
             await behind
         assert clock.now == 0

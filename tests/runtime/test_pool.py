@@ -9,6 +9,7 @@ from anyio.abc import TaskStatus
 
 import otpy
 from otpy import Backoff, ChildSpec, DynamicSupervisor, Shutdown, SupervisorSpec
+from otpy._runtime.shell import shell_of
 from otpy.errors import (
     MaxChildren,
     NotFound,
@@ -107,7 +108,7 @@ async def test_a_pool_that_ends_answers_everybody(clock: MockClock, journal: Jou
         starting = asyncio.create_task(pool.start_child(ChildSpec("s", slow, (2,))))
         ending = [asyncio.create_task(pool.terminate_child("w")) for _ in range(2)]
         await clock.advance(0)
-        pool.shut_down(Shutdown())
+        shell_of(pool).shut_down(Shutdown())
         process = await starting
         assert process is not None
         assert (clock.now, await process.wait()) == (2, Shutdown())

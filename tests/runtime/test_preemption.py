@@ -25,6 +25,7 @@ from otpy import (
     SupervisorFailed,
     SupervisorSpec,
 )
+from otpy._runtime.shell import shell_of
 from otpy.errors import CallFailed, CannotInterrupt, StartFailed, StepOverran, TreeStartFailed
 from otpy.server import CallResult, NoReply, Reply
 from otpy.testing import Recording
@@ -321,7 +322,7 @@ async def test_the_thread_sleeps_while_nothing_is_stepped() -> None:
         SupervisorSpec("app", [ChildSpec("c", forever, max_step=0.01)]), hooks=()
     ) as app:
         await asyncio.sleep(0.1)
-        preemptor = app.tree.preemptor
+        preemptor = shell_of(app).tree.preemptor
         assert preemptor is not None
         assert preemptor.quiet
         assert preemptor._asleep

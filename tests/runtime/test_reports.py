@@ -27,6 +27,7 @@ from otpy import (
     SupervisorSpec,
     log_reports,
 )
+from otpy._runtime.shell import shell_of
 from otpy.errors import StartFailed
 from otpy.reports import (
     ChildAbandoned,
@@ -206,7 +207,7 @@ async def test_a_hook_may_act_on_the_tree(clock: MockClock) -> None:
         def stop(report: Report) -> None:
             if isinstance(report, ChildRestarting):
                 assert app.snapshot().state == "running"
-                app.shut_down(Shutdown("seen enough"))
+                shell_of(app).shut_down(Shutdown("seen enough"))
 
         app.subscribe(stop)
         app.subscribe(reports)

@@ -18,6 +18,7 @@ import pytest
 import otpy
 from otpy import AutoShutdown, ChildSpec, DynamicSupervisor, InvalidSpec, Restart, SupervisorSpec
 from otpy._runtime import run as run_module
+from otpy._runtime.shell import shell_of
 from otpy.testing import Recording, assert_reports
 from tests.runtime.children import Journal, crash, forever, unready
 
@@ -199,7 +200,7 @@ def test_a_signal_after_the_end_changes_nothing() -> None:
         root = otpy.current().parent
         assert isinstance(root, otpy.Supervisor)
         await asyncio.sleep(0.01)  # until the block has been entered
-        root.on_end = lambda: signal.raise_signal(signal.SIGTERM)
+        shell_of(root).on_end = lambda: signal.raise_signal(signal.SIGTERM)
 
     with pytest.raises(SystemExit) as caught:
         otpy.run(ending(start=child), hooks=())
@@ -349,7 +350,7 @@ def test_a_pool_may_be_a_program(reports: Recording) -> None:
     """Any supervisor may be the root."""
 
     async def child() -> None:
-        otpy.current().parent.shut_down(otpy.Normal())
+        shell_of(otpy.current().parent).shut_down(otpy.Normal())
 
     async def fill() -> AsyncGenerator[otpy.DynamicSupervisor]:
         async with otpy.start(DynamicSupervisor.spec("pool"), hooks=[reports]) as pool:

@@ -22,6 +22,7 @@ from otpy import (
     Supervisor,
     SupervisorSpec,
 )
+from otpy._runtime.process import live_of
 from otpy.errors import Demonitored, NotSupervised
 from otpy.reports import ChildStopped
 from otpy.signals import Down, ExitSignal, ExitSignals, Monitor
@@ -83,7 +84,7 @@ class TestMonitors:
             await process.wait()
             assert process.exit_reason == CRASH
             assert await process.monitor() == Down(process, CRASH)
-            assert process.watchers is None
+            assert live_of(process).watchers is None
 
     async def test_a_monitor_taken_back_delivers_nothing(self, clock: MockClock) -> None:
         """SIG-07: not later, and not what had been delivered; who waits is told."""
@@ -129,17 +130,19 @@ class TestMonitors:
         async def look(process: Process) -> None:
             monitors = [process.monitor() for _ in range(10)]
             await asyncio.sleep(0)
-            assert process.watchers is not None
-            assert len(process.watchers.monitors) >= len(monitors)
+            watchers = live_of(process).watchers
+            assert watchers is not None
+            assert len(watchers.monitors) >= len(monitors)
 
         async with otpy.start(SupervisorSpec("app", [mortal("a"), ChildSpec("c", curious)])) as app:
             process = app.child("a")
             await look(process)
             await turns(2)
             for one in (process, *made):
-                assert one.watchers is not None
-                assert not one.watchers.monitors
-                assert not one.watchers.watching
+                watchers = live_of(one).watchers
+                assert watchers is not None
+                assert not watchers.monitors
+                assert not watchers.watching
 
     async def test_a_monitor_that_is_only_awaited_is_kept(self) -> None:
         """Nothing else may hold the task that awaits it."""
@@ -168,8 +171,9 @@ class TestMonitors:
                     await asyncio.wait_for(_value(process.monitor()), 1)
             await asyncio.sleep(1)  # asyncio itself keeps the last cancellation for a turn
             gc.collect()
-            assert process.watchers is not None
-            assert not process.watchers.monitors
+            watchers = live_of(process).watchers
+            assert watchers is not None
+            assert not watchers.monitors
 
     async def test_a_supervisor_can_be_monitored(self) -> None:
         """It is a process too."""
@@ -287,7 +291,7 @@ class TestLinks:
         """It is no partner of its own."""
         async with otpy.start(tree("a"), hooks=()) as app:
             app.child("a").link(app.child("a"))
-            assert app.child("a").watchers is None
+            assert live_of(app.child("a")).watchers is None
 
     async def test_links_form_chains_and_cycles(self, clock: MockClock) -> None:
         """One crash ends everyone who is tied to it, over any number of steps, once."""
@@ -299,7 +303,11 @@ class TestLinks:
             await clock.advance(0)
             processes[7].exit(CRASH)
             assert {await process.wait() for process in processes} == {CRASH}
-            assert all(not process.watchers.links for process in processes if process.watchers)
+            assert all(
+                not watchers.links
+                for process in processes
+                if (watchers := live_of(process).watchers)
+            )
 
     async def test_a_link_taken_back_delivers_nothing(self, clock: MockClock) -> None:
         """SIG-07: nor does unlinking strangers do harm."""
@@ -384,7 +392,7 @@ class TestLinks:
             app.child("a").exit(CRASH)
             b = await app.wait_for_restart("b", after=1)
             assert b.last_exit == CRASH
-            assert b.watchers is None
+            assert live_of(b).watchers is None
 
     async def test_a_stop_by_the_supervisor_ends_linked_children_in_order(
         self, clock: MockClock, journal: Journal, reports: Recording
@@ -535,7 +543,7 @@ async def test_nothing_is_made_until_it_is_used() -> None:
         process.exit()
         with suppress(asyncio.CancelledError):
             await process.wait()
-        assert process.watchers is None
+        assert live_of(process).watchers is None
 
 
 async def _value(monitor: Monitor) -> Down:

@@ -24,6 +24,7 @@ from otpy import (
     SupervisorFailed,
     SupervisorSpec,
 )
+from otpy._runtime.shell import shell_of
 from otpy.errors import NotRunning, StartFailed, TreeStartFailed
 from otpy.testing import MockClock, Recording
 from tests.runtime.children import Boom, Journal, crash, forever, stubborn, turns
@@ -169,7 +170,7 @@ async def test_the_end_of_all_work_is_before_the_block_is_entered() -> None:
     """A tree that ends while it starts is entered, ended, and left without an error."""
 
     async def start(*, task_status: TaskStatus[None]) -> None:
-        otpy.current().parent.shut_down(Shutdown("enough"))
+        shell_of(otpy.current().parent).shut_down(Shutdown("enough"))
         task_status.started()
         await forever()
 

@@ -25,11 +25,11 @@ from otpy import (
     Restart,
     Shutdown,
     Supervisor,
-    SupervisorFailed,
     SupervisorSpec,
 )
 from otpy._core.spec import DynamicSpec
-from otpy.errors import StartFailed
+from otpy._runtime.shell import shell_of
+from otpy.errors import StartFailed, SupervisorFailed
 from otpy.server import Init
 from otpy.testing import MockClock
 from tests.runtime.children import Boom, forever
@@ -209,7 +209,7 @@ async def test_starts_that_wait_their_turn_are_refused_at_once(clock: MockClock)
         starting = await begun(app, ChildSpec("x", entered))
         waiting = asyncio.create_task(app.start_child(spec))
         await asyncio.sleep(0)
-        app.shut_down(Shutdown())
+        shell_of(app).shut_down(Shutdown())
         with pytest.raises(otpy.errors.NotRunning):
             await waiting
         assert clock.now == 0.5

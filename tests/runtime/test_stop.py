@@ -25,6 +25,7 @@ from otpy import (
     SupervisorSpec,
 )
 from otpy._core.spec import ShutdownLimit
+from otpy._runtime.shell import shell_of
 from otpy.reports import ChildAbandoned, ChildStopped, SupervisorStopped
 from otpy.testing import MockClock, Recording, Simulation, simulate
 from tests.runtime.children import Boom, crash, forever, stubborn
@@ -240,7 +241,7 @@ async def test_a_killed_dynamic_supervisor_cuts_its_stop_short(
         await pool.start_child(ChildSpec("a", clean_up, (300,), shutdown=INFINITY))
         await pool.start_child(ChildSpec("b", stubborn, (release,), shutdown=INFINITY))
         await clock.advance(0)
-        pool.shut_down(Shutdown())
+        shell_of(pool).shut_down(Shutdown())
         await asyncio.sleep(10)
         assert not pool.ended
         pool.kill()

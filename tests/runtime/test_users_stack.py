@@ -17,7 +17,7 @@ from otpy import Backoff, ChildSpec, Crashed, DynamicSupervisor, GenServer, Supe
 from otpy._runtime.current import CURRENT
 from otpy._runtime.deadlines import Deadlines
 from otpy._runtime.life import Presence
-from otpy._runtime.process import Process
+from otpy._runtime.process import LiveProcess, live_of
 from otpy._runtime.shell import Shell
 from otpy._runtime.stop import StopSequence
 from otpy._runtime.tree import Tree
@@ -185,8 +185,10 @@ async def test_both_sides_of_a_link_know_it_or_neither_does(what: str) -> None:
             assert other is not None
             if what == "unlink":
                 one.link(other)
-            (other if what == "monitor" else one).ensure_watchers()  # the second side goes deeper
-            CURRENT.set(Presence(one))
+            (
+                live_of(other if what == "monitor" else one)
+            ).ensure_watchers()  # the second side goes deeper
+            CURRENT.set(Presence(live_of(one)))
             do = other.monitor if what == "monitor" else partial(getattr(one, what), other)
             sys.setrecursionlimit(calls() + ROOM)
             try:
@@ -197,7 +199,7 @@ async def test_both_sides_of_a_link_know_it_or_neither_does(what: str) -> None:
                 done.add(True)
             finally:
                 sys.setrecursionlimit(limit)
-            mine, theirs = one.ensure_watchers(), other.ensure_watchers()
+            mine, theirs = live_of(one).ensure_watchers(), live_of(other).ensure_watchers()
             assert (other in mine.links) == (one in theirs.links)
             assert [*mine.watching] == [*theirs.monitors]
             del do
@@ -210,7 +212,7 @@ WHERE: tuple[Any, ...] = (
     *(Tree.order, Tree._carry_out, Tree.enqueue, Tree.run),
     *(Shell.take, Shell.child_exited, Shell._perform, Shell._start, Shell._reply),
     *(Shell._finish, Shell._tell_end, Shell._answered),
-    *(Process.order_stop, Process.stop, Process.record_end, Process.end),
+    *(LiveProcess.order_stop, LiveProcess.stop, LiveProcess.record_end, LiveProcess.end),
     *(
         StopSequence.begin,
         StopSequence.advance,

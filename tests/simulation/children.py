@@ -24,6 +24,7 @@ from otpy import (
     Shutdown,
 )
 from otpy._core.spec import Then
+from otpy._runtime.process import live_of
 from otpy._runtime.stop import KILL_GRACE
 from otpy.tasks import Exited, Ok, OnTimeout, Task
 from tests.simulation.ledger import Ledger
@@ -68,7 +69,7 @@ async def reluctant() -> None:
     except asyncio.CancelledError:
         told = loop.time()
         try:
-            if otpy.current().ending is not None:
+            if live_of(otpy.current()).ending is not None:
                 await otpy.current().stop_requested()
         finally:
             Ledger.current().expect(loop.time() == told, "it was not told that it is to stop")

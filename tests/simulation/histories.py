@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from itertools import chain
 from math import floor
-from typing import TYPE_CHECKING, Any
+from typing import Any, cast
 
 from otpy import (
     Abandoned,
@@ -25,7 +25,10 @@ from otpy import (
 from otpy._core.child import Status
 from otpy._core.phase import Operation, Phase
 from otpy._core.spec import ESCALATE
+from otpy._runtime.handle import SupervisorHandle
 from otpy._runtime.links import traps
+from otpy._runtime.process import live_of
+from otpy._runtime.shell import Shell, shell_of
 from otpy.errors import StartTimeout
 from otpy.reports import (
     ChildAbandoned,
@@ -43,9 +46,6 @@ from otpy.reports import (
 from otpy.snapshot import ChildInfo, Counts
 from otpy.specs import DynamicSpec
 from tests.simulation.ledger import RUNNING, Ledger, Office, supervisors
-
-if TYPE_CHECKING:
-    from otpy._runtime.shell import Shell
 
 
 def restarts(restart: Restart, reason: ExitReason) -> bool:
@@ -118,11 +118,11 @@ class Histories:
             self.expect(late > -1e-9, "{} was due at {}", process, due)
 
     def _check_turn(self, machine: Any, office: Office, process: Process) -> None:
-        siblings = [p for p in self._children_of(process.parent) if p is not process]
+        siblings = [p for p in self._children_of(shell_of(process.parent)) if p is not process]
         unready = [p for p in siblings if not p.ready]
         self.expect(not unready, "{} was started, and {} were not ready", process, unready)
         strategy = machine.spec.strategy
-        if office.changed or self._by_hand(process.parent):
+        if office.changed or self._by_hand(shell_of(process.parent)):
             return
         if strategy is Strategy.ONE_FOR_ONE:
             self._check_retry(machine, office, process)
@@ -131,7 +131,7 @@ class Histories:
         self.expect(not late, "{} was started before {} had ended", process, late)
         if strategy is Strategy.ONE_FOR_ALL:
             # Not what the machine knows: an exit that it dealt with in the same go comes later.
-            waits = [*process.parent._timers]
+            waits = [*shell_of(process.parent)._timers]
             self.expect(not waits, "{} was started, and {} wait", process, waits)
 
     def _try_again(self, machine: Any, office: Office, process: Process) -> None:
@@ -159,10 +159,10 @@ class Histories:
         recent = [time for time in times if time >= second - machine.spec.period]
         self.expect(len(recent) <= limit, "{} was one too many: {}, {}", what, recent, limit)
 
-    def _children_of(self, parent: Shell) -> list[Process]:
+    def _children_of(self, parent: SupervisorHandle) -> list[Process]:
         return [p for p in self.ledger.alive.values() if p.parent is parent]
 
-    def _by_hand(self, shell: Shell) -> bool:
+    def _by_hand(self, shell: SupervisorHandle) -> bool:
         # Also where the touched one was deleted: others may have waited for it.
         return any(path.rpartition("/")[0] == shell.path for path in self.ledger.touched)
 
@@ -208,7 +208,7 @@ class Histories:
         self.expect(number == 0, "{} came {} times before", type(report.error), number)
         self.ledger.raised[report.error] = 1
 
-    def _office(self, path: str) -> tuple[Shell, Office] | None:
+    def _office(self, path: str) -> tuple[SupervisorHandle, Office] | None:
         """Return the latest life of the supervisor at `path`, if it has started a worker."""
         for shell in reversed(self.ledger.offices):
             if shell.path == path:
@@ -253,10 +253,10 @@ class Histories:
         """Nobody is told to end for nothing."""
         task = getattr(getattr(process.spec, "start", None), "__name__", "")
         known = process in self.ledger.blamed or process in self.ledger.killed
-        slow = isinstance(getattr(process.ending, "error", None), StartTimeout)
+        slow = isinstance(getattr(live_of(process).ending, "error", None), StartTimeout)
         excused = known or slow or task in ("work", "_work", "streaming")
         if process.supervisor is None and not excused:
-            self.expect(process.ending is None, "{}: nobody wanted it to end", report)
+            self.expect(live_of(process).ending is None, "{}: nobody wanted it to end", report)
 
     def _check_registries(self, report: Report) -> None:
         for registry in self.ledger.registries:
@@ -268,11 +268,15 @@ class Histories:
             self.expect(held == kept, "{} keeps entries of nobody", registry)
         orphans, self.ledger.orphans = self.ledger.orphans, []
         for process in orphans:
-            ends = not process.runs or process.ending is not None or traps(process)
+            ends = (
+                not live_of(process).runs
+                or live_of(process).ending is not None
+                or traps(live_of(process))
+            )
             self.expect(ends, "{} lives on without its registry", process)
 
     def _check_stop(
-        self, shell: Shell, office: Office, process: Process, report: ChildStopped
+        self, shell: SupervisorHandle, office: Office, process: Process, report: ChildStopped
     ) -> None:
         machine: Any = shell._machine
         by_hand = office.changed or self._by_hand(shell)
@@ -282,7 +286,7 @@ class Histories:
             above = shell.process
             # A stop of the group may be told of when the supervisor has decided more since.
             wanted = office.told or office.regroups or None in self.ledger.killed
-            wanted = wanted or (above is not None and above.ending is not None)
+            wanted = wanted or (above is not None and live_of(above).ending is not None)
             unwanted = machine._ending.failure is None and not wanted
             if unwanted and machine.spec.auto_shutdown is not AutoShutdown.ANY_SIGNIFICANT:
                 auto = machine.spec.auto_shutdown is AutoShutdown.ALL_SIGNIFICANT
@@ -307,7 +311,7 @@ class Histories:
             office.restarts.append(floor(report.time))
             self._check_count(shell._machine, office, report)
 
-    def _take_over(self, shell: Shell, office: Office, report: ChildRestarting) -> None:
+    def _take_over(self, shell: SupervisorHandle, office: Office, report: ChildRestarting) -> None:
         """A child that is restarted with its group waits for those that back off in their place.
 
         If a user terminates it, nobody waits for them any more: they have no time of their own.
@@ -358,7 +362,9 @@ class Histories:
                     return  # the end came in between
                 self._check_answers(shell, known, counts)
 
-    def _check_answers(self, shell: Shell, known: list[ChildInfo], counts: Counts) -> None:
+    def _check_answers(
+        self, shell: SupervisorHandle, known: list[ChildInfo], counts: Counts
+    ) -> None:
         running = {info.id: info.process for info in known if isinstance(info.process, Process)}
         alive = {p.id: p for p in self.ledger.alive.values() if p.parent is shell}
         more = {
@@ -372,7 +378,7 @@ class Histories:
     def check_rest(self) -> None:
         """Check what must hold when nothing can happen without time passing."""
         for process in [p for p in self.ledger.alive.values() if p.supervisor is None]:
-            task = process.task
+            task = live_of(process).task
             self.expect(task is None or not task.done(), "{} has ended, nobody knows", process)
             self._check_waiters(process, process._cold.waiters if process._cold else ())
             self.ledger.signals.check_rest(process)
@@ -392,7 +398,7 @@ class Histories:
         done = [waiter for waiter in waiters if waiter.done()]
         self.expect(not done, "{} keeps those that wait no longer: {}", who, done)
 
-    def _check_table(self, shell: Shell, machine: Any, office: Office) -> None:
+    def _check_table(self, shell: SupervisorHandle, machine: Any, office: Office) -> None:
         spec, touched = machine.spec, self.ledger.touched
         static = isinstance(spec, SupervisorSpec)
         bound = static and spec.strategy is not Strategy.ONE_FOR_ONE
@@ -404,19 +410,21 @@ class Histories:
             there = self.ledger.alive.get(path)
             self.expect((status == "running") is (there is not None), "{}: {}", child, there)
             if child.waits:
-                self.expect(key in shell._timers, "{} of {} waits for ever", child, shell)
+                self.expect(
+                    key in cast("Shell", shell)._timers, "{} of {} waits for ever", child, shell
+                )
             temporary = child.spec.restart is Restart.TEMPORARY
             wanted = child.spec.restart is Restart.PERMANENT or (auto and child.spec.significant)
             down = status == "undefined" and not excused and path not in touched
             if down and not self._declined(shell, key):
                 self.expect(not wanted and not temporary, "{} of {} is down", child, shell)
 
-    def _declined(self, shell: Shell, key: str) -> bool:
+    def _declined(self, shell: SupervisorHandle, key: str) -> bool:
         _, process = self.ledger.last.get((shell, key), (0, None))
         life = self.ledger.lives.get(process) if process is not None else None
         return life is not None and isinstance(life.body, Ignore)
 
-    def _check_busy(self, shell: Shell, machine: Any) -> None:
+    def _check_busy(self, shell: SupervisorHandle, machine: Any) -> None:
         """A supervisor that is busy waits for a child that starts or stops."""
         children = machine.children.values()
         busy = [c for c in children if c.status.value in ("starting", "stopping")]
@@ -448,7 +456,8 @@ class Histories:
         self.expect(not untold, "nobody was told of {}", [*map(type, untold)])
         for shell in self.ledger.offices:
             kept = [child for child in shell._machine.children.values() if child.process]
-            self.expect(not kept and not shell._timers, "{} keeps something", shell)
+            timers = cast("Shell", shell)._timers
+            self.expect(not kept and not timers, "{} keeps something", shell)
             self.expect(not shell._waiters and not shell._end_waiters, "{} is waited for", shell)
         root = [r for r in self.ledger.reports if isinstance(r, SupervisorStopped)]
         ends = sum("/" not in report.path for report in root)

@@ -26,6 +26,9 @@ from otpy import (
     Registry,
     TaskSupervisor,
 )
+from otpy._runtime.handle import SupervisorHandle
+from otpy._runtime.process import live_of
+from otpy._runtime.shell import Shell, shell_of
 from otpy._runtime.stop import KILL_GRACE
 from otpy.errors import StartTimeout
 from tests.simulation.servers import SERVERS, Desk, Kiosk, Stall
@@ -34,8 +37,7 @@ from tests.simulation.signals import SignalLedger
 if TYPE_CHECKING:
     from otpy import ExitReason
     from otpy._runtime.interpose import Interposer
-    from otpy._runtime.shell import Shell
-    from otpy._runtime.tree import AnySupervisor, Tree
+    from otpy._runtime.tree import Tree
     from otpy.reports import Report
     from otpy.testing import FaultPlan
     from otpy.testing.simulated_loop import SimulatedLoop
@@ -99,7 +101,7 @@ class Office:
     told: bool = False
 
 
-def supervisors(root: AnySupervisor) -> Iterator[AnySupervisor]:
+def supervisors(root: Shell) -> Iterator[Shell]:
     """Yield every supervisor that runs."""
     yield root
     for child in root._machine.children.values():
@@ -149,9 +151,9 @@ class Ledger:
         self.reports: list[Report] = []
         self.lives: dict[Process, Life] = {}
         self.alive: dict[str, Process] = {}
-        self.offices: dict[Shell, Office] = {}
-        self.last: dict[tuple[Shell, str], tuple[int, Process]] = {}
-        self.resized: Counter[Shell] = Counter()
+        self.offices: dict[SupervisorHandle, Office] = {}
+        self.last: dict[tuple[SupervisorHandle, str], tuple[int, Process]] = {}
+        self.resized: Counter[SupervisorHandle] = Counter()
         self.orphans: list[Process] = []
         self.bound: StopBound | None = None
         self.rest = 0.0
@@ -172,7 +174,7 @@ class Ledger:
     @staticmethod
     def current() -> Ledger:
         """Return the ledger of the tree that the running child belongs to."""
-        return cast("Ledger", otpy.current().parent.tree.interposer)
+        return cast("Ledger", shell_of(otpy.current().parent).tree.interposer)
 
     def put_around(self, inner: Callable[[Tree], Interposer]) -> Callable[[Tree], Interposer]:
         """Return what makes this the interposer of a tree, outside of what was `inner`."""
@@ -202,7 +204,7 @@ class Ledger:
         else:
             self.raised[error] = 0
 
-    def office(self, shell: Shell) -> Office:
+    def office(self, shell: SupervisorHandle) -> Office:
         """Return what is known of a supervisor."""
         office = self.offices.get(shell)
         if office is None:
@@ -238,7 +240,7 @@ class Ledger:
             process
             for process in self.alive.values()
             if process is not me and process.supervisor is None
-            if process.behaviour is not None or not servers
+            if live_of(process).behaviour is not None or not servers
         ]
         return random.choice(found) if found else None
 
@@ -262,10 +264,10 @@ class Ledger:
 
     def around(self, process: Process, body: Any) -> Any:
         """Note that `process` begins, and return what runs in place of `body`."""
-        own, body = body, self._inner.around(process, body)
+        own, body = body, self._inner.around(live_of(process), body)
         self.begin(process)
         if self.bound is not None:
-            self.bound.note(process)
+            self.bound.note(live_of(process))
         life = self.lives[process] = Life(process, self.loop.time())
         self.signals.born(process)
         if body is own and getattr(process.spec, "start", None) in (Kiosk, Stall):
@@ -277,12 +279,12 @@ class Ledger:
             try:
                 await body(*args, **kwargs)
             except asyncio.CancelledError:
-                life.body, life.wanted = CANCELLED, process.ending
+                life.body, life.wanted = CANCELLED, live_of(process).ending
                 raise
             except BaseException as error:
                 life.body = error
                 raise
-            life.body, life.wanted = RETURNED, process.ending
+            life.body, life.wanted = RETURNED, live_of(process).ending
 
         return lived
 
@@ -291,7 +293,7 @@ class Ledger:
         there = self.alive.get(process.path)
         self.expect(there is None, "{} began while {} lived", process, there)
         self.alive[process.path] = process
-        self.office(process.parent)
+        self.office(shell_of(process.parent))
         self.last[process.parent, process.id] = process.incarnation, process
         process.on_exit(self._ended)
         for attendant in self.attendants:
@@ -304,21 +306,21 @@ class Ledger:
         """Note that its supervisor cancels `process`; ask the faults whether it hears of it."""
         life, now, limit = self.lives[process], self.loop.time(), process.spec.shutdown
         if life.told is None:
-            asked = process.asked is not None or process.behaviour is not None
+            asked = live_of(process).asked is not None or live_of(process).behaviour is not None
             asked = asked and process.ready  # while it starts, it is not asked
             grace = KILL_GRACE if asked or isinstance(limit, Enum) else float(limit)
             life.told, life.grace = now, grace
         elif not self._kills(process):
             in_time = now >= life.told + life.grace
             self.expect(in_time, "{} was cancelled again before its time was over", process)
-        return self._inner.lets_cancel(process)
+        return self._inner.lets_cancel(live_of(process))
 
     def _kills(self, process: Process) -> bool:
         """Whether it may be that somebody kills `process`, or that it should be ready by now."""
         start = getattr(process.spec, "start", None)
         task = getattr(start, "__name__", "") in ("work", "_work")
         own = process.spec.shutdown is BRUTAL_KILL or task
-        late = isinstance(getattr(process.ending, "error", None), StartTimeout)
+        late = isinstance(getattr(live_of(process).ending, "error", None), StartTimeout)
         if own or late or not process.ready or process in self.killed or None in self.killed:
             return True
         above = process.parent.process
@@ -389,7 +391,7 @@ def _fits(life: Life, reason: ExitReason) -> bool:
         case "cancelled":
             return reason == (life.wanted or Killed())
         case "unbegun":
-            return reason == (life.process.ending or Killed())
+            return reason == (live_of(life.process).ending or Killed())
         case Ignore():
             return isinstance(reason, Normal)
         case Exit() as error:

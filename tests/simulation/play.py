@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from otpy import Normal, SupervisorFailed
 from otpy._runtime.interpose import INTERPOSER
 from otpy._runtime.root import RunningTree
+from otpy._runtime.shell import shell_of
 from otpy.testing import Simulation, simulate
 from otpy.testing.promises import (
     PromiseBroken,
@@ -233,7 +234,7 @@ class Play:
         """Note that a stop begins now."""
         root: AnySupervisor | None = self._running.root
         if root is not None and not root.ended and self._ledger.bound is None:
-            self._ledger.office(root).told = True
+            self._ledger.office(shell_of(root)).told = True
             self._ledger.bound = StopBound(root)
             self._stop_began = asyncio.get_running_loop().time()
 
@@ -246,7 +247,7 @@ class Play:
         if self.way == "cancel":
             self._cancelled = self._host.cancel()
         elif root is not None:
-            root.shut_down(Normal())
+            shell_of(root).shut_down(Normal())
             if self.way == "kill":
                 self._ledger.killed[None] = 0.0
                 asyncio.get_running_loop().call_soon(partial(root.kill, grace=self.seed % 2))

@@ -14,6 +14,8 @@ from attrs import define, field, frozen
 
 import otpy
 from otpy import Crashed, ExitReason, GenServer, Killed, Process, Shutdown
+from otpy._runtime.process import live_of
+from otpy._runtime.shell import shell_of
 from otpy.behaviours.server import Server
 from otpy.errors import CallFailed, CallTimeout
 from otpy.server import TIMEOUT, Caller, Init, NoReply, Reply, ServerRef, Stop
@@ -84,7 +86,7 @@ class Desk:
     @staticmethod
     def current() -> Desk:
         """Return the desk of the tree that the running server belongs to."""
-        ledger: Any = otpy.current().parent.tree.interposer
+        ledger: Any = shell_of(otpy.current().parent).tree.interposer
         return cast("Desk", ledger.desk)
 
     def order(self, customer: int, what: str) -> Order:
@@ -124,7 +126,7 @@ class Desk:
 
     def _cast(self, server: ServerRef[Order, int], process: Process, what: str) -> None:
         order = self.order(self.customers, what)
-        serves = isinstance(process.behaviour, Server)
+        serves = isinstance(live_of(process).behaviour, Server)
         if what == "info":
             server.send(order)
         else:
@@ -197,7 +199,7 @@ class Desk:
                 await asyncio.sleep(rng.choice([0, 0.05, 0.5]))
             finally:  # nobody shall wait for it for ever
                 self.suspended.discard(process)
-                if isinstance(process.behaviour, Server) and process.alive:
+                if isinstance(live_of(process).behaviour, Server) and process.alive:
                     resuming = asyncio.ensure_future(server.resume(None))
                     resuming.add_done_callback(lambda f: f.cancelled() or f.exception())
             await asyncio.sleep(0)
@@ -223,7 +225,7 @@ class Desk:
 
     def fits(self, process: Process, reason: ExitReason) -> bool:
         """Whether a server that has no task may have ended with `reason`."""
-        told = process.ending
+        told = live_of(process).ending
         if isinstance(reason, Crashed) or not process.ready:
             return True  # what came out of its callbacks was seen by nobody else
         return reason in (self.ended.get(process), told, Killed())
@@ -232,11 +234,11 @@ class Desk:
         """Check that nobody waits for the dead, and that servers serve what they were sent."""
         for process, count in self.waits.items():
             self.expect(process.alive or not count, "{} wait for {}", count, process)
-            pending: Any = getattr(process.behaviour, "owed", None)
+            pending: Any = getattr(live_of(process).behaviour, "owed", None)
             done = [question for question in pending or () if question.future.done()]
             self.expect(not done, "{} keeps {}", process, done)
         for process, numbers in [*self.sent.items()]:
-            server = process.behaviour
+            server = live_of(process).behaviour
             if not isinstance(server, Server) or _ending(process) is not None:
                 del self.sent[process]
             elif process.ready and process not in self.working and not server.mailbox.suspended:
@@ -246,8 +248,8 @@ class Desk:
 
 
 def _ending(process: Process) -> ExitReason | None:
-    behaviour = process.behaviour
-    return process.ending or (behaviour.ending if isinstance(behaviour, Server) else None)
+    behaviour = live_of(process).behaviour
+    return live_of(process).ending or (behaviour.ending if isinstance(behaviour, Server) else None)
 
 
 WHAT = [
@@ -373,7 +375,7 @@ def _answer(request: Order, caller: Caller[int], state: Book) -> Any:
 
 def _watch(server: GenServer[Order, int, Book], request: Order, state: Book) -> None:
     if request.what == "watch":
-        ledger: Any = otpy.current().parent.tree.interposer
+        ledger: Any = shell_of(otpy.current().parent).tree.interposer
         process = ledger.anybody(otpy.current())
         if process is not None:
             state.watched.append(process)

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 from otpy import ExitReason, Normal, Process
 from otpy._core.reason import SHUTDOWN
 from otpy._runtime.links import ExitSignals, traps
+from otpy._runtime.process import live_of
+from otpy._runtime.shell import shell_of
 from otpy.behaviours.mailbox import Info, Mailbox
 from otpy.signals import ExitSignal, Monitor
 from tests.simulation.servers import Book
@@ -36,7 +38,9 @@ class SignalLedger:
     def born(self, process: Process) -> None:
         """Watch `process`, as code outside of any tree."""
         if process.incarnation % 2:
-            self._monitors[process] = process.parent.tree.context.copy().run(process.monitor)
+            self._monitors[process] = (
+                shell_of(process.parent).tree.context.copy().run(process.monitor)
+            )
 
     def link(self, one: Process, other: Process) -> None:
         """Link two processes."""
@@ -81,36 +85,37 @@ class SignalLedger:
                 self._check_told(partner, process, reason)
 
     def _check_told(self, partner: Process, process: Process, reason: ExitReason) -> None:
-        if traps(partner):
-            inbox = partner.watchers.inbox if partner.watchers else None
+        if traps(live_of(partner)):
+            watchers = live_of(partner).watchers
+            inbox = watchers.inbox if watchers else None
             got = [n for n in unread(inbox) if _tells(n, process, reason)]
             # It may have sent the same before, by an `exit` that names no reason.
             right = len(got) == 1 or (len(got) > 1 and reason is SHUTDOWN)
             self._expect(right, "{} was told {} times of {}", partner, len(got), process)
         elif not isinstance(reason, Normal):
             self._blamed.add(partner)
-            task = partner.task
-            ends = partner.ending is not None or (task is not None and task.done())
+            task = live_of(partner).task
+            ends = live_of(partner).ending is not None or (task is not None and task.done())
             self._expect(ends, "{} lives on after {}", partner, process)
 
     def check_gone(self, process: Process) -> None:
         """Check that a process that has ended is bound to nobody."""
-        watchers = process.watchers
+        watchers = live_of(process).watchers
         if watchers is not None:
             rest = [*watchers.monitors, *watchers.links, *watchers.watching]
             self._expect(not rest, "{} keeps {}", process, rest)
 
     def check_rest(self, process: Process) -> None:
         """Check that a process which is alive is bound to the living only, and knows the dead."""
-        watchers = process.watchers
+        watchers = live_of(process).watchers
         if watchers is not None:
             dead = [p for p in watchers.links if not p.alive]
             self._expect(not dead, "{} is linked to {}", process, dead)
             pairs = [(watch, watch.owner) for watch in watchers.monitors]
             alone = [watch() for watch, owner in pairs if owner and watch not in owner.watching]
             self._expect(not alone, "{} is watched by {}, whose owner has ended", process, alone)
-        state: Any = getattr(process.behaviour, "state", None)
-        inbox: Any = getattr(process.behaviour, "mailbox", None)
+        state: Any = getattr(live_of(process).behaviour, "state", None)
+        inbox: Any = getattr(live_of(process).behaviour, "mailbox", None)
         if isinstance(state, Book) and inbox.asleep and not inbox.suspended:
             untold = [p for p in state.watched if not p.alive]
             self._expect(not untold, "{} was never told of {}", process, untold)

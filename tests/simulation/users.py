@@ -22,6 +22,8 @@ from otpy import (
     SupervisorSpec,
     TaskSupervisor,
 )
+from otpy._runtime.process import live_of
+from otpy._runtime.shell import shell_of
 from otpy.errors import NotFound, NotRunning
 from tests.simulation.children import PLAIN, SIGNALLING, double, drawn_worker
 from tests.simulation.ledger import Ledger, supervisors
@@ -76,7 +78,7 @@ class User:
     ) -> None:
         if root.ended:
             return
-        on = self.rng.choice([*supervisors(root)])
+        on: Any = self.rng.choice([*supervisors(shell_of(root))])
         self.asked += 1
         table = on._machine.children
         waiting = [key for key, child in table.items() if child.waits]
@@ -104,7 +106,7 @@ class User:
         self.ledger.touched.add(f"{on.path}/{key}")
 
     async def _retry(self, on: AnySupervisor, key: str) -> None:
-        self.ledger.office(on).hurried = True
+        self.ledger.office(shell_of(on)).hurried = True
         await on.retry_now(key)
 
     async def _post(self, on: AnySupervisor, key: str) -> None:
@@ -135,7 +137,7 @@ class User:
 
     async def _visit(self, on: AnySupervisor, key: str) -> None:
         process = on.child(key)
-        if process.behaviour is not None:
+        if live_of(process).behaviour is not None:
             await self.ledger.desk.visit(process, self.rng)
 
     async def _watch(self, on: AnySupervisor, key: str) -> None:
@@ -167,7 +169,7 @@ class User:
 
     async def _stop(self, on: AnySupervisor, _: str) -> None:
         if self.rng.random() < 0.3:
-            self.ledger.office(on).told = True
+            self.ledger.office(shell_of(on)).told = True
             await on.stop()
             self.ledger.expect(on.ended, "{} was stopped", on)
 
@@ -201,7 +203,7 @@ class User:
         changed: SupervisorSpec = evolve(
             spec, children=children, intensity=rng.randint(0, 9), strategy=rng.choice([*Strategy])
         )
-        self.ledger.office(on).changed = True
+        self.ledger.office(shell_of(on)).changed = True
         await on.reconfigure(changed)
 
     async def _partitions(self, on: Supervisor, _: str) -> None:

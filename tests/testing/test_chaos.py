@@ -25,6 +25,7 @@ from otpy import (
     SupervisorFailed,
     SupervisorSpec,
 )
+from otpy._runtime.process import live_of
 from otpy.reports import ChildExited
 from otpy.server import Init
 from otpy.specs import GIVE_UP, DynamicSpec
@@ -214,7 +215,9 @@ async def test_a_worker_is_struck_only_as_its_supervisor_can_mend(
         async with otpy.start(app(spec), hooks=()) as root:
             await asyncio.sleep(1)
             process = root.child("a")
-            suited = {name for name, kind in KINDS.items() if kind.suits(process, injected)}
+            suited = {
+                name for name, kind in KINDS.items() if kind.suits(live_of(process), injected)
+            }
     assert suited == kinds - {"kill-process"}
 
 

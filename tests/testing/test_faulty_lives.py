@@ -11,6 +11,8 @@ from anyio.abc import TaskStatus
 
 import otpy
 from otpy import ChildSpec, DynamicSupervisor, Killed, Restart, SupervisorFailed, SupervisorSpec
+from otpy._runtime.process import live_of
+from otpy._runtime.shell import shell_of
 from otpy._runtime.stack import stack_of
 from otpy.reports import ChildExited
 from otpy.testing import FaultPlan, Injected, Recording, faults
@@ -39,7 +41,7 @@ async def test_the_child_runs_in_its_own_task_and_context() -> None:
         process = otpy.current()
         SETTING.set("set by the child")
         await asyncio.sleep(1)
-        found.extend([asyncio.current_task() is process.task, process.path, SETTING.get()])
+        found.extend([asyncio.current_task() is live_of(process).task, process.path, SETTING.get()])
 
     SETTING.set("set by the host")
     with FaultPlan([faults.crash("app/c", Boom(), nth=9)]).active():
@@ -147,11 +149,11 @@ async def test_a_stop_at_the_very_moment_wins(reports: Recording, first: str) ->
         async with otpy.start(app(ChildSpec("c", child)), hooks=[reports]) as root:
             process = root.child("c")
             if first == "stop":
-                loop.call_at(1, process.stop)
+                loop.call_at(1, live_of(process).stop)
                 await turns(1)
             else:
                 await turns(2)
-                loop.call_at(1, process.stop)
+                loop.call_at(1, live_of(process).stop)
             await asyncio.sleep(3)
     assert found[:2] == ["cancelled", "crashed in its clean-up"]
     assert str(reports.of(ChildExited)[0].reason) == "shutdown"
@@ -178,7 +180,7 @@ async def test_a_fault_that_gave_way_leaves_the_next_one_alone() -> None:
         async with otpy.start(app(ChildSpec("c", child)), hooks=()) as root:
             process = root.child("c")
             await turns(2)
-            asyncio.get_running_loop().call_at(1, process.stop)
+            asyncio.get_running_loop().call_at(1, live_of(process).stop)
             await process.wait()
     assert found == ["crashed in its clean-up"]
     assert injected.hits[0].fault == plan.faults[1]
@@ -246,7 +248,7 @@ async def test_a_child_that_is_stopped_before_its_first_step_is_not_disturbed() 
             spec = ChildSpec("c", forever, restart=Restart.TEMPORARY)
             starting = asyncio.ensure_future(root.start_child(spec))
             await turns(1)
-            root.tree.order(lambda: root.child("c").stop(kill=True))
+            shell_of(root).tree.order(lambda: live_of(root.child("c")).stop(kill=True))
             process = await starting
             assert process is not None
             assert await process.wait() == Killed()
@@ -266,7 +268,7 @@ async def test_the_stack_of_a_child_shows_its_own_code() -> None:
         with plan.active():
             async with otpy.start(app(ChildSpec("c", child)), hooks=()) as root:
                 await turns(2)
-                task = root.child("c").task
+                task = live_of(root.child("c")).task
                 assert task is not None
                 return tuple(line for line in stack_of(task) if "_runtime/life.py" not in line)
 
@@ -381,7 +383,7 @@ async def test_a_closed_coroutine_closes_the_child() -> None:
     with FaultPlan([faults.hang("app/c"), faults.crash("app/c", Boom(), nth=9)]).active():
         async with otpy.start(app(ChildSpec("c", child, restart=Restart.TEMPORARY)), hooks=()) as r:
             await turns(2)
-            task = r.child("c").task
+            task = live_of(r.child("c")).task
             assert task is not None
             coro: Any = task.get_coro()
             coro.close()

@@ -10,6 +10,7 @@ import pytest
 import otpy
 from otpy import INFINITY, ChildSpec, DynamicSupervisor, Process, SupervisorSpec
 from otpy._core.spec import ShutdownLimit
+from otpy._runtime.process import live_of
 from otpy.testing import simulate
 from otpy.testing.stop_bound import StopBound
 from tests.testing.toy import steady
@@ -53,7 +54,7 @@ async def test_what_replaces_another_gets_no_time_beside_it() -> None:
         for seconds in (2, 3):
             process = await root.start_child(ChildSpec("x", steady, shutdown=seconds))
             assert isinstance(process, Process)
-            bound.note(process)
+            bound.note(live_of(process))
             assert bound.seconds == seconds + 6
             await root.terminate_child("x")
 

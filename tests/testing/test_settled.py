@@ -9,7 +9,9 @@ import pytest
 from anyio.abc import TaskStatus
 
 import otpy
-from otpy import Backoff, ChildSpec, DynamicSupervisor, OtpyError, Strategy, SupervisorSpec
+from otpy import Backoff, ChildSpec, DynamicSupervisor, Strategy, SupervisorSpec
+from otpy._runtime.shell import shell_of
+from otpy.errors import OtpyError
 from otpy.testing import MockClock, NotSettled, settled
 from otpy.testing.settling import _in_flight
 from tests.runtime.stage import before_each_step
@@ -146,7 +148,7 @@ def end(db: otpy.Process) -> None:
 
 
 def end_its_supervisor(db: otpy.Process) -> None:
-    db.parent.shut_down(otpy.Normal())
+    shell_of(db.parent).shut_down(otpy.Normal())
 
 
 @pytest.mark.parametrize(

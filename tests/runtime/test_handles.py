@@ -1,0 +1,45 @@
+"""What users hold: it shows what they may call, and is all that the runtime needs."""
+
+from __future__ import annotations
+
+import otpy
+from otpy import ChildSpec, SupervisorSpec
+from otpy._runtime.process import LiveProcess
+from otpy._runtime.shell import DynamicShell, StaticShell
+from tests.runtime.children import forever
+
+PROCESS = {
+    *("alive", "exit", "exit_reason", "get_state", "id", "incarnation", "kill", "last_exit"),
+    *("link", "monitor", "on_exit", "parent", "path", "ready", "requested", "restarts", "resume"),
+    *("root", "spec", "stop_requested", "supervisor", "suspend", "unlink", "value", "wait"),
+}
+BOTH = {
+    *("abandoned", "child", "count_children", "ended", "failed", "failure", "kill", "portal"),
+    *("retry_now", "running", "settled", "snapshot", "start_child", "stop", "subscribe"),
+    *("terminate_child", "wait", "wait_for_restart", "wait_ready", "whereis", "which_children"),
+}
+STATIC = {"delete_child", "get_childspec", "reconfigure", "restart_child"}
+
+
+def shown(kind: type) -> set[str]:
+    return {name for name in dir(kind) if not name.startswith("_")}
+
+
+def test_the_types_show_exactly_what_users_may_call() -> None:
+    """No operation of the runtime is to be seen in what users hold."""
+    assert shown(otpy.Process) == PROCESS
+    assert shown(otpy.Supervisor) == BOTH | STATIC
+    assert shown(otpy.DynamicSupervisor) == BOTH | {"spec"}
+
+
+async def test_every_handle_is_the_object_that_the_runtime_works_with() -> None:
+    """There is one object for each life, whoever holds it, and it says what users know it as."""
+    spec = SupervisorSpec("app", [ChildSpec("a", forever), otpy.DynamicSupervisor.spec("pool")])
+    async with otpy.start(spec, hooks=()) as app:
+        pool = app.child("pool").supervisor
+        assert isinstance(app, StaticShell)
+        assert isinstance(pool, DynamicShell)
+        assert isinstance(app.child("a"), LiveProcess)
+        assert app.child("a").parent is app
+        assert repr(app) == "<Supervisor 'app' running children=2>"
+        assert repr(pool) == "<DynamicSupervisor 'app/pool' running children=0>"
