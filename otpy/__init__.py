@@ -71,11 +71,6 @@ from otpy._runtime.current import current as current
 from otpy._runtime.dynamic import DynamicSupervisor as DynamicSupervisor
 from otpy._runtime.lifespan import Lifespan as Lifespan
 from otpy._runtime.lifespan import lifespan as lifespan
-from otpy._runtime.links import Down as Down
-from otpy._runtime.links import ExitSignal as ExitSignal
-from otpy._runtime.links import ExitSignals as ExitSignals
-from otpy._runtime.links import Monitor as Monitor
-from otpy._runtime.links import trap_exit as trap_exit
 from otpy._runtime.log import log_reports as log_reports
 from otpy._runtime.log_console import console_logger as console_logger
 from otpy._runtime.portal import Portal as Portal

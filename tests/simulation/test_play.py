@@ -13,8 +13,8 @@ import pytest
 from otpy._core.effects import Effects
 from otpy._core.machine import SupervisorMachine
 from otpy._core.stopping import Stopping
+from otpy._runtime import handle as handles
 from otpy._runtime import process as processes
-from otpy._runtime import shell as shells
 from otpy._runtime.deadlines import Deadlines
 from otpy._runtime.leftovers import Leftovers
 from otpy._runtime.tree import Tree
@@ -108,7 +108,7 @@ def _at_once(tree: Any, do: Callable[..., None], *args: object) -> bool:
         (SupervisorMachine, "_close", _never),
         (Server, "ended", _never),
         (processes, "release", _never),
-        (shells, "check_loop", _never),
+        (handles, "check_loop", _never),
         (Stopping, "_reply_failed", _never),
         (Mailbox, "_rouse", _never),
         (Leftovers, "refused", _never),
