@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from attrs import evolve
@@ -13,6 +14,7 @@ from otpy_agents.attempt.failures import Classification, Detail
 from otpy_agents.attempt.usage import Usage
 from otpy_agents.run.decide.chain import AgentInstance, Chain
 from otpy_agents.run.decide.liveness import Liveness
+from otpy_agents.run.decide.policy import RetryPolicy
 from otpy_agents.run.decide.protocol import AttemptEnded, Charged, Control, Launch, Log
 from otpy_agents.run.decide.result import Ending, StopCause
 from otpy_agents.run.host.order import RunOrder
@@ -36,7 +38,7 @@ def tool_end(number: int) -> str:
 ANSWER = json.dumps({"type": "result", "text": "all done"})
 
 
-def working(**settings: float) -> Driver:
+def working(**settings: Any) -> Driver:
     return run("a", "b", cooldowns=None, **settings).start()
 
 
@@ -84,6 +86,30 @@ def test_a_session_that_is_gone_on_with_is_not_charged_for_again() -> None:
     it.send(Charged(number=2, usage=now, session="s", cumulative=True))
     assert not it.stops
     assert it.of(Launch)[-1].budget_usd == 0.5
+
+
+def test_a_session_that_an_attempt_did_not_name_is_not_charged_for_again() -> None:
+    """Who hears only its bill, as of one that outlived its host, knows what it went on with."""
+    it = working(budget_usd=2.0, policy=RetryPolicy(resume=True))
+    before = Usage(input=10, cost_usd=1.5)
+    end = AttemptEnded(
+        number=1,
+        classification=Classification(detail=Detail.NETWORK),
+        exit_code=1,
+        session="s",
+        usage=before,
+        cumulative=True,
+    )
+    it.send(end)
+    it.wait()
+    it.start()
+    now = Usage(input=11, cost_usd=1.6)
+    it.send(Charged(number=2, usage=now, cumulative=True))
+    assert not it.stops
+    it.send(evolve(end, number=2, session=None, usage=now))
+    record = it.machine.state.attempts[-1]
+    assert (record.resumed, record.session, record.usage) == ("s", "s", now - before)
+    assert it.machine.state.usage == now
 
 
 def test_a_run_without_a_budget_may_spend() -> None:

@@ -45,11 +45,23 @@ def verdict_on(event: AttemptEnded, stopped: StopCause | None) -> Classification
     return event.classification
 
 
-def spent_with(state: RunState, event: Charged) -> Usage:
-    """Return what a run has spent, its attempt that is being made included."""
+def spent_with(state: RunState, attempt: Attempt, event: Charged) -> Usage:
+    """Return what a run has spent, `attempt`, which is being made, included."""
     meter = UsageMeter(state.readings, state.usage)
-    meter.add(event.usage, session=event.session, cumulative=event.cumulative)
+    session = _session_of(attempt, event)
+    meter.add(event.usage, session=session, cumulative=event.cumulative)
     return meter.total
+
+
+def _session_of(attempt: Attempt, event: Charged | AttemptEnded) -> str | None:
+    """Return the session that `attempt` is in; None if nobody knows of one.
+
+    Copilot names it in its last line. Of an attempt that outlived its host only the bill is read,
+    and a bill of the whole session is that of the session it went on with.
+    """
+    named = event.session or attempt.session
+    billed = event.cumulative and event.usage is not None
+    return attempt.resumed if named is None and billed else named
 
 
 def recorded(
@@ -70,7 +82,7 @@ def recorded(
         now: In Unix seconds.
     """
     verdict = verdict_on(event, stopped)
-    session = event.session or attempt.session
+    session = _session_of(attempt, event)
     meter = UsageMeter(state.readings, state.usage)
     spent = Usage()
     if event.usage is not None:

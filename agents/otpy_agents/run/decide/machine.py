@@ -271,7 +271,7 @@ class RunMachine:
         budget = self._state.budget_usd
         if budget is None or attempt.stopped is not None:
             return
-        cost = spent_with(self._state, event).cost_usd
+        cost = spent_with(self._state, attempt, event).cost_usd
         if cost >= budget:
             spent = f"${cost:.4g} of ${budget:g} are spent"
             self._do(Log(f"[supervisor] attempt {attempt.number}: {spent}, ending it"))
