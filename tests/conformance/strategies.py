@@ -360,7 +360,10 @@ def _calls(draw: st.DrawFn, places: _Places, sup: str, ids: list[str]) -> Call:
     too_deep = doomed and sup.count("/") > 1
     if draw(_one_in(6)) and not too_deep:  # an id of its own: no step shall take it for a worker
         return Call(sup, op, draw(supervisors("sup", auto, 3, doomed=doomed)))
-    return Call(sup, op, draw(workers(name, auto, at_root=sup == "top", doomed=doomed)))
+    child = draw(workers(name, auto, at_root=sup == "top", doomed=doomed))
+    if f"{sup}/{name}" in places.silent:  # so does what takes its place: in OTP, who traps exits
+        child = evolve(child, ends="silent")  # lives on when others would make it end
+    return Call(sup, op, child)
 
 
 def _some(what: st.SearchStrategy[Any], least: int, most: int) -> st.SearchStrategy[list[Any]]:
