@@ -42,15 +42,6 @@ HANDED_OUT = {
     *("Fault", "Hit", "Injected"),
     *("Inbox", "Subscription", "NotReady", "TreeHealth"),
 }
-# Public only because the runtime's own modules call them.
-INTERNAL = {
-    "Question": {"answer", "fail", "overdue"},
-    "ExitSignals": {"deliver", "discard"},
-    "Injected": {"arm", "begins", "finally_do", "life_of", "note", "processes", "set_jumps"},
-    "Monitor": {"notify"},
-    "Feed": {"unsubscribe"},
-    "Inbox": {"put"},
-}
 # Names of values and type aliases have no docstring of their own at run time.
 VALUES = {
     "BRUTAL_KILL": "As `shutdown`: do not ask, cancel at once.",
@@ -168,8 +159,7 @@ def _members(value: object) -> Iterator[str]:
 
 def _is_ours(value: type, name: str) -> bool:
     owner = next(base for base in value.__mro__ if name in vars(base))
-    hidden = name in INTERNAL.get(owner.__name__, ())
-    return owner.__module__.startswith("otpy") and not hidden
+    return owner.__module__.startswith("otpy")
 
 
 def _signature(name: str, value: object) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from functools import partial
 from typing import TYPE_CHECKING, Final, Self, final
 
 from attrs import define, field
@@ -54,7 +55,7 @@ class Feed:
         """Make a feed without agents."""
         self._agents: dict[str, _Agent] = {}
         self._hooks: tuple[Callable[[Activity], object], ...] = ()
-        self._inboxes: dict[str, Inbox] = {}
+        self._inboxes: dict[str, _FilledInbox] = {}
         self._untold: deque[Activity] = deque()
         self._telling = False
 
@@ -124,9 +125,9 @@ class Feed:
             What ends it: as a context manager, or by `close`.
         """
         self._hooks = (*self._hooks, hook)
-        return Subscription(self, hook)
+        return Subscription(partial(self._forget, hook))
 
-    def unsubscribe(self, hook: Callable[[Activity], object]) -> None:
+    def _forget(self, hook: Callable[[Activity], object]) -> None:
         """Forget one subscription of `hook`; what is being told right now it may still hear."""
         kept = list(self._hooks)
         kept.remove(hook)
@@ -144,7 +145,7 @@ class Feed:
         """
         inbox = self._inboxes.get(name)
         if inbox is None:
-            inbox = self._inboxes[name] = Inbox(self.cards(), limit)
+            inbox = self._inboxes[name] = _FilledInbox(self.cards(), limit)
         return inbox
 
     def cards(self) -> tuple[AgentCard, ...]:
@@ -194,15 +195,14 @@ class Feed:
 class Subscription:
     """One hook that listens to a feed; made by `Feed.subscribe`."""
 
-    def __init__(self, feed: Feed, hook: Callable[[Activity], object]) -> None:
-        self._feed: Feed | None = feed
-        self._hook = hook
+    def __init__(self, end: Callable[[], object]) -> None:
+        self._end: Callable[[], object] | None = end
 
     def close(self) -> None:
         """Listen no longer; without effect if it is closed already."""
-        feed, self._feed = self._feed, None
-        if feed is not None:
-            feed.unsubscribe(self._hook)
+        end, self._end = self._end, None
+        if end is not None:
+            end()
 
     def __enter__(self) -> Self:
         """Return itself; it listens already."""
@@ -218,7 +218,6 @@ class Subscription:
         self.close()
 
 
-@final
 class Inbox:
     """What a feed was told and a monitor has not read yet; made by `Feed.inbox`."""
 
@@ -246,15 +245,6 @@ class Inbox:
         """Return how many activities were thrown away unread since this was asked last."""
         lost, self._lost = self._lost, 0
         return lost
-
-    def put(self, activity: Activity) -> None:
-        """Add an activity; the feed calls it."""
-        self._unread.append(activity)
-        if len(self._unread) > self._limit:
-            self._take()
-            self._lost += 1
-        if self._waiter is not None and not self._waiter.done():
-            self._waiter.set_result(None)
 
     async def get(self) -> Activity:
         """Return the oldest unread activity; wait for one if there is none.
@@ -286,3 +276,16 @@ class Inbox:
             case _:
                 pass
         return activity
+
+
+@final
+class _FilledInbox(Inbox):
+    """What each `Inbox` is to its feed."""
+
+    def put(self, activity: Activity) -> None:
+        self._unread.append(activity)
+        if len(self._unread) > self._limit:
+            self._take()
+            self._lost += 1
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)

@@ -71,7 +71,7 @@ Notice: TypeAlias = Down | ExitSignal
 
 
 class Inbox(Protocol):
-    """Where notices go: the mailbox of a behaviour, or `ExitSignals`."""
+    """Where notices go: the mailbox of a behaviour, or a `Trap`."""
 
     def deliver(self, notice: Notice) -> None:
         """Take `notice`; it must not run anybody's code."""
@@ -105,7 +105,7 @@ class Watchers:
 
 
 @final
-class _Watch(ref["Monitor"]):
+class _Watch(ref["LiveMonitor"]):
     """A monitor as it is listed: one that is dropped leaves the lists it is in.
 
     Attributes:
@@ -125,7 +125,6 @@ class _Watch(ref["Monitor"]):
             self.owner.watching.pop(self, None)
 
 
-@final
 class Monitor:
     """A one-way watch over one process: `down = await process.monitor()`.
 
@@ -140,26 +139,12 @@ class Monitor:
 
     __slots__ = ("__weakref__", "_down", "_inbox", "_removed", "_waiters", "_watch", "process")
 
-    def __init__(self, process: LiveProcess, inbox: Inbox | None = None) -> None:
-        """Watch `process`; hand the notice to `inbox` if there is one, else keep it."""
-        process.parent.tree.check_thread(process)
-        self.process: Process = process
-        self._inbox = inbox
-        self._down: Down | None = None
-        self._removed = False
-        self._waiters: Waiters[Down | None] | None = None
-        self._watch: _Watch | None = None
-        reason = process.exit_reason
-        if reason is None:
-            maker, target = current_or_none(), watchers_of(process)
-            owner = None if maker is None or not maker.alive else watchers_of(maker)
-            watch = self._watch = _Watch(self, _Watch.leave)
-            watch.target, watch.owner = target, owner
-            watching = dict[_Watch, None]() if owner is None else owner.watching
-            held = None if inbox is None else self
-            target.monitors[watch], watching[watch] = held, None  # both, or neither
-        else:
-            self.notify(reason)
+    process: Process
+    _inbox: Inbox | None
+    _down: Down | None
+    _removed: bool
+    _waiters: Waiters[Down | None] | None
+    _watch: _Watch | None
 
     def __repr__(self) -> str:
         """Return the path and whether the notice has been given."""
@@ -209,16 +194,6 @@ class Monitor:
         if self._waiters is not None:
             release(self._waiters, None)
 
-    def notify(self, reason: ExitReason) -> None:
-        """The process has ended, for the one and only time."""
-        self._down = Down(self.process, reason)
-        if self._watch is not None:
-            self._watch.leave()
-        if self._inbox is not None:
-            self._inbox.deliver(self._down)
-        if self._waiters is not None:
-            release(self._waiters, self._down)
-
     @property
     def _live(self) -> LiveProcess:
         """Its process, as the runtime knows it."""
@@ -232,6 +207,44 @@ class Monitor:
 
 
 @final
+class LiveMonitor(Monitor):
+    """What each `Monitor` is to the runtime."""
+
+    __slots__ = ()
+
+    def __init__(self, process: LiveProcess, inbox: Inbox | None = None) -> None:
+        """Watch `process`; hand the notice to `inbox` if there is one, else keep it."""
+        process.parent.tree.check_thread(process)
+        self.process = process
+        self._inbox = inbox
+        self._down = None
+        self._removed = False
+        self._waiters = None
+        self._watch = None
+        reason = process.exit_reason
+        if reason is None:
+            maker, target = current_or_none(), watchers_of(process)
+            owner = None if maker is None or not maker.alive else watchers_of(maker)
+            watch = self._watch = _Watch(self, _Watch.leave)
+            watch.target, watch.owner = target, owner
+            watching = dict[_Watch, None]() if owner is None else owner.watching
+            held = None if inbox is None else self
+            target.monitors[watch], watching[watch] = held, None  # both, or neither
+        else:
+            self.notify(reason)
+
+    def notify(self, reason: ExitReason) -> None:
+        """The process has ended, for the one and only time."""
+        self._down = Down(self.process, reason)
+        if self._watch is not None:
+            self._watch.leave()
+        if self._inbox is not None:
+            self._inbox.deliver(self._down)
+        if self._waiters is not None:
+            release(self._waiters, self._down)
+
+
+@final
 class ExitSignals:
     """The exit signals of a process that traps them: `async for signal in signals.trap_exit()`.
 
@@ -241,14 +254,13 @@ class ExitSignals:
         path: Path of the process.
     """
 
-    __slots__ = ("_loop", "_unread", "_waiters", "path")
+    __slots__ = ("_loop", "_trap", "path")
 
-    def __init__(self, process: LiveProcess) -> None:
-        """Hold nothing yet, for `process`."""
+    def __init__(self, process: LiveProcess, trap: Trap) -> None:
+        """Read what `trap` keeps for `process`."""
         self.path = process.path  # not the process, which leads here
         self._loop = process.parent.tree.loop
-        self._unread: deque[ExitSignal] = deque()
-        self._waiters: Waiters[None] = {}
+        self._trap = trap
 
     def __aiter__(self) -> ExitSignals:
         """Iterate over the signals, oldest first."""
@@ -260,21 +272,38 @@ class ExitSignals:
 
     async def get(self) -> ExitSignal:
         """Wait for the next signal; cancelling the wait loses none."""
-        while not self._unread:
-            await wait_among(self._waiters, self._loop, self)
-        return self._unread.popleft()
+        trap = self._trap
+        while not trap.unread:
+            await wait_among(trap.waiters, self._loop, self)
+        return trap.unread.popleft()
+
+
+@final
+class Trap:
+    """The inbox of a process that is no `GenServer` and traps exits.
+
+    Attributes:
+        signals: What its code reads them by.
+        unread: Oldest first.
+        waiters: Those who wait for one.
+    """
+
+    __slots__ = ("signals", "unread", "waiters")
+
+    def __init__(self, process: LiveProcess) -> None:
+        self.unread: deque[ExitSignal] = deque()
+        self.waiters: Waiters[None] = {}
+        self.signals = ExitSignals(process, self)
 
     def deliver(self, notice: Notice) -> None:
-        """Keep `notice` for the reader; for the runtime."""
         if isinstance(notice, ExitSignal):
-            self._unread.append(notice)
-            release(self._waiters, None)
+            self.unread.append(notice)
+            release(self.waiters, None)
 
     def discard(self, unwanted: Callable[[object], bool]) -> None:
-        """Take back what is `unwanted`; for the runtime."""
-        kept = [notice for notice in self._unread if not unwanted(notice)]
-        self._unread.clear()
-        self._unread.extend(kept)
+        kept = [notice for notice in self.unread if not unwanted(notice)]
+        self.unread.clear()
+        self.unread.extend(kept)
 
 
 def trap_exit() -> ExitSignals:
@@ -302,9 +331,9 @@ def trap_exit() -> ExitSignals:
         raise RuntimeError(msg)
     watchers = watchers_of(process)
     if watchers.inbox is None:
-        watchers.inbox = ExitSignals(process)
-    assert isinstance(watchers.inbox, ExitSignals)  # noqa: S101 - behaviours were refused above
-    return watchers.inbox
+        watchers.inbox = Trap(process)
+    assert isinstance(watchers.inbox, Trap)  # noqa: S101 - behaviours were refused above
+    return watchers.inbox.signals
 
 
 def watchers_of(process: LiveProcess) -> Watchers:
@@ -386,7 +415,7 @@ def ended(process: LiveProcess, reason: ExitReason) -> None:
         send(partner, process, reason)
 
 
-def _listed(watches: Iterable[_Watch]) -> list[Monitor]:
+def _listed(watches: Iterable[_Watch]) -> list[LiveMonitor]:
     """Return the monitors, without those that are being dropped at this moment."""
     return [monitor for watch in list(watches) if (monitor := watch()) is not None]
 

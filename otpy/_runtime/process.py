@@ -292,7 +292,7 @@ class Process(Generic[ValueT_co]):
         Raises:
             WrongThread: In another thread than the event loop's.
         """
-        return links.Monitor(live_of(self))
+        return links.LiveMonitor(live_of(self))
 
     def link(self, other: Process | None = None) -> None:
         """Tie its end to that of `other`, both ways (SIG-01).

@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias, TypeGuard
 
 from otpy._core.checks import is_number
 from otpy._core.reason import ExitReason
-from otpy.behaviours.mailbox import Caller, Cast, Continue, Info
+from otpy.behaviours.mailbox import Call, Cast, Continue, Info
 from otpy.behaviours.results import NO_ANSWER, Init, NoReply, Reply, Stop
 from otpy.errors import StepOverran
 
 if TYPE_CHECKING:
     from otpy.behaviours.results import CallResult
 
-Served: TypeAlias = Caller[Any] | Cast | Info | Continue
+Served: TypeAlias = Call | Cast | Info | Continue
 """What has a callback."""
 
 CRASHES: Final = (Exception, SystemExit, StepOverran)
@@ -76,11 +76,11 @@ def is_stop(came: object) -> TypeGuard[Stop[Any, Any]]:
 def fits(result: CallResult[Any, Any], message: Served) -> bool:
     """Whether `result` may be returned for `message`: only a call can be replied to."""
     if isinstance(result, Stop):
-        answers = isinstance(message, Caller) or result.reply is NO_ANSWER
+        answers = isinstance(message, Call) or result.reply is NO_ANSWER
         return answers and isinstance(result.reason, ExitReason)  # pyright: ignore[reportUnnecessaryIsInstance]
     if result.timeout is not None and not is_time(result.timeout):
         return False
-    return isinstance(result, NoReply) or isinstance(message, Caller)
+    return isinstance(result, NoReply) or isinstance(message, Call)
 
 
 def is_time(timeout: object) -> bool:

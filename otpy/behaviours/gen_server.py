@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from otpy._core.text import shown
 from otpy._runtime.current import current
-from otpy._runtime.links import Monitor, watchers_of
+from otpy._runtime.links import LiveMonitor, watchers_of
 from otpy._runtime.process import live_of
 from otpy._runtime.shell import shell_of
 from otpy.behaviours.results import NoReply
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine
 
     from otpy._core.reason import ExitReason
+    from otpy._runtime.links import Monitor
     from otpy._runtime.process import LiveProcess, Process
     from otpy._runtime.tree import AnySupervisor
     from otpy.behaviours.mailbox import Caller
@@ -145,7 +146,7 @@ class GenServer(Generic[RequestT, ReplyT, StateT]):
         Raises:
             NotSupervised: If called outside of the server.
         """
-        return Monitor(live_of(process), self._own().mailbox)
+        return LiveMonitor(live_of(process), self._own().mailbox)
 
     @staticmethod
     def _own() -> Server:

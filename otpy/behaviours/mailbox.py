@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from threading import Lock, get_ident
-from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeAlias, TypeVar, final
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias, TypeVar, final
 
 from otpy._runtime.current import CURRENT
 
@@ -14,10 +14,10 @@ if TYPE_CHECKING:
 
     from otpy._core.reason import ExitReason
     from otpy._runtime.links import Notice
-    from otpy._runtime.process import LiveProcess
+    from otpy._runtime.process import LiveProcess, Process
     from otpy._runtime.tree import Tree
 
-ReplyT = TypeVar("ReplyT")
+ReplyT_contra = TypeVar("ReplyT_contra", contravariant=True)
 
 
 @final
@@ -55,14 +55,31 @@ class Question:
         self.answer(Unanswered(None))
 
 
-@final
-class Caller(Question, Generic[ReplyT]):
-    """Who called a server, so that it can reply later than its callback returns (GEN-17).
+class Caller(Protocol[ReplyT_contra]):
+    """Who called a server, so that it can reply later than its callback returns (GEN-17)."""
 
-    Attributes:
-        process: The process whose code called; None if it was called from outside of any tree.
-        request: What was asked.
-    """
+    @property
+    def process(self) -> Process | None:
+        """The process whose code called; None if it was called from outside of any tree."""
+        ...
+
+    @property
+    def request(self) -> object:
+        """What was asked."""
+        ...
+
+    def reply(self, value: ReplyT_contra) -> None:
+        """Give the caller its reply, before or after `handle_call` has returned.
+
+        From any task and any thread. The first reply counts; one to a caller that timed out or was
+        cancelled is dropped.
+        """
+        ...
+
+
+@final
+class Call(Question):
+    """A call in the mailbox, which the server gets as its `Caller`."""
 
     __slots__ = ("_replied", "process", "request")
 
@@ -79,12 +96,8 @@ class Caller(Question, Generic[ReplyT]):
         who = "outside" if self.process is None else repr(self.process.path)
         return f"<Caller {who}{' answered' if self.future.done() else ''}>"
 
-    def reply(self, value: ReplyT) -> None:
-        """Give the caller its reply, before or after `handle_call` has returned.
-
-        From any task and any thread. The first reply counts; one to a caller that timed out or was
-        cancelled is dropped.
-        """
+    def reply(self, value: object) -> None:
+        """Answer by the loop, whoever calls this and wherever: see `Caller.reply`."""
         if self._replied:
             return
         loop = self.future.get_loop()
@@ -94,7 +107,7 @@ class Caller(Question, Generic[ReplyT]):
         (loop.call_soon if here else loop.call_soon_threadsafe)(self._deliver, value)
         self._replied = True
 
-    def _deliver(self, value: ReplyT) -> None:
+    def _deliver(self, value: object) -> None:
         super().answer(value)
 
     def answer(self, value: object) -> None:
@@ -151,7 +164,7 @@ class StopAsked:
 Cast: TypeAlias = tuple[Any]
 """A request without a reply, and nothing else: an object takes six times as long to make."""
 
-Message: TypeAlias = Caller[Any] | Control | Cast | Info | StopAsked
+Message: TypeAlias = Call | Control | Cast | Info | StopAsked
 
 _MAKING: Final = Lock()
 _NOWHERE: Final[deque[Message]] = deque(maxlen=0)  # drops what is put into it

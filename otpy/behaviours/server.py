@@ -30,7 +30,7 @@ from otpy.behaviours.callbacks import (
     kind_of,
 )
 from otpy.behaviours.mailbox import (
-    Caller,
+    Call,
     Continue,
     Control,
     Info,
@@ -404,7 +404,7 @@ class Server:
                     if type(result) is _NO_REPLY and result.next_ is result.timeout_ is None:
                         self.state, self._timeout = result.state_, None
                         continue
-                elif type(message) is Caller:
+                elif type(message) is Call:
                     result = callbacks.handle_call(message.request, message, self.state)
                     if type(result) is _REPLY and result.next_ is result.timeout_ is None:
                         self.state, self._timeout = result.state_, None
@@ -457,7 +457,7 @@ class Server:
 
     def reply_at_last(self, stop: Stop[Any, Any]) -> None:
         """Reply as `stop` says, when `terminate` is over, whether or not that failed (GEN-10)."""
-        if stop.reply is not NO_ANSWER and isinstance(self.in_hand, Caller):
+        if stop.reply is not NO_ANSWER and isinstance(self.in_hand, Call):
             self.in_hand.reply(stop.reply)
 
     def _doze(self) -> None:

@@ -12,7 +12,7 @@ from otpy._core.reason import Normal
 from otpy._runtime.crash import call_failed
 from otpy._runtime.process import LiveProcess, Process, live_of
 from otpy._runtime.waiters import check_loop
-from otpy.behaviours.mailbox import Caller, Info, Unanswered
+from otpy.behaviours.mailbox import Call, Info, Unanswered
 from otpy.behaviours.server import Server
 from otpy.behaviours.via import Via
 from otpy.errors import (
@@ -132,7 +132,7 @@ class ServerRef(Generic[RequestT_contra, ReplyT_co, StateT]):
             raise WrongThread(process.path)
         if not server.open:
             server.admit()
-        caller: Caller[Any] = Caller(tree.loop, request)
+        caller = Call(tree.loop, request)
         try:
             line = None if timeout is None else tree.deadlines.set(timeout, caller)
         except (TypeError, ValueError):  # it looks at a length of time only once, for speed

@@ -13,7 +13,7 @@ from attrs import field, frozen
 
 from otpy._core.checks import check_number, refuse
 from otpy._core.reason import Normal
-from otpy._runtime.process import LiveProcess
+from otpy._runtime.process import LiveProcess, live_of
 from otpy._runtime.root import RunningTree
 from otpy.testing.chaos_log import PATIENCE, ChaosLog, Strike
 from otpy.testing.chaos_report import ChaosReport
@@ -181,7 +181,7 @@ class Chaos:
         """Return the workers that may be struck now, and how; not those struck and not back."""
         return [
             (process, kinds)
-            for process in self._injected.workers
+            for process in map(live_of, self._injected.workers)
             if process.root is root and process.ready and process.runs and not process.ending
             if self._settings.allows(process.path) and not self._log.is_open(process.path)
             if (

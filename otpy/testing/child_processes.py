@@ -6,14 +6,12 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, final
 
 from otpy._runtime.current import current_or_none
-from otpy._runtime.process import LiveProcess
 
 if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable
 
     from otpy._runtime.process import Process
-    from otpy.testing.injection import Armed
 
 _STARTERS: Final = ("subprocess_exec", "subprocess_shell")
 
@@ -40,10 +38,15 @@ class ChildProcesses:
     @classmethod
     def of(cls, loop: asyncio.AbstractEventLoop) -> ChildProcesses:
         """Return the one that watches `loop`; each caller calls `forget` when it is done."""
-        found = getattr(vars(loop).get("subprocess_exec"), "__self__", None)
-        watcher = found if isinstance(found, ChildProcesses) else cls(loop)
+        watcher = cls.at(loop) or cls(loop)
         watcher._users += 1
         return watcher
+
+    @staticmethod
+    def at(loop: asyncio.AbstractEventLoop) -> ChildProcesses | None:
+        """Return the one that watches `loop`, if one does."""
+        found = getattr(vars(loop).get("subprocess_exec"), "__self__", None)
+        return found if isinstance(found, ChildProcesses) else None
 
     def forget(self) -> None:
         """Watch no more, once all that needed to know have said so."""
@@ -100,26 +103,3 @@ class ChildProcesses:
     def _running(self, process: Process) -> list[asyncio.SubprocessTransport]:
         started = self._started.get(process, ())
         return [transport for transport in started if transport.get_returncode() is None]
-
-
-@final
-class Kill:
-    """One planned kill of what one process has started."""
-
-    def __init__(self, armed: Armed, process: LiveProcess) -> None:
-        """Wait for its time."""
-        self._armed = armed
-        self._process = process
-        self._due = False
-        self._processes = armed.block.processes(process.parent.tree.loop)
-        self._processes.tell(process, self._try)
-
-    def time_has_come(self) -> None:
-        """Kill what runs, or else the next to be started."""
-        self._due = True
-        self._try()
-
-    def _try(self) -> None:
-        if self._due and self._armed.live and self._processes.kill(self._process):
-            self._due = False
-            self._armed.hit(self._process)

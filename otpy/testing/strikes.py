@@ -9,6 +9,7 @@ from attrs import frozen
 from otpy._core.reason import Crashed, Restart
 from otpy._core.spec import INFINITY
 from otpy.testing import faults
+from otpy.testing.child_processes import ChildProcesses
 
 if TYPE_CHECKING:
     import random
@@ -105,8 +106,9 @@ def _is_cancelled(process: LiveProcess, injected: Injected) -> bool:
     return _stop_is_limited(process, injected) and not asked
 
 
-def _has_processes(process: LiveProcess, injected: Injected) -> bool:
-    return injected.processes(process.parent.tree.loop).has(process)
+def _has_processes(process: LiveProcess, _injected: Injected) -> bool:
+    processes = ChildProcesses.at(process.parent.tree.loop)
+    return processes is not None and processes.has(process)
 
 
 KINDS: Final[dict[str, StrikeKind]] = {

@@ -186,7 +186,7 @@ class TestFailures:
             return "junk"
 
         async with running() as (_, _process, ref, _log):
-            with pytest.raises(CallFailed, match="'junk' for a Caller"):
+            with pytest.raises(CallFailed, match=r"'junk' for a Call\b"):
                 await ref.call(junk)
 
     @pytest.mark.parametrize("first", [Normal(), Shutdown()])

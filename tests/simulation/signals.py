@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from otpy import ExitReason, Normal, Process
 from otpy._core.reason import SHUTDOWN
-from otpy._runtime.links import ExitSignals, traps
+from otpy._runtime.links import Trap, traps
 from otpy._runtime.process import live_of
 from otpy._runtime.shell import shell_of
 from otpy.behaviours.mailbox import Info, Mailbox
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 def unread(inbox: object) -> Iterator[object]:
     """Yield the notices that lie in an inbox."""
-    if isinstance(inbox, ExitSignals):
-        yield from inbox._unread
+    if isinstance(inbox, Trap):
+        yield from inbox.unread
     elif isinstance(inbox, Mailbox):
         for queue in (inbox.held, inbox.queue):
             yield from (m.message for m in queue or () if isinstance(m, Info))

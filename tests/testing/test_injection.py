@@ -251,7 +251,7 @@ async def test_what_outlives_the_block_is_left_alone() -> None:
         await left.wait()
     await asyncio.gather(*tasks)
     assert injected.hits == ()
-    assert injected.arm("app/c") == []
+    assert injected._block.arm("app/c") == []
     assert {str(report.reason) for report in recorder.of(ChildExited)} == {"normal"}
     assert {str(report.reason) for report in recorder.of(ChildStopped)} == {"shutdown"}
     assert INTERPOSER.get(None) is None
@@ -290,7 +290,7 @@ def test_a_block_may_be_left_in_another_context() -> None:
     block = FaultPlan().active()
     copy_context().run(block.__enter__)
     block.__exit__(None, None, None)
-    assert not block.open
+    assert not block._block.open
 
 
 @pytest.mark.real_time

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import assert_type
 
 import otpy
+from otpy import server, signals, testing
 
 
 async def use(root: otpy.Supervisor, pool: otpy.DynamicSupervisor) -> None:
@@ -37,3 +38,17 @@ def misuse(root: otpy.Supervisor, pool: otpy.DynamicSupervisor, process: otpy.Pr
     pool.order_child(process.spec, None)  # type: ignore[attr-defined] # pyright: ignore[reportAttributeAccessIssue]
     pool.error_of(None)  # type: ignore[attr-defined] # pyright: ignore[reportAttributeAccessIssue]
     process.parent.tree.order(print)  # type: ignore[union-attr] # pyright: ignore[reportAttributeAccessIssue]
+
+
+def misuse_what_hears(
+    monitor: signals.Monitor,
+    heard: signals.ExitSignals,
+    caller: server.Caller[int],
+    injected: testing.Injected,
+) -> None:
+    """Nor of what stands behind monitors, callers and plans of faults."""
+    monitor.notify(otpy.Normal())  # type: ignore[attr-defined] # pyright: ignore[reportAttributeAccessIssue]
+    heard.deliver(None)  # type: ignore[attr-defined] # pyright: ignore[reportAttributeAccessIssue]
+    caller.fail(otpy.Normal())  # type: ignore[attr-defined] # pyright: ignore[reportAttributeAccessIssue]
+    caller.reply("one")  # type: ignore[arg-type] # pyright: ignore[reportArgumentType]
+    injected.note(1, None)  # type: ignore[attr-defined] # pyright: ignore[reportAttributeAccessIssue]
