@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import inspect
 import sys
-from collections.abc import AsyncGenerator, Callable
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncGenerator, Callable, Generator
+from contextlib import asynccontextmanager, contextmanager, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias, final
 
@@ -133,6 +134,23 @@ def calls() -> int:
     return depth
 
 
+@contextmanager
+def little_stack() -> Generator[None]:
+    """Leave `ROOM` calls, for what a test does here and not for the garbage of other tests.
+
+    A finalizer that found no room would fail, and so would pytest's hook that hears of it.
+    """
+    limit, collects = sys.getrecursionlimit(), gc.isenabled()
+    gc.disable()
+    sys.setrecursionlimit(calls() - 2 + ROOM)  # without this function and `contextlib`'s
+    try:
+        yield
+    finally:
+        sys.setrecursionlimit(limit)
+        if collects:
+            gc.enable()
+
+
 # What was asked for at the limit may be a coroutine that nobody had room to await, or to close.
 @pytest.mark.filterwarnings("ignore:coroutine .* was never awaited")
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
@@ -140,17 +158,13 @@ def calls() -> int:
 def test_whatever_is_left_of_the_stack_nothing_is_half_done(name: str) -> None:
     """At each depth up to the recursion limit: it raises, or it is done; the tree goes on."""
     raised = done = 0
-    limit = sys.getrecursionlimit()
 
     async def main(depth: int) -> None:
         nonlocal raised, done
         async with a_tree() as root:
             caller = asyncio.create_task(at_depth(depth, lambda: OPERATIONS[name](root)))
-            sys.setrecursionlimit(calls() + ROOM)
-            try:
+            with little_stack():
                 await asyncio.wait([caller], timeout=30)
-            finally:
-                sys.setrecursionlimit(limit)
             assert caller.done()
             if isinstance(caller.exception(), RecursionError):
                 raised += 1
@@ -176,7 +190,7 @@ def below(depth: int, do: Callable[[], object]) -> None:
 @pytest.mark.parametrize("what", ["link", "unlink", "monitor"])
 async def test_both_sides_of_a_link_know_it_or_neither_does(what: str) -> None:
     """So does a monitor's owner, wherever in a recursion it was made."""
-    limit, done = sys.getrecursionlimit(), set[bool]()
+    done = set[bool]()
     async with a_tree(hooks=()) as root:
         for depth in range(ROOM):
             one = await pool(root).start_child(ChildSpec("one", forever))
@@ -190,15 +204,13 @@ async def test_both_sides_of_a_link_know_it_or_neither_does(what: str) -> None:
             ).ensure_watchers()  # the second side goes deeper
             CURRENT.set(Presence(live_of(one)))
             do = other.monitor if what == "monitor" else partial(getattr(one, what), other)
-            sys.setrecursionlimit(calls() + ROOM)
             try:
-                below(depth, do)
+                with little_stack():
+                    below(depth, do)
             except RecursionError:
                 done.add(False)
             else:
                 done.add(True)
-            finally:
-                sys.setrecursionlimit(limit)
             mine, theirs = live_of(one).ensure_watchers(), live_of(other).ensure_watchers()
             assert (other in mine.links) == (one in theirs.links)
             assert [*mine.watching] == [*theirs.monitors]
