@@ -37,6 +37,8 @@ class Instructions:
         self._before = sys.gettrace()  # coverage may be measured
 
     def __enter__(self) -> Self:
+        # Python 3.12 tells of instructions from the first `settrace` on behind the first such frame.
+        sys._getframe().f_trace_opcodes = True
         sys.settrace(self._enter)
         return self
 
