@@ -97,10 +97,9 @@ class AgentWorld:
                 workplace=self.workplace,
                 **self.project_settings,
             )
-            hooks = [self.project.pool.on_report, self.reports.append]
             try:
                 tree = app_supervisor(self.project, chaos=chaos)
-                async with otpy.start(tree, hooks=hooks) as root:
+                async with otpy.start(tree, hooks=[self.reports.append]) as root:
                     yield root
             finally:
                 await self.project.write_endings()

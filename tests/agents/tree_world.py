@@ -191,10 +191,9 @@ class World:
                 self.tell,
                 agents=await ledger.agents.all(),
             )
-            hooks = [self.project.pool.on_report, self.reports.append]
             try:
                 async with otpy.start(
-                    app_supervisor(self.project, chaos=chaos), hooks=hooks
+                    app_supervisor(self.project, chaos=chaos), hooks=[self.reports.append]
                 ) as root:
                     yield root
             finally:

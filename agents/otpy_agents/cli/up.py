@@ -182,12 +182,11 @@ async def _working(
             workplace=workplace,
             sessions=sessions,
         )
-        hooks = [project.pool.on_report, reporter.on_report]
         stack.enter_context(TreeRegister(default_state(os.environ)).listing(work.file, work.state))
         commands = TreeCommands(workplace, journal, reporter.began)
         app = app_supervisor(project, chaos=chaos, operator=_operator(project, commands))
         try:
-            async with otpy.start(app, hooks=hooks) as root:
+            async with otpy.start(app, hooks=[reporter.on_report]) as root:
                 drawing = asyncio.create_task(_draw(root, reporter))
                 try:
                     yield root

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Final, final
 
-from otpy import Crashed, DynamicSupervisor, Normal, OtpyError, Shutdown
+from otpy import Crashed, DynamicSupervisor, Normal, OtpyError, Shutdown, Supervisor
 from otpy.errors import MaxChildren, NotFound, NotRunning, StartFailed
 from otpy.reports import ChildExited, ChildGaveUp, ChildStarted, ChildStartFailed, Report
 from otpy.specs import DynamicSpec
@@ -86,6 +86,7 @@ class MortalPool:
         self.places = Gate(project.work.parallel)
         self._project = project
         self._supervisor: DynamicSupervisor | None = None
+        self._root: Supervisor | DynamicSupervisor | None = None
         self._starting: set[str] = set()
         self._killed_starts: Counter[str] = Counter()
         self._strays: list[Assignment] = []
@@ -97,9 +98,17 @@ class MortalPool:
         return "" if self._supervisor is None else self._supervisor.path
 
     def serve(self, supervisor: DynamicSupervisor) -> None:
-        """Take the supervisor whose children the pool decides about; a new one after a restart."""
+        """Take the supervisor whose children the pool decides about; a new one after a restart.
+
+        From the first one of a tree on it hears the reports of the tree.
+        """
         if supervisor is not self._supervisor:  # those of the one before have ended with it
             self.places = Gate(self.places.capacity)
+        process = supervisor.process
+        root = supervisor if process is None else process.root
+        if root is not self._root:
+            self._root = root
+            root.subscribe(self._on_report)
         self._supervisor = supervisor
         self.news()
 
@@ -353,8 +362,7 @@ class MortalPool:
 
     # --- what the supervisor reports -------------------------------------------------------------
 
-    def on_report(self, report: Report) -> None:
-        """Take a report of the tree; a report hook."""
+    def _on_report(self, report: Report) -> None:
         if not self.path or report.supervisor != self.path:
             return
         match report:

@@ -132,9 +132,8 @@ async def _host(what: Soak, folder: Path, books: Books, seed: str) -> AsyncGener
             verifier=_look_into,
             sessions=sessions,
         )
-        hooks = [project.pool.on_report, books.on_report]
         try:
-            async with otpy.start(app_supervisor(project), hooks=hooks) as root:
+            async with otpy.start(app_supervisor(project), hooks=[books.on_report]) as root:
                 faults = Faults(seed, project, root, books.stage, what.agents)
                 with books.of_host(project, faults):
                     yield root

@@ -46,13 +46,12 @@ class Ward:
     async def running(self, **texts: str) -> AsyncGenerator[otpy.Supervisor]:
         async with AsyncExitStack() as stack:
             self.projects = await several(stack, self.folder, self.sandbox, texts, self.told)
-            hooks = [project.pool.on_report for project in self.projects]
             clock = asyncio.get_running_loop().time
             began = clock()
             try:
                 async with (
                     asyncio.timeout(9 * LONG),
-                    otpy.start(app_supervisor(*self.projects), hooks=hooks) as root,
+                    otpy.start(app_supervisor(*self.projects), hooks=()) as root,
                 ):
                     yield root
             finally:

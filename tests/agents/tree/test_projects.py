@@ -73,8 +73,7 @@ async def test_each_project_has_its_own_jake_and_pool(tmp_path: Path) -> None:
     async with AsyncExitStack() as stack:
         texts = {"one": agent("a") + agent("b"), "two": agent("b") + agent("c")}
         projects = await several(stack, tmp_path, sandbox, texts)
-        hooks = [project.pool.on_report for project in projects]
-        async with otpy.start(app_supervisor(*projects), hooks=hooks) as root:
+        async with otpy.start(app_supervisor(*projects), hooks=()) as root:
             await asyncio.sleep(5)
             ids = [child.id for child in root.snapshot().children]
             assert ids == ["RunHost", "two", "JakeSupervisor", "MortalPool", "MonitorSupervisor"]
@@ -95,8 +94,7 @@ async def test_the_jake_of_one_does_not_disturb_the_other(tmp_path: Path) -> Non
     async with AsyncExitStack() as stack:
         texts = {"one": agent("a") + agent("b", backoff=[1]), "two": agent("c") + agent("d")}
         projects = await several(stack, tmp_path, sandbox, texts)
-        hooks = [project.pool.on_report for project in projects]
-        async with otpy.start(app_supervisor(*projects), hooks=hooks) as root:
+        async with otpy.start(app_supervisor(*projects), hooks=()) as root:
             for _ in range(4):
                 await asyncio.sleep(7)
                 jake = path_of(root, "two", "JakeSupervisor")
@@ -131,8 +129,7 @@ async def test_what_is_spawned_into_a_project_that_is_through_is_done_too(tmp_pa
     sandbox = ScriptedSandbox({"a": [Script(Say(text="x", after=50.0))]})
     async with AsyncExitStack() as stack:
         projects = await several(stack, tmp_path, sandbox, {"one": agent("a"), "two": agent("b")})
-        hooks = [project.pool.on_report for project in projects]
-        async with otpy.start(app_supervisor(*projects), hooks=hooks) as root:
+        async with otpy.start(app_supervisor(*projects), hooks=()) as root:
             await asyncio.sleep(10)
             more = evolve(projects[1].assignments[0], id="more")
             await projects[1].pool.spawn(more)
