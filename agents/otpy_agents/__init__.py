@@ -2,6 +2,7 @@
 
 | module | what it is for |
 |---|---|
+| `otpy_agents.app` | a work list at work in your program: `open_app` |
 | `otpy_agents.tree` | the tree that works on a work list, its agents and their states |
 | `otpy_agents.run` | what a run does about its attempts, and the names of what it stands on |
 | `otpy_agents.run.host` | runs in your program |
@@ -23,6 +24,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
+    from otpy_agents.app import App as App
+    from otpy_agents.app import open_app as open_app
     from otpy_agents.errors import AdapterError as AdapterError
     from otpy_agents.errors import AgentsError as AgentsError
     from otpy_agents.errors import AlreadyRunning as AlreadyRunning
@@ -86,6 +89,7 @@ __all__ = [
     "AgentsError",
     "AlreadyRunning",
     "AmbiguousAdapter",
+    "App",
     "Assignment",
     "BrokenAdapter",
     "CannotAdopt",
@@ -137,6 +141,7 @@ __all__ = [
     "WorkerProcess",
     "WorkerStalled",
     "WorktreeLocked",
+    "open_app",
     "read_work_list",
     "spawn",
 ]
@@ -144,6 +149,8 @@ __all__ = [
 # Loaded when they are asked for: the command line must not wait for a tree to print its help.
 _ERRORS: Final = "errors"
 _HOMES: Final = {
+    "App": "app",
+    "open_app": "app",
     "ExitStatus": "process.process",
     "WorkerProcess": "process.process",
     "spawn": "process.process",

@@ -7,7 +7,7 @@ import os
 import shlex
 from collections import deque
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, final
+from typing import TYPE_CHECKING, Final, TypeAlias, final
 
 from attrs import frozen
 
@@ -18,8 +18,13 @@ from otpy_agents.sandbox.marker import worker_environment
 from otpy_agents.store.redaction import Redaction
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
     from otpy_agents.tree.project import Project
     from otpy_agents.worklist.assignment import AgentWork, Assignment
+
+    Verifier: TypeAlias = "Callable[[Assignment, Path, str], Awaitable[Complaint | None]]"
+    """Looks into what an agent did: its assignment, its work directory and its answer."""
 
 __all__ = ["TESTS_FAILED", "Complaint", "run_verify"]
 

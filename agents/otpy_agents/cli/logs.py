@@ -9,9 +9,10 @@ from typing import Any, Final, cast
 
 import click
 
+from otpy_agents.app.chronicle import Event
 from otpy_agents.cli.refusal import fail
 from otpy_agents.cli.tree_lookup import Tree, find_tree, gone, list_option, state_option, told
-from otpy_agents.cli.view import Event, json_line, plain_line
+from otpy_agents.cli.view import json_line, plain_line
 from otpy_agents.errors import AgentsError, CommandRefused, HostGone, NoAnswer
 from otpy_agents.operator import Refusal, ask
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from otpy_agents.app.chronicle import Event
 from otpy_agents.cli.run_words import one_line
 from otpy_agents.cli.status_table import what_to_type
-from otpy_agents.cli.view import Event, printable
+from otpy_agents.cli.view import printable
 
 if TYPE_CHECKING:
     from otpy_agents.cli.tree_lookup import Tree

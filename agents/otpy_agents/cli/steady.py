@@ -6,8 +6,10 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import final
 
+from otpy_agents.app.chronicle import Event
+from otpy_agents.app.conclusion import Conclusion
 from otpy_agents.cli.streams import to_nowhere
-from otpy_agents.cli.view import Event, Header, Outcome, Row, View
+from otpy_agents.cli.view import Header, Row, View
 
 __all__ = ["SteadyView"]
 
@@ -31,7 +33,7 @@ class SteadyView:
         """Tell one event."""
         self._try(lambda view: view.tell(event))
 
-    def close(self, outcomes: Sequence[Outcome]) -> None:
+    def close(self, outcomes: Sequence[Conclusion]) -> None:
         """Give the terminal back and show the summary."""
         self._try(lambda view: view.close(outcomes))
         self._try(lambda _: sys.stdout.flush() if sys.stdout is not None else None)

@@ -6,22 +6,23 @@ The functions that render are pure; the three views only carry their results to 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from io import TextIOWrapper
 from typing import Final, Protocol, TextIO, final
 
-from attrs import field, frozen
+from attrs import frozen
 from rich.console import Console, Group
 from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from otpy_agents.app.chronicle import Event
+from otpy_agents.app.conclusion import Conclusion
+
 __all__ = [
-    "Event",
     "Header",
     "JsonView",
     "LiveView",
-    "Outcome",
     "PlainView",
     "Row",
     "View",
@@ -92,53 +93,6 @@ class Row:
     depth: int = 0
 
 
-@frozen(kw_only=True)
-class Event:
-    """Something that happened.
-
-    Attributes:
-        name: For example `mortal.restarting`.
-        id: Whom it happened to.
-        seconds: Since the run began.
-        detail: More about it, in the order to be shown.
-        role: `mortal` or `drone`, if it happened to one.
-    """
-
-    name: str
-    id: str
-    seconds: float
-    detail: Mapping[str, str | float | bool | None] = field(
-        factory=dict[str, str | float | bool | None]
-    )
-    role: str = ""
-
-
-@frozen(kw_only=True)
-class Outcome:
-    """One line of the summary.
-
-    Attributes:
-        id: The assignment.
-        expected: How it was to end.
-        ended: How it ended.
-        reason: Why; may be empty.
-        restarts: How often it was restarted.
-        seconds: Working time.
-    """
-
-    id: str
-    expected: str
-    ended: str
-    reason: str
-    restarts: int
-    seconds: float
-
-    @property
-    def as_expected(self) -> bool:
-        """Whether it ended the way it was expected to."""
-        return self.ended == self.expected
-
-
 class View(Protocol):
     """Where a run is shown. No method awaits; none raises because of what a worker wrote."""
 
@@ -148,7 +102,7 @@ class View(Protocol):
     def tell(self, event: Event) -> None:
         """Tell one event."""
 
-    def close(self, outcomes: Sequence[Outcome]) -> None:
+    def close(self, outcomes: Sequence[Conclusion]) -> None:
         """Stop the live part, give the terminal back and show the summary; call it once."""
 
 
@@ -218,7 +172,7 @@ def tree(header: Header, rows: Sequence[Row], width: int) -> Group:
     return Group(title, table)
 
 
-def summary(outcomes: Sequence[Outcome], width: int) -> Table:
+def summary(outcomes: Sequence[Conclusion], width: int) -> Table:
     """Render the table at the end for `width` columns: one line for each assignment, in order.
 
     On a narrow terminal the way it ended, the restarts and the reason share two columns.
@@ -262,7 +216,7 @@ def json_line(event: Event) -> str:
     )
 
 
-def json_outcome(outcome: Outcome) -> str:
+def json_outcome(outcome: Conclusion) -> str:
     """Render a line of the summary as one JSON object, with the event name `summary`."""
     return json.dumps(
         {
@@ -320,7 +274,7 @@ class LiveView:
             self._noticed = words
             self._console.print(Text(f"{event.seconds:7.2f} {words}", style="bold yellow"))
 
-    def close(self, outcomes: Sequence[Outcome]) -> None:
+    def close(self, outcomes: Sequence[Conclusion]) -> None:
         """Print the summary in place of the tree."""
         self._live.stop()
         if outcomes:
@@ -342,7 +296,7 @@ class PlainView:
         if not tells_of_restart(event):
             print(plain_line(event), file=self._console.file, flush=True)
 
-    def close(self, outcomes: Sequence[Outcome]) -> None:
+    def close(self, outcomes: Sequence[Conclusion]) -> None:
         """Print the summary."""
         if outcomes:
             self._console.print(summary(outcomes, self._console.width))
@@ -362,7 +316,7 @@ class JsonView:
         """Write the object."""
         print(json_line(event), file=self._stream, flush=True)
 
-    def close(self, outcomes: Sequence[Outcome]) -> None:
+    def close(self, outcomes: Sequence[Conclusion]) -> None:
         """Write one object for each assignment."""
         for outcome in outcomes:
             print(json_outcome(outcome), file=self._stream, flush=True)

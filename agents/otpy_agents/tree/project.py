@@ -24,11 +24,11 @@ from otpy_agents.workspace import ChangesetOwner
 from otpy_monitors import Board, Limits, OverBudget, Spent
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping
+    from collections.abc import Callable, Generator, Iterable, Mapping
     from pathlib import Path
 
     from otpy import ExitReason
-    from otpy_agents.agent.verification import Complaint
+    from otpy_agents.agent.verification import Complaint, Verifier
     from otpy_agents.process.process import WorkerProcess
     from otpy_agents.run.host.order import SandboxChoice
     from otpy_agents.store.ledger import Ledger
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from otpy_agents.workspace import Fates
     from otpy_monitors import Finding, Kind
 
-    Verifier = Callable[[Assignment, Path, str], Awaitable[Complaint | None]]
     Listener = Callable[[str, str, Mapping[str, str | float | bool | None]], None]
 
 

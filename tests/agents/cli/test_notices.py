@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from otpy_agents.app import Event
 from otpy_agents.cli.notices import notice
 from otpy_agents.cli.tree_lookup import Tree, tree_of
-from otpy_agents.cli.view import Event
 from otpy_agents.worklist.reader import parse
 
 TREE = Tree(socket=Path("w.sock"), list="w.toml")

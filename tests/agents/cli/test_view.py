@@ -8,11 +8,10 @@ from pathlib import Path
 import pytest
 from rich.console import Console, RenderableType
 
+from otpy_agents.app import Conclusion, Event
 from otpy_agents.cli.view import (
-    Event,
     Header,
     LiveView,
-    Outcome,
     Row,
     json_line,
     open_view,
@@ -31,8 +30,8 @@ ROWS = [
         last_line="\x1b[2J[bold]half way\r"),
 ]  # fmt: skip
 OUTCOMES = [
-    Outcome(id="zip", expected="done", ended="done", reason="", restarts=2, seconds=1.0),
-    Outcome(id="hang", expected="done", ended="reaped", reason="stalled for 1 s", restarts=1,
+    Conclusion(id="zip", expected="done", ended="done", reason="", restarts=2, seconds=1.0),
+    Conclusion(id="hang", expected="done", ended="reaped", reason="stalled for 1 s", restarts=1,
             seconds=12.34),
 ]  # fmt: skip
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from otpy_agents.cli.event_log import EventLog
+from otpy_agents.app.log_file import LogFile
 from otpy_agents.tree.journal import Journal
 
 
 def test_each_event_is_a_line_without_secrets(tmp_path: Path) -> None:
     """With the time of the day: a log outlives the host whose seconds it tells."""
     journal = Journal(lambda text: text.replace("hunter2", "[PASSWORD]"))
-    log = EventLog(tmp_path / "logs", "a/b")
+    log = LogFile(tmp_path / "logs", "a/b")
     log.write(journal.note("mortal.output", "x", 1.0, {"line": "hunter2"}))
     (line,) = (tmp_path / "logs" / "a-b.log").read_text(encoding="utf-8").splitlines()
     entry = json.loads(line)
@@ -22,7 +22,7 @@ def test_each_event_is_a_line_without_secrets(tmp_path: Path) -> None:
 
 def test_a_rotated_log_is_gone_on_with_under_its_name(tmp_path: Path) -> None:
     """Whatever was renamed or removed since the last line."""
-    journal, log = Journal(), EventLog(tmp_path, "w")
+    journal, log = Journal(), LogFile(tmp_path, "w")
     log.write(journal.note("one", "x", 1.0, {}))
     (tmp_path / "w.log").rename(tmp_path / "w.log.1")
     log.write(journal.note("two", "x", 2.0, {}))

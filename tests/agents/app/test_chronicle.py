@@ -1,4 +1,4 @@
-"""What views are told of restarts (TREE-50)."""
+"""What is told of restarts, and what the views draw from it (TREE-50)."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ from pathlib import Path
 from otpy import ChildType, Crashed
 from otpy.reports import ChildRestarting
 from otpy.snapshot import TreeSnapshot
+from otpy_agents.app import Conclusion, Event
+from otpy_agents.app.chronicle import Chronicle
 from otpy_agents.cli.reporter import Reporter
-from otpy_agents.cli.view import Event, Header, Outcome, Row
+from otpy_agents.cli.view import Header, Row
 from otpy_agents.tree.journal import Journal
 from otpy_agents.worklist.reader import parse
 
@@ -39,27 +41,31 @@ class Seen:
     def tell(self, event: Event) -> None:
         self.events.append(event)
 
-    def close(self, outcomes: Sequence[Outcome]) -> None:
+    def close(self, outcomes: Sequence[Conclusion]) -> None:
         """Do nothing."""
 
 
 async def test_restarts_are_counted_and_those_of_drones_show_at_their_end() -> None:
     """In the line above the tree as in the words about it; of Jake each one."""
     view = Seen()
-    reporter = Reporter(parse(LIST, Path("w.toml")), view, lambda: 0.0, Journal())
+    work, journal = parse(LIST, Path("w.toml")), Journal()
+    reporter = Reporter(work, view, lambda: 0.0)
+    chronicle = Chronicle(work, journal, lambda: 0.0, reporter.hear)
     root = TreeSnapshot(id="App", path="App", type=ChildType.SUPERVISOR, state="running")
 
     def shown(*paths: str) -> int:
         for path in paths:
             reason = Crashed(ValueError("boom"))
-            reporter.on_report(ChildRestarting(path=f"AppSupervisor/{path}", time=0, reason=reason))
-        reporter.draw(root)
+            chronicle.on_report(
+                ChildRestarting(path=f"AppSupervisor/{path}", time=0, reason=reason)
+            )
+        reporter.draw(root, journal)
         return view.restarts
 
     assert shown("MortalPool/m", "MortalPool/m") == 2
     assert [event.detail["restarts"] for event in view.events] == [1, 2]
     assert shown("MortalPool/d") == 2
-    reporter.on_event("mortal.reaped", "d", {"reason": "no luck"})
+    chronicle.on_event("mortal.reaped", "d", {"reason": "no luck"})
     assert view.events[-1].detail == {"reason": "no luck", "restarts": 1}
     assert shown("JakeSupervisor/Jake") == 4
     jake = view.events[-1]
@@ -70,7 +76,9 @@ async def test_restarts_are_counted_and_those_of_drones_show_at_their_end() -> N
 def test_the_tree_says_who_is_held_back_and_who_waits_for_a_place() -> None:
     """As long as it lasts: such a row stood there as one that starts, or works."""
     view, now = Seen(), [0.0]
-    reporter = Reporter(parse(LIST, Path("w.toml")), view, lambda: now[0], Journal())
+    work, journal = parse(LIST, Path("w.toml")), Journal()
+    reporter = Reporter(work, view, lambda: now[0])
+    chronicle = Chronicle(work, journal, lambda: now[0], reporter.hear)
     mortals = [
         TreeSnapshot(id=one, path=f"App/MortalPool/{one}", type=ChildType.WORKER, state=state)
         for one, state in (("m", "starting"), ("d", "running"))
@@ -80,12 +88,12 @@ def test_the_tree_says_who_is_held_back_and_who_waits_for_a_place() -> None:
     )
 
     def states() -> tuple[str, str]:
-        reporter.draw(root)
+        reporter.draw(root, journal)
         return view.states["m"], view.states["d"]
 
-    reporter.on_event("mortal.held_back", "m", {"delay": 5.0})
-    reporter.on_event("mortal.queued", "d", {})
+    chronicle.on_event("mortal.held_back", "m", {"delay": 5.0})
+    chronicle.on_event("mortal.queued", "d", {})
     assert states() == ("held back", "in line")
-    reporter.on_event("agent.state", "d", {"state": "working"})
+    chronicle.on_event("agent.state", "d", {"state": "working"})
     now[0] = 6.0
     assert states() == ("starting", "working")

@@ -11,11 +11,11 @@ from otpy_agents.store.schema import now
 if TYPE_CHECKING:
     from otpy_agents.tree.journal import Entry
 
-__all__ = ["EventLog"]
+__all__ = ["LogFile"]
 
 
 @final
-class EventLog:
+class LogFile:
     """Writes what happens to `FOLDER/NAME.log`, without secrets.
 
     The file is opened for each line, so that hygiene may rotate it at any time (G-13).

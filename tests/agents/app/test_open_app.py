@@ -1,0 +1,111 @@
+"""A work list at work in somebody's program, in a few lines and with default options."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+import otpy
+from otpy_agents import AlreadyRunning, InvalidWorkList, open_app
+from otpy_agents.app import Event
+from otpy_agents.store import Ledger
+
+pytestmark = pytest.mark.real_time
+
+LIST = """
+[[assignment]]
+id = "a"
+argv = ["sh", "-c", "echo one; echo two"]
+
+[[assignment]]
+id = "b"
+argv = ["sh", "-c", "exit 3"]
+restarts = 0
+expect = "reaped"
+"""
+
+
+@pytest.fixture
+def work(tmp_path: Path) -> Path:
+    file = tmp_path / "w.toml"
+    file.write_text(LIST)
+    return file
+
+
+async def test_a_list_is_worked_off_in_three_lines(work: Path) -> None:
+    """Nobody hands over a store, a hook or a clean-up; behind the block is what came of it."""
+    async with open_app(work) as app:
+        await app.wait()
+    assert [(one.id, one.ended, one.as_expected) for one in app.conclusions] == [
+        ("a", "done", True),
+        ("b", "reaped", True),
+    ]
+    async with open_app(str(work)) as again:
+        await again.wait()
+    assert again.finished == {"a", "b"}
+    assert again.conclusions[0].ended == "done"
+
+
+async def test_each_event_is_heard_in_order(work: Path) -> None:
+    """From the clean-up on, with the seconds since then."""
+    heard: list[Event] = []
+    async with open_app(work, listen=heard.append) as app:
+        await app.wait()
+    mine = [event for event in heard if event.id == "a"]
+    assert [event.detail["line"] for event in mine if event.name == "mortal.output"] == [
+        "one",
+        "two",
+    ]
+    assert [event.name for event in mine][-1] == "mortal.done"
+    seconds = [event.seconds for event in heard]
+    assert seconds == sorted(seconds)
+
+
+async def test_a_branch_of_ones_own_stands_in_the_tree(work: Path) -> None:
+    """Started last and stopped first; it may look at the project that it stands beside."""
+    seen: list[str] = []
+
+    async def lookout() -> None:
+        seen.append(otpy.current().path)
+        await asyncio.Event().wait()
+
+    async with open_app(work, branches=[otpy.ChildSpec("Lookout", lookout)]) as app:
+        assert [child.id for child in app.root.snapshot().children][-1] == "Lookout"
+        await app.wait()
+    assert seen == ["AppSupervisor/Lookout"]
+
+
+async def test_what_is_left_by_leaving_the_block_is_gone_on_with(tmp_path: Path) -> None:
+    """All is stopped in order, and the ledger is free for the next."""
+    file = tmp_path / "w.toml"
+    file.write_text('[[assignment]]\nid = "a"\nargv = ["sleep", "99"]\n')
+    begun = asyncio.Event()
+
+    def hear(event: Event) -> None:
+        if event.name == "mortal.started":
+            begun.set()
+
+    async with open_app(file, listen=hear) as app:
+        await begun.wait()
+        with pytest.raises(AlreadyRunning):
+            async with open_app(file):
+                pass
+    assert [one.ended for one in app.conclusions] == ["pending"]
+    async with Ledger(file.with_suffix(".sqlite"), clock=lambda: 0.0) as ledger:
+        assert await ledger.live_attempts() == ()
+
+
+def test_a_wrong_list_is_refused_before_anything_is_opened(tmp_path: Path) -> None:
+    """Nothing is left behind beside it."""
+    file = tmp_path / "w.toml"
+    file.write_text("[[assignment]]\n")
+
+    async def main() -> None:
+        async with open_app(file):
+            pass
+
+    with pytest.raises(InvalidWorkList):
+        asyncio.run(main())
+    assert list(tmp_path.iterdir()) == [file]
