@@ -14,13 +14,13 @@ from tests.agents.host import Site
 
 pytestmark = pytest.mark.real_time
 
-# Says that it works, writes its name beside those of others, commits, and waits to be let go.
+# Writes its name beside those of others, says that it works, waits to be let go, and commits.
 WORKER = """
 import json, pathlib, subprocess, sys, time
 who, gate = sys.argv[1], pathlib.Path(sys.argv[2])
-print(json.dumps({"type": "text", "text": "at work"}), flush=True)
 with open("who", "a") as file:
     file.write(who)
+print(json.dumps({"type": "text", "text": "at work"}), flush=True)
 while not gate.exists():
     time.sleep(0.02)
 person = ["-c", "user.name=n", "-c", "user.email=e@x"]
