@@ -29,6 +29,7 @@ __all__ = [
     "json_line",
     "json_outcome",
     "open_view",
+    "plain_details",
     "plain_line",
     "printable",
     "restart_mark",
@@ -199,9 +200,13 @@ def summary(outcomes: Sequence[Conclusion], width: int) -> Table:
 
 def plain_line(event: Event) -> str:
     """Render an event as one line: time, name, id and its details as `key=value`."""
-    details = [f"{key}={_plain_value(value)}" for key, value in event.detail.items()]
-    words = [f"{event.seconds:7.2f}", event.name, printable(event.id), *details]
-    return " ".join(words)
+    words = [f"{event.seconds:7.2f}", event.name, printable(event.id)]
+    return " ".join([*words, *([plain_details(event.detail)] if event.detail else [])])
+
+
+def plain_details(detail: Mapping[str, object]) -> str:
+    """Render details as `key=value`, in their order; text with spaces is quoted."""
+    return " ".join(f"{printable(key)}={_plain_value(value)}" for key, value in detail.items())
 
 
 def json_line(event: Event) -> str:

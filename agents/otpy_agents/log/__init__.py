@@ -5,6 +5,7 @@
 | to say what can happen | `event_type` |
 | to write it down, and read it | `EventLog`, `Append`, `Stored` |
 | to know what it comes to | `Projection`, `Difference` |
+| to know where it lies | `log_beside` |
 | to check lines that were exported | `verified` |
 """
 
@@ -16,6 +17,7 @@ from otpy_agents.log.event_log import EventLog as EventLog
 from otpy_agents.log.projection import Difference as Difference
 from otpy_agents.log.projection import Projection as Projection
 from otpy_agents.log.stored import Stored as Stored
+from otpy_agents.log.tables import log_beside as log_beside
 from otpy_agents.log.types import event_type as event_type
 
 __all__ = [
@@ -25,5 +27,6 @@ __all__ = [
     "Projection",
     "Stored",
     "event_type",
+    "log_beside",
     "verified",
 ]

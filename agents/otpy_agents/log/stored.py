@@ -56,6 +56,23 @@ class Stored:
         """
         return self.types.event(self.position, self.name, self.schema, self.fields)
 
+    def plain(self) -> Plain:
+        """Return it as `json.dumps` takes it: the columns of `events`, the payload as an object."""
+        columns = {name: self.fields.get(name) for name in COLUMNS}
+        rest = {key: value for key, value in self.fields.items() if columns.get(key) is None}
+        return {
+            "position": self.position,
+            "stream": self.stream,
+            "version": self.version,
+            "event_type": self.name,
+            "schema": self.schema,
+            "timestamp": self.at,
+            **columns,
+            "payload": rest,
+            "actor": self.actor,
+            "hash": self.hash.hex(),
+        }
+
     @classmethod
     def of(cls, row: Mapping[str, Any], types: Catalogue) -> Stored:
         """Return the event of a row of `events`."""

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Final
 
 from otpy_agents.store.kind import FileKind
 
-__all__ = ["LOG"]
+__all__ = ["LOG", "log_beside"]
 
 # A trigger's own semicolons would be taken for ends of statements, if a new line followed.
 _TABLES: Final = """
@@ -58,3 +59,8 @@ LOG: Final = FileKind(
     mode=0o600,
     sound=False,
 )
+
+
+def log_beside(state: Path) -> Path:
+    """Return the event log of a user, beside the store of runs: one for each state folder."""
+    return state.with_name("events.sqlite3")

@@ -96,7 +96,9 @@ class StoreFile:
                 # By hand first, as above: only what can be read is worth a thread.
                 with contextlib.closing(sqlite3.connect(uri, uri=True)) as probe:
                     probe.execute("SELECT count(*) FROM sqlite_master").fetchone()
-            except sqlite3.Error:
+            except sqlite3.Error as error:
+                if error.sqlite_errorname.startswith("SQLITE_BUSY"):
+                    return False  # beside a lock one would read what is half written
                 continue
             self._database = database = await aiosqlite.connect(uri, uri=True, isolation_level=None)
             database.row_factory = sqlite3.Row

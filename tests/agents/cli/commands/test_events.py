@@ -1,0 +1,258 @@
+"""`otpy-agents events`: the log read, followed, checked, exported and archived from a terminal."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from otpy_agents.cli import main
+from otpy_agents.log import verified
+from tests.agents.host import ENVIRONMENT, PATIENCE
+from tests.agents.log.log_world import Noted, completed, log_at, sql, started, to
+
+pytestmark = pytest.mark.real_time
+
+
+def tell(path: Path, stream: str, *events: object, at: float = 1000.0) -> None:
+    """Append events, as some program does."""
+
+    async def work() -> None:
+        async with log_at(path, clock=lambda: at) as log:
+            await log.append(to(stream, *events))
+
+    asyncio.run(work())
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """The log of a user, with five events."""
+    path = tmp_path / "events.sqlite3"
+    tell(path, "run/a", started("1"), completed("1"))
+    tell(path, "list/b", started("2"), Noted(text="two\nlines \x1b[2J", number=2.5))
+    tell(path, "run/a", Noted(text="late"), at=2_000_000_000.0)
+    return path
+
+
+@pytest.fixture
+def typed(tmp_path: Path) -> Callable[..., Result]:
+    """Type a command."""
+
+    def typing(*words: str) -> Result:
+        environment = {"OTPY_STATE": str(tmp_path / "runs.sqlite3"), "TZ": "UTC"}
+        return CliRunner().invoke(main, ["events", *words], env=environment)
+
+    return typing
+
+
+def test_all_events_are_shown_oldest_first(path: Path, typed: Callable[..., Result]) -> None:
+    """With what they say, and nothing that moves the cursor."""
+    shown = typed()
+    assert shown.exit_code == 0, shown.output
+    first, *_, noted, last = shown.stdout.splitlines()
+    assert first.endswith("run/a step_started task=work step_id=1")
+    assert noted.endswith("""list/b noted number=2.50 text="two lines \\x1b[2J\"""")
+    assert last.endswith(" run/a noted number=0.00 text=late")
+    assert path.exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "positions"),
+    [
+        (("--stream", "run/a"), [1, 2, 5]),
+        (("--stream", "*/b"), [3, 4]),
+        (("--kind", "step_*"), [1, 2, 3]),
+        (("--kind", "noted", "--stream", "run/a"), [5]),
+        (("--since", "3"), [4, 5]),
+        (("--since", "2001-01-01"), [5]),
+        (("--since", "2001-01-01 08:30+00:00"), [5]),
+        (("--since", "1h"), [5]),
+        (("--stream", "nobody"), []),
+    ],
+)
+@pytest.mark.usefixtures("path")
+def test_a_part_of_them_is_shown(
+    typed: Callable[..., Result], words: tuple[str, ...], positions: list[int]
+) -> None:
+    """By stream, by type, by moment and by position."""
+    shown = typed("--json", *words)
+    assert [json.loads(line)["position"] for line in shown.stdout.splitlines()] == positions
+
+
+@pytest.mark.usefixtures("path")
+def test_json_has_the_columns_of_the_table(typed: Callable[..., Result]) -> None:
+    """So that who knows one knows the other."""
+    one = json.loads(typed("--json", "--since", "1").stdout.splitlines()[0])
+    assert (one["event_type"], one["status"]) == ("step_completed", "success")
+    assert one["payload"] == {"files": [], "role": None, "workflow_id": None}
+    exported = json.loads(typed("export").stdout.splitlines()[1])
+    assert exported.keys() - one.keys() == {"previous"}
+    assert {key: exported[key] for key in one} == one
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--since", "yesterday"), "--since: got 'yesterday', wanted an age such as 30m"),
+        (("archive",), "Missing option '--older-than'"),
+        (("archive", "--older-than", "x"), "--older-than: got 'x', wanted an age"),
+    ],
+)
+@pytest.mark.usefixtures("path")
+def test_a_wrong_call_is_refused_with_one_line(
+    typed: Callable[..., Result], words: tuple[str, ...], said: str
+) -> None:
+    """And status 2."""
+    refused = typed(*words)
+    assert refused.exit_code == 2
+    assert said in refused.stderr
+    assert refused.stderr.count("\n") == 1
+
+
+def _newer(path: Path) -> None:
+    sql(path, "PRAGMA user_version = 99")
+
+
+def _torn(path: Path) -> None:
+    with closing(sqlite3.connect(path)) as database:
+        database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    data = path.read_bytes()
+    path.write_bytes(data[:4096] + b"\xff" * (len(data) - 4096))
+
+
+def _foreign(path: Path) -> None:
+    sql(path, "PRAGMA application_id = 7")
+
+
+def _text(path: Path) -> None:
+    path.write_text("no database, but text that somebody has put there\n" * 100)
+
+
+@pytest.mark.parametrize(
+    ("spoil", "said"),
+    [
+        (_newer, "99"),
+        (_torn, "got"),
+        (_foreign, "another program"),
+        (_text, "not a database"),
+        (Path.unlink, "got no event log, wanted one"),
+    ],
+)
+@pytest.mark.parametrize("words", [(), ("-f",), ("verify",), ("export",)])
+def test_a_log_that_cannot_be_read_is_one_line(
+    path: Path,
+    typed: Callable[..., Result],
+    spoil: Callable[[Path], object],
+    said: str,
+    words: tuple[str, ...],
+) -> None:
+    """Which names the file; and nothing is made in its place."""
+    spoil(path)
+    before = path.read_bytes() if path.exists() else None
+    refused = typed(*words)
+    assert refused.exit_code == 1, refused.output
+    assert refused.stderr.count("\n") == 1
+    assert str(path) in refused.stderr
+    assert said in refused.stderr
+    assert (path.read_bytes() if path.exists() else None) == before
+
+
+def test_a_log_that_another_program_locks_is_one_line(
+    path: Path, typed: Callable[..., Result], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After a while."""
+    monkeypatch.setattr("otpy_agents.store.file.BUSY", 0.05)
+    with closing(sqlite3.connect(path, isolation_level=None)) as database:
+        database.execute("PRAGMA locking_mode = EXCLUSIVE")
+        database.execute("BEGIN IMMEDIATE")
+        database.execute("CREATE TABLE theirs (x)")
+        refused = typed()
+    assert refused.exit_code == 1
+    assert "a lock that another process holds" in refused.stderr
+    assert refused.stderr.count("\n") == 1
+
+
+def test_verify_finds_what_was_changed(path: Path, typed: Callable[..., Result]) -> None:
+    """And says so of a log that is whole (G-14)."""
+    whole = typed("verify")
+    assert (whole.exit_code, whole.stdout) == (0, "5 events, all as they were written\n")
+    sql(path, "DROP TRIGGER events_never_change", "UPDATE events SET actor='x' WHERE position=3")
+    spoilt = typed("verify")
+    assert spoilt.exit_code == 1
+    assert spoilt.stderr.startswith("otpy-agents: event 3: got the hash ")
+
+
+@pytest.mark.usefixtures("path")
+def test_an_export_can_be_checked_without_the_log(typed: Callable[..., Result]) -> None:
+    """All of it, and that of one stream."""
+    assert len(list(verified(typed("export").stdout.splitlines()))) == 5
+    assert len(list(verified(typed("export", "--stream", "list/b").stdout.splitlines()))) == 2
+
+
+def test_old_streams_are_moved_into_an_archive(path: Path, typed: Callable[..., Result]) -> None:
+    """And what was moved is told before and afterwards."""
+    would = typed("archive", "--older-than", "1d", "--dry-run")
+    assert would.stdout.startswith("would move 1 stream with 2 events; the log has ")
+    moved = typed("archive", "--older-than", "1d")
+    file = path.with_suffix(".archive") / "events-3-4.jsonl.gz"
+    assert moved.stdout.startswith(f"moved 1 stream with 2 events to {file}; the log has ")
+    assert typed("archive", "--older-than", "1d").stdout.startswith("moved nothing; ")
+    assert typed("verify").stdout == "5 events, all as they were written\n"
+
+
+def test_another_log_is_read_if_it_is_named(
+    path: Path, tmp_path: Path, typed: Callable[..., Result]
+) -> None:
+    """Such as that of a repository; before or behind the name of the command."""
+    other = tmp_path / "engine.sqlite3"
+    tell(other, "wf", started("1"))
+    assert typed("--log", str(other)).stdout.count("\n") == 1
+    assert typed("--log", str(path), "verify", "--log", str(other)).stdout.startswith("1 event,")
+
+
+def test_what_comes_is_followed_until_ctrl_c(path: Path) -> None:
+    """From another process, with the last ten before it."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "otpy_agents", "events", "-f", "--json", "--kind", "noted"],
+        env={**ENVIRONMENT, "OTPY_STATE": str(path.with_name("runs.sqlite3"))},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert process.stdout is not None
+        assert json.loads(process.stdout.readline())["position"] == 4
+        assert json.loads(process.stdout.readline())["position"] == 5
+        tell(path, "run/c", started("9"), Noted(text="now"))
+        assert json.loads(process.stdout.readline())["payload"]["text"] == "now"
+        process.send_signal(signal.SIGINT)
+        _, said = process.communicate(timeout=PATIENCE)
+    finally:
+        process.kill()
+        process.communicate()
+    assert (process.returncode, said) == (130, "")
+
+
+def test_who_reads_may_go_away(path: Path) -> None:
+    """`| head` ends it without a word."""
+    tell(path, "many", *(Noted(text="x" * 1000) for _ in range(500)))
+    command = [sys.executable, "-m", "otpy_agents", "events"]
+    environment = {**ENVIRONMENT, "OTPY_STATE": str(path.with_name("runs.sqlite3"))}
+    with subprocess.Popen(
+        command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        assert process.stdout.readline()
+        process.stdout.close()
+        assert process.stderr.read() == b""
+    assert process.returncode == 1
