@@ -37,7 +37,7 @@ class Instructions:
         self._before = sys.gettrace()  # coverage may be measured
 
     def __enter__(self) -> Self:
-        # Python 3.12 tells of instructions from the first `settrace` on behind the first such frame.
+        # Python 3.12 tells of instructions after the first such frame, from the next trace on.
         sys._getframe().f_trace_opcodes = True
         sys.settrace(self._enter)
         return self

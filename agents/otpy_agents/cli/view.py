@@ -6,7 +6,7 @@ The functions that render are pure; the three views only carry their results to 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from io import TextIOWrapper
 from typing import Final, Protocol, TextIO, final
 
