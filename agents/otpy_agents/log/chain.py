@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, final
 
 from otpy_agents.errors import LogTampered
@@ -32,19 +32,22 @@ def canonical(value: object) -> str:
     Raises:
         ValueError: It holds a number that JSON has not.
     """
-    return json.dumps(
-        value, ensure_ascii=False, allow_nan=False, sort_keys=True, separators=(",", ":")
-    )
+    return _ENCODER.encode(value)
 
 
-def hash_of(previous: bytes, row: Mapping[str, Any]) -> bytes:
+_ENCODER: Final = json.JSONEncoder(
+    ensure_ascii=False, allow_nan=False, sort_keys=True, separators=(",", ":")
+)
+
+
+def hash_of(previous: bytes, values: Sequence[object]) -> bytes:
     """Return the hash of an event.
 
     Args:
         previous: That of the one before it; `FIRST` before the first.
-        row: Its columns; the payload as text.
+        values: Of its columns, in the order of `HASHED`; the payload as text.
     """
-    text = canonical([row[name] for name in HASHED])
+    text = canonical(values)
     return hashlib.sha256(previous + text.encode("utf-8", "surrogatepass")).digest()
 
 
@@ -93,7 +96,7 @@ class Chain:
         position = int(row["position"])
         if position != self.position + 1:
             raise LogTampered(position, f"it after event {self.position}", "none left out")
-        wanted = hash_of(self.last, row)
+        wanted = hash_of(self.last, [row[name] for name in HASHED])
         if row["hash"] != wanted:
             got = f"the hash {row['hash'].hex()[:12]}"
             raise LogTampered(position, got, f"{wanted.hex()[:12]}: it was changed or replaced")

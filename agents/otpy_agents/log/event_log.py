@@ -14,6 +14,7 @@ import asyncio
 import contextlib
 import itertools
 import re
+import sqlite3
 import time
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
@@ -28,9 +29,9 @@ from otpy_agents.completion import to_completion
 from otpy_agents.errors import InvalidEventType, InvalidProjection, LogTampered, VersionConflict
 from otpy_agents.log import archive
 from otpy_agents.log.archive import Archived
-from otpy_agents.log.chain import FIRST, HASHED, Chain, canonical, hash_of
+from otpy_agents.log.chain import FIRST, Chain, canonical, hash_of
 from otpy_agents.log.projection import Difference, Projection, Rows
-from otpy_agents.log.stored import Stored
+from otpy_agents.log.stored import ROW, Stored
 from otpy_agents.log.tables import LOG
 from otpy_agents.log.types import COLUMNS, Catalogue
 from otpy_agents.store.file import StoreFile
@@ -48,8 +49,8 @@ _HALVES: Final = re.compile("[\ud800-\udfff]")
 """What a program wrote that was no UTF-8: no file can hold it."""
 
 _INSERT: Final = (
-    f"INSERT INTO events ({', '.join(HASHED)}, hash)"  # noqa: S608 - our own names
-    f" VALUES ({', '.join('?' * (len(HASHED) + 1))})"
+    f"INSERT INTO events ({', '.join(ROW)})"  # noqa: S608 - our own names
+    f" VALUES ({', '.join('?' * len(ROW))})"
 )
 _LAST: Final = """
 SELECT position, hash FROM events
@@ -64,10 +65,9 @@ _STANDING: Final = f"""
 SELECT 'event' AS what, NULL AS name, NULL AS version, position, hash FROM ({_LAST})
 UNION ALL SELECT 'projection', name, version, position, NULL FROM projections
 """  # noqa: S608 - our own text
-_EMPTY: Final = dict.fromkeys(COLUMNS)
-
-_Draft: TypeAlias = tuple[dict[str, Any], "Plain"]
-"""The row of an event, as far as it is known before it is appended; and its fields."""
+_Draft: TypeAlias = tuple[str, int, tuple[Any, ...], str, "Plain"]
+"""What is known of an event before it is appended: its type, the version of that, the values of
+`COLUMNS`, its payload; and its fields."""
 
 
 @final
@@ -172,21 +172,24 @@ class EventLog:
 
     def _draft(self, event: object) -> _Draft:
         name, version, fields = self._types.plain(event)
-        cleaned: Plain = self._cleaned(fields)
-        columns = {key: cleaned[key] for key in COLUMNS if cleaned.get(key) is not None}
-        if wrong := [key for key, value in columns.items() if not isinstance(value, str)]:
-            raise InvalidEventType(name, f"{wrong[0]} {columns[wrong[0]]!r}", "text")
-        rest = {key: value for key, value in cleaned.items() if key not in columns}
+        cleaned: Plain = {key: self._cleaned(value) for key, value in fields.items()}
+        rest, columns = dict(cleaned), [None] * len(COLUMNS)
+        for number, key in enumerate(COLUMNS):
+            value = cleaned.get(key)
+            if value is not None:
+                columns[number] = rest.pop(key)
+                if not isinstance(value, str):
+                    raise InvalidEventType(name, f"{key} {value!r}", "text")
         try:
             payload = canonical(rest)
         except (TypeError, ValueError) as error:
             raise InvalidEventType(name, str(error), "what JSON can hold") from error
-        row = {**_EMPTY, **columns, "event_type": name, "schema": version, "payload": payload}
-        return row, cleaned
+        return name, version, tuple(columns), payload, cleaned
 
     def _cleaned(self, value: Any) -> Any:
         if isinstance(value, str):
-            return _HALVES.sub("\ufffd", self._clean(value))
+            text = self._clean(value)
+            return text if text.isascii() else _HALVES.sub("\ufffd", text)
         if isinstance(value, list):
             return [self._cleaned(item) for item in cast("Iterable[Any]", value)]
         if isinstance(value, dict):
@@ -201,21 +204,24 @@ class EventLog:
         at = await _standing(database, streams)
         await self._catch_up(database, at)  # another program may know less than this one
         position, last, versions = at.position, at.last, at.versions
-        rows: list[dict[str, Any]] = []
+        types, clock = self._types, self._clock
+        rows: list[tuple[Any, ...]] = []
         stored: list[Stored] = []
         for append, events in drafts:
             stream, actor = append.stream, self._cleaned(append.actor)
-            if append.expected not in {None, versions[stream]}:
-                raise VersionConflict(stream, versions[stream], append.expected or 0)
-            for draft, fields in events:
-                position += 1
-                versions[stream] += 1
-                row = {**draft, "position": position, "stream": stream, "actor": actor}
-                row |= {"version": versions[stream], "timestamp": self._clock()}
-                row["hash"] = last = hash_of(last, row)
-                rows.append(row)
-                stored.append(Stored.new(row, fields, self._types))
-        await database.executemany(_INSERT, [[row[n] for n in (*HASHED, "hash")] for row in rows])
+            version = versions[stream]
+            if append.expected not in {None, version}:
+                raise VersionConflict(stream, version, append.expected or 0)
+            for name, schema, columns, payload, fields in events:
+                position, version, now = position + 1, version + 1, clock()
+                said = (position, stream, version, name, schema, now, *columns, payload, actor)
+                last = hash_of(last, said)
+                rows.append((*said, last))
+                stored.append(
+                    Stored(position, stream, version, name, schema, now, actor, fields, last, types)
+                )
+            versions[stream] = version
+        await database.executemany(_INSERT, rows)
         await self._project(database, stored)
         return tuple(stored)
 
@@ -258,19 +264,21 @@ class EventLog:
             stream: Of this stream alone; None for all.
             until: Position of the last one; None for the end of the log.
         """
+        async for page in self._read(after, stream, until):
+            for event in page:
+                yield event
+
+    async def _read(
+        self, after: int, stream: str | None, until: int | None
+    ) -> AsyncIterator[list[Stored]]:
+        """Yield the pages of events; nothing is held between two of them."""
         while True:
-
-            async def work(
-                database: aiosqlite.Connection, after: int = after
-            ) -> list[Mapping[str, Any]]:
-                return await _page(database, after, stream, until)
-
-            page = await self._file.read(work)
-            for row in page:
-                yield Stored.of(row, self._types)
+            rows = await self._file.look(*_page_query(after, stream, until))
+            page = [Stored.of(row, self._types) for row in rows]
+            yield page
             if len(page) < _PAGE:
                 return
-            after = page[-1]["position"]
+            after = page[-1].position
 
     async def follow(self, *, after: int, stream: str | None = None) -> AsyncIterator[Stored]:
         """Yield events as they are appended, by whatever process; it never ends by itself.
@@ -321,9 +329,9 @@ class EventLog:
     async def _pages(
         self, database: aiosqlite.Connection, after: int, until: int | None = None
     ) -> AsyncIterator[list[Stored]]:
-        while page := await _page(database, after, None, until):
-            yield [Stored.of(row, self._types) for row in page]
-            after = page[-1]["position"]
+        while rows := await _page(database, after, None, until):
+            yield [Stored.of(row, self._types) for row in rows]
+            after = rows[-1]["position"]
 
     # --- projections ------------------------------------------------------------------------------
 
@@ -340,8 +348,8 @@ class EventLog:
             stream: Fold the events of this stream alone, which takes the time of its events.
         """
         one, rows = self._projections[projection], Rows()
-        async for event in self.read(until=until, stream=stream):
-            rows = one.after(rows, [event])
+        async for page in self._read(0, stream, until):
+            rows = one.after(rows, page)
         return rows
 
     async def compare(self) -> list[Difference]:
@@ -390,14 +398,17 @@ class EventLog:
             events: list[Stored] = []
             for event in page:
                 while waiting is not None and waiting["position"] < event.position:
-                    events.append(Stored.of(waiting, self._types))
+                    events.append(self._archived(waiting))
                     waiting = next(moved, None)
                 events.append(event)
             yield events
         while waiting is not None:
             rest = [waiting, *itertools.islice(moved, _PAGE)]
-            yield [Stored.of(row, self._types) for row in rest]
+            yield [self._archived(row) for row in rest]
             waiting = next(moved, None)
+
+    def _archived(self, row: Mapping[str, Any]) -> Stored:
+        return Stored.of((row[name] for name in ROW), self._types)
 
     # --- integrity --------------------------------------------------------------------------------
 
@@ -512,20 +523,25 @@ async def _end(database: aiosqlite.Connection) -> tuple[int, bytes]:
     return 0, FIRST
 
 
+def _page_query(after: int, stream: str | None, until: int | None) -> tuple[str, list[object]]:
+    """Return the query for a page of events, and its values."""
+    of = "" if stream is None else " AND stream = ?"
+    to = "" if until is None else " AND position <= ?"
+    what = f"{', '.join(ROW)} FROM events WHERE position > ?{of}{to}"
+    given: list[object] = [after, *(one for one in (stream, until) if one is not None)]
+    return f"SELECT {what} ORDER BY position LIMIT {_PAGE}", given
+
+
 async def _page(
     database: aiosqlite.Connection, after: int, stream: str | None, until: int | None
-) -> list[Mapping[str, Any]]:
-    of = "" if stream is None else " AND stream = :stream"
-    to = "" if until is None else " AND position <= :until"
-    query = f"SELECT * FROM events WHERE position > :after{of}{to} ORDER BY position LIMIT {_PAGE}"  # noqa: S608
-    values = {"after": after, "stream": stream, "until": until}
-    return [dict(row) for row in await database.execute_fetchall(query, values)]
+) -> list[sqlite3.Row]:
+    return list(await database.execute_fetchall(*_page_query(after, stream, until)))
 
 
 async def _verify(database: aiosqlite.Connection) -> int:
     chain = Chain()
     while page := await _page(database, chain.position, None, None):
-        await _take(database, chain, page[-1]["position"], page)
+        await _take(database, chain, page[-1]["position"], list(map(dict, page)))
     await _take(database, chain, None, [])
     found = await database.execute_fetchall("SELECT seq FROM sqlite_sequence WHERE name = 'events'")
     ever = next((int(row["seq"]) for row in found), 0)

@@ -80,6 +80,8 @@ class Projection:
         return folded
 
     def _whole(self, row: Row) -> Row:
+        if [*row] == [*self.columns]:
+            return row
         if unknown := row.keys() - self.columns.keys():
             got = f"the columns {sorted(unknown)}"
             raise InvalidProjection(self.name, got, f"some of {sorted(self.columns)}")

@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, final
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, Final, final
 
 from attrs import field, frozen
 
+from otpy_agents.log.chain import HASHED
 from otpy_agents.log.types import COLUMNS
 
 if TYPE_CHECKING:
     from otpy_agents.log.types import Catalogue, Plain
 
-__all__ = ["Stored"]
+__all__ = ["ROW", "Stored"]
+
+ROW: Final = (*HASHED, "hash")
+"""The columns of `events`, in the order in which they stand there."""
+
+_decode: Final = json.JSONDecoder().raw_decode  # a payload is what `canonical` made: no spaces
 
 
 @final
-@frozen(kw_only=True)
+@frozen
 class Stored:
     """An event of the log.
 
@@ -74,24 +80,19 @@ class Stored:
         }
 
     @classmethod
-    def of(cls, row: Mapping[str, Any], types: Catalogue) -> Stored:
-        """Return the event of a row of `events`."""
-        columns = {name: row[name] for name in COLUMNS if row[name] is not None}
-        fields = {**json.loads(row["payload"]), **columns}
-        return cls.new(row, fields, types)
-
-    @classmethod
-    def new(cls, row: Mapping[str, Any], fields: Plain, types: Catalogue) -> Stored:
-        """Return the event of a row whose fields are known."""
-        return cls(
-            position=row["position"],
-            stream=row["stream"],
-            version=row["version"],
-            name=row["event_type"],
-            schema=row["schema"],
-            at=row["timestamp"],
-            actor=row["actor"],
-            fields=fields,
-            hash=row["hash"],
-            types=types,
-        )
+    def of(cls, values: Iterable[Any], types: Catalogue) -> Stored:
+        """Return the event of a row of `events`: its values in the order of `ROW`."""
+        position, stream, version, name, schema, at, *rest = values
+        workflow_id, role, step_id, component, status, payload, actor, hashed = rest
+        fields: Plain = _decode(payload)[0]
+        if workflow_id is not None:  # one by one, for speed: this is done for each event read
+            fields["workflow_id"] = workflow_id
+        if role is not None:
+            fields["role"] = role
+        if step_id is not None:
+            fields["step_id"] = step_id
+        if component is not None:
+            fields["component"] = component
+        if status is not None:
+            fields["status"] = status
+        return cls(position, stream, version, name, schema, at, actor, fields, hashed, types)

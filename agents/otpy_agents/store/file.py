@@ -153,15 +153,20 @@ class StoreFile:
             LedgerClosed: If the file is not open.
             LedgerError: If SQLite cannot do it.
         """
+        return [dict(row) for row in await self.look(query, values)]
+
+    async def look(self, query: str, values: Sequence[object] = ()) -> Iterable[sqlite3.Row]:
+        """Return the rows of a query, as `rows` does, just as SQLite gives them."""
 
         async def work(database: aiosqlite.Connection) -> Iterable[sqlite3.Row]:
             return await database.execute_fetchall(query, values)
 
-        return [dict(row) for row in await self.read(work)]
+        return await to_completion(self._transact(None, work))
 
     async def _transact(
-        self, begin: str, work: Callable[[aiosqlite.Connection], Awaitable[T]]
+        self, begin: str | None, work: Callable[[aiosqlite.Connection], Awaitable[T]]
     ) -> T:
+        """Run `work` in a transaction that begins so; None for a query, which is one by itself."""
         async with self._turn:
             database = self._database
             if database is None:
@@ -171,6 +176,8 @@ class StoreFile:
             try:
                 # A transaction that reads before it writes could find itself locked out when it
                 # comes to writing; one that begins as a writer cannot.
+                if begin is None:  # each statement takes a turn of a thread
+                    return await work(database)
                 await database.execute(begin)
                 try:
                     answer = await work(database)
