@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from otpy.testing import faults
-    from otpy.testing.armed import FaultImpossible, Hit
     from otpy.testing.clock import MockClock
     from otpy.testing.drawing import assert_tree
     from otpy.testing.fault_plan import FaultPlan
     from otpy.testing.faults import Fault
     from otpy.testing.injection import Injected
+    from otpy.testing.plan_block import FaultImpossible, Hit
     from otpy.testing.promises import PromiseBroken
     from otpy.testing.recording import Recording, assert_reports
     from otpy.testing.restarted import assert_restarted
@@ -57,9 +57,9 @@ __all__ = [
 _HOMES = {
     "Deadlock": "virtual_loop",
     "Fault": "faults",
-    "FaultImpossible": "armed",
+    "FaultImpossible": "plan_block",
     "FaultPlan": "fault_plan",
-    "Hit": "armed",
+    "Hit": "plan_block",
     "Injected": "injection",
     "MockClock": "clock",
     "NoProgress": "schedule",

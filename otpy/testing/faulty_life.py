@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any, cast, final
 from otpy._core.reason import Normal
 from otpy.behaviours.server import Server
 from otpy.behaviours.task import work
-from otpy.testing.armed import Kill
 from otpy.testing.faulty_server import FaultyCallbacks
+from otpy.testing.plan_block import Kill
 from otpy.testing.planned_error import fresh
 from otpy.testing.waiting_group import group_awaited, raise_in_group
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from otpy._runtime.interpose import Body
     from otpy._runtime.process import LiveProcess
-    from otpy.testing.armed import Armed
+    from otpy.testing.plan_block import Armed
 
 
 @final

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Self, final
 from otpy._core.checks import check_kind, refuse
 from otpy._runtime.interpose import INTERPOSER
 from otpy._runtime.process import live_of
-from otpy.testing.armed import Block
 from otpy.testing.faults import Fault
 from otpy.testing.faulty_life import FaultyLife
 from otpy.testing.path_pattern import matches
+from otpy.testing.plan_block import Block
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from otpy._runtime.interpose import Body, Interposer
     from otpy._runtime.process import LiveProcess, Process
     from otpy._runtime.tree import Tree
-    from otpy.testing.armed import Hit
+    from otpy.testing.plan_block import Hit
 
 
 @final
