@@ -79,7 +79,7 @@ def test_every_call_of_an_agent_in_the_documents_is_understood() -> None:
     for words in calls:
         command: click.Command = main
         at = 0
-        while isinstance(command, click.Group) and words[at:]:
+        while isinstance(command, click.Group) and words[at:] and words[at][0] != "-":
             found = command.get_command(click.Context(command), words[at])
             assert found is not None, words
             command, at = found, at + 1

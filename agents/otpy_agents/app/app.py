@@ -15,8 +15,10 @@ from otpy_agents.app.chronicle import Chronicle
 from otpy_agents.app.conclusion import conclusions_of
 from otpy_agents.app.remains import clear_up, drop_runs
 from otpy_agents.errors import SocketUnusable
+from otpy_agents.log import CommandLog, Teller, log_beside
 from otpy_agents.operator import operator_supervisor
 from otpy_agents.operator.place import bound
+from otpy_agents.run.host.telling import told_to
 from otpy_agents.store import RunStore, default_state
 from otpy_agents.store.ledger import Ledger
 from otpy_agents.store.redaction import Redaction, is_secret_name
@@ -33,7 +35,8 @@ from otpy_agents.worklist.reader import read
 from otpy_monitors import load_ledger, read_rules
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable, Sequence
+    from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+    from typing import Any
 
     from otpy import Supervisor
     from otpy.reports import ReportHook
@@ -42,6 +45,7 @@ if TYPE_CHECKING:
     from otpy_agents.agent.verification import Verifier
     from otpy_agents.app.chronicle import Event
     from otpy_agents.app.conclusion import Conclusion
+    from otpy_agents.run.host.facts import Listener
     from otpy_agents.store.sessions import SessionStore
     from otpy_agents.workspace import Fates
 
@@ -131,14 +135,28 @@ async def open_app(
         Ledger(work.state, clock=clock) as ledger,
         contextlib.AsyncExitStack() as stack,
     ):
-        chronicle = Chronicle(work, Journal(_redaction(work)), clock, listen)
+        redaction, events = _redaction(work), log_beside(default_state(os.environ))
+        stream = f"list/{work.name}"
+
+        def tell(name: str, fields: Mapping[str, Any]) -> None:
+            teller.tell(stream, name, {**fields, "workflow_id": ledger.list_id})
+
+        chronicle = Chronicle(work, Journal(redaction), clock, listen, tell)
+
+        def complain(line: str) -> None:
+            chronicle.on_event("log.unwritable", work.name, {"reason": line})
+
+        teller = Teller(events, clean=redaction, complain=complain)
+        await stack.enter_async_context(teller)
         await clear_up(work, ledger, chronicle, fresh=fresh)
         records, over = await ledger.summary(), await ledger.finished_ids()
         for name, free in unheld_agents(work):
             if name not in over:
                 chronicle.on_event("budget.unheld", name, {"detail": str(free)})
         agents = await ledger.agents.all()
-        workplace, sessions = await _workplace(work, ledger, stack, failures, fresh=fresh)
+        workplace, sessions = await _workplace(
+            work, ledger, stack, failures, told_to(teller), fresh=fresh
+        )
         workplace.hygiene_dry_run = hygiene_dry_run
         project = Project(
             work,
@@ -153,7 +171,9 @@ async def open_app(
         )
         stack.enter_context(TreeRegister(default_state(os.environ)).listing(work.file, work.state))
         commands = TreeCommands(workplace, chronicle.journal, chronicle.began)
-        spec = app_supervisor(project, chaos=chaos, operator=_operator(project, commands))
+        written = CommandLog(events, stream, clean=redaction)
+        operator = _operator(project, commands, written)
+        spec = app_supervisor(project, chaos=chaos, operator=operator)
         spec = spec.replace(children=[*spec.children, *branches])
         app: App | None = None
         try:
@@ -180,7 +200,9 @@ def _redaction(work: WorkList) -> Redaction:
     return Redaction(os.environ, names=names, values=own)
 
 
-def _operator(project: Project, commands: TreeCommands) -> SupervisorSpec | None:
+def _operator(
+    project: Project, commands: TreeCommands, written: CommandLog
+) -> SupervisorSpec | None:
     """Return what listens for an operator; None where there can be no socket, which is told."""
     path = socket_beside(project.work.state)
     try:
@@ -189,7 +211,7 @@ def _operator(project: Project, commands: TreeCommands) -> SupervisorSpec | None
     except SocketUnusable as error:
         project.tell("operator.unreachable", "list", reason=str(error))
         return None
-    spec = operator_supervisor(path, commands.handlers(), QuietLog(project.ledger.commands))
+    spec = operator_supervisor(path, commands.handlers(), QuietLog(written))
     children = [*spec.children, ChildSpec("farewell", commands.farewell)]
     # The work must not suffer from it, however often it crashes: it never gives up.
     pause = Backoff.exponential(0.5, max=30.0)
@@ -206,6 +228,7 @@ async def _workplace(
     ledger: Ledger,
     stack: contextlib.AsyncExitStack,
     failures: FailureTable | None,
+    listener: Listener,
     *,
     fresh: bool,
 ) -> tuple[Workplace, SessionStore | None]:
@@ -229,5 +252,6 @@ async def _workplace(
         rules=None if work.rule_file is None else read_rules(work.rule_file, writable=places),
         budget=await load_ledger(BudgetDocument(ledger.agents)),
         watch_loop=True,
+        listeners=[listener],
     )
     return workplace, sessions

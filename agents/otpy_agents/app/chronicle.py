@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Final, final
+from typing import TYPE_CHECKING, Any, Final, final
 
 from attrs import field, frozen
 
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Chronicle", "Event"]
 
+_UNTOLD: Final = frozenset({"mortal.output", "operator.command"})
 _WRONG: Final = frozenset({ErrorContext.CHILD_TERMINATED, ErrorContext.START_ERROR})
 
 
@@ -61,6 +62,8 @@ class Chronicle:
         journal: Keeps the latest events for other terminals.
         clock: Monotonic seconds.
         listen: Called with each event; must neither block nor raise.
+        tell: Tells the event log, but for what workers write and for commands of operators, which
+            are told there by who hears them.
 
     Attributes:
         journal: As given.
@@ -73,12 +76,14 @@ class Chronicle:
         journal: Journal,
         clock: Callable[[], float],
         listen: Callable[[Event], object],
+        tell: Callable[[str, Mapping[str, Any]], object] = lambda _name, _fields: None,
     ) -> None:
         self.journal = journal
         self.began = clock()
         self._name = work.name
         self._clock = clock
         self._listen = listen
+        self._tell = tell
         self._file = None if work.logs is None else LogFile(work.logs, work.name)
         self._roles = {assignment.id: assignment.role for assignment in work.assignments}
         self._restarts: Counter[str] = Counter()
@@ -92,6 +97,9 @@ class Chronicle:
         role = str(self._roles.get(id, ""))
         entry = self.journal.note(name, id, seconds, detail)
         self._listen(Event(name=name, id=id, seconds=seconds, detail=detail, role=role))
+        if name not in _UNTOLD:
+            about = {"component": id, "role": role or None, "seconds": seconds}
+            self._tell(name, {**entry.detail, **about})
         if self._file is not None:
             self._write(self._file, entry)
 

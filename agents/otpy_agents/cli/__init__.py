@@ -24,7 +24,7 @@ _COMMANDS: Final = {
         "Budgets of agents, and of the whole list; `otpy-agents status` shows what is left.",
     ),
     "cooldowns": ("cooldowns", "List the accounts that rest, until when, and who was told so."),
-    "events": ("events", "Show what runs, lists and operators have done, now or long ago."),
+    "events": ("events", "Show what runs, lists and operators have done, oldest first."),
     "logs": ("logs", "Show the latest events of a running tree, or of one AGENT of it."),
     "pause": ("operate", "Let AGENT rest."),
     "reap": ("operate", "End AGENT for good."),

@@ -22,7 +22,7 @@ from otpy_agents.cli.refusal import fail
 from otpy_agents.cli.run_words import at, one_line
 from otpy_agents.cli.view import plain_details, printable
 from otpy_agents.errors import AgentsError
-from otpy_agents.log import EventLog, Stored, log_beside
+from otpy_agents.log import EventLog, Stored, log_beside, users_log
 from otpy_agents.store import default_state
 from otpy_agents.store.retention import seconds_of
 
@@ -34,6 +34,9 @@ _INTERRUPTED: Final = 130
 _KEY: Final = "otpy_agents.log"
 _LAST: Final = 10  # events that are shown before those that come, as `tail -f` does
 _LONGEST: Final = 200
+_NESTED: Final = 80
+_UNSHOWN: Final = frozenset({"component", "workflow_id", "at"})  # what stands elsewhere in a line
+_EMPTY: Final[tuple[object, ...]] = (None, "", [], {})
 _GLOB: Final = frozenset("*?[")
 
 _EPILOG = """\b
@@ -151,6 +154,20 @@ def verify() -> None:
     print(f"{_counted(number, 'event')}, all as they were written")
 
 
+@events.command()
+@_log_option
+def rebuild() -> None:
+    """Fold the tables that are made of events anew, and tell where they were not so.
+
+    What is in them is what the events come to, nothing else; archives are read too.
+    """
+    differences = _use(lambda log: log.rebuild(), writes=True)
+    for one in differences:
+        print(printable(f"{one.projection} {one.key}: {one.stored}, folded {one.folded}"))
+    number = _counted(len(differences), "row")
+    print(f"made anew; {number} differed" if differences else "made anew; nothing differed")
+
+
 @events.command(
     epilog="\b\nExamples:\n  otpy-agents events export > events.jsonl\n"
     "  otpy-agents events export --stream run/3f2a > run.jsonl\n"
@@ -207,7 +224,7 @@ def _log() -> Path:
     return log_beside(default_state(os.environ)) if stated is None else stated
 
 
-def _use(work: Callable[[EventLog], Awaitable[T]]) -> T:
+def _use(work: Callable[[EventLog], Awaitable[T]], *, writes: bool = False) -> T:
     """Return what `work` finds in the log; leave if it cannot, or Ctrl-C is typed."""
     path = _log()
     try:
@@ -218,7 +235,7 @@ def _use(work: Callable[[EventLog], Awaitable[T]]) -> T:
         fail(f"{path}: {error.strerror or error}", 1)
 
     async def using() -> T:
-        async with EventLog(path) as log:
+        async with users_log(path) if writes else EventLog(path) as log:
             return await work(log)
 
     try:
@@ -269,17 +286,18 @@ def _printer() -> Callable[[Stored], None]:
 
 
 def _words(event: Stored) -> list[str]:
-    """Return an event in words: when, of what, what, by whom, and its fields."""
-    by = {"by": event.actor} if event.actor else {}
-    said = {**by, **event.fields}
-    told = plain_details({key: _short(said[key]) for key in said if said[key] is not None})
+    """Return an event in words: when, of what, what, about whom, by whom, and its fields."""
     words = [at(event.at), printable(event.stream), printable(event.name)]
+    words += [printable(about)] if (about := event.fields.get("component")) else []
+    said = {"by": event.actor, **event.fields}
+    shown = [key for key in said if key not in _UNSHOWN and said[key] not in _EMPTY]
+    told = plain_details({key: _short(said[key]) for key in shown})
     return [*words, told] if told else words
 
 
 def _short(value: Any) -> Any:
     if isinstance(value, dict | list):
-        value = json.dumps(value, ensure_ascii=False)
+        return one_line(json.dumps(value, ensure_ascii=False, separators=(",", ":")), _NESTED)
     return one_line(value, _LONGEST) if isinstance(value, str) else value
 
 

@@ -18,11 +18,12 @@ from otpy_agents.attrs_json import to_plain
 from otpy_agents.cli.run_lookup import typed
 from otpy_agents.cli.run_words import ago, at, ended_as, one_line, span, spent
 from otpy_agents.cli.view import printable
+from otpy_agents.log import GivenCommand
 from otpy_agents.run.decide.chain import Chain
 from otpy_agents.run.decide.cooldown import CooldownTable
 from otpy_agents.run.decide.result import AttemptRecord, RunResult
 from otpy_agents.run.host.stored_form import StoredForm
-from otpy_agents.store import CommandRecord, HostRecord, RunRecord, StoredRun
+from otpy_agents.store import HostRecord, RunRecord, StoredRun
 
 __all__ = [
     "Listed",
@@ -125,7 +126,7 @@ class Shown:
     trouble: str
     answer: str
     host: HostRecord
-    commands: Sequence[CommandRecord]
+    commands: Sequence[GivenCommand]
     cooldowns: CooldownTable
     now: float
 
@@ -199,7 +200,7 @@ def _chain(chain: Chain) -> str:
     return " -> ".join(agent.agent_id for agent in chain.agents)
 
 
-def _answer(command: CommandRecord) -> str:
+def _answer(command: GivenCommand) -> str:
     """Return what the operator was told."""
     if command.answer is None:
         return "not answered"

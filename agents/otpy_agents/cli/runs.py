@@ -28,6 +28,7 @@ from otpy_agents.cli.run_table import (
 from otpy_agents.cli.run_words import harmless
 from otpy_agents.cli.view import printable
 from otpy_agents.errors import AgentsError, CommandRefused, RunStateError
+from otpy_agents.log import CommandLog, log_beside
 from otpy_agents.operator import ask
 from otpy_agents.run.decide.cooldown import CooldownTable
 from otpy_agents.run.decide.protocol import Control
@@ -135,7 +136,7 @@ async def _shown(store: RunStore, beginning: str) -> Shown:
         trouble=trouble,
         answer=_answer_of(stored),
         host=await store.holder(stored.record.id),
-        commands=await store.commands.of(stored.record.id),
+        commands=await CommandLog(log_beside(store.path)).of(stored.record.id),
         cooldowns=cooldowns,
         now=now,
     )

@@ -59,6 +59,6 @@ def old_runs(
             yield Deletion(f"{', '.join(runs)}, which {age}", partial(purge, runs))
         rows = await store.count_old(keep)
         if rows:
-            yield Deletion(f"{rows} rows of hosts, commands and cooldowns", partial(purge, ()))
+            yield Deletion(f"{rows} rows of hosts and cooldowns", partial(purge, ()))
 
     return chore

@@ -18,7 +18,7 @@ from otpy_agents.errors import (
     UnknownEvent,
 )
 
-__all__ = ["COLUMNS", "Catalogue", "Plain", "Upcaster", "event_type"]
+__all__ = ["COLUMNS", "Catalogue", "Plain", "Told", "Upcaster", "event_type"]
 
 Plain: TypeAlias = dict[str, Any]
 """The fields of an event as JSON has them."""
@@ -73,6 +73,20 @@ def event_type(
 
 
 @final
+@frozen
+class Told:
+    """An event of a type that has no class, because nobody but people reads it.
+
+    Attributes:
+        name: Of the type.
+        fields: As JSON has them.
+    """
+
+    name: str
+    fields: Plain
+
+
+@final
 class Catalogue:
     """The types that a program knows.
 
@@ -99,6 +113,8 @@ class Catalogue:
         Raises:
             InvalidEventType: It is of no type of this catalogue.
         """
+        if isinstance(event, Told):
+            return event.name, 1, event.fields
         found = _TYPES.get(type(event))
         if found is None or self._by_name.get(found.name) is not found:
             raise InvalidEventType(type(event).__name__, "an event", "one of a known type")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from otpy_agents.store.commands import CommandLog as CommandLog
 from otpy_agents.store.cooldowns import Cooldowns as Cooldowns
 from otpy_agents.store.hosts import STATE_VARIABLE as STATE_VARIABLE
 from otpy_agents.store.hosts import HostRecord as HostRecord
@@ -14,7 +13,6 @@ from otpy_agents.store.records import State as State
 from otpy_agents.store.redaction import Redaction as Redaction
 from otpy_agents.store.run_records import AttemptBegun as AttemptBegun
 from otpy_agents.store.run_records import AttemptEnded as AttemptEnded
-from otpy_agents.store.run_records import CommandRecord as CommandRecord
 from otpy_agents.store.run_records import CooldownRecord as CooldownRecord
 from otpy_agents.store.run_records import Lease as Lease
 from otpy_agents.store.run_records import RunRecord as RunRecord
@@ -28,8 +26,6 @@ __all__ = [
     "AttemptBegun",
     "AttemptEnded",
     "AttemptRecord",
-    "CommandLog",
-    "CommandRecord",
     "CooldownRecord",
     "Cooldowns",
     "HostRecord",

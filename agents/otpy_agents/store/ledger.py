@@ -25,7 +25,6 @@ from otpy_agents.completion import to_completion
 from otpy_agents.errors import AlreadyRunning, LedgerError, LedgerUnwritable
 from otpy_agents.store.agent_rows import AgentRows
 from otpy_agents.store.file import StoreFile, inserted
-from otpy_agents.store.list_commands import ListCommands
 from otpy_agents.store.lock import HostLock
 from otpy_agents.store.records import AssignmentRecord, AttemptRecord, State
 from otpy_agents.store.schema import LEDGER, now
@@ -36,7 +35,6 @@ __all__ = ["Ledger"]
 _OLD = (
     ("attempt", "ended < ?"),
     ("agent_move", "at < ?"),
-    ("command", "at < ?"),
     ("host", "ended < ? AND id NOT IN (SELECT host FROM attempt)"),
     ("assignment", "position IS NULL AND finished < ?"),
 )
@@ -66,7 +64,6 @@ class Ledger:
             which its processes are found.
         host: Number of this run of the host, greater than that of every earlier one.
         agents: Where agents stand, and how they got there.
-        commands: What operators told this and earlier hosts.
     """
 
     def __init__(self, path: Path, *, clock: Callable[[], float]) -> None:
@@ -77,7 +74,6 @@ class Ledger:
         self._lock = HostLock(path)
         self._file = StoreFile(path, LEDGER)
         self.agents = AgentRows(self._file)
-        self.commands = ListCommands(self._file, lambda: self.host)
         self._begun: dict[int, float] = {}
 
     def on_astray(self, tell: Callable[[str], None]) -> None:
@@ -420,8 +416,8 @@ class Ledger:
     async def purge(self, older_than: float) -> int:
         """Delete what is of no use any more; safe to be cut and run again (TREE-46).
 
-        These are attempts that ended, moves of agents, commands of operators, hosts without
-        attempts that ended, and finished assignments that are no longer listed, each if it happened
+        These are attempts that ended, moves of agents, hosts without attempts that ended, and
+        finished assignments that are no longer listed, each if it happened
         more than `older_than` seconds ago by the wall clock. What is known of listed assignments
         stays.
 

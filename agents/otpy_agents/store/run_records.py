@@ -10,7 +10,6 @@ from attrs import frozen
 __all__ = [
     "AttemptBegun",
     "AttemptEnded",
-    "CommandRecord",
     "CooldownRecord",
     "Lease",
     "RunRecord",
@@ -160,28 +159,3 @@ class CooldownRecord:
     until: float
     reason: str
     told: float = 0.0
-
-
-@frozen(kw_only=True)
-class CommandRecord:
-    """A command of an operator (G-16).
-
-    Attributes:
-        id: Its number; increases.
-        host: The host that was asked.
-        run: The run it is about; empty if it is about none.
-        name: Its name.
-        arguments: As JSON.
-        actor: Who gave it, in words.
-        at: When it was written down, which is before it was carried out.
-        answer: What the operator was told, as JSON; None if the host died first or was stopped.
-    """
-
-    id: int
-    host: int
-    run: str
-    name: str
-    arguments: str
-    actor: str
-    at: float
-    answer: str | None

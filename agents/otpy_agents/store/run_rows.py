@@ -38,7 +38,6 @@ RECORD: Final = (
 """The columns of a `RunRecord`."""
 
 OLD: Final = (
-    ("command", "at < ? AND run NOT IN (SELECT id FROM run)"),
     ("cooldown", "until < ?"),
     ("host", "ended < ? AND id NOT IN (SELECT host FROM run)"),
 )

@@ -22,7 +22,6 @@ import aiosqlite
 
 from otpy_agents.completion import to_completion
 from otpy_agents.errors import LedgerError, LedgerUnwritable, RunExists, RunHeld
-from otpy_agents.store.commands import CommandLog
 from otpy_agents.store.cooldowns import Cooldowns
 from otpy_agents.store.file import StoreFile
 from otpy_agents.store.hosts import HostRecord, Hosts, socket_of
@@ -68,7 +67,6 @@ class RunStore:
         path: The file, absolute.
         host: Number of this host, never given twice; 0 if it is none.
         cooldowns: Accounts that must rest.
-        commands: What operators told this and other hosts.
     """
 
     def __init__(
@@ -85,7 +83,6 @@ class RunStore:
         self._file = StoreFile(self.path, RUNS)
         self._hosts = Hosts(self._file, self.path, clock)
         self.cooldowns = Cooldowns(self._file)
-        self.commands = CommandLog(self._file, lambda: self.host, clock)
 
     async def __aenter__(self) -> RunStore:
         try:
@@ -282,9 +279,8 @@ class RunStore:
     async def purge(self, older_than: float, *, only: Collection[str] | None = None) -> int:
         """Delete what is of no use any more; safe to be cut and run again (TREE-46).
 
-        These are runs that finished, with all that belongs to them, commands about runs that are
-        not there, cooldowns that are over and dead hosts without runs, each if that was more than
-        `older_than` seconds ago.
+        These are runs that finished, with all that belongs to them, cooldowns that are over and
+        dead hosts without runs, each if that was more than `older_than` seconds ago.
 
         Args:
             older_than: Seconds.
@@ -318,13 +314,8 @@ class RunStore:
 
         async def work(database: aiosqlite.Connection) -> int:
             chosen, values = chosen_runs(listed)
-            over = f"WHERE finished IS NOT NULL{chosen}"
-            await database.execute(
-                f"DELETE FROM command WHERE run IN (SELECT id FROM run {over})",  # noqa: S608
-                values,
-            )
             deleted = await database.execute(
-                f"DELETE FROM run {over}",  # noqa: S608 - our own words
+                f"DELETE FROM run WHERE finished IS NOT NULL{chosen}",  # noqa: S608 - our own words
                 values,
             )
             return deleted.rowcount

@@ -40,13 +40,6 @@ CREATE TABLE cooldown (
     PRIMARY KEY (agent_cli, credential)
 ) WITHOUT ROWID;
 CREATE TABLE cursor (name TEXT PRIMARY KEY, position INTEGER NOT NULL) WITHOUT ROWID;
-CREATE TABLE command (
-    id INTEGER PRIMARY KEY AUTOINCREMENT,
-    host INTEGER NOT NULL, run TEXT NOT NULL,
-    name TEXT NOT NULL, arguments TEXT NOT NULL, actor TEXT NOT NULL,
-    at REAL NOT NULL, answer TEXT
-);
-CREATE INDEX command_run ON command (run);
 """
 
 _TOLD: Final = """
@@ -54,11 +47,16 @@ ALTER TABLE cooldown ADD COLUMN told REAL NOT NULL DEFAULT 0;
 """
 """Since version 2: when a cooldown was told, or ended before its time."""
 
+_NO_COMMANDS: Final = """
+DROP TABLE IF EXISTS command;
+"""
+"""Since version 3: what operators told hosts stands in the event log."""
+
 RUNS: Final = FileKind(
     noun="a store of runs",
     application=0x6F747072,  # "otpr"
-    newest=2,
+    newest=3,
     tables=_TABLES,
     mode=0o600,
-    upgrades={1: _TOLD},
+    upgrades={1: _TOLD, 2: _NO_COMMANDS},
 )

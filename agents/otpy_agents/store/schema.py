@@ -34,7 +34,7 @@ CREATE TABLE command (
     at TEXT NOT NULL, answer TEXT
 );
 """
-"""Since version 3: what operators told a host."""
+"""From version 3 to 6: what operators told a host."""
 
 _FAILURES: Final = """
 ALTER TABLE agent ADD COLUMN failures TEXT NOT NULL DEFAULT '{}';
@@ -51,6 +51,11 @@ ALTER TABLE assignment ADD COLUMN told INTEGER NOT NULL DEFAULT 0;
 UPDATE assignment SET told = 1;
 """
 """Since version 6: whether the end of an assignment has been told; before, nobody knows."""
+
+_NO_COMMANDS: Final = """
+DROP TABLE IF EXISTS command;
+"""
+"""Since version 7: that stands in the event log."""
 
 _TABLES: Final = """
 CREATE TABLE identity (list_id TEXT NOT NULL, created TEXT NOT NULL);
@@ -85,10 +90,10 @@ INSERT INTO identity VALUES (
 LEDGER: Final = FileKind(
     noun="a work list ledger",
     application=0x6F747079,  # "otpy"
-    newest=6,
-    tables=_TABLES + _AGENTS + _COMMANDS + _FAILURES + _RUNS + _TOLD,
+    newest=7,
+    tables=_TABLES + _AGENTS + _FAILURES + _RUNS + _TOLD,
     mode=0o600,
-    upgrades={1: _AGENTS, 2: _COMMANDS, 3: _FAILURES, 4: _RUNS, 5: _TOLD},
+    upgrades={1: _AGENTS, 2: _COMMANDS, 3: _FAILURES, 4: _RUNS, 5: _TOLD, 6: _NO_COMMANDS},
 )
 
 

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
-from collections.abc import Generator, Iterable
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, final
+from typing import Any, TypeAlias, final
 from unittest.mock import patch
 
 __all__ = ["memory_stores"]
+
+_Values: TypeAlias = Sequence[Any] | Mapping[str, Any]
 
 
 @contextmanager
@@ -43,16 +45,16 @@ class _Threadless:
         self._database = database
         self.row_factory: Any = None
 
-    async def execute(self, statement: str, values: Iterable[Any] = ()) -> sqlite3.Cursor:
+    async def execute(self, statement: str, values: _Values = ()) -> sqlite3.Cursor:
         await asyncio.sleep(0)
         self._database.row_factory = self.row_factory
-        return self._database.execute(statement, tuple(values))
+        return self._database.execute(statement, values)
 
     async def executemany(self, statement: str, rows: Iterable[Any]) -> sqlite3.Cursor:
         await asyncio.sleep(0)
         return self._database.executemany(statement, rows)
 
-    async def execute_fetchall(self, statement: str, values: Iterable[Any] = ()) -> list[Any]:
+    async def execute_fetchall(self, statement: str, values: _Values = ()) -> list[Any]:
         return (await self.execute(statement, values)).fetchall()
 
     async def rollback(self) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, final
 
 from otpy import Crashed
@@ -23,6 +23,7 @@ from otpy_agents.worklist.start_rate import StartRate, StartSlots
 from otpy_monitors import Feed, RuleBook
 
 if TYPE_CHECKING:
+    from otpy_agents.run.host.facts import Listener
     from otpy_agents.sandbox.behaviour import Sandbox
     from otpy_agents.store.runs import RunStore
     from otpy_agents.tree.project import Project
@@ -46,6 +47,7 @@ class Workplace:
         budget: The ledger of budgets that an earlier host has left; None for an empty one.
         watch_loop: Whether a thread looks for steps that block the event loop.
         chance: Draws a number from 0 to 1.
+        listeners: Who is told the facts of all runs, too.
 
     Attributes:
         store: As given.
@@ -79,6 +81,7 @@ class Workplace:
         budget: Ledger | None = None,
         watch_loop: bool = False,
         chance: Callable[[], float] = random.random,
+        listeners: Iterable[Listener] = (),
     ) -> None:
         self.store = store
         self.sandboxes: Mapping[str, Sandbox] = dict(sandboxes or {})
@@ -90,7 +93,10 @@ class Workplace:
         if store is not None:
             self.host = RunHost(
                 store,
-                listeners=[self.narrator.hear, self.turns.hear, Accounts(self._notify).hear],
+                listeners=[
+                    *(self.narrator.hear, self.turns.hear, Accounts(self._notify).hear),
+                    *listeners,
+                ],
                 sandboxes=self.sandboxes,
                 turn=self.turns.may_go_on,
             )

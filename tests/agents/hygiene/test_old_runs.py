@@ -100,14 +100,13 @@ async def test_a_run_that_is_wanted_again_meanwhile_stays(archive: Archive) -> N
     assert await archive.kept() == {"r"}
 
 
-async def test_what_is_left_of_hosts_and_commands_goes_too(archive: Archive) -> None:
+async def test_what_is_left_of_hosts_goes_too(archive: Archive) -> None:
     """Also where no run is old: a host that made none leaves a row."""
     async with RunStore(archive.store.path, clock=archive.clock):
         pass
-    await archive.store.commands.begin(name="kill", run="gone", arguments="{}", actor="ada")
     assert await archive.sweep() == []
     archive.clock.now += 2 * KEEP_RUNS
-    assert await archive.sweep() == ["2 rows of hosts, commands and cooldowns"]
+    assert await archive.sweep() == ["1 rows of hosts and cooldowns"]
     assert await archive.sweep() == []
 
 

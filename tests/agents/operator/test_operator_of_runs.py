@@ -10,6 +10,7 @@ import pytest
 import otpy
 from otpy import SupervisorSpec
 from otpy_agents.errors import HostGone
+from otpy_agents.log import CommandLog, log_beside
 from otpy_agents.operator import Command, ask, operator_supervisor
 from otpy_agents.store import RunStore
 from tests.agents.store.run_world import Program
@@ -18,6 +19,7 @@ pytestmark = pytest.mark.real_time
 
 LISTENS_FOR_EVER = """
 import otpy
+from otpy_agents.log import CommandLog, log_beside
 from otpy_agents.operator import operator_supervisor
 
 async def cancel(command):
@@ -26,7 +28,7 @@ async def cancel(command):
 async def main():
     async with RunStore(path) as store:
         await create(store, "r")
-        spec = operator_supervisor(store.socket, {"cancel": cancel}, store.commands)
+        spec = operator_supervisor(store.socket, {"cancel": cancel}, CommandLog(log_beside(path)))
         async with otpy.start(spec, hooks=[]):
             print(store.socket, flush=True)
             await asyncio.Event().wait()
@@ -46,8 +48,8 @@ async def test_a_second_terminal_finds_the_host_of_a_run(tmp_path: Path) -> None
             holder = await terminal.holder("r")
             assert (holder.pid, holder.socket) == (host.pid, str(listening))
             assert await ask(Path(holder.socket), "cancel", run="r") == "cancelled r"
-            (command,) = await terminal.commands.of("r")
-            assert (command.name, command.host) == ("cancel", holder.id)
+            (command,) = await CommandLog(log_beside(path)).of("r")
+            assert (command.name, command.component) == ("cancel", "r")
             assert f"pid {os.getpid()}" in command.actor
             assert command.answer is not None
             assert "cancelled r" in command.answer
@@ -68,9 +70,10 @@ async def test_the_host_writes_down_what_it_could_not_finish(tmp_path: Path) -> 
         await asyncio.Event().wait()
 
     async with RunStore(tmp_path / "runs.sqlite3") as store:
-        operator = operator_supervisor(store.socket, {"leave": leave}, store.commands)
+        log = CommandLog(log_beside(store.path))
+        operator = operator_supervisor(store.socket, {"leave": leave}, log)
         async with otpy.start(SupervisorSpec("app", [operator]), hooks=[]):
             with pytest.raises(otpy.OtpyError, match="the end of the connection"):
                 await ask(store.socket, "leave", run="r")
-            (command,) = await store.commands.of("r")
+            (command,) = await log.of("r")
             assert command.answer is None

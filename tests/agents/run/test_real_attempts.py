@@ -17,6 +17,7 @@ import pytest
 from attrs import evolve
 
 from otpy_agents.errors import CommandRefused
+from otpy_agents.log import CommandLog, log_beside
 from otpy_agents.operator import ask
 from otpy_agents.process.orphans import find
 from otpy_agents.run import (
@@ -188,7 +189,7 @@ async def test_an_operator_commands_runs_over_the_socket(tmp_path: Path) -> None
             await ask(store.socket, "retry-now", run=handle.id)
         with pytest.raises(CommandRefused, match="'nobody', wanted one of this host"):
             await ask(store.socket, "kill", run="nobody")
-        commands = await store.commands.of(handle.id)
+        commands = await CommandLog(log_beside(store.path)).of(handle.id)
     assert [one.name for one in commands] == ["cancel", "retry-now"]
 
 
@@ -219,9 +220,11 @@ async def test_attempts_leave_nothing_behind(tmp_path: Path) -> None:
             return [handle.id for handle in handles]
 
         await attempts(3)
+        await asyncio.sleep(0.2)  # the event log is told a moment later
         before, others = state(), me.children(recursive=True)  # such as a tracker of other tests
         ids = await attempts(80)
         facts.clear()
+        await asyncio.sleep(0.2)
         assert state() == before
         assert host.handles == {}
         assert kept() <= 2  # of the last run, held by a callback that is on its way

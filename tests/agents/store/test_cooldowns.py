@@ -146,16 +146,3 @@ async def test_a_cooldown_that_was_never_written_can_be_ended(path: Path) -> Non
     async with store:
         assert await store.cooldowns.end("claude", "work", 5)
         assert await store.cooldowns.at(0) == ()
-
-
-async def test_commands_are_written_down_before_and_after(store: RunStore) -> None:
-    """Who asked this host for what about a run, and what came of it (G-16)."""
-    log = store.commands
-    first = await log.begin(name="cancel", run="r", arguments='{"run":"r"}', actor="ada")
-    await log.begin(name="kill", run="other", arguments="{}", actor="ada")
-    (before,) = await log.of("r")
-    assert (before.id, before.host, before.name, before.actor) == (first, 1, "cancel", "ada")
-    assert (before.arguments, before.answer) == ('{"run":"r"}', None)
-    await log.end(first, "x" * 5000)
-    (after,) = await log.of("r")
-    assert after.answer == "x" * 4000

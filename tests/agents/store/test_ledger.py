@@ -263,7 +263,7 @@ async def test_a_newer_ledger_is_refused(path: Path, clock: Clock) -> None:
     with sqlite3.connect(path) as newer:
         newer.execute("PRAGMA user_version = 99")
     newer.close()
-    with pytest.raises(LedgerTooNew, match="got schema version 99, wanted 6 or older"):
+    with pytest.raises(LedgerTooNew, match="got schema version 99, wanted 7 or older"):
         async with Ledger(path, clock=clock):
             pytest.fail("opened")
 

@@ -74,7 +74,7 @@ async def test_a_newer_file_is_refused(path: Path) -> None:
         pass
     with closing(sqlite3.connect(path)) as newer:
         newer.execute("PRAGMA user_version = 99")
-    with pytest.raises(LedgerTooNew, match="got schema version 99, wanted 2 or older"):
+    with pytest.raises(LedgerTooNew, match="got schema version 99, wanted 3 or older"):
         await refused(path)
 
 

@@ -20,6 +20,7 @@ from otpy_agents.errors import (
     RunHeld,
     UnknownRun,
 )
+from otpy_agents.log import CommandLog, Teller, log_beside
 from otpy_agents.operator import operator_supervisor
 from otpy_agents.run.host.admission import check, sandbox_of
 from otpy_agents.run.host.clock import Clock
@@ -33,6 +34,7 @@ from otpy_agents.run.host.live_run import LiveRun, Site
 from otpy_agents.run.host.order import RunOrder
 from otpy_agents.run.host.pool import RUNS, pool_spec, run_spec
 from otpy_agents.run.host.stored_form import StoredForm
+from otpy_agents.run.host.telling import told_to
 from otpy_agents.sandbox.behaviour import Sandbox
 from otpy_agents.store.runs import RunStore
 
@@ -91,7 +93,7 @@ class RunHost:
         self._runs: dict[str, LiveRun] = {}
         self._resuming = asyncio.Lock()
         self._pool: DynamicSupervisor | None = None
-        store.on_astray(self._tell_all)
+        store.on_astray(self.tell_all)
 
     def spec(self) -> SupervisorSpec:
         """Return the branch to be put into a tree; once, and while the store is open.
@@ -100,12 +102,13 @@ class RunHost:
         """
         store = self._site.store
         commands = run_commands(lambda: self.handles)
+        path, clean = log_beside(store.path), self._site.around.own_redaction()
         return SupervisorSpec(
             "RunHost",
             [
                 pool_spec(),
                 ChildSpec("desk", self._desk),
-                operator_supervisor(store.socket, commands, store.commands),
+                operator_supervisor(store.socket, commands, CommandLog(path, clean=clean)),
             ],
             strategy=Strategy.REST_FOR_ONE,
         )
@@ -237,7 +240,8 @@ class RunHost:
             process.on_exit(ended)
         return handle
 
-    def _tell_all(self, line: str) -> None:
+    def tell_all(self, line: str) -> None:
+        """Tell a line in the log of each run."""
         for run in self._runs.values():
             run.tell(LogLine, text=f"[supervisor] {line}")
 
@@ -279,7 +283,7 @@ async def run_host(
 
     Leaving it stops all runs in order (`Control.STOP`), each within its grace and a few seconds. A
     cancellation while that is going on kills what still runs. Nothing of any attempt is alive
-    afterwards.
+    afterwards. What happens to runs is told to the event log beside the store.
 
     Args:
         store: As for `RunHost`.
@@ -294,15 +298,23 @@ async def run_host(
         InvalidRunSetting: `capacity` is less than 1.
         SupervisorFailed: The tree has failed.
     """
+    around = Surroundings(
+        environment=os.environ if environment is None else environment, secrets=secrets or {}
+    )
+    teller = Teller(
+        log_beside(store.path),
+        clean=around.own_redaction(),
+        complain=lambda line: host.tell_all(f"events are not told: {line}"),
+    )
     host = RunHost(
         store,
-        listeners=listeners,
+        listeners=[*listeners, told_to(teller)],
         capacity=capacity,
         sandboxes=sandboxes,
         environment=environment,
         secrets=secrets,
     )
-    async with otpy.start(host.spec(), hooks=hooks) as root:
+    async with teller, otpy.start(host.spec(), hooks=hooks) as root:
         try:
             yield host
         finally:

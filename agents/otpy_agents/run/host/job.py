@@ -31,6 +31,10 @@ class Surroundings:
     environment: Mapping[str, str]
     secrets: Mapping[str, str]
 
+    def own_redaction(self) -> Redaction:
+        """Return what cleans text of the secrets that this host knows without any order."""
+        return Redaction(self.environment, values=self.secrets)
+
     def redaction(self, order: RunOrder, environment: Mapping[str, str]) -> Redaction:
         """Return what cleans text of the secrets in `environment` and of our own."""
         return Redaction(environment, names=order.secrets, values=self.secrets)

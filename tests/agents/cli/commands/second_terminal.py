@@ -151,10 +151,11 @@ class SecondTerminal:
         return process
 
     def commands(self) -> list[dict[str, Any]]:
-        """Return the commands that the ledger holds."""
-        with closing(sqlite3.connect(self.folder / "w.sqlite")) as database:
+        """Return the commands that the event log holds."""
+        with closing(sqlite3.connect(self.folder / "state" / "events.sqlite3")) as database:
             database.row_factory = sqlite3.Row
-            return [dict(row) for row in database.execute("SELECT * FROM command ORDER BY id")]
+            query = "SELECT * FROM commands ORDER BY CAST(id AS INTEGER)"
+            return [dict(row) for row in database.execute(query)]
 
     def close(self) -> None:
         self.site.close()

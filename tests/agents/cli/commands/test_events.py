@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import signal
 import sqlite3
 import subprocess
@@ -11,13 +12,16 @@ import sys
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
 
 from otpy_agents.cli import main
 from otpy_agents.log import verified
-from tests.agents.host import ENVIRONMENT, PATIENCE
+from tests.agents.cli.commands.second_terminal import SecondTerminal, bot
+from tests.agents.cli.commands.terminal import Terminal
+from tests.agents.host import ENVIRONMENT, PATIENCE, shell
 from tests.agents.log.log_world import Noted, completed, log_at, sql, started, to
 
 pytestmark = pytest.mark.real_time
@@ -256,3 +260,73 @@ def test_who_reads_may_go_away(path: Path) -> None:
         process.stdout.close()
         assert process.stderr.read() == b""
     assert process.returncode == 1
+
+
+# --- what programs tell ---------------------------------------------------------------------------
+
+
+def shown(events: Path, *words: str) -> list[dict[str, Any]]:
+    """Return what `events --json` shows of a log."""
+    result = CliRunner().invoke(main, ["events", "--json", "--log", str(events), *words])
+    assert result.exit_code == 0, result.output
+    return [json.loads(line) for line in result.stdout.splitlines()]
+
+
+def test_a_run_tells_its_events(terminal: Terminal) -> None:
+    """But not what its agent wrote; and no secret (G-04)."""
+    secret = {"MY_TOKEN": "hunter2hunter2"}
+    words = ("run", "say hunter2hunter2", "--agent", "command", "--", "sh", "-c", "echo said")
+    assert terminal.start(*words, env=secret).end() == 0
+    events = terminal.state.with_name("events.sqlite3")
+    told = shown(events)
+    assert {one["stream"] for one in told} == {f"run/{told[0]['workflow_id']}"}
+    assert [one["event_type"] for one in told if one["event_type"] != "run.phase"] == [
+        *("run.began", "attempt.began", "attempt.over", "run.ended")
+    ]
+    assert "said" not in json.dumps(
+        [one["payload"] for one in told if "order" not in one["payload"]]
+    )
+    assert told[0]["payload"]["order"]["prompt"] == "say [MY_TOKEN]"
+    assert b"hunter2" not in b"".join(file.read_bytes() for file in events.parent.glob("events*"))
+
+
+def test_a_list_and_who_commands_it_tell_their_events(second: SecondTerminal) -> None:
+    """In one log with the runs of its agents, whole, while it works and afterwards (G-14, G-16)."""
+    events = second.folder / "state" / "events.sqlite3"
+    host = second.up(shell("build", "sleep 60"), bot(second, "agent", "done"))
+    host.until("mortal.started", "build")
+    second.done("reap", "build", "--why", "not needed")
+    given, answered = shown(events, "--kind", "command_*")[-2:]
+    assert (given["payload"]["command"], given["component"]) == ("reap", "build")
+    assert f"pid {os.getpid()}" in given["actor"]
+    assert answered["payload"]["given"] == given["position"]
+    assert host.end() == 1
+    told = shown(events)
+    streams = {one["stream"].split("/")[0] for one in told}
+    assert streams == {"list", "run"}
+    about = [one["event_type"] for one in told if one["component"] == "build"]
+    assert about.index("mortal.started") < about.index("mortal.reaped")
+    assert not {"mortal.output", "operator.command"} & {one["event_type"] for one in told}
+    verified = CliRunner().invoke(main, ["events", "verify", "--log", str(events)])
+    assert verified.stdout == f"{len(told)} events, all as they were written\n"
+    rebuilt = CliRunner().invoke(main, ["events", "rebuild", "--log", str(events)])
+    assert rebuilt.stdout == "made anew; nothing differed\n"
+    sql(events, "UPDATE commands SET actor = 'nobody' WHERE id = (SELECT min(id) FROM commands)")
+    rebuilt = CliRunner().invoke(main, ["events", "rebuild", "--log", str(events)])
+    assert "'actor': 'nobody'" in rebuilt.stdout
+    assert rebuilt.stdout.endswith("made anew; 1 row differed\n")
+
+
+def test_a_run_and_a_list_work_without_a_log(second: SecondTerminal) -> None:
+    """With one line that says so, and commands that are carried out."""
+    events = second.folder / "state" / "events.sqlite3"
+    events.mkdir(parents=True)
+    host = second.up(shell("build", "sleep 60"))
+    second.done("reap", "build", "--why", "not needed")
+    assert host.end() == 1
+    lines = [one for one in host.events if one["event"] == "log.unwritable"]
+    assert [str(events) in one["reason"] for one in lines] == [True]
+    run = second.start("run", "--agent", "command", "--", "echo", "done")
+    out, said = run.communicate(timeout=PATIENCE)
+    assert (run.returncode, out) == (0, b"done\n")
+    assert said.decode().count("events are not told") == 1

@@ -68,7 +68,7 @@ def test_who_looks_sees_the_agents_and_the_tree(second: SecondTerminal) -> None:
 def test_the_socket_is_the_users_alone_and_each_command_is_written_down(
     second: SecondTerminal,
 ) -> None:
-    """Mode 0600, this user's; the ledger has who gave which command, and what came of it (G-16)."""
+    """Mode 0600, this user's; the log has who gave which command, and what came of it (G-16)."""
     host = second.up(shell("build", WAITS))
     there = second.socket.lstat()
     assert stat.S_ISSOCK(there.st_mode)
@@ -79,12 +79,12 @@ def test_the_socket_is_the_users_alone_and_each_command_is_written_down(
     second.done("reap", "build", "--why", "not needed any more")
     assert host.end() == 1
     looked, wrong, warned, reaped = second.commands()[-4:]
-    assert (looked["name"], json.loads(looked["answer"])) == ("status", {"ok": True})
-    assert (wrong["agent"], json.loads(wrong["answer"])["reason"]) == ("biuld", "not_found")
+    assert (looked["command"], json.loads(looked["answer"])) == ("status", {"ok": True})
+    assert (wrong["component"], json.loads(wrong["answer"])["reason"]) == ("biuld", "not_found")
     assert json.loads(warned["arguments"]) == {
         "arguments": {"agent": "build", "text": "mind the gap"}
     }
-    assert (reaped["name"], json.loads(reaped["answer"])["answer"]) == ("reap", "reaped")
+    assert (reaped["command"], json.loads(reaped["answer"])["answer"]) == ("reap", "reaped")
     assert f"pid {os.getpid()}" in reaped["actor"]
     told = [one for one in host.events if one["event"] == "operator.command"]
     assert [one["command"] for one in told] == ["warn", "warn", "reap"]

@@ -17,6 +17,7 @@ import otpy
 from otpy_agents.attempt.failures import Detail
 from otpy_agents.cli import main
 from otpy_agents.errors import CommandRefused
+from otpy_agents.log import CommandLog, log_beside
 from otpy_agents.operator import Command, operator_supervisor
 from otpy_agents.run.decide.cooldown import Account, Cooldown, CooldownTable
 from otpy_agents.run.decide.policy import RetryPolicy
@@ -122,10 +123,9 @@ def test_a_run_is_shown_with_all_its_attempts(state: Path) -> None:
             await store.cooldowns.put(
                 CooldownRecord(agent_cli=cli, credential="", until=long.until, reason="429")
             )
-        number = await store.commands.begin(
-            name="cancel-retry", run=RUN, arguments="{}", actor="ann (uid 7)"
-        )
-        await store.commands.end(number, '{"ok": false, "message": "not\\nnow"}')
+        log = CommandLog(log_beside(state))
+        number = await log.begin(name="cancel-retry", run=RUN, arguments="{}", actor="ann (uid 7)")
+        await log.end(number, '{"ok": false, "message": "not\\nnow"}')
         return await asyncio.to_thread(call, state, "show", RUN[:3])
 
     async def main() -> Result:
@@ -202,7 +202,7 @@ def test_a_command_is_carried_out_by_the_host_of_the_run(state: Path) -> None:
         async with RunStore(state) as store:
             await put(store, RUN, waiting(time.time() + 99))
             handlers = {"cancel": agrees, "retry-now": refuses}
-            spec = operator_supervisor(store.socket, handlers, store.commands)
+            spec = operator_supervisor(store.socket, handlers, CommandLog(log_beside(state)))
             async with otpy.start(spec, hooks=[]):
                 done = await asyncio.to_thread(call, state, "cancel", RUN[:2])
                 return done, await asyncio.to_thread(call, state, "retry-now", RUN)

@@ -1,0 +1,121 @@
+"""Commands of operators in the event log: written down before, answered after (G-16)."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Mapping
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from attrs import evolve
+
+from otpy_agents.errors import LedgerUnwritable
+from otpy_agents.log import CommandLog, users_log
+from otpy_agents.store import schema
+from otpy_agents.store.ledger import Ledger
+from otpy_agents.tree.commands import FOLLOW, QuietLog
+from tests.agents.log.log_world import sql
+
+pytestmark = pytest.mark.real_time
+
+
+def arguments(**given: str) -> str:
+    """Return arguments as the socket hands them on."""
+    return json.dumps({"arguments": given})
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """Where the log is to be; its folder is not there yet."""
+    return tmp_path / "state" / "otpy" / "events.sqlite3"
+
+
+async def test_a_command_is_there_before_its_answer(path: Path) -> None:
+    """With whom it is about, who gave it and when; a long answer is cut."""
+    log = CommandLog(path, "list/w")
+    assert await log.of(None) == ()
+    given = arguments(agent="a", text="x")
+    number = await log.begin(name="warn", run="", arguments=given, actor="ann (pid 7)")
+    (one,) = await CommandLog(path, "list/w").of(None)
+    assert (one.component, one.name, one.actor, one.answer) == ("a", "warn", "ann (pid 7)", None)
+    assert one.arguments == given
+    await log.end(number, "y" * 5000)
+    (one,) = await log.of(None)
+    assert one.answer == "y" * 4000
+    assert sql(path, "SELECT id, stream, command, component, actor FROM commands") == [
+        (str(number), "list/w", "warn", "a", "ann (pid 7)")
+    ]
+
+
+async def test_commands_about_a_run_stand_in_its_stream(path: Path) -> None:
+    """Each run's by itself."""
+    log = CommandLog(path)
+    for run, name in (("r", "cancel"), ("s", "kill"), ("r", "retry-now")):
+        await log.end(await log.begin(name=name, run=run, arguments="{}", actor="ann"), "{}")
+    assert [(one.name, one.component) for one in await log.of("r")] == [
+        ("cancel", "r"),
+        ("retry-now", "r"),
+    ]
+    async with users_log(path) as events:
+        assert await events.verify() == 6
+        assert await events.rebuild() == []
+
+
+async def test_secrets_are_taken_out(path: Path) -> None:
+    """Of what was typed and of what was answered (G-04)."""
+    log = CommandLog(path, clean=lambda text: text.replace("hunter2", "[PASSWORD]"))
+    number = await log.begin(name="answer", run="r", arguments=arguments(text="hunter2"), actor="a")
+    await log.end(number, '{"answer": "hunter2"}')
+    (one,) = await log.of("r")
+    assert "hunter2" not in f"{one}"
+    assert "[PASSWORD]" in one.arguments
+
+
+async def test_looking_is_written_down_without_what_was_seen(path: Path) -> None:
+    """And following once, not for each page."""
+    quiet = QuietLog(CommandLog(path))
+    for name in ("status", FOLLOW, "logs"):
+        number = await quiet.begin(name=name, run="", arguments=arguments(), actor="ann")
+        await quiet.end(number, '{"ok": true, "answer": {"much": "more"}}')
+    assert [(one.name, one.answer) for one in await CommandLog(path).of(None)] == [
+        ("status", '{"ok": true}'),
+        ("logs", '{"ok": true}'),
+    ]
+
+
+@pytest.mark.parametrize("spoil", ["PRAGMA user_version = 99", "PRAGMA application_id = 7"])
+async def test_a_log_that_cannot_be_used_leaves_nobody_helpless(path: Path, spoil: str) -> None:
+    """The socket carries out what cannot be written down, and writes it later."""
+    log = CommandLog(path)
+    await log.begin(name="kill", run="r", arguments="{}", actor="ann")
+    sql(path, spoil)
+    with pytest.raises(LedgerUnwritable):
+        await log.begin(name="kill", run="r", arguments="{}", actor="ann")
+
+
+async def test_a_ledger_of_an_older_version_is_brought_up_to_date(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What it knows stays (G-15), but for commands, which stand in the log of the user."""
+    upgrades = {1: schema.LEDGER.upgrades[1], 2: schema.LEDGER.upgrades[2]}
+    tables = schema._TABLES + schema._AGENTS + schema._COMMANDS
+    old = evolve(schema.LEDGER, newest=3, tables=tables, upgrades=upgrades)
+    file = tmp_path / "w.sqlite"
+
+    def ledger() -> Ledger:
+        return Ledger(file, clock=lambda: 0.0)
+
+    with monkeypatch.context() as patch:
+        patch.setattr("otpy_agents.store.ledger.LEDGER", old)
+        async with ledger() as one:
+            await one.declare({"a": "1"})
+    async with ledger() as one:
+        assert [row.id for row in await one.summary()] == ["a"]
+    with closing(sqlite3.connect(file)) as database:
+        assert database.execute("PRAGMA user_version").fetchone() == (schema.LEDGER.newest,)
+        found: list[Mapping[str, object]] = database.execute(
+            "SELECT name FROM sqlite_master WHERE name = 'command'"
+        ).fetchall()
+    assert found == []
