@@ -64,6 +64,7 @@ AgentsError
 └── LedgerError
     ├── LedgerCorrupt    the file is damaged, or is none of ours
     │   └── LedgerForeign it is a sound database of another program
+    ├── LedgerAstray     it was deleted or replaced while it was open
     ├── LedgerTooNew     a newer otpy_agents wrote it
     ├── LedgerUnwritable the folder, the disk or the file does not take writes
     └── LedgerClosed  (RuntimeError)   used outside its `async with` block
@@ -138,6 +139,7 @@ from otpy_agents.errors.work import AlreadyRunning as AlreadyRunning
 from otpy_agents.errors.work import DeadlinePassed as DeadlinePassed
 from otpy_agents.errors.work import InvalidWorkList as InvalidWorkList
 from otpy_agents.errors.work import JakeGaveUp as JakeGaveUp
+from otpy_agents.errors.work import LedgerAstray as LedgerAstray
 from otpy_agents.errors.work import LedgerClosed as LedgerClosed
 from otpy_agents.errors.work import LedgerCorrupt as LedgerCorrupt
 from otpy_agents.errors.work import LedgerError as LedgerError
@@ -191,6 +193,7 @@ __all__ = [
     "LedgerCorrupt",
     "LedgerError",
     "LedgerForeign",
+    "LedgerAstray",
     "LedgerTooNew",
     "LedgerUnwritable",
     "LogError",

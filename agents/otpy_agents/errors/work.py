@@ -16,6 +16,7 @@ __all__ = [
     "LedgerCorrupt",
     "LedgerError",
     "LedgerForeign",
+    "LedgerAstray",
     "LedgerTooNew",
     "LedgerUnwritable",
     "PreflightFailed",
@@ -184,6 +185,18 @@ class LedgerUnwritable(LedgerError):
     def __init__(self, path: Path, detail: str) -> None:
         self.detail = detail
         super().__init__(path, f"got {detail!r}, wanted a file that can be written")
+
+
+class LedgerAstray(LedgerError):
+    """The file was deleted or replaced while it was open; nothing is written into it any more.
+
+    Attributes:
+        detail: What has become of what it held.
+    """
+
+    def __init__(self, path: Path, detail: str) -> None:
+        self.detail = detail
+        super().__init__(path, f"was deleted or replaced while it was open; {detail}")
 
 
 class LedgerClosed(LedgerError, RuntimeError):

@@ -57,6 +57,7 @@ LOG: Final = FileKind(
     newest=1,
     tables=_TABLES,
     mode=0o600,
+    put_back=False,  # two that were written to apart cannot be made one
     sound=False,
 )
 

@@ -13,6 +13,7 @@ from types import TracebackType
 from typing import Any, Final, cast, final
 
 from otpy_agents.completion import to_completion
+from otpy_agents.errors import LedgerAstray
 from otpy_agents.log.commands import users_log
 from otpy_agents.log.event_log import Append, EventLog
 from otpy_agents.log.types import COLUMNS, Told
@@ -122,7 +123,7 @@ class Teller:
             if not self._refused:
                 self._refused = True
                 self._complain(str(error))
-            return False
+            return isinstance(error, LedgerAstray) and await self._write()  # into a new one
         self._refused = False
         for _ in range(self._taken):
             self._owed.popleft()

@@ -13,7 +13,7 @@ from typing import Any, Final, TypeVar, final
 import aiosqlite
 
 from otpy_agents.completion import to_completion
-from otpy_agents.errors import LedgerClosed, LedgerUnwritable
+from otpy_agents.errors import LedgerAstray, LedgerClosed, LedgerUnwritable
 from otpy_agents.store.astray import Inode, copied, inode_of, knows_us
 from otpy_agents.store.kind import BUSY, FileKind, check, prepare, translate
 
@@ -34,7 +34,8 @@ class StoreFile:
 
     A file that is deleted while it is open is put back with all that it held, by the next who uses
     it. Where another file lies in its place, that is left alone, and a file beside it is gone on
-    with. Every use looks which file lies there, which takes microseconds.
+    with. Of a kind that is not put back, whoever uses it gets `LedgerAstray`, and what it held is
+    kept beside it. Every use looks which file lies there, which takes microseconds.
 
     Attributes:
         on_astray: Called with one line for a person when that has happened.
@@ -171,7 +172,7 @@ class StoreFile:
             database = self._database
             if database is None:
                 raise LedgerClosed(self._path, self._kind.noun)
-            if self._inode is not None and inode_of(self._path) != self._inode:
+            if self._is_astray():
                 database = await self._find_again(database)
             try:
                 # A transaction that reads before it writes could find itself locked out when it
@@ -188,10 +189,17 @@ class StoreFile:
                     raise
             except sqlite3.Error as error:
                 raise translate(error, self._path, self._kind) from error
+            if not self._kind.put_back and self._is_astray():  # it may have gone in between
+                database = await self._find_again(database)
             return answer
+
+    def _is_astray(self) -> bool:
+        return self._inode is not None and inode_of(self._path) != self._inode
 
     async def _find_again(self, database: aiosqlite.Connection) -> aiosqlite.Connection:
         """Go on with what lies in the place of the file now; return the one to use."""
+        if not self._kind.put_back:
+            raise LedgerAstray(self._path, await self._kept(database))
         was, mode = self._path, self._kind.mode
         line = f"state file {was} was deleted while it was open; all that it held is there again"
         try:
@@ -213,6 +221,17 @@ class StoreFile:
             # What it holds is not lost as long as it is open: the next use tries again.
             self._say(f"state file {was} was deleted or replaced, and cannot be written: {error}")
             return database
+
+    async def _kept(self, database: aiosqlite.Connection) -> str:
+        """Keep what the open file holds beside its place; return what has become of it."""
+        number = 0 if self._inode is None else self._inode[1]
+        kept = self._path.with_name(f"{self._path.name}.kept-{os.getpid()}-{number}")
+        try:
+            with contextlib.suppress(FileExistsError):
+                await copied(database, kept, self._kind.mode)
+        except (OSError, sqlite3.Error) as error:
+            return f"all that it held cannot be kept: {error}"
+        return f"all that it held is kept in {kept}"
 
     async def _go_on(
         self, path: Path, before: aiosqlite.Connection, line: str
