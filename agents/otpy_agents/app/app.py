@@ -18,7 +18,7 @@ from otpy_agents.errors import SocketUnusable
 from otpy_agents.log import CommandLog, Teller, log_beside
 from otpy_agents.operator import operator_supervisor
 from otpy_agents.operator.place import bound
-from otpy_agents.run.host.telling import told_to
+from otpy_agents.run.host.log_listener import told_to
 from otpy_agents.store import RunStore, default_state
 from otpy_agents.store.ledger import Ledger
 from otpy_agents.store.redaction import Redaction, is_secret_name

@@ -31,10 +31,10 @@ from otpy_agents.run.host.gate import Gate, Turn
 from otpy_agents.run.host.handle import RunHandle
 from otpy_agents.run.host.job import Surroundings
 from otpy_agents.run.host.live_run import LiveRun, Site
+from otpy_agents.run.host.log_listener import told_to
 from otpy_agents.run.host.order import RunOrder
 from otpy_agents.run.host.pool import RUNS, pool_spec, run_spec
 from otpy_agents.run.host.stored_form import StoredForm
-from otpy_agents.run.host.telling import told_to
 from otpy_agents.sandbox.behaviour import Sandbox
 from otpy_agents.store.runs import RunStore
 
