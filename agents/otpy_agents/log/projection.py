@@ -60,6 +60,8 @@ class Projection:
             raise InvalidProjection(
                 self.name, "its name", f"small letters, none of {sorted(_OURS)}"
             )
+        if not self.columns:
+            raise InvalidProjection(self.name, "no columns", "at least one")
         for column, kind in self.columns.items():
             if not _NAME.fullmatch(column) or column == "id" or kind not in _KINDS:
                 got = f"the column {column!r} of {kind!r}"

@@ -125,6 +125,7 @@ async def test_an_error_in_a_fold_takes_the_append_back(path: Path) -> None:
         ({"columns": {"id": "TEXT"}}, "got the column 'id' of 'TEXT'"),
         ({"columns": {"a": "BLOB"}}, "of \\['INTEGER', 'REAL', 'TEXT'\\]"),
         ({"columns": {"a; DROP": "TEXT"}}, "small letters"),
+        ({"columns": {}}, "wanted at least one"),
     ],
 )
 def test_a_projection_that_can_have_no_table_is_refused(
