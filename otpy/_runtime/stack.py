@@ -114,6 +114,7 @@ _CALLERS: Final = {
     ("live", "otpy._runtime.life"),
     ("Server._step", "otpy.behaviours.server"),
     ("Server._serve", "otpy.behaviours.server"),
+    ("Server.serve", "otpy.behaviours.server"),
 }
 
 

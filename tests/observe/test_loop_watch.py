@@ -118,6 +118,7 @@ async def test_a_server_that_blocks_in_a_callback_is_named() -> None:
     (fact,) = await facts_of(ChildSpec("c", Slow))
     assert fact.path == "app/c"
     assert fact.stack[-1].startswith("block (")
+    assert [line.split()[0] for line in fact.stack] == ["Slow.handle_cast", "block"]
 
 
 @pytest.mark.real_time
