@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Coroutine
-from typing import Any, TypeVar
+from types import TracebackType
+from typing import Any, Self, TypeVar
 
 import anyio
 
-__all__ = ["to_completion"]
+__all__ = ["OpenedWhole", "to_completion"]
 
 T = TypeVar("T")
 
@@ -48,3 +50,31 @@ async def to_completion(
     if cancelled is not None:
         raise cancelled
     return result
+
+
+class OpenedWhole(ABC):
+    """An async context manager that opens and closes as a whole, however often it is cancelled."""
+
+    @abstractmethod
+    async def _open(self) -> None:
+        """Open it; `_close` follows if this fails."""
+
+    @abstractmethod
+    async def _close(self) -> None:
+        """Close what is open of it."""
+
+    async def __aenter__(self) -> Self:
+        try:
+            await to_completion(self._open())
+        except BaseException:
+            await to_completion(self._close())
+            raise
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await to_completion(self._close())

@@ -19,13 +19,12 @@ import time
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast, final
 
 import aiosqlite
 from attrs import frozen
 
-from otpy_agents.completion import to_completion
+from otpy_agents.completion import OpenedWhole
 from otpy_agents.errors import InvalidEventType, InvalidProjection, LogTampered, VersionConflict
 from otpy_agents.log import archive
 from otpy_agents.log.archive import Archived
@@ -89,7 +88,7 @@ class Append:
 
 
 @final
-class EventLog:
+class EventLog(OpenedWhole):
     """An event log; an async context manager.
 
     Args:
@@ -126,21 +125,8 @@ class EventLog:
         self._file = StoreFile(path, LOG)
         self._appended = asyncio.Event()
 
-    async def __aenter__(self) -> EventLog:
-        try:
-            await to_completion(self._open())
-        except BaseException:
-            await to_completion(self._file.close())
-            raise
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        await to_completion(self._file.close())
+    async def _close(self) -> None:
+        await self._file.close()
 
     async def _open(self) -> None:
         await self._file.open(look=not self._projections)
@@ -172,7 +158,7 @@ class EventLog:
 
     def _draft(self, event: object) -> _Draft:
         name, version, fields = self._types.plain(event)
-        cleaned: Plain = {key: self._cleaned(value) for key, value in fields.items()}
+        cleaned: Plain = self._cleaned(fields)
         rest, columns = dict(cleaned), [None] * len(COLUMNS)
         for number, key in enumerate(COLUMNS):
             value = cleaned.get(key)
@@ -327,9 +313,9 @@ class EventLog:
         self._appended = asyncio.Event()
 
     async def _pages(
-        self, database: aiosqlite.Connection, after: int, until: int | None = None
+        self, database: aiosqlite.Connection, after: int
     ) -> AsyncIterator[list[Stored]]:
-        while rows := await _page(database, after, None, until):
+        while rows := await _page(database, after):
             yield [Stored.of(row, self._types) for row in rows]
             after = rows[-1]["position"]
 
@@ -523,7 +509,9 @@ async def _end(database: aiosqlite.Connection) -> tuple[int, bytes]:
     return 0, FIRST
 
 
-def _page_query(after: int, stream: str | None, until: int | None) -> tuple[str, list[object]]:
+def _page_query(
+    after: int, stream: str | None = None, until: int | None = None
+) -> tuple[str, list[object]]:
     """Return the query for a page of events, and its values."""
     of = "" if stream is None else " AND stream = ?"
     to = "" if until is None else " AND position <= ?"
@@ -532,15 +520,13 @@ def _page_query(after: int, stream: str | None, until: int | None) -> tuple[str,
     return f"SELECT {what} ORDER BY position LIMIT {_PAGE}", given
 
 
-async def _page(
-    database: aiosqlite.Connection, after: int, stream: str | None, until: int | None
-) -> list[sqlite3.Row]:
-    return list(await database.execute_fetchall(*_page_query(after, stream, until)))
+async def _page(database: aiosqlite.Connection, after: int) -> list[sqlite3.Row]:
+    return list(await database.execute_fetchall(*_page_query(after)))
 
 
 async def _verify(database: aiosqlite.Connection) -> int:
     chain = Chain()
-    while page := await _page(database, chain.position, None, None):
+    while page := await _page(database, chain.position):
         await _take(database, chain, page[-1]["position"], list(map(dict, page)))
     await _take(database, chain, None, [])
     found = await database.execute_fetchall("SELECT seq FROM sqlite_sequence WHERE name = 'events'")

@@ -15,13 +15,12 @@ import contextlib
 import os
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from types import TracebackType
 from typing import final
 
 import aiosqlite
 import psutil
 
-from otpy_agents.completion import to_completion
+from otpy_agents.completion import OpenedWhole
 from otpy_agents.errors import AlreadyRunning, LedgerError, LedgerUnwritable
 from otpy_agents.store.agent_rows import AgentRows
 from otpy_agents.store.file import StoreFile, inserted
@@ -41,7 +40,7 @@ _OLD = (
 
 
 @final
-class Ledger:
+class Ledger(OpenedWhole):
     """The memory of a work list across runs; an async context manager.
 
     Entering takes the lock, opens or makes the file and writes down this host. Leaving closes all
@@ -85,22 +84,6 @@ class Ledger:
             tell(line)
 
         self._file.on_astray = listen
-
-    async def __aenter__(self) -> Ledger:
-        try:
-            await to_completion(self._open())
-        except BaseException:
-            await to_completion(self._close())
-            raise
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        await to_completion(self._close())
 
     async def declare(self, digests: Mapping[str, str]) -> None:
         """Tell the ledger what the work list holds now; call it before any other operation.

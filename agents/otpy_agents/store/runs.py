@@ -15,12 +15,11 @@ import contextlib
 import time
 from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import final
 
 import aiosqlite
 
-from otpy_agents.completion import to_completion
+from otpy_agents.completion import OpenedWhole, to_completion
 from otpy_agents.errors import LedgerError, LedgerUnwritable, RunExists, RunHeld
 from otpy_agents.store.cooldowns import Cooldowns
 from otpy_agents.store.file import StoreFile
@@ -43,7 +42,7 @@ __all__ = ["RunStore"]
 
 
 @final
-class RunStore:
+class RunStore(OpenedWhole):
     """The store of runs; an async context manager.
 
     Entering opens or makes the file, and its folder, and writes down this host. Leaving signs the
@@ -83,22 +82,6 @@ class RunStore:
         self._file = StoreFile(self.path, RUNS)
         self._hosts = Hosts(self._file, self.path, clock)
         self.cooldowns = Cooldowns(self._file)
-
-    async def __aenter__(self) -> RunStore:
-        try:
-            await to_completion(self._open())
-        except BaseException:
-            await to_completion(self._close())
-            raise
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        await to_completion(self._close())
 
     @property
     def files(self) -> Path:

@@ -6,10 +6,9 @@ import asyncio
 import contextlib
 from datetime import UTC, datetime
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Final, TypeVar, final
 
-from otpy_agents.completion import to_completion
+from otpy_agents.completion import OpenedWhole, to_completion
 from otpy_agents.errors import LedgerCorrupt, LedgerForeign, LedgerUnwritable, SessionCorrupt
 from otpy_agents.store.file import StoreFile, inserted
 from otpy_agents.store.kind import FileKind
@@ -45,7 +44,7 @@ _FILES: Final = ("-wal", "-shm", "")
 
 
 @final
-class SqliteSessions:
+class SqliteSessions(OpenedWhole):
     """A `SessionStore` in one SQLite file; an async context manager.
 
     A row that is no sound session is moved into the table `quarantine`. A file that is damaged as a
@@ -69,22 +68,6 @@ class SqliteSessions:
         self._file = StoreFile(path, _KIND)
         self.aside: Path | None = None
         self._turn = asyncio.Lock()
-
-    async def __aenter__(self) -> SqliteSessions:
-        try:
-            await to_completion(self._open())
-        except BaseException:
-            await to_completion(self._file.close())
-            raise
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        await to_completion(self._file.close())
 
     async def load(self, agent: str) -> StoredSession | None:
         """See `SessionStore.load`."""
@@ -128,6 +111,9 @@ class SqliteSessions:
             with contextlib.suppress(Broken):
                 found.append(_read(row["body"], row["agent"]))
         return tuple(found)
+
+    async def _close(self) -> None:
+        await self._file.close()
 
     async def _open(self) -> None:
         try:
