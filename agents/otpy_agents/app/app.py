@@ -118,7 +118,8 @@ async def open_app(
         fates: What becomes of the work of an agent that is restarted; None for the default.
         branches: Specs of more children of the root, started last and stopped first.
         hooks: Who else gets the reports of the tree.
-        listen: Called with each event, from the clean-up on; must neither block nor raise.
+        listen: Called with each event, from the clean-up on; must not block. What it raises goes
+            to the loop's exception handler, and disturbs nobody.
 
     Raises:
         InvalidWorkList: The list is wrong, or cannot be read.

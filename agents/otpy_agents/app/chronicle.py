@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from typing import TYPE_CHECKING, Any, Final, final
 
@@ -61,7 +62,8 @@ class Chronicle:
         work: What is worked on. Its `logs` say where each event is written down.
         journal: Keeps the latest events for other terminals.
         clock: Monotonic seconds.
-        listen: Called with each event; must neither block nor raise.
+        listen: Called with each event; must not block. What it raises goes to the loop's
+            exception handler.
         tell: Tells the event log, but for what workers write and for commands of operators, which
             are told there by who hears them.
 
@@ -96,12 +98,20 @@ class Chronicle:
         seconds = self._clock() - self.began
         role = str(self._roles.get(id, ""))
         entry = self.journal.note(name, id, seconds, detail)
-        self._listen(Event(name=name, id=id, seconds=seconds, detail=detail, role=role))
+        self._hand_over(Event(name=name, id=id, seconds=seconds, detail=detail, role=role))
         if name not in _UNTOLD:
             about = {"component": id, "role": role or None, "seconds": seconds}
             self._tell(name, {**entry.detail, **about})
         if self._file is not None:
             self._write(self._file, entry)
+
+    def _hand_over(self, event: Event) -> None:
+        try:
+            self._listen(event)
+        except Exception as error:  # noqa: BLE001 - it would come out in the middle of a mortal
+            message = f"{self._listen!r} raised; it should have heard {event!r}"
+            context = {"message": message, "exception": error}
+            asyncio.get_running_loop().call_exception_handler(context)
 
     def _write(self, file: LogFile, entry: Entry) -> None:
         try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -61,6 +62,23 @@ async def test_each_event_is_heard_in_order(work: Path) -> None:
     assert [event.name for event in mine][-1] == "mortal.done"
     seconds = [event.seconds for event in heard]
     assert seconds == sorted(seconds)
+
+
+async def test_who_raises_at_an_event_disturbs_nobody(work: Path) -> None:
+    """It is told to the loop's exception handler, and hears the next event all the same."""
+    told: list[dict[str, Any]] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: told.append(context))
+    heard: list[str] = []
+
+    def fail(event: Event) -> None:
+        heard.append(event.name)
+        raise ValueError(event.name)
+
+    async with open_app(work, listen=fail) as app:
+        await app.wait()
+    assert [one.ended for one in app.conclusions] == ["done", "reaped"]
+    assert [str(context["exception"]) for context in told] == heard
+    assert "mortal.done" in heard
 
 
 async def test_a_branch_of_ones_own_stands_in_the_tree(work: Path) -> None:
