@@ -12,8 +12,8 @@ from __future__ import annotations
 
 from otpy._facade import be_home as _be_home
 from otpy._runtime.blame import RestartRecord as RestartRecord
-from otpy._runtime.snapshot import RESTARTING as RESTARTING
-from otpy._runtime.snapshot import ChildInfo as ChildInfo
+from otpy._runtime.handles import RESTARTING as RESTARTING
+from otpy._runtime.handles import ChildInfo as ChildInfo
 from otpy._runtime.snapshot import Counts as Counts
 from otpy._runtime.snapshot import TreeSnapshot as TreeSnapshot
 

@@ -7,7 +7,7 @@ one; they never leave otpy and nobody changes them.
 from __future__ import annotations
 
 from enum import Enum
-from typing import TYPE_CHECKING, Any, TypeAlias, final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, final
 
 from attrs import define, field
 
@@ -96,6 +96,11 @@ class ShutdownAsked:
 @define
 class HasteAsked:
     """Time runs short in a stop that is going on: ask everybody at once, and in no order."""
+
+
+KILL_GRACE: Final = 1.0
+"""Seconds a task has to end after each cancellation that is not its first request to stop; and
+those that everything below a killed supervisor has in all."""
 
 
 @final

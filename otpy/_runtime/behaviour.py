@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from otpy._core.reason import ExitReason
-    from otpy._runtime.process import LiveProcess
+    from otpy._runtime.handles import Process
 
 
 class TaskLike(Protocol):
@@ -31,13 +31,12 @@ class TaskLike(Protocol):
 
 
 class Behaviour(Protocol):
-    """Takes messages for a process, is told of its stop and of its end, and can be looked into.
+    """Takes messages for a process, is told of its stop and of its end, and can be looked into."""
 
-    Attributes:
-        process: The process; a behaviour stands for that life in its contexts (`OneLife`).
-    """
-
-    process: LiveProcess
+    @property
+    def process(self) -> Process:
+        """The process; a behaviour stands for that life in its contexts (`OneLife`)."""
+        ...
 
     def begin(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
         """Live as what the spec says, soon and without a task as long as it can.

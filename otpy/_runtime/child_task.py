@@ -22,9 +22,8 @@ if TYPE_CHECKING:
 
     from otpy._runtime.behaviour import TaskLike
     from otpy._runtime.current import OneLife
+    from otpy._runtime.inner import InnerProcess
     from otpy._runtime.life import Body
-    from otpy._runtime.process import LiveProcess
-    from otpy._runtime.tree import Tree
 
 _T = TypeVar("_T")
 
@@ -40,7 +39,7 @@ class ChildTask(asyncio.Task[_T]):
     """
 
     __slots__ = ("process",)
-    process: LiveProcess
+    process: InnerProcess
 
     def get_coro(self) -> Any:
         """Return the coroutine of the child's own code; before its first step, that around it."""
@@ -58,18 +57,33 @@ TASK_CLASS: Final[type[asyncio.Task[Any]]] = ChildTask if SEEN_FROM_OUTSIDE else
 """What children's tasks are, unless the loop says otherwise."""
 
 
-def begun(process: LiveProcess, body: Body, tree: Tree, context: Context) -> asyncio.Task[Any]:
-    """Return the task in which `process` lives as `body` says, soon.
+def run(process: InnerProcess, body: Body, context: Context) -> None:
+    """Let `process` live as `body` says, in a task of its own, which runs it in `context`.
 
     Not made by the loop's task factory: an eager one would run the child inside its supervisor.
     """
-    make, name = tree.task_class, process.path
-    if not SEEN_FROM_OUTSIDE:
-        life: Any = Life(process, body)  # which passes for a coroutine
-        return make(life, loop=tree.loop, name=name, context=context)
-    task: Any = make(live(process, body), loop=tree.loop, name=name, context=context)
-    task.process = process
-    return task  # type: ignore[no-any-return]
+    tree = process.parent.tree
+    make: Any = tree.task_class or TASK_CLASS
+    loop, name = tree.loop, process.path
+    # Known to the process in the line that makes it: an error in between would leave it behind.
+    if SEEN_FROM_OUTSIDE:
+        process.task = task = make(live(process, body), loop=loop, name=name, context=context)
+        task.process = process
+    else:  # a `Life` passes for a coroutine
+        process.task = task = make(Life(process, body), loop=loop, name=name, context=context)
+    task.add_done_callback(_ended, context=tree.context)
+
+
+def _ended(task: asyncio.Task[Any]) -> None:
+    process = process_of(task)
+    tree = process.parent.tree
+    if task.cancelled():
+        tree.enqueue(process.record_end, None, True)
+        return
+    error = task.exception()
+    if error is not None and error.__traceback__ is not None:
+        error.__traceback__ = error.__traceback__.tb_next  # without otpy's own frame
+    tree.enqueue(process.record_end, error)
 
 
 def is_childs(task: asyncio.Task[Any]) -> bool:
@@ -77,7 +91,7 @@ def is_childs(task: asyncio.Task[Any]) -> bool:
     return hasattr(task, "process") if SEEN_FROM_OUTSIDE else isinstance(task.get_coro(), Life)
 
 
-def life_in(task: TaskLike, process: LiveProcess) -> OneLife | None:
+def life_in(task: TaskLike, process: InnerProcess) -> OneLife | None:
     """Return what stands for the life of `process` in its contexts, if it has begun one."""
     life: Any = task.get_coro()
     if SEEN_FROM_OUTSIDE:
@@ -86,8 +100,8 @@ def life_in(task: TaskLike, process: LiveProcess) -> OneLife | None:
     return None if life is None or life.process is not process else life
 
 
-def process_of(task: asyncio.Task[Any]) -> LiveProcess:
+def process_of(task: asyncio.Task[Any]) -> InnerProcess:
     """Return the process that lives, or lived, in `task`."""
     holder: Any = task if SEEN_FROM_OUTSIDE else task.get_coro()
-    process: LiveProcess = holder.process
+    process: InnerProcess = holder.process
     return process

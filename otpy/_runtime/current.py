@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 from otpy.errors import NotSupervised
 
 if TYPE_CHECKING:
-    from otpy._runtime.process import LiveProcess, Process
+    from otpy._runtime.handles import Process
 
 
 class OneLife(Protocol):
@@ -18,19 +18,22 @@ class OneLife(Protocol):
     when they are, and shows by that whether any is left (`leftovers.py`).
     """
 
-    process: LiveProcess
+    @property
+    def process(self) -> Process:
+        """Whose life it is."""
+        ...
 
 
 CURRENT: Final[ContextVar[OneLife]] = ContextVar("otpy.current")
 
 
-def process_in(context: Context) -> LiveProcess | None:
+def process_in(context: Context) -> Process | None:
     """Return the process whose code runs in `context`; None if no supervisor started that."""
     life = context.get(CURRENT)
     return None if life is None else life.process
 
 
-def current_or_none() -> LiveProcess | None:
+def current_or_none() -> Process | None:
     """Return the process of the child that is running; None if no supervisor started it."""
     life = CURRENT.get(None)
     return None if life is None else life.process

@@ -1,112 +1,40 @@
-"""`DynamicSupervisor`: children that come and go."""
+"""A `DynamicSupervisor` at work: children that come and go."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeVar, overload
+import asyncio
+from typing import TYPE_CHECKING, Any, final
 
 from otpy._core.protocol import AddChild, TerminateChild
-from otpy._core.reason import Restart
-from otpy._core.spec import INFINITY, AutoShutdown, DynamicSpec, check_child
+from otpy._core.spec import AutoShutdown, check_child
 from otpy._runtime.current import current_or_none
-from otpy._runtime.handle import SupervisorHandle
-from otpy._runtime.process import Process
-from otpy.errors import CallingSelf, NotFound
+from otpy._runtime.handles import DynamicSupervisor, Process
+from otpy._runtime.operations import ShellOperations
+from otpy._runtime.waiters import check_loop
+from otpy.errors import CallingSelf, NotFound, NotRunning
 
 if TYPE_CHECKING:
-    from otpy._core.backoff import Backoff
     from otpy._core.dynamic import DynamicMachine
-    from otpy._core.spec import AnySpec, ChildSpec, Count, RestartWord, ShutdownLimit
+    from otpy._core.protocol import RequestReply
+    from otpy._core.spec import AnySpec
+    from otpy._runtime.process import LiveProcess
+    from otpy._runtime.shell import Asker
+    from otpy.errors import ChildError
 
-_T = TypeVar("_T")
 
-
-class DynamicSupervisor(SupervisorHandle):
-    """Starts, watches and restarts children that are handed to it one by one.
-
-    Elixir's `DynamicSupervisor`. Its children have no order and do not know of each other: each
-    is restarted for itself, and all are stopped at the same time. It differs in that a slow start
-    delays no sibling (there, starts queue), and in that children are named: by the id of their
-    spec, with `#2`, `#3` … added where a sibling has the same.
-    """
+@final
+class DynamicShell(DynamicSupervisor, ShellOperations):  # pyright: ignore[reportIncompatibleVariableOverride]
+    """What each `DynamicSupervisor` is to the runtime."""
 
     _machine: DynamicMachine  # pyright: ignore[reportIncompatibleVariableOverride]
     _name = "DynamicSupervisor"
 
-    @staticmethod
-    def spec(
-        id: str,
-        *,
-        max_children: int | None = None,
-        intensity: Count = 3,
-        period: float = 5.0,
-        restart: Restart | RestartWord = Restart.PERMANENT,
-        shutdown: ShutdownLimit = INFINITY,
-        significant: bool = False,
-        backoff: Backoff | None = None,
-    ) -> DynamicSpec:
-        """Return a spec, to be listed as a child or started as the root.
-
-        Args:
-            id: Its name.
-            max_children: How many children it may hold; None is no limit.
-            intensity: Restarts allowed within `period` over all children without a window of
-                their own.
-            period: Length of the restart window, in whole seconds.
-            restart: As somebody's child: when it is started again. Its children are not.
-            shutdown: As somebody's child: seconds it has to stop its children.
-            significant: As somebody's child: whether its end can end its supervisor.
-            backoff: As somebody's child: delay before each restart.
-
-        Raises:
-            InvalidSpec: If it can never work.
-        """
-        return DynamicSpec(
-            id,
-            max_children=INFINITY if max_children is None else max_children,
-            intensity=intensity,
-            period=period,
-            restart=restart,
-            shutdown=shutdown,
-            significant=significant,
-            backoff=backoff,
-        )
-
-    @overload
-    async def start_child(self, spec: ChildSpec[_T]) -> Process[_T] | None: ...
-    @overload
-    async def start_child(self, spec: AnySpec) -> Process | None: ...
-    async def start_child(self, spec: AnySpec) -> Process | None:
-        """Start one more child (DYN-03, DYN-08).
-
-        A supervisor that is told to end meanwhile finishes the start, within the child's `shutdown`
-        limit, and answers; then it stops the child. Cancelling the caller does not stop the child.
-
-        Returns:
-            Its process, when it is ready; None if it declined to run (`Ignore`).
-
-        Raises:
-            InvalidSpec: If `spec` is none, or is significant.
-            MaxChildren: If there are as many children as there may be.
-            StartFailed: If it did not start; nothing is kept of it, nothing is counted.
-            NotRunning: If the supervisor is ending.
-        """
+    async def start_child(self, spec: AnySpec) -> Any:
         check_child(self.path, spec, AutoShutdown.NEVER)
         _, process = await self._request(lambda ref: AddChild(ref, spec), spec.id)
         return process
 
     async def terminate_child(self, child: str | Process) -> None:
-        """Stop a child and return when it is gone; nothing is kept of it (DYN-13).
-
-        One that is just starting has its `shutdown` limit to become ready, and is stopped then.
-
-        Args:
-            child: Its id, or its process. A process that has ended names nobody.
-
-        Raises:
-            NotFound: If there is no such child.
-            CallingSelf: If the caller is that child, or stands below it, and it is just starting.
-            NotRunning: If the supervisor is ending.
-        """
         if isinstance(child, Process):
             if not child.alive or child.parent is not self:
                 raise NotFound(child.path)
@@ -119,6 +47,56 @@ class DynamicSupervisor(SupervisorHandle):
         """Raise `CallingSelf` if whoever asks for the end of `key` holds up its start."""
         process = current_or_none()
         while process is not None and not process.ready:
-            if process.parent is self._shell and process.id == key:
+            if process.parent is self and process.id == key:
                 raise CallingSelf(process.path, "call it after task_status.started()")
             process = process.parent.process
+
+    def order_child(self, spec: AnySpec, asker: Asker) -> None:
+        """Start a child, soon, and do not wait; for behaviours.
+
+        `asker` gets the answer in the moment of the start: a reply, and the process if there is
+        one. Of a refused reply `error_of` makes an error.
+
+        Raises:
+            InvalidSpec: If `spec` is none, or is significant.
+            NotRunning: If the supervisor has ended.
+            WrongThread: In another thread or event loop.
+        """
+        check_child(self.path, spec, AutoShutdown.NEVER)
+        if self._exit is not None:
+            raise NotRunning(self.path)
+        check_loop(self.tree.loop, self)
+        self._asked[asker] = None
+        self.order(AddChild(asker, spec))
+
+    def error_of(self, reply: RequestReply) -> ChildError | None:
+        """Return what a reply to an order is to raise; None if it was granted."""
+        key = "" if reply.child is None else reply.child.key
+        return None if reply.refusal is None else self._error(reply, None, key)
+
+    async def start_claimed(self, spec: AnySpec) -> Process | None:
+        """Start a child that only its caller wants; for behaviours.
+
+        As `start_child`, but a caller that is cancelled before it gets the child ends it, and
+        waits for that.
+        """
+        try:
+            started: Process | None = await self.start_child(spec)
+        except asyncio.CancelledError:
+            unclaimed: asyncio.Future[LiveProcess | None] = self.tree.loop.create_future()
+            self.tree.order(self._end_unclaimed, spec, unclaimed)  # behind the start
+            process = await unclaimed
+            if process is not None:
+                await process.wait()
+            raise
+        return started
+
+    def _end_unclaimed(self, spec: AnySpec, unclaimed: asyncio.Future[LiveProcess | None]) -> None:
+        found: LiveProcess | None = None
+        for child in self._machine.children.values():
+            if child.spec is spec:
+                found = child.process
+        if found is not None:
+            found.stop()
+        if not unclaimed.done():
+            unclaimed.set_result(found)

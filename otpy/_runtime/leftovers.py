@@ -27,15 +27,16 @@ from functools import partial
 from sys import getrefcount
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, final
 
+from otpy._core.protocol import KILL_GRACE
 from otpy._runtime.child_task import is_childs
 from otpy._runtime.current import CURRENT
+from otpy._runtime.inner import tree_of
 from otpy._runtime.stack import stack_of
-from otpy._runtime.stop import KILL_GRACE
 from otpy._runtime.waiters import Waiters, release, wait_among
 
 if TYPE_CHECKING:
     from otpy._runtime.current import OneLife
-    from otpy._runtime.process import LiveProcess
+    from otpy._runtime.handles import Process
     from otpy._runtime.tree import Tree
 
     AnyTask: TypeAlias = asyncio.Task[Any]
@@ -82,7 +83,7 @@ class Leftovers:
         self._doubt = False  # whether a context was ever left of one that had ended
         self._paid = 0.0  # the time at which all searches so far have been paid for
         self._timer: asyncio.Handle | None = None  # of the next search
-        self._found: dict[AnyTask, LiveProcess] = {}  # whose end is awaited, or was given up:
+        self._found: dict[AnyTask, Process] = {}  # whose end is awaited, or was given up:
         self._refusing: set[AnyTask] = set()
         self._deadline: float | None = None  # to be through with all of them; the block is left
         self._waiters: Waiters[None] = {}
@@ -122,7 +123,7 @@ class Leftovers:
         assert tree.root is not None  # noqa: S101 - it has ended
         await wait_among(self._waiters, tree.loop, tree.root)
 
-    def outlived(self, process: LiveProcess) -> None:
+    def outlived(self, process: Process) -> None:
         """The task of `process`, which had been given up, has ended at last."""
         if any(self._found[task] is process for task in self._refusing):
             self._tree.abandoned[process] = SUBTASK
@@ -167,7 +168,7 @@ class Leftovers:
             if is_childs(task) or task in found or task is host:
                 continue  # what a process itself lives in is ended by `StopSequence`
             life = _life_in(task)
-            if life is not None and life.process.parent.tree is tree and not life.process.alive:
+            if life is not None and tree_of(life.process) is tree and not life.process.alive:
                 new.append((task, life))
         if new:
             grace = KILL_GRACE if self._deadline is None else max(0.0, self._deadline - now)

@@ -30,13 +30,14 @@ from otpy._core.reason import Crashed, Exit
 from otpy._core.spec import ChildSpec
 from otpy._core.text import shown
 from otpy._runtime.current import CURRENT
-from otpy._runtime.preemption import stepwise
+from otpy._runtime.inner import inner_of
+from otpy._runtime.preemption import Steps
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from otpy._runtime.current import OneLife
-    from otpy._runtime.process import LiveProcess
+    from otpy._runtime.inner import InnerProcess
 
     Begun: TypeAlias = CoroutineType[Any, Any, Any]
     Body: TypeAlias = ChildSpec | partial[Awaitable[Any]]
@@ -63,7 +64,7 @@ class Life:
 
     __slots__ = ("_body", "process")
 
-    def __init__(self, process: LiveProcess, body: Body) -> None:
+    def __init__(self, process: InnerProcess, body: Body) -> None:
         """Prepare the life of `process`."""
         self.process = process
         self._body: Body | Begun = body
@@ -125,7 +126,7 @@ class Life:
 Coroutine.register(Life)  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType] - an ABC
 
 
-async def live(process: LiveProcess, body: Any) -> Any:
+async def live(process: InnerProcess, body: Any) -> Any:
     """Live as `body` says, which is the child's own coroutine from the first step on.
 
     What the task of a worker runs since Python 3.14: see `child_task`. Keeps `SystemExit` inside,
@@ -148,13 +149,13 @@ class Presence:
 
     __slots__ = ("process",)
 
-    def __init__(self, process: LiveProcess) -> None:
+    def __init__(self, process: InnerProcess) -> None:
         """Stand for the life of `process`."""
         self.process = process
 
 
 def _begun(life: OneLife, body: Body) -> Any:
-    behaviour = life.process.behaviour
+    behaviour = inner_of(life.process).behaviour
     # Here, and not by the supervisor: this is the child's context.
     CURRENT.set(life if behaviour is None else behaviour)
     try:
@@ -176,7 +177,7 @@ class _TaskStatus:
 
     __slots__ = ("_process",)
 
-    def __init__(self, process: LiveProcess) -> None:
+    def __init__(self, process: InnerProcess) -> None:
         self._process = process
 
     def started(self, value: object = None) -> None:
@@ -184,7 +185,7 @@ class _TaskStatus:
         self._process.report_ready(value)
 
 
-def body_of(process: LiveProcess, spec: ChildSpec) -> Body | None:
+def body_of(process: InnerProcess, spec: ChildSpec) -> Body | None:
     """Return what the task of `process` is to run; None if its behaviour begins by itself."""
     interposer = process.parent.tree.interposer
     if spec.ready_at_once and interposer is None:
@@ -199,12 +200,22 @@ def body_of(process: LiveProcess, spec: ChildSpec) -> Body | None:
         start, args, kwargs = _enter_or_await, (process, spec), {}
     body: Callable[..., Any] = start
     if spec.max_step is not None and hook is None:
-        start = body = stepwise(process, start)
+        start = body = _stepwise(process, start)
     if interposer is not None:
         body = interposer.around(process, start)
     if process.behaviour is not None and body is start:
         return None
     return partial(body, *args, **kwargs)
+
+
+def _stepwise(process: InnerProcess, start: Callable[..., Awaitable[Any]]) -> Callable[..., Steps]:
+    """Return what `process` runs in place of `start`, so that its steps are watched."""
+
+    def begin(*args: Any, **kwargs: Any) -> Steps:
+        steps = process.parent.tree.watched(process)
+        return Steps(steps, steps.call(partial(start, *args, **kwargs)))
+
+    return begin
 
 
 async def _awaited(made: Awaitable[Any]) -> None:
@@ -216,7 +227,7 @@ def _called(spec: ChildSpec) -> object:
     return spec.start(*spec.args, **spec.kwargs)
 
 
-async def _enter_or_await(process: LiveProcess, spec: ChildSpec) -> None:
+async def _enter_or_await(process: InnerProcess, spec: ChildSpec) -> None:
     """Call a `start` that is no coroutine function, and live what it made."""
     made: object = _called(spec)
     if isinstance(made, AbstractAsyncContextManager):

@@ -18,8 +18,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
 
     from otpy._runtime.asgi import ASGIApp
-    from otpy._runtime.dynamic import DynamicSupervisor
-    from otpy._runtime.supervisor import Supervisor
+    from otpy._runtime.handles import DynamicSupervisor, Supervisor
     from otpy.reports import ReportHook
 
 R = TypeVar("R", bound="Supervisor | DynamicSupervisor")

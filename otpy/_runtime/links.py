@@ -20,13 +20,12 @@ from being told to stop, and the limits of `stop.py` hold for it as for every ot
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING, Protocol, TypeAlias, cast, final
-from weakref import ref
-
-from attrs import frozen
+from typing import TYPE_CHECKING, cast, final
 
 from otpy._core.reason import signal_of
 from otpy._runtime.current import current, current_or_none
+from otpy._runtime.handles import Down, ExitSignal, Monitor
+from otpy._runtime.inner import Watch, Watchers, inner_of
 from otpy._runtime.waiters import Waiters, release, wait_among
 from otpy.errors import Demonitored
 
@@ -34,185 +33,23 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable
 
     from otpy._core.reason import ExitReason
-    from otpy._runtime.process import LiveProcess, Process
-
-
-@final
-@frozen
-class Down:
-    """A monitored process has ended.
-
-    Attributes:
-        process: Which.
-        reason: Why. The real reason also if it was dead before it was monitored, where OTP can
-            only say `noproc` (SIG-04).
-    """
-
-    process: Process
-    reason: ExitReason
-
-
-@final
-@frozen
-class ExitSignal:
-    """What a process that traps exits gets instead of being ended.
-
-    Attributes:
-        process: Who sent it: the linked process that ended, or the one whose code called
-            `Process.exit`; None if that was code outside of any tree.
-        reason: Why the linked process ended, or the reason it was asked to end with.
-    """
-
-    process: Process | None
-    reason: ExitReason
-
-
-Notice: TypeAlias = Down | ExitSignal
-
-
-class Inbox(Protocol):
-    """Where notices go: the mailbox of a behaviour, or a `Trap`."""
-
-    def deliver(self, notice: Notice) -> None:
-        """Take `notice`; it must not run anybody's code."""
-        ...
-
-    def discard(self, unwanted: Callable[[object], bool]) -> None:
-        """Take back every notice that lies unread and is `unwanted`."""
-        ...
-
-
-@final
-class Watchers:
-    """Who wants to hear of the end of one process, and what it does with exit signals itself.
-
-    Attributes:
-        monitors: Its monitors, oldest first; one that must be told although nobody holds it is
-            kept here.
-        links: The processes it is linked to, oldest first.
-        watching: The monitors that its own code made, as far as they wait.
-        inbox: Where exit signals go; None if they end it.
-    """
-
-    __slots__ = ("inbox", "links", "monitors", "watching")
-
-    def __init__(self) -> None:
-        """Want nothing yet."""
-        self.monitors: dict[_Watch, Monitor | None] = {}
-        self.links: dict[LiveProcess, None] = {}
-        self.watching: dict[_Watch, None] = {}
-        self.inbox: Inbox | None = None
-
-
-@final
-class _Watch(ref["LiveMonitor"]):
-    """A monitor as it is listed: one that is dropped leaves the lists it is in.
-
-    Attributes:
-        target: Of the process it watches.
-        owner: Of the process whose code made it; None if that was code outside of any.
-    """
-
-    __slots__ = ("owner", "target")
-
-    target: Watchers
-    owner: Watchers | None
-
-    def leave(self) -> None:
-        """Stand in no list any more."""
-        self.target.monitors.pop(self, None)
-        if self.owner is not None:
-            self.owner.watching.pop(self, None)
-
-
-class Monitor:
-    """A one-way watch over one process: `down = await process.monitor()`.
-
-    Awaiting it gives the `Down` as soon as the process has ended; it may be awaited by many and
-    again, and always gives the same one. Cancelling the wait leaves the monitor as it is. It
-    belongs to the child whose code made it, and is taken back when that ends, or when nobody holds
-    it and nobody awaits it any more; but for one of a `GenServer`, which is told all the same.
-
-    Attributes:
-        process: The process it watches.
-    """
-
-    __slots__ = ("__weakref__", "_down", "_inbox", "_removed", "_waiters", "_watch", "process")
-
-    process: Process
-    _inbox: Inbox | None
-    _down: Down | None
-    _removed: bool
-    _waiters: Waiters[Down | None] | None
-    _watch: _Watch | None
-
-    def __repr__(self) -> str:
-        """Return the path and whether the notice has been given."""
-        state = "removed" if self._removed else "waiting" if self._down is None else "down"
-        return f"<Monitor {self.process.path!r} {state}>"
-
-    def __await__(self) -> Generator[object, None, Down]:
-        """Wait for the end of the process.
-
-        Raises:
-            Demonitored: If the monitor was removed, before or meanwhile.
-        """
-        return self._wait().__await__()
-
-    async def _wait(self) -> Down:
-        if self._down is None and not self._removed:
-            if self._waiters is None:
-                self._waiters = {}
-            self._keep(self)  # who awaits it may be held by nothing but this
-            try:
-                await wait_among(self._waiters, self._live.parent.tree.loop, self.process)
-            finally:
-                if not self._waiters and self._inbox is None:
-                    self._keep(None)
-        if self._down is None:
-            raise Demonitored(self.process.path)
-        return self._down
-
-    def demonitor(self) -> None:
-        """Take the watch back: from now on nothing is delivered (SIG-07).
-
-        A notice that lies unread in the mailbox of a behaviour is taken back too, and whoever
-        awaits this gets `Demonitored`. Calling it again does no harm.
-
-        Raises:
-            WrongThread: In another thread than the event loop's.
-        """
-        process = self._live
-        process.parent.tree.check_thread(process)
-        self._removed = True
-        if self._watch is not None:
-            self._watch.leave()
-        if self._inbox is not None and self._down is not None:
-            mine = self._down
-            self._inbox.discard(lambda notice: notice is mine)
-        self._down = None
-        if self._waiters is not None:
-            release(self._waiters, None)
-
-    @property
-    def _live(self) -> LiveProcess:
-        """Its process, as the runtime knows it."""
-        return cast("LiveProcess", self.process)
-
-    def _keep(self, strong: Monitor | None) -> None:
-        """Let the process keep it for as long as it is listed there, or not."""
-        watch = self._watch
-        if watch is not None and watch in watch.target.monitors:
-            watch.target.monitors[watch] = strong
+    from otpy._runtime.handles import Notice, Process
+    from otpy._runtime.inner import Inbox, InnerProcess
 
 
 @final
 class LiveMonitor(Monitor):
     """What each `Monitor` is to the runtime."""
 
-    __slots__ = ()
+    __slots__ = ("__weakref__", "_down", "_inbox", "_removed", "_waiters", "_watch", "process")
 
-    def __init__(self, process: LiveProcess, inbox: Inbox | None = None) -> None:
+    _inbox: Inbox | None
+    _down: Down | None
+    _removed: bool
+    _waiters: Waiters[Down | None] | None
+    _watch: Watch | None
+
+    def __init__(self, process: InnerProcess, inbox: Inbox | None = None) -> None:
         """Watch `process`; hand the notice to `inbox` if there is one, else keep it."""
         process.parent.tree.check_thread(process)
         self.process = process
@@ -225,13 +62,54 @@ class LiveMonitor(Monitor):
         if reason is None:
             maker, target = current_or_none(), watchers_of(process)
             owner = None if maker is None or not maker.alive else watchers_of(maker)
-            watch = self._watch = _Watch(self, _Watch.leave)
+            watch = self._watch = Watch(self, Watch.leave)
             watch.target, watch.owner = target, owner
-            watching = dict[_Watch, None]() if owner is None else owner.watching
+            watching = dict[Watch, None]() if owner is None else owner.watching
             held = None if inbox is None else self
             target.monitors[watch], watching[watch] = held, None  # both, or neither
         else:
             self.notify(reason)
+
+    def __repr__(self) -> str:
+        """Return the path and whether the notice has been given."""
+        state = "removed" if self._removed else "waiting" if self._down is None else "down"
+        return f"<Monitor {self.process.path!r} {state}>"
+
+    def __await__(self) -> Generator[object, None, Down]:
+        return self._wait().__await__()
+
+    async def _wait(self) -> Down:
+        if self._down is None and not self._removed:
+            if self._waiters is None:
+                self._waiters = {}
+            self._keep(self)  # who awaits it may be held by nothing but this
+            try:
+                loop = inner_of(self.process).parent.tree.loop
+                await wait_among(self._waiters, loop, self.process)
+            finally:
+                if not self._waiters and self._inbox is None:
+                    self._keep(None)
+        if self._down is None:
+            raise Demonitored(self.process.path)
+        return self._down
+
+    def demonitor(self) -> None:
+        inner_of(self.process).parent.tree.check_thread(self.process)
+        self._removed = True
+        if self._watch is not None:
+            self._watch.leave()
+        if self._inbox is not None and self._down is not None:
+            mine = self._down
+            self._inbox.discard(lambda notice: notice is mine)
+        self._down = None
+        if self._waiters is not None:
+            release(self._waiters, None)
+
+    def _keep(self, strong: Monitor | None) -> None:
+        """Let the process keep it for as long as it is listed there, or not."""
+        watch = self._watch
+        if watch is not None and watch in watch.target.monitors:
+            watch.target.monitors[watch] = strong
 
     def notify(self, reason: ExitReason) -> None:
         """The process has ended, for the one and only time."""
@@ -256,7 +134,7 @@ class ExitSignals:
 
     __slots__ = ("_loop", "_trap", "path")
 
-    def __init__(self, process: LiveProcess, trap: Trap) -> None:
+    def __init__(self, process: InnerProcess, trap: Trap) -> None:
         """Read what `trap` keeps for `process`."""
         self.path = process.path  # not the process, which leads here
         self._loop = process.parent.tree.loop
@@ -290,7 +168,7 @@ class Trap:
 
     __slots__ = ("signals", "unread", "waiters")
 
-    def __init__(self, process: LiveProcess) -> None:
+    def __init__(self, process: InnerProcess) -> None:
         self.unread: deque[ExitSignal] = deque()
         self.waiters: Waiters[None] = {}
         self.signals = ExitSignals(process, self)
@@ -324,7 +202,7 @@ def trap_exit() -> ExitSignals:
         OTP `process_flag(trap_exit, true)`. Differs: only a supervisor's request to stop ends a
         trapping process in OTP too, but there it arrives as a message.
     """
-    process = cast("LiveProcess", current())
+    process = inner_of(current())
     process.parent.tree.check_thread(process)
     if process.behaviour is not None:
         msg = f"{process.path}: a GenServer traps exits by self.trap_exit()"
@@ -336,12 +214,12 @@ def trap_exit() -> ExitSignals:
     return watchers.inbox.signals
 
 
-def watchers_of(process: LiveProcess) -> Watchers:
+def watchers_of(process: Process) -> Watchers:
     """Return the signals of `process`, made on first use."""
-    return process.ensure_watchers()
+    return inner_of(process).ensure_watchers()
 
 
-def link(one: LiveProcess, other: LiveProcess) -> None:
+def link(one: InnerProcess, other: InnerProcess) -> None:
     """Let each hear of the other's end; of one that is dead, now (SIG-01, SIG-04)."""
     _check_threads(one, other)
     if one is other:
@@ -356,12 +234,12 @@ def link(one: LiveProcess, other: LiveProcess) -> None:
         one.parent.tree.order(one.hear_of, other, ends[1])
 
 
-def _check_threads(*processes: LiveProcess) -> None:
+def _check_threads(*processes: InnerProcess) -> None:
     for process in processes:
         process.parent.tree.check_thread(process)
 
 
-def unlink(one: LiveProcess, other: LiveProcess) -> None:
+def unlink(one: InnerProcess, other: InnerProcess) -> None:
     """Let neither hear of the other's end; take back what lies unread (SIG-07)."""
     _check_threads(one, other)
     mine, theirs = one.watchers, other.watchers
@@ -373,7 +251,7 @@ def unlink(one: LiveProcess, other: LiveProcess) -> None:
             watchers.inbox.discard(_is_signal_of(partner, end))
 
 
-def _is_signal_of(partner: LiveProcess, end: ExitReason) -> Callable[[object], bool]:
+def _is_signal_of(partner: InnerProcess, end: ExitReason) -> Callable[[object], bool]:
     def matches(notice: object) -> bool:
         # By identity: an `exit(reason)` that the partner sent before it died is another object.
         if not isinstance(notice, ExitSignal):
@@ -383,12 +261,12 @@ def _is_signal_of(partner: LiveProcess, end: ExitReason) -> Callable[[object], b
     return matches
 
 
-def traps(process: LiveProcess) -> bool:
+def traps(process: InnerProcess) -> bool:
     """Whether `process` takes exit signals as values."""
     return process.watchers is not None and process.watchers.inbox is not None
 
 
-def trapped(process: LiveProcess, sender: LiveProcess | None, reason: ExitReason) -> bool:
+def trapped(process: InnerProcess, sender: Process | None, reason: ExitReason) -> bool:
     """Give `process` an exit signal as a value, if it traps them; say whether it does."""
     watchers = process.watchers
     if watchers is None or watchers.inbox is None or not process.alive:
@@ -397,7 +275,7 @@ def trapped(process: LiveProcess, sender: LiveProcess | None, reason: ExitReason
     return True
 
 
-def ended(process: LiveProcess, reason: ExitReason) -> None:
+def ended(process: InnerProcess, reason: ExitReason) -> None:
     """`process` has ended: give every notice that is due."""
     watchers = process.watchers
     if watchers is None:
@@ -415,12 +293,16 @@ def ended(process: LiveProcess, reason: ExitReason) -> None:
         send(partner, process, reason)
 
 
-def _listed(watches: Iterable[_Watch]) -> list[LiveMonitor]:
+def _listed(watches: Iterable[Watch]) -> list[LiveMonitor]:
     """Return the monitors, without those that are being dropped at this moment."""
-    return [monitor for watch in list(watches) if (monitor := watch()) is not None]
+    return [
+        monitor
+        for watch in list(watches)
+        if (monitor := cast("LiveMonitor | None", watch())) is not None
+    ]
 
 
-def send(to: LiveProcess, partner: LiveProcess, reason: ExitReason) -> None:
+def send(to: InnerProcess, partner: InnerProcess, reason: ExitReason) -> None:
     """Send the link signal of a partner that ended (SIG-01, SIG-03).
 
     A supervisor takes no notice, as in OTP, where it traps exits and ignores those of strangers

@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import signal
 import threading
-from functools import partial
 from time import perf_counter  # real seconds, of virtual time too: a busy loop takes no other
 from types import CoroutineType
 from typing import TYPE_CHECKING, Any, Final, cast, final
@@ -31,10 +30,10 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Generator
     from types import FrameType
 
-    from otpy._runtime.process import LiveProcess
+    from otpy._runtime.handles import Process
 
 _SIGNAL: Final[int | None] = getattr(signal, "SIGURG", None)
-_SHORTEST: Final = 0.002  # seconds; less than that, Python does not let the thread run at all
+SHORTEST: Final = 0.002  # seconds; less than that, Python does not let the thread run at all
 _LATE: Final = 0.05  # seconds after which the thread takes itself for late
 _DENSE: Final = 25  # looks in the time for which a clean-up is spared
 _SLOWEST: Final = (
@@ -122,7 +121,7 @@ class Preemptor:
     def limit(self, seconds: float) -> None:
         """Be ready for a step that may take this long."""
         if seconds < self._shortest:
-            self._shortest = max(seconds, _SHORTEST)
+            self._shortest = max(seconds, SHORTEST)
             self._thread.wake()
 
     def stir(self) -> None:
@@ -155,7 +154,7 @@ class Preemptor:
         """Have the handler ask, again and again, until `step` has ended or was hit."""
         if late > _LATE:  # the process was stopped, or the machine busy: not the child, perhaps
             self._thread.rest(_LATE)
-        pause, sent = max(_SHORTEST, step.limit / _DENSE), 0
+        pause, sent = max(SHORTEST, step.limit / _DENSE), 0
         while not self._thread.closed and self.step is step and step.due <= perf_counter():
             assert _SIGNAL is not None  # noqa: S101 - it was joined
             # To that thread and no other, which also ends its sleep, or its waiting for a lock.
@@ -195,7 +194,7 @@ class Watched:
 
     __slots__ = ("_began", "_preemptor", "_process", "_spared", "_struck", "limit")
 
-    def __init__(self, process: LiveProcess, limit: float, preemptor: Preemptor) -> None:
+    def __init__(self, process: Process, limit: float, preemptor: Preemptor) -> None:
         """Watch the steps of `process`, each of which may take `limit` seconds."""
         self.limit = limit
         self._process = process
@@ -306,28 +305,6 @@ class Steps:
     # For whoever draws where it is suspended:
     cr_await = property(lambda self: self._coroutine.cr_await)
     cr_frame = property(lambda self: self._coroutine.cr_frame)
-
-
-def watched(process: LiveProcess) -> Watched:
-    """Return what watches the steps of `process`, whose spec has a `max_step`.
-
-    Raises:
-        CannotInterrupt: If none could be interrupted.
-    """
-    tree, limit = process.parent.tree, getattr(process.spec, "max_step", None)
-    if tree.preemptor is None:
-        tree.preemptor = Preemptor.join(process.path)
-    return Watched(process, limit or _SHORTEST, tree.preemptor)
-
-
-def stepwise(process: LiveProcess, start: Callable[..., Awaitable[Any]]) -> Callable[..., Steps]:
-    """Return what `process` runs in place of `start`, so that its steps are watched."""
-
-    def begin(*args: Any, **kwargs: Any) -> Steps:
-        steps = watched(process)
-        return Steps(steps, steps.call(partial(start, *args, **kwargs)))
-
-    return begin
 
 
 async def _awaited(awaitable: Awaitable[Any]) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from functools import partial
 from threading import get_ident
-from typing import TYPE_CHECKING, Any, Generic, cast, final
+from typing import TYPE_CHECKING, Any, cast, final
 
 from otpy._core.protocol import ChildIgnored, ChildReady, StartFailure
 from otpy._core.reason import (
@@ -18,11 +18,11 @@ from otpy._core.reason import (
     Normal,
     Shutdown,
 )
-from otpy._core.spec import ValueT_co
 from otpy._runtime import links
 from otpy._runtime.child_task import life_in
 from otpy._runtime.crash import call_failed, let_go, part, reason_for
 from otpy._runtime.current import current, current_or_none
+from otpy._runtime.inner import InnerProcess, Watchers
 from otpy._runtime.stack import threads_exist
 from otpy._runtime.stop import StopSequence
 from otpy._runtime.waiters import Waiters, check_loop, release, wait_among
@@ -34,11 +34,10 @@ if TYPE_CHECKING:
     from otpy._core.child import Child
     from otpy._core.reason import ExitReason
     from otpy._core.spec import AnySpec
-    from otpy._runtime.behaviour import Behaviour, TaskLike
+    from otpy._runtime.behaviour import Behaviour
     from otpy._runtime.current import OneLife
-    from otpy._runtime.links import Monitor, Watchers
-    from otpy._runtime.shell import Shell
-    from otpy._runtime.tree import AnySupervisor
+    from otpy._runtime.handles import AnySupervisor, Monitor, Process
+    from otpy._runtime.inner import InnerSupervisor
 
 
 @final
@@ -57,35 +56,18 @@ class _ColdState:
         self.on_exit: dict[object, Callable[[Process, ExitReason], object]] = {}
 
 
-class Process(Generic[ValueT_co]):
-    """One life of one child: a handle to watch it and to end it. What OTP calls a pid.
+class LiveProcess(InnerProcess):
+    """What each `Process` is to the runtime: the same object, with the operations of the engine.
 
-    A restarted child has a new process; this one stays dead. Inside a child `otpy.current()` is
-    its own. A copy is the process itself; pickled, also inside an error or a `Down`, it comes back
-    as its path, as text.
-
-    Attributes:
-        id: Id of the child among its siblings.
-        path: Ids from the root down to the child, joined by "/".
-        spec: The spec it was started by, or the one that has replaced it since (`reconfigure`).
-        incarnation: Number of this life, from 1.
-        restarts: How often the child was restarted before this life.
-        last_exit: Why the life before this one ended, or did not start; None in the first. A
-            child reads here that, and why, it was restarted. What is raised from its error leads
-            back to this life and the one before: the crash before that is cut off its causes.
-        value: What the child handed to `task_status.started(value)`, or what its context manager
-            returned on entry; None before, and for other children. Typed by the spec it was started
-            by: `start_child` of a `ChildSpec[Pool]` returns a `Process[Pool]`.
-        parent: The supervisor it stands under (a `Supervisor` or `DynamicSupervisor`).
-        supervisor: The supervisor that this process *is*; None if it is a worker.
+    Users hold it as a `Process`, whose operations are all that type checkers let them use.
     """
 
     __slots__ = (
         "__weakref__",
         "_child",
+        "_cold",
         "_ending",
         "_exit",
-        "_cold",
         "_ready",
         "incarnation",
         "last_exit",
@@ -93,16 +75,26 @@ class Process(Generic[ValueT_co]):
         "restarts",
     )
 
-    parent: AnySupervisor
-    incarnation: int
-    restarts: int
-    last_exit: ExitReason | None
-    supervisor: AnySupervisor | None = None  # of the class: most processes are workers
+    supervisor: InnerSupervisor | None = None  # of the class: most processes are workers
     _child: Child
     _ready: bool
     _exit: ExitReason | None
     _ending: StopSequence | ExitReason | None  # afterwards only its reason is kept
     _cold: _ColdState | None
+
+    def __init__(self, parent: InnerSupervisor, child: Child) -> None:
+        """Make the process of the incarnation that `child` is about to begin."""
+        self.parent = parent  # pyright: ignore[reportIncompatibleVariableOverride]
+        self.incarnation = child.incarnation
+        self.restarts = child.restarts
+        self.last_exit = child.last_exit
+        self.behaviour = None
+        self.task = None
+        self._child = child
+        self._ready = child.spec.ready_at_once
+        self._exit = None
+        self._ending = None
+        self._cold = None
 
     def __repr__(self) -> str:
         """Return path, incarnation and state."""
@@ -121,23 +113,19 @@ class Process(Generic[ValueT_co]):
 
     @property
     def id(self) -> str:
-        """Id of the child among its siblings."""
         return self._child.key
 
     @property
     def path(self) -> str:
-        """Ids from the root down to the child, joined by "/"."""
         return f"{self.parent.path}/{self._child.key}"
 
     @property
     def spec(self) -> AnySpec:
-        """The spec it was started by, or the one that has replaced it since (`reconfigure`)."""
         return self._child.spec
 
     @property
-    def value(self) -> ValueT_co:
-        """What it handed over when it became ready; None if it did not."""
-        return cast("ValueT_co", None if self._cold is None else self._cold.value)
+    def value(self) -> Any:
+        return None if self._cold is None else self._cold.value
 
     def _ensure_cold(self) -> _ColdState:
         if self._cold is None:
@@ -146,58 +134,34 @@ class Process(Generic[ValueT_co]):
 
     @property
     def root(self) -> AnySupervisor:
-        """The supervisor at the top of its tree."""
-        root = live_of(self).parent.tree.root
-        assert root is not None  # noqa: S101 - it was made before any process
-        return root
+        return cast("AnySupervisor", self.parent.tree.root)  # made before any process
 
     @property
     def alive(self) -> bool:
-        """Whether it has been started and has not ended; an abandoned process is not alive."""
         return self._exit is None
 
     @property
     def exit_reason(self) -> ExitReason | None:
-        """Why it has ended; None while it is alive."""
         return self._exit
 
     @property
     def ready(self) -> bool:
-        """Whether it is, or was, ready."""
         return self._ready
 
     @property
     def requested(self) -> ExitReason:
-        """The reason it was told to end with."""
-        return live_of(self).ending or SHUTDOWN
+        return self.ending or SHUTDOWN
 
     async def wait(self) -> ExitReason:
-        """Wait until it has ended and return why.
-
-        Returns at once, and always the same reason, if it has ended already. Cancelling the wait
-        does not disturb the process.
-        """
         if self._exit is not None:
             return self._exit
-        loop = live_of(self).parent.tree.loop
+        loop = self.parent.tree.loop
         check_loop(loop, self)  # before anything is made
         return await wait_among(self._ensure_cold().waiters, loop, self)
 
     def on_exit(self, callback: Callable[[Process, ExitReason], object]) -> Callable[[], object]:
-        """Call `callback(process, reason)` once, in the very moment it ends.
-
-        Before its supervisor hears of it, so that what others keep about this process is gone
-        when its replacement begins. Called at once if it has ended already. The callback must not
-        block; one that raises disturbs nobody, and is reported as `HookFailed`.
-
-        Returns:
-            A function that takes the callback back; calling it twice does no harm.
-
-        Raises:
-            WrongThread: In another thread than the event loop's.
-        """
-        tree = live_of(self).parent.tree
-        tree.check_thread(live_of(self))
+        tree = self.parent.tree
+        tree.check_thread(self)
         if self._exit is not None:
             tree.guarded(self.path, callback, self, self._exit)
             return lambda: None
@@ -206,13 +170,7 @@ class Process(Generic[ValueT_co]):
         return partial(callbacks.pop, token, None)
 
     async def stop_requested(self) -> None:
-        """Wait until this child is asked to stop, so that it can end in its own time.
-
-        For the child itself. A child that has called this is asked before it is cancelled: it
-        then has `shutdown` seconds to return, and its exit reason is the one requested. A child
-        that never calls it is cancelled at once and has `shutdown` seconds for its clean-up.
-        """
-        loop = live_of(self).parent.tree.loop
+        loop = self.parent.tree.loop
         check_loop(loop, self)
         cold = self._ensure_cold()
         if cold.asked is None:
@@ -222,60 +180,26 @@ class Process(Generic[ValueT_co]):
         await asyncio.shield(cold.asked)
 
     def exit(self, reason: ExitReason | None = None) -> None:
-        """Ask it to end with `reason`, `Shutdown()` if none is given; do not wait for it.
-
-        Its supervisor sees an exit by itself with exactly that reason, and restarts it or not by
-        its restart type. A process that ignores the request is cancelled again after its shutdown
-        limit, then given up. Without effect on a process that has ended or is ending.
-
-        A process that traps exits (`otpy.signals.trap_exit`) is not ended: it gets the reason as an
-        `ExitSignal`. May be called in any thread.
-
-        Source:
-            OTP `exit/2`, SIG-02. Differs: `Normal()` ends a process that does not trap too.
-        """
-        me, sender = live_of(self), current_or_none()
-        tree = me.parent.tree
+        tree, sender = self.parent.tree, current_or_none()
         if get_ident() != tree.thread:
-            tree.order(me.exit_by, sender, reason or SHUTDOWN)
-        elif not links.trapped(me, sender, reason or Shutdown()):
-            me.order_stop(reason=reason or SHUTDOWN)
+            tree.order(self.exit_by, sender, reason or SHUTDOWN)
+        elif not links.trapped(self, sender, reason or Shutdown()):
+            self.order_stop(reason=reason or SHUTDOWN)
 
     def kill(self) -> None:
-        """End it without asking; its supervisor sees `Killed`. Does not wait for it.
-
-        Cannot be trapped (SIG-02). May be called in any thread. What stands below a supervisor is
-        asked, and has one second in all; `Supervisor.kill` says more.
-        """
-        live_of(self).order_stop(kill=True)
+        self.order_stop(kill=True)
 
     async def suspend(self, timeout: float | None = 5.0) -> None:
-        """Let it serve no message until `resume()`, if it is a `GenServer`; for debugging.
-
-        `ServerRef.suspend` does the same and says more; so do its `resume` and `get_state`.
-
-        Args:
-            timeout: Seconds to wait until it has done with the message in hand.
-
-        Raises:
-            CallFailed: If it is no `GenServer`, has ended or is ending.
-            CallTimeout: If it is busy for longer; it is suspended all the same when it is not.
-            CallingSelf: If the server itself asks.
-            ValueError: If `timeout` is no number of seconds.
-            WrongThread: In another thread or event loop.
-        """
         await self._looked_into().suspend(timeout)
 
     async def resume(self, timeout: float | None = 5.0) -> None:
-        """Let it go on after `suspend()`; arguments and errors are the same."""
         await self._looked_into().resume(timeout)
 
     async def get_state(self, timeout: float | None = 5.0) -> Any:
-        """Return the state of a `GenServer`, not to be changed; errors are those of `suspend`."""
         return await self._looked_into().get_state(timeout)
 
     def _looked_into(self) -> Behaviour:
-        behaviour = live_of(self).behaviour
+        behaviour = self.behaviour
         if behaviour is not None:
             return behaviour
         if self._exit is None:
@@ -283,87 +207,13 @@ class Process(Generic[ValueT_co]):
         raise call_failed(self.path, self._exit)
 
     def monitor(self) -> Monitor:
-        """Watch it: awaiting the result gives a `Down` when it has ended (SIG-04).
-
-        Delivers exactly once; at once if it has ended already. Unlike `wait()` it watches from now
-        on, whenever it is awaited, and can be taken back with `demonitor()`; one that is dropped
-        before anybody awaits it is taken back too.
-
-        Raises:
-            WrongThread: In another thread than the event loop's.
-        """
-        return links.LiveMonitor(live_of(self))
+        return links.LiveMonitor(self)
 
     def link(self, other: Process | None = None) -> None:
-        """Tie its end to that of `other`, both ways (SIG-01).
-
-        When one of them ends, the other is asked to end with the same reason, as by `exit`; unless
-        the reason is `Normal()`, or the other traps exits and gets an `ExitSignal`, or the other is
-        a supervisor, which ignores it. Of a process that has ended already, the other hears at
-        once. A stop by their own supervisor is no signal: it cannot be trapped, and reaches the
-        partner only by the end it leads to. A link holds for these two lives, and is gone when
-        either has ended.
-
-        Args:
-            other: The other side; the process of the running child if none is given.
-
-        Raises:
-            NotSupervised: If none is given and the code that is running belongs to no child.
-            WrongThread: In another thread than the event loop's.
-
-        Source:
-            OTP `link/1`, SIG-01, SIG-03. Differs: a partner is not dead at once but asked, and has
-            its shutdown limit for its clean-up (AIO-05); what is linked late sees the real reason
-            instead of `noproc`.
-        """
-        links.link(live_of(self), live_of(other or current()))
+        links.link(self, live_of(other or current()))
 
     def unlink(self, other: Process | None = None) -> None:
-        """Take a link back; nothing of the other side's end is delivered any more (SIG-07).
-
-        A stop that the other side's end has begun already is not taken back.
-
-        Args:
-            other: The other side; the process of the running child if none is given.
-
-        Raises:
-            NotSupervised: If none is given and the code that is running belongs to no child.
-            WrongThread: In another thread than the event loop's.
-        """
-        links.unlink(live_of(self), live_of(other or current()))
-
-
-class LiveProcess(Process[Any]):
-    """What each `Process` is to the runtime: the same object, with the operations of the engine.
-
-    Users hold it as a `Process`, whose operations are all that type checkers let them use.
-
-    Attributes:
-        behaviour: What takes messages for it; None if it has ended, or is no `GenServer` or the
-            like.
-        task: The task it lives in, or what stands for one; None for a supervisor, which has none,
-            and for a process that has ended.
-    """
-
-    __slots__ = ("behaviour", "task")
-
-    if TYPE_CHECKING:  # what the runtime makes stands among what the runtime makes
-        parent: Shell  # type: ignore[assignment]
-        supervisor: Shell | None  # type: ignore[assignment]
-
-    def __init__(self, parent: Shell, child: Child) -> None:
-        """Make the process of the incarnation that `child` is about to begin."""
-        self.parent = parent  # pyright: ignore[reportIncompatibleVariableOverride]
-        self.incarnation = child.incarnation
-        self.restarts = child.restarts
-        self.last_exit = child.last_exit
-        self.behaviour: Behaviour | None = None
-        self.task: TaskLike | None = None
-        self._child = child
-        self._ready = child.spec.ready_at_once
-        self._exit = None
-        self._ending = None
-        self._cold = None
+        links.unlink(self, live_of(other or current()))
 
     @property
     def watchers(self) -> Watchers | None:
@@ -374,7 +224,7 @@ class LiveProcess(Process[Any]):
         """Return its monitors and links, made on first use; for the runtime."""
         cold = self._ensure_cold()
         if cold.watchers is None:
-            cold.watchers = links.Watchers()
+            cold.watchers = Watchers()
         return cold.watchers
 
     @property
@@ -382,7 +232,7 @@ class LiveProcess(Process[Any]):
         """Whether it is alive and its task is not done, of which nobody may know yet."""
         return self._exit is None and (self.task is None or not self.task.done())
 
-    def exit_by(self, sender: LiveProcess | None, reason: ExitReason) -> None:
+    def exit_by(self, sender: Process | None, reason: ExitReason) -> None:
         """Ask it to end with `reason`, as code of `sender` has asked in another thread."""
         if not links.trapped(self, sender, reason):
             self.stop(reason=reason)
@@ -538,11 +388,6 @@ class LiveProcess(Process[Any]):
         if ending is None or not threads_exist() or not ending.waits_for_threads(reason):
             self.end(reason)
 
-    def outlived(self, ending: StopSequence, reason: ExitReason) -> None:
-        """Threads outlived its task: end with `reason` when they are gone."""
-        if self._exit is None and not ending.waits_for_threads(reason):
-            self.end(reason)
-
     def end(self, reason: ExitReason) -> None:
         """It has ended, or was given up: tell its supervisor and whoever waits.
 
@@ -598,7 +443,7 @@ class LiveProcess(Process[Any]):
             if callback is not None:
                 self.parent.tree.guarded(self.path, callback, self, reason)
 
-    def hear_of(self, partner: LiveProcess, reason: ExitReason) -> None:
+    def hear_of(self, partner: InnerProcess, reason: ExitReason) -> None:
         """Hear that `partner` had ended before it was linked."""
         links.send(self, partner, reason)
 
@@ -614,7 +459,7 @@ class SupervisorProcess(LiveProcess):
 
     __slots__ = ("supervisor",)
 
-    def __init__(self, parent: Shell, child: Child) -> None:
+    def __init__(self, parent: InnerSupervisor, child: Child) -> None:
         """Make the process of a supervisor, which is yet to be made."""
         super().__init__(parent, child)
         self.supervisor = None

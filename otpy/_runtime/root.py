@@ -8,15 +8,13 @@ from contextlib import AbstractContextManager, nullcontext
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Final, final, overload
 
-from otpy._core.dynamic import DynamicMachine
-from otpy._core.machine import SupervisorMachine
 from otpy._core.protocol import Begin
 from otpy._core.reason import Normal
 from otpy._core.spec import DynamicSpec, SupervisorSpec
 from otpy._runtime.hooks import checked_hooks
+from otpy._runtime.leftovers import Leftovers
 from otpy._runtime.log import log_reports
-from otpy._runtime.portal import end_calls
-from otpy._runtime.shell import DynamicShell, StaticShell
+from otpy._runtime.shells import make_supervisor
 from otpy._runtime.stack import threads_of
 from otpy._runtime.stderr import say
 from otpy._runtime.tree import Tree
@@ -27,21 +25,9 @@ if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
     from types import TracebackType
 
-    from otpy._runtime.dynamic import DynamicSupervisor
-    from otpy._runtime.process import LiveProcess
-    from otpy._runtime.shell import AnyShell
-    from otpy._runtime.supervisor import Supervisor
-    from otpy._runtime.tree import AnySupervisor
+    from otpy._runtime.handles import AnySupervisor, DynamicSupervisor, Supervisor
+    from otpy._runtime.shells import AnyShell
     from otpy.reports import ReportHook
-
-
-def make_supervisor(
-    spec: SupervisorSpec | DynamicSpec, tree: Tree, process: LiveProcess | None = None
-) -> AnyShell:
-    """Return the supervisor that `spec` describes; it has started nothing yet."""
-    if isinstance(spec, DynamicSpec):
-        return DynamicShell(DynamicMachine(spec, tree.random, tree.hooks), tree, process)
-    return StaticShell(SupervisorMachine(spec, tree.random, tree.hooks), tree, process)
 
 
 WAITS_FOR_NOTHING: Final = ContextVar("otpy.waits_for_nothing", default=False)
@@ -129,7 +115,7 @@ class RunningTree:
         self._cancelled_host = False
         self._cancelling = host.cancelling()
         loop = asyncio.get_running_loop()
-        tree = Tree(loop, self._hooks, make_supervisor)
+        tree = Tree(loop, self._hooks, make_supervisor, Leftovers)
         self.root = tree.root = root = make_supervisor(self._spec, tree)
         root.order(Begin())
         try:
@@ -217,9 +203,9 @@ async def _undisturbed(root: AnyShell) -> None:
                 await (leftovers.change() if root.ended else root.wait())
             except asyncio.CancelledError as error:
                 cancelled = error
-        while root.tree.calls:
+        while root.tree.calls.waiting:
             try:
-                await end_calls(root.tree)
+                await root.tree.calls.end()
             except asyncio.CancelledError as error:
                 cancelled = error
     if root.abandoned and not WAITS_FOR_NOTHING.get():

@@ -19,14 +19,14 @@ from contextlib import (
 )
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, final
 
+from otpy._core.protocol import KILL_GRACE
 from otpy._core.reason import Shutdown
 from otpy._runtime.os_signals import ProgramSignals
 from otpy._runtime.printable import printable
 from otpy._runtime.root import WAITS_FOR_NOTHING, RunningTree
-from otpy._runtime.shell import shell_of
+from otpy._runtime.shells import shell_of
 from otpy._runtime.stack import stack_of, stack_of_thread
 from otpy._runtime.stderr import STDERR, say
-from otpy._runtime.stop import KILL_GRACE
 from otpy.errors import SupervisorFailed
 
 if TYPE_CHECKING:
@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     from types import FrameType
 
     from otpy._core.spec import DynamicSpec, SupervisorSpec
-    from otpy._runtime.shell import AnyShell
-    from otpy._runtime.tree import AnySupervisor
+    from otpy._runtime.handles import AnySupervisor
+    from otpy._runtime.shells import AnyShell
     from otpy.reports import ReportHook
 
 Program: TypeAlias = "Callable[[], AbstractAsyncContextManager[AnySupervisor]]"

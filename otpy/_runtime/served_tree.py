@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Generator
     from types import TracebackType
 
+    from otpy._runtime.handles import AnySupervisor
     from otpy._runtime.root import RunningTree
-    from otpy._runtime.shell import AnyShell
+    from otpy._runtime.shells import AnyShell
     from otpy._runtime.snapshot import TreeSnapshot
-    from otpy._runtime.tree import AnySupervisor
 
 UNSEEN_GRACE: Final = 1.0
 """Seconds for requests in flight where the server cannot be asked to stop, nor they be counted."""

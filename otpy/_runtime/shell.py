@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any, TypeAlias, assert_never, cast, final, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, assert_never, cast
 
 from otpy._core.child import Child
 from otpy._core.phase import Phase
 from otpy._core.protocol import (
-    AddChild,
+    KILL_GRACE,
     Begin,
     CancelTimer,
     ChildReady,
@@ -31,22 +31,17 @@ from otpy._core.protocol import (
     TimerDue,
 )
 from otpy._core.reason import Crashed
-from otpy._core.spec import BRUTAL_KILL, INFINITY, AutoShutdown, ChildSpec, check_child
+from otpy._core.spec import BRUTAL_KILL, INFINITY, ChildSpec
 from otpy._runtime.blame import Blame
+from otpy._runtime.child_table import row_of
+from otpy._runtime.child_task import run
 from otpy._runtime.crash import let_go
-from otpy._runtime.dynamic import DynamicSupervisor
-from otpy._runtime.handle import Asker, SupervisorHandle
+from otpy._runtime.inner import InnerSupervisor
 from otpy._runtime.life import body_of
 from otpy._runtime.narrate import report_of
-from otpy._runtime.process import LiveProcess, Process, SupervisorProcess
-from otpy._runtime.snapshot import row_of
-from otpy._runtime.stop import KILL_GRACE
-from otpy._runtime.supervisor import Supervisor
-from otpy._runtime.waiters import Waiters, check_loop, release
+from otpy._runtime.process import LiveProcess, SupervisorProcess
+from otpy._runtime.waiters import Waiters, release
 from otpy._runtime.wreck import Wreck
-from otpy.errors import (
-    NotRunning,
-)
 from otpy.reports import SupervisorGaveUp
 
 if TYPE_CHECKING:
@@ -56,12 +51,21 @@ if TYPE_CHECKING:
     from otpy._core.machine import SupervisorMachine
     from otpy._core.protocol import Effect, Event
     from otpy._core.reason import ExitReason
-    from otpy._core.spec import AnySpec
     from otpy._runtime.tree import Tree
-    from otpy.errors import ChildError
 
 
-class Shell(SupervisorHandle):
+class Asker(Protocol):
+    """Who has asked for something, and gets the answer: a future, or what is like one."""
+
+    def done(self) -> bool:
+        """Whether no answer is wanted any more."""
+        ...
+
+    def set_result(self, answer: Any, /) -> None:
+        """Take the answer."""
+
+
+class Shell(InnerSupervisor):
     """A supervisor at work. It has no task: events are handed to its machine by callbacks.
 
     Attributes:
@@ -71,6 +75,7 @@ class Shell(SupervisorHandle):
     """
 
     process: LiveProcess | None
+    _name: ClassVar[str]
 
     def __init__(
         self,
@@ -215,8 +220,9 @@ class Shell(SupervisorHandle):
         tree, spec = self.tree, child.spec
         if not isinstance(spec, ChildSpec):
             leader = child.process = SupervisorProcess(self, child)
-            leader.supervisor = tree.make(spec, tree, leader)
-            leader.supervisor.enqueue(Begin())
+            made: Shell = tree.make(spec, tree, leader)
+            leader.supervisor = made
+            made.enqueue(Begin())
             return leader
         process = child.process = LiveProcess(self, child)
         if self._waiters:
@@ -224,7 +230,7 @@ class Shell(SupervisorHandle):
         try:
             body = body_of(process, spec)
             if body is not None:
-                tree.run(process, body, tree.context.copy())
+                run(process, body, tree.context.copy())
             elif process.behaviour is not None:
                 process.behaviour.begin(spec.args, spec.kwargs)
             if spec.start_timeout is not None and not spec.ready_at_once:
@@ -341,74 +347,3 @@ class Shell(SupervisorHandle):
         """Return the live process of `child`, if it has one."""
         process: LiveProcess | None = child.process
         return process if process is not None and process.alive else None
-
-
-@final
-class StaticShell(Supervisor, Shell):  # pyright: ignore[reportIncompatibleVariableOverride]
-    """What each `Supervisor` is to the runtime."""
-
-
-@final
-class DynamicShell(DynamicSupervisor, Shell):  # pyright: ignore[reportIncompatibleVariableOverride]
-    """What each `DynamicSupervisor` is to the runtime."""
-
-    def order_child(self, spec: AnySpec, asker: Asker) -> None:
-        """Start a child, soon, and do not wait; for behaviours.
-
-        `asker` gets the answer in the moment of the start: a reply, and the process if there is
-        one. Of a refused reply `error_of` makes an error.
-
-        Raises:
-            InvalidSpec: If `spec` is none, or is significant.
-            NotRunning: If the supervisor has ended.
-            WrongThread: In another thread or event loop.
-        """
-        check_child(self.path, spec, AutoShutdown.NEVER)
-        if self._exit is not None:
-            raise NotRunning(self.path)
-        check_loop(self.tree.loop, self)
-        self._asked[asker] = None
-        self.order(AddChild(asker, spec))
-
-    def error_of(self, reply: RequestReply) -> ChildError | None:
-        """Return what a reply to an order is to raise; None if it was granted."""
-        key = "" if reply.child is None else reply.child.key
-        return None if reply.refusal is None else self._error(reply, None, key)
-
-    async def start_claimed(self, spec: AnySpec) -> Process | None:
-        """Start a child that only its caller wants; for behaviours.
-
-        As `start_child`, but a caller that is cancelled before it gets the child ends it, and
-        waits for that.
-        """
-        try:
-            return await self.start_child(spec)
-        except asyncio.CancelledError:
-            unclaimed: asyncio.Future[LiveProcess | None] = self.tree.loop.create_future()
-            self.tree.order(self._end_unclaimed, spec, unclaimed)  # behind the start
-            process = await unclaimed
-            if process is not None:
-                await process.wait()
-            raise
-
-    def _end_unclaimed(self, spec: AnySpec, unclaimed: asyncio.Future[LiveProcess | None]) -> None:
-        found: LiveProcess | None = None
-        for child in self._machine.children.values():
-            if child.spec is spec:
-                found = child.process
-        if found is not None:
-            found.stop()
-        if not unclaimed.done():
-            unclaimed.set_result(found)
-
-
-AnyShell: TypeAlias = StaticShell | DynamicShell
-
-
-@overload
-def shell_of(supervisor: Supervisor) -> StaticShell: ...
-@overload
-def shell_of(supervisor: DynamicSupervisor) -> DynamicShell: ...
-def shell_of(supervisor: Supervisor | DynamicSupervisor) -> AnyShell:
-    """Return `supervisor` as the runtime knows it: none was ever made as anything else."""
-    return cast("AnyShell", supervisor)

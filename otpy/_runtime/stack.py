@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from types import FrameType
 
     from otpy._runtime.behaviour import TaskLike
-    from otpy._runtime.process import LiveProcess
+    from otpy._runtime.handles import Process
 
 
 def _line(frame: FrameType) -> str:
@@ -55,7 +55,7 @@ threads_exist: Final = _thread._count  # pyright: ignore[reportPrivateUsage]
 """Return how many threads run beside this one; `active_count` takes 20 times as long."""
 
 
-def threads_of(process: LiveProcess) -> list[tuple[str, ...]]:
+def threads_of(process: Process) -> list[tuple[str, ...]]:
     """Return the stack of each other thread that runs in a context of `process`.
 
     `asyncio.to_thread` and anyio's `to_thread.run_sync` hand the caller's context to the thread
@@ -78,7 +78,7 @@ def stack_of_thread(thread: threading.Thread) -> tuple[str, ...]:
 
 def running_in(
     ident: int, loop: asyncio.AbstractEventLoop
-) -> tuple[LiveProcess | None, tuple[str, ...]]:
+) -> tuple[Process | None, tuple[str, ...]]:
     """Return whose code the thread `ident` is in, and where; for another thread that looks on.
 
     Which process it is, the context says that the loop runs it in; where that cannot be seen, as on
@@ -90,7 +90,7 @@ def running_in(
         held = frame.f_locals if _is_of_a_loop(frame) else {}
         owner = held.get("self")
         context = getattr(owner, "_context", None)
-        process: LiveProcess | None = held.get("process") or getattr(owner, "process", None)
+        process: Process | None = held.get("process") or getattr(owner, "process", None)
         if isinstance(context, Context):
             process = process_in(context)
         elif process is None:

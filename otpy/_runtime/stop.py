@@ -23,7 +23,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar, Final, final
 
-from otpy._core.protocol import KillAsked, ShutdownAsked
+from otpy._core.protocol import KILL_GRACE, KillAsked, ShutdownAsked
 from otpy._core.reason import KILLED, Crashed
 from otpy._core.spec import BRUTAL_KILL, INFINITY
 from otpy._runtime.stack import stack_of, threads_of
@@ -33,11 +33,7 @@ if TYPE_CHECKING:
 
     from otpy._core.reason import ExitReason
     from otpy._runtime.deadlines import Line
-    from otpy._runtime.process import LiveProcess
-
-KILL_GRACE: Final = 1.0
-"""Seconds a task has to end after each cancellation that is not its first request to stop; and
-those that everything below a killed supervisor has in all."""
+    from otpy._runtime.inner import InnerProcess
 
 _THREAD_POLL: Final = 0.05  # a thread's end cannot be awaited by anyone but its own task
 
@@ -65,7 +61,7 @@ class StopSequence:
         "reason",
     )
 
-    def __init__(self, process: LiveProcess, reason: ExitReason | None) -> None:
+    def __init__(self, process: InnerProcess, reason: ExitReason | None) -> None:
         """End `process` with `reason`, but not yet; see `begin`."""
         self._process = process
         self.reason = reason
@@ -178,8 +174,13 @@ class StopSequence:
         self.lingers = True
 
         tree = self._process.parent.tree
-        tree.call_later(_THREAD_POLL, tree.enqueue, self._process.outlived, self, reason)
+        tree.call_later(_THREAD_POLL, tree.enqueue, self._look_again, reason)
         return True
+
+    def _look_again(self, reason: ExitReason) -> None:
+        """End the process with `reason` when the threads that outlived its task are gone."""
+        if self._process.alive and not self.waits_for_threads(reason):
+            self._process.end(reason)
 
     def _threads(self) -> list[tuple[str, ...]]:
         return threads_of(self._process)

@@ -4,41 +4,91 @@ from __future__ import annotations
 
 import asyncio
 import random
+from abc import abstractmethod
 from collections import deque
-from contextvars import copy_context
+from contextvars import ContextVar, copy_context
 from threading import get_ident
-from typing import TYPE_CHECKING, Any, Final, TypeAlias, final
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias, final
 
 from otpy._core.reason import Shutdown
 from otpy._core.text import shown
-from otpy._runtime.child_task import TASK_CLASS, begun, process_of
 from otpy._runtime.deadlines import Deadlines
+from otpy._runtime.handles import SupervisorHandle
 from otpy._runtime.hooks import Hooks
-from otpy._runtime.interpose import INTERPOSER
-from otpy._runtime.leftovers import Leftovers
-from otpy._runtime.waiters import Waiters, release, wait_among
+from otpy._runtime.portal import Calls
+from otpy._runtime.preemption import SHORTEST, Preemptor, Watched
+from otpy._runtime.waiters import HasPath, Waiters, release, wait_among
 from otpy.errors import WrongThread
 from otpy.reports import ChildAbandoned, HookFailed, Report
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-    from contextvars import Context
+    from collections.abc import Awaitable, Callable, Iterable
 
-    from otpy._core.spec import DynamicSpec, SupervisorSpec
-    from otpy._runtime.dynamic import DynamicSupervisor
-    from otpy._runtime.interpose import Interposer
-    from otpy._runtime.life import Body
-    from otpy._runtime.portal import PortalCall
-    from otpy._runtime.preemption import Preemptor
-    from otpy._runtime.process import LiveProcess
-    from otpy._runtime.shell import AnyShell, Shell
-    from otpy._runtime.supervisor import Supervisor
+    from otpy._core.reason import ExitReason
+    from otpy._runtime.current import OneLife
+    from otpy._runtime.handles import Process
     from otpy.reports import ReportHook
 
-    AnySupervisor: TypeAlias = Supervisor | DynamicSupervisor
-    MakeSupervisor: TypeAlias = Callable[
-        [SupervisorSpec | DynamicSpec, "Tree", LiveProcess | None], AnyShell
-    ]
+    Body: TypeAlias = Callable[..., Awaitable[Any]]
+    MakeSupervisor: TypeAlias = Callable[..., Any]
+    """Takes a spec, the tree and the process of the supervisor, which is None for the root."""
+
+
+class Member(HasPath, Protocol):
+    """A process or a supervisor, which ends when a decision of its own broke off."""
+
+    def fail(self, error: BaseException) -> None:
+        """End because of `error`."""
+
+
+class Root(SupervisorHandle):
+    """The supervisor at the top, as its tree knows it; every supervisor can be one."""
+
+    @property
+    @abstractmethod
+    def begins(self) -> bool:
+        """Whether it has not started yet, and nobody has told it to end."""
+
+    @abstractmethod
+    def fail(self, error: BaseException) -> None:
+        """End with `error`: a decision broke off, and nobody knows how far it got."""
+
+    @abstractmethod
+    def shut_down(self, reason: ExitReason) -> None:
+        """Begin to stop, soon, to end with `reason`; do not wait."""
+
+
+class Sweeper(Protocol):
+    """Ends the tasks that children of the tree have left behind: `Leftovers`."""
+
+    def ended(self, life: OneLife) -> None:
+        """`life` is over: find out whether it left anything."""
+
+    def outlived(self, process: Process) -> None:
+        """The task of `process`, which had been given up, has ended at last."""
+
+    def settled(self) -> bool:
+        """Whether nothing of the tree runs any more, or what does has been given up."""
+        ...
+
+    async def change(self) -> None:
+        """Wait until tasks have ended or were given up."""
+
+
+class Interposer(Protocol):
+    """Stands between the supervisors of one tree and their workers: a test kit."""
+
+    def around(self, process: Process, body: Body) -> Body:
+        """Return what the new life `process` runs in place of `body`, with the same arguments."""
+        ...
+
+    def lets_cancel(self, process: Process) -> bool:
+        """Whether a cancellation by which its supervisor ends `process` reaches its task."""
+        ...
+
+
+INTERPOSER: Final[ContextVar[Callable[[Tree], Interposer]]] = ContextVar("otpy.interposer")
+"""Makes the interposer of a tree that is being started; unset, there is none."""
 
 _PATIENCE: Final = 1.0
 """Seconds after which a supervisor that could not even fail tries again."""
@@ -60,11 +110,10 @@ class Tree:
         root: The supervisor at the top, as soon as there is one.
         up: Whether the root is ready, or was.
         thread: The thread that the loop runs in.
-        calls: What other threads have asked for through a portal, and wait for, oldest first.
+        calls: What other threads have asked for through a portal, and wait for.
         make: Makes the supervisors of the tree from their specs.
         hooks: Who gets the reports, in order of subscription.
-        task_class: What children's tasks are: `TASK_CLASS`, or what a simulated loop puts in its
-            place.
+        task_class: What a simulated loop makes children's tasks of; None normally.
         deadlines: Of those who wait for an answer of one of its processes, and of its stops.
         abandoned: Children that refused to end, with what was left of each: see `ChildAbandoned`.
         leftovers: Ends the tasks that its children have left behind.
@@ -76,7 +125,6 @@ class Tree:
 
     __slots__ = (
         "_draining",
-        "_hear",
         "_orders",
         "_queue",
         "_waiters",
@@ -99,28 +147,31 @@ class Tree:
     )
 
     def __init__(
-        self, loop: asyncio.AbstractEventLoop, hooks: Iterable[ReportHook], make: MakeSupervisor
+        self,
+        loop: asyncio.AbstractEventLoop,
+        hooks: Iterable[ReportHook],
+        make: MakeSupervisor,
+        sweep: Callable[[Tree], Sweeper],
     ) -> None:
         """Make a tree that holds nothing yet."""
         self.loop = loop
         self.make = make
-        self.root: AnyShell | None = None
+        self.root: Root | None = None
         self.up = False
-        self.task_class: type[asyncio.Task[Any]] = getattr(loop, "task_class", TASK_CLASS)
+        self.task_class: type[asyncio.Task[Any]] | None = getattr(loop, "task_class", None)
         self.context = copy_context()
         self.deadlines = Deadlines(loop, self.context)
         self.hooks = Hooks(hooks)
-        self.abandoned: dict[LiveProcess, str] = {}
-        self.leftovers = Leftovers(self)
+        self.abandoned: dict[Process, str] = {}
+        self.leftovers = sweep(self)
         self.preemptor: Preemptor | None = None
         self.random: Callable[[], float] = random.random  # jitter, not cryptography
         self._queue: deque[tuple[Callable[..., None], tuple[Any, ...]]] = deque()
         self._draining = False
         self._orders: deque[tuple[Callable[..., None], tuple[Any, ...]]] = deque()
         self.thread = get_ident()
-        self.calls: dict[PortalCall, None] = {}
+        self.calls = Calls(loop, self.thread)
         self.interruption: BaseException | None = None
-        self._hear = self._task_done  # one callback for all tasks, found once
         self._waiters: Waiters[None] = {}
         interpose = INTERPOSER.get(None)
         self.interposer: Interposer | None = None if interpose is None else interpose(self)
@@ -160,7 +211,7 @@ class Tree:
         """Whether it is ending, and has never been up."""
         return not self.up and self.root is not None and not self.root.begins
 
-    def check_thread(self, of: LiveProcess | Shell) -> None:
+    def check_thread(self, of: HasPath) -> None:
         """Refuse what another thread would see, or do, in the middle of a change to the tree.
 
         Raises:
@@ -206,7 +257,7 @@ class Tree:
         """Let the supervisor fail that could not finish its part of a decision."""
         if isinstance(error, KeyboardInterrupt | SystemExit):  # Ctrl-C strikes anywhere
             self.interrupt(error)
-        owner: LiveProcess | Shell | None = getattr(hear, "__self__", None)
+        owner: Member | None = getattr(hear, "__self__", None)
         if owner is None:
             return
         try:
@@ -236,23 +287,19 @@ class Tree:
         """Call `callback` at a time of the loop's clock, outside of any child's context."""
         return self.loop.call_at(when, callback, context=self.context)
 
-    def run(self, process: LiveProcess, body: Body, context: Context) -> None:
-        """Let `process` live as `body` says, in a task of its own, which runs it in `context`."""
-        task = process.task = begun(process, body, self, context)
-        task.add_done_callback(self._hear, context=self.context)
+    def watched(self, process: Process) -> Watched:
+        """Return what watches the steps of `process`, whose spec has a `max_step`.
 
-    def _task_done(self, task: asyncio.Task[Any]) -> None:
-        process = process_of(task)
-        if task.cancelled():
-            self.enqueue(process.record_end, None, True)
-            return
-        error = task.exception()
-        if error is not None and error.__traceback__ is not None:
-            error.__traceback__ = error.__traceback__.tb_next  # without otpy's own frame
-        self.enqueue(process.record_end, error)
+        Raises:
+            CannotInterrupt: If none could be interrupted.
+        """
+        if self.preemptor is None:
+            self.preemptor = Preemptor.join(process.path)
+        limit = getattr(process.spec, "max_step", None)
+        return Watched(process, limit or SHORTEST, self.preemptor)
 
     def gave_up_on(
-        self, process: LiveProcess, what: str, stack: tuple[str, ...], name: str = ""
+        self, process: Process, what: str, stack: tuple[str, ...], name: str = ""
     ) -> None:
         """Note that `process` refused to end, or that what it left behind did."""
         self.abandoned.setdefault(process, what)

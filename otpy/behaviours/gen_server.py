@@ -9,7 +9,7 @@ from otpy._core.text import shown
 from otpy._runtime.current import current
 from otpy._runtime.links import LiveMonitor, watchers_of
 from otpy._runtime.process import live_of
-from otpy._runtime.shell import shell_of
+from otpy._runtime.shells import shell_of
 from otpy.behaviours.results import NoReply
 from otpy.behaviours.server import Server
 from otpy.behaviours.server_ref import ServerRef
@@ -21,9 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine
 
     from otpy._core.reason import ExitReason
-    from otpy._runtime.links import Monitor
-    from otpy._runtime.process import LiveProcess, Process
-    from otpy._runtime.tree import AnySupervisor
+    from otpy._runtime.handles import AnySupervisor, Monitor, Process
+    from otpy._runtime.process import LiveProcess
     from otpy.behaviours.mailbox import Caller
     from otpy.behaviours.results import CallResult, Init, Result
     from otpy.behaviours.server_ref import Target

@@ -13,8 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from otpy._core.reason import ExitReason
-    from otpy._runtime.links import Notice
-    from otpy._runtime.process import LiveProcess, Process
+    from otpy._runtime.handles import Notice, Process
     from otpy._runtime.tree import Tree
 
 ReplyT_contra = TypeVar("ReplyT_contra", contravariant=True)
@@ -88,7 +87,7 @@ class Call(Question):
         self.future = loop.create_future()  # not by `super`, for speed
         self._replied = False
         life = CURRENT.get(None)
-        self.process: LiveProcess | None = None if life is None else life.process
+        self.process: Process | None = None if life is None else life.process
         self.request = request
 
     def __repr__(self) -> str:

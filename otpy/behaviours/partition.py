@@ -21,9 +21,9 @@ from otpy._core.spec import (
     Then,
     refuse_child,
 )
-from otpy._runtime.process import Process
-from otpy._runtime.shell import StaticShell, shell_of
-from otpy._runtime.supervisor import Supervisor
+from otpy._runtime.handles import Process, Supervisor
+from otpy._runtime.shells import shell_of
+from otpy._runtime.supervisor import StaticShell
 from otpy._runtime.waiters import check_loop
 from otpy.errors import ChildRunning, NotFound, NotRunning, PartitionError, RestartPending
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from otpy._core.backoff import Backoff
     from otpy._core.spec import Count, RestartWord, ShutdownLimit, StrategyWord
-    from otpy._runtime.tree import AnySupervisor
+    from otpy._runtime.handles import AnySupervisor
 
 RoutingKey: TypeAlias = "int | str | bytes | float | tuple[RoutingKey, ...] | None"
 """What has the same hash everywhere."""

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from otpy._core.reason import ExitReason
     from otpy._core.spec import RestartWord, ShutdownLimit
-    from otpy._runtime.process import Process
+    from otpy._runtime.handles import Process
     from otpy.behaviours.registry_entry import Listener
 
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from typing_extensions import TypeVar as TypeVarWithDefault
 
-    from otpy._runtime.process import Process
+    from otpy._runtime.handles import Process
 
     KeyT = TypeVarWithDefault("KeyT", bound=Hashable, default=Any)
     ValueT = TypeVarWithDefault("ValueT", default=Any)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, final
 from otpy._core.checks import check_timeout
 from otpy._core.reason import Abandoned, Crashed, Exit, Normal
 from otpy._core.text import shown
+from otpy._runtime.child_task import run
 from otpy._runtime.crash import call_failed, reason_for
 from otpy._runtime.current import CURRENT
 from otpy._runtime.waiters import check_loop
@@ -342,7 +343,7 @@ class Server:
         assert self._context is not None  # noqa: S101 - it has begun
         self.open = False
         self.mailbox.reader = task
-        self.process.parent.tree.run(self.process, partial(live, *args), self._context)
+        run(self.process, partial(live, *args), self._context)
 
     async def live(self, *args: Any, **kwargs: Any) -> None:
         """Live in a task from the start; for whoever drives its life by hand."""

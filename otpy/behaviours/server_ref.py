@@ -10,7 +10,8 @@ from attrs import frozen
 from otpy._core.checks import check_timeout
 from otpy._core.reason import Normal
 from otpy._runtime.crash import call_failed
-from otpy._runtime.process import LiveProcess, Process, live_of
+from otpy._runtime.handles import Process
+from otpy._runtime.process import LiveProcess, live_of
 from otpy._runtime.waiters import check_loop
 from otpy.behaviours.mailbox import Call, Info, Unanswered
 from otpy.behaviours.server import Server
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from otpy._core.reason import ExitReason
     from otpy._core.request import Request
     from otpy._runtime.behaviour import Behaviour
-    from otpy._runtime.tree import AnySupervisor
+    from otpy._runtime.handles import AnySupervisor
 
     Target: TypeAlias = Process | str | Via | Callable[[], Process]
     StateT = TypeVarWithDefault("StateT", default=Any)

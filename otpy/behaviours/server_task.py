@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine
-from typing import TYPE_CHECKING, Any, final
+from typing import TYPE_CHECKING, Any, Protocol, final
 
 from otpy._core.reason import Exit, Normal
 from otpy._runtime.crash import reason_for
@@ -16,9 +16,44 @@ from otpy.behaviours.callbacks import CRASHES, MORE, TURN, is_stop
 from otpy.behaviours.results import Stop
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable
+    from collections.abc import Awaitable, Iterator
 
-    from otpy.behaviours.server import Server
+    from otpy._runtime.process import LiveProcess
+
+
+class TaskedServer(Protocol):
+    """The server that lives in a task, as the task knows it; `Server` says more of each."""
+
+    process: LiveProcess
+    halted: bool
+    state: Any
+
+    @property
+    def in_hand(self) -> object:
+        """The message whose result is awaited, or was a `Stop`; else None."""
+        ...
+
+    def begun(self, result: object) -> bool:
+        """Take what `init` gave, and be ready; return whether to go on before any message."""
+        ...
+
+    def serve(self, turn: Iterator[int]) -> Any:
+        """Serve for a turn; return what is to be awaited, or why it pauses."""
+        ...
+
+    def take(self, result: Any) -> Any:
+        """Go on with what was awaited."""
+        ...
+
+    def awake(self) -> None:
+        """Be idle no more."""
+
+    def terminate(self, stop: Stop[Any, Any]) -> Any:
+        """Call `terminate`; return what is to be awaited."""
+        ...
+
+    def reply_at_last(self, stop: Stop[Any, Any]) -> None:
+        """Reply what `stop` says, after `terminate`."""
 
 
 @final
@@ -27,7 +62,7 @@ class ServerTask:
 
     __slots__ = ("_first", "_server", "_waiter")
 
-    def __init__(self, server: Server, first: Awaitable[Any] | None = None) -> None:
+    def __init__(self, server: TaskedServer, first: Awaitable[Any] | None = None) -> None:
         """Serve for `server`; the task first awaits `first`, which a callback gave.
 
         Kept here and not handed to the task, whose frames would hold it for the whole life.

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Generator
 
     from otpy._core.spec import ShutdownLimit
-    from otpy._runtime.process import Process
+    from otpy._runtime.handles import Process
 
 _T = TypeVar("_T")
 

@@ -24,8 +24,9 @@ if TYPE_CHECKING:
     from otpy._core.reason import ExitReason
     from otpy._core.spec import ShutdownLimit
     from otpy._runtime.deadlines import Line
-    from otpy._runtime.process import LiveProcess, Process
-    from otpy._runtime.shell import DynamicShell
+    from otpy._runtime.dynamic import DynamicShell
+    from otpy._runtime.handles import Process
+    from otpy._runtime.process import LiveProcess
     from otpy.behaviours.task import Chain
 
 _T = TypeVar("_T")
@@ -78,7 +79,8 @@ async def _results(
     """Order tasks and yield results, in turns, until the items are used up or something fails."""
     waiting = iter(items)
     more = True
-    crew.serve(current_or_none())
+    owner = current_or_none()
+    crew.serve(None if owner is None else live_of(owner))
     try:
         while True:
             crew.check()

@@ -10,9 +10,8 @@ from otpy._core.checks import refuse
 from otpy._core.reason import Restart
 from otpy._core.spec import ChildSpec
 from otpy._runtime.current import current_or_none
-from otpy._runtime.dynamic import DynamicSupervisor
-from otpy._runtime.process import Process
-from otpy._runtime.shell import shell_of
+from otpy._runtime.handles import DynamicSupervisor, Process
+from otpy._runtime.shells import shell_of
 from otpy.behaviours.task import DEFAULT_TIMEOUT, Task, chain, name_of, work
 from otpy.behaviours.task_stream import OnTimeout, stream
 
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
 
     from otpy._core.spec import RestartWord, ShutdownLimit
-    from otpy._runtime.tree import AnySupervisor
+    from otpy._runtime.handles import AnySupervisor
     from otpy.behaviours.task_result import Exited, Ok
 
 _T = TypeVar("_T")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Protocol, final
 from attrs import frozen
 
 if TYPE_CHECKING:
-    from otpy._runtime.process import Process
+    from otpy._runtime.handles import Process
 
 
 class Directory(Protocol):

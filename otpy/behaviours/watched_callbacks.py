@@ -6,7 +6,7 @@ import inspect
 from functools import partial
 from typing import TYPE_CHECKING, Any, final
 
-from otpy._runtime.preemption import Steps, watched
+from otpy._runtime.preemption import Steps
 from otpy.behaviours.callbacks import RESULTS
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ class WatchedCallbacks:
         Raises:
             CannotInterrupt: If no step could be interrupted.
         """
-        self._watched = watched(process)
+        self._watched = process.parent.tree.watched(process)
         self._callbacks: Callbacks = self._watched.call(make)
 
     def _step(self, callback: Callable[..., Any], *args: Any) -> Any:

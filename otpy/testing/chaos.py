@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from otpy._core.spec import DynamicSpec, SupervisorSpec
-    from otpy._runtime.shell import AnyShell
+    from otpy._runtime.shells import AnyShell
     from otpy.reports import ReportHook
     from otpy.testing.injection import Injected
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
     from otpy._core.reason import ExitReason
-    from otpy._runtime.process import Process
+    from otpy._runtime.handles import Process
     from otpy._runtime.snapshot import TreeSnapshot
     from otpy.reports import Report
 

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable
 
-    from otpy._runtime.process import Process
+    from otpy._runtime.handles import Process
 
 _STARTERS: Final = ("subprocess_exec", "subprocess_shell")
 

@@ -12,7 +12,7 @@ from otpy._runtime.snapshot import TreeSnapshot, details
 from otpy.testing.difference import Found, Wanted, cut, difference, one_line, ways
 
 if TYPE_CHECKING:
-    from otpy._runtime.tree import AnySupervisor
+    from otpy._runtime.handles import AnySupervisor
 
 _BRANCH = re.compile(r"[\s│|]*[├└|+`\\][─-]+\s+|\s*")
 

@@ -25,8 +25,8 @@ from otpy.testing.waiting_group import group_awaited, raise_in_group
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine
 
-    from otpy._runtime.interpose import Body
     from otpy._runtime.process import LiveProcess
+    from otpy._runtime.tree import Body
     from otpy.testing.plan_block import Armed
 
 

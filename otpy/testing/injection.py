@@ -8,8 +8,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Self, final
 
 from otpy._core.checks import check_kind, refuse
-from otpy._runtime.interpose import INTERPOSER
 from otpy._runtime.process import live_of
+from otpy._runtime.tree import INTERPOSER
 from otpy.testing.faults import Fault
 from otpy.testing.faulty_life import FaultyLife
 from otpy.testing.path_pattern import matches
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from types import TracebackType
 
-    from otpy._runtime.interpose import Body, Interposer
-    from otpy._runtime.process import LiveProcess, Process
-    from otpy._runtime.tree import Tree
+    from otpy._runtime.handles import Process
+    from otpy._runtime.process import LiveProcess
+    from otpy._runtime.tree import Body, Interposer, Tree
     from otpy.testing.plan_block import Hit
 
 
@@ -129,21 +129,20 @@ class TreeFaults:
         if block.open and block.growing:
             block.processes(tree.loop)  # a kill may be added when its process runs already
 
-    def around(self, process: LiveProcess, body: Body) -> Body:
+    def around(self, process: Process, body: Body) -> Body:
         """Return what `process` runs: `body`, subject to the faults that concern it."""
         if self._outer is not None:
             body = self._outer.around(process, body)
         armed = self._block.arm(process.path)
         if not armed and not (self._block.open and self._block.growing):
             return body
-        life = FaultyLife(process, body, armed)
-        self._lives[process] = life
+        life = self._lives[live_of(process)] = FaultyLife(live_of(process), body, armed)
         process.on_exit(self._ended)
         return life.begin
 
-    def lets_cancel(self, process: LiveProcess) -> bool:
+    def lets_cancel(self, process: Process) -> bool:
         """Whether no fault keeps a cancellation by its supervisor from `process`."""
-        life = self._lives.get(process)
+        life = self._lives.get(live_of(process))
         if life is not None and life.ignores_cancellation():
             return False
         return self._outer is None or self._outer.lets_cancel(process)

@@ -9,12 +9,12 @@ from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from otpy._core.nesting import flat
-from otpy._runtime.shell import shell_of
+from otpy._runtime.shells import shell_of
 from otpy._runtime.tree import Tree
 from otpy.testing.recording import Recording, recordings
 
 if TYPE_CHECKING:
-    from otpy._runtime.tree import AnySupervisor
+    from otpy._runtime.handles import AnySupervisor
     from otpy.reports import Report
 
 

@@ -34,7 +34,7 @@ import asyncio
 import heapq
 from collections import Counter, deque
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, final
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast, final
 
 from otpy import OtpyError
 from otpy._runtime.child_task import ChildTask
@@ -44,7 +44,6 @@ if TYPE_CHECKING:
     from collections.abc import Coroutine
     from contextvars import Context
 
-    from otpy.testing.simulated_loop import SimulatedLoop
 
 _T = TypeVar("_T")
 
@@ -130,12 +129,12 @@ class SimulatedTask(ChildTask[_T]):
         self,
         coro: Coroutine[Any, Any, _T],
         *,
-        loop: SimulatedLoop,
+        loop: asyncio.AbstractEventLoop,
         name: str | None = None,
         context: Context | None = None,
     ) -> None:
-        """Make a task of `loop`, as `asyncio.Task` does."""
-        self.number = loop.next_number()  # the base class puts it into a set
+        """Make a task of `loop`, a simulated one, as `asyncio.Task` does."""
+        self.number: int = cast("Any", loop).next_number()  # the base class puts it into a set
         self.maker = asyncio.current_task(loop)
         self.offspring = 0
         self.label = ""

@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING, final
 from otpy._core.checks import check_timeout
 from otpy._core.child import Status
 from otpy._runtime.process import live_of
-from otpy._runtime.shell import shell_of
+from otpy._runtime.shells import shell_of
 from otpy.errors import NotFound, NotRunning, OtpyError
 from otpy.testing.clock import MockClock
 
 if TYPE_CHECKING:
-    from otpy._runtime.process import Process
+    from otpy._runtime.handles import AnySupervisor, Process
     from otpy._runtime.snapshot import TreeSnapshot
-    from otpy._runtime.tree import AnySupervisor
 
 _TURNS = 20  # of a real loop, in which whatever is ready runs, and what that makes ready
 

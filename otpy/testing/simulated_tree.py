@@ -9,10 +9,10 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast, final
 
 from otpy import SupervisorFailed
+from otpy._core.protocol import KILL_GRACE
 from otpy._core.spec import DynamicSpec, SupervisorSpec
-from otpy._runtime.interpose import INTERPOSER
 from otpy._runtime.root import RunningTree
-from otpy._runtime.stop import KILL_GRACE
+from otpy._runtime.tree import INTERPOSER
 from otpy.testing.promises import (
     PromiseBroken,
     check_lives,
@@ -24,7 +24,7 @@ from otpy.testing.simulated_loop import SimulatedLoop
 from otpy.testing.stop_bound import Starts, StopBound
 
 if TYPE_CHECKING:
-    from otpy._runtime.tree import AnySupervisor
+    from otpy._runtime.handles import AnySupervisor
     from otpy.reports import Report
     from otpy.testing.schedule import Entry
 

@@ -6,18 +6,17 @@ import math
 from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple, final
 
+from otpy._core.protocol import KILL_GRACE
 from otpy._core.spec import BRUTAL_KILL, INFINITY
-from otpy._runtime.dynamic import DynamicSupervisor
-from otpy._runtime.handle import SupervisorHandle
+from otpy._runtime.handles import DynamicSupervisor, SupervisorHandle
 from otpy._runtime.process import live_of
 from otpy._runtime.snapshot import TreeSnapshot
-from otpy._runtime.stop import KILL_GRACE
 from otpy.errors import NotRunning
 
 if TYPE_CHECKING:
-    from otpy._runtime.interpose import Body, Interposer
+    from otpy._runtime.handles import AnySupervisor, Process
     from otpy._runtime.process import LiveProcess
-    from otpy._runtime.tree import AnySupervisor
+    from otpy._runtime.tree import Body, Interposer
 
 _LAST_STEPS = 6  # a stop that a kill overtakes, which waits for cancellations and threads again
 _LAST_STEPS_OF_ALL = 3  # below a supervisor: all are asked, and killed, at once
@@ -43,13 +42,13 @@ class Starts:
         self.bound: StopBound | None = None
         self._inner = inner
 
-    def around(self, process: LiveProcess, body: Body) -> Body:
+    def around(self, process: Process, body: Body) -> Body:
         """Note a start."""
         if self.bound is not None:
-            self.bound.note(process)
+            self.bound.note(live_of(process))
         return self._inner.around(process, body)
 
-    def lets_cancel(self, process: LiveProcess) -> bool:
+    def lets_cancel(self, process: Process) -> bool:
         """Change nothing."""
         return self._inner.lets_cancel(process)
 
@@ -81,9 +80,9 @@ class StopBound:
 
     def note(self, process: LiveProcess) -> None:
         """Count a worker that has been started since, and the supervisors above it."""
-        above: LiveProcess | None = process
+        above: Process | None = process
         while above is not None:
-            self._count(above)
+            self._count(live_of(above))
             above = above.parent.process
 
     def _known(self, supervisor: SupervisorHandle) -> dict[str, _Share]:

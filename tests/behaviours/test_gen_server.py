@@ -22,7 +22,7 @@ from otpy import (
     SupervisorSpec,
 )
 from otpy._runtime.process import live_of
-from otpy._runtime.shell import shell_of
+from otpy._runtime.shells import shell_of
 from otpy.behaviours.server import Server
 from otpy.errors import (
     BadReturn,

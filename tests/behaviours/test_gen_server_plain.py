@@ -28,7 +28,7 @@ from otpy import (
     SupervisorSpec,
 )
 from otpy._runtime.process import live_of
-from otpy._runtime.shell import shell_of
+from otpy._runtime.shells import shell_of
 from otpy.errors import BadReturn, CallFailed
 from otpy.server import Caller, NoReply, Reply, ServerRef
 from otpy.testing import MockClock

@@ -26,7 +26,7 @@ from otpy import (
     TaskSupervisor,
 )
 from otpy._runtime import portal as portal_module
-from otpy._runtime.shell import shell_of
+from otpy._runtime.shells import shell_of
 from otpy.errors import (
     AlreadyStarted,
     CallFailed,
@@ -89,7 +89,7 @@ async def threaded(do: Callable[[], T]) -> T:
 
 async def until(number: int, root: Supervisor) -> None:
     """Wait until so many threads wait for the tree."""
-    while len(shell_of(root).tree.calls) < number:  # noqa: ASYNC110 - a thread cannot set an asyncio event
+    while len(shell_of(root).tree.calls.waiting) < number:  # noqa: ASYNC110 - a thread cannot set an asyncio event
         await asyncio.sleep(0.001)
 
 
@@ -254,7 +254,7 @@ def test_a_task_that_a_thread_starts_can_be_cancelled(run: Main) -> None:
             await asyncio.sleep(0.01)
             assert not begun.is_set()
             assert futures[0].cancelled()
-            assert not shell_of(root).tree.calls
+            assert not shell_of(root).tree.calls.waiting
 
     run(main)
 
@@ -299,7 +299,7 @@ async def test_the_loop_itself_is_refused() -> None:
                 wrong()
         portal.cast(counter, Add(1))
         assert await counter.call(Get()) == 1
-        assert not shell_of(root).tree.calls
+        assert not shell_of(root).tree.calls.waiting
 
 
 def test_after_the_tree_has_ended_everything_is_refused_at_once(run: Main) -> None:
@@ -421,7 +421,7 @@ def test_what_a_block_leaves_behind_is_cancelled(
                 for do in (lambda: portal.call(forever), lambda: portal.call(stubborn))
             ]
             await until(len(waiting), root)
-        assert not shell_of(root).tree.calls
+        assert not shell_of(root).tree.calls.waiting
         for thread in waiting:
             with pytest.raises(NotRunning):
                 await thread
@@ -465,9 +465,9 @@ async def test_a_call_that_comes_with_the_end_of_the_tree_is_not_forgotten() -> 
         portal, futures = root.portal(), list[Future[None]]()
         await root.stop()
         thread = threading.Thread(target=lambda: futures.append(call.future))
-        call = portal_module.PortalCall(shell_of(root).tree, lambda: None, "late")
+        call = portal_module.PortalCall(shell_of(root).tree.calls, root, lambda: None, "late")
         # As a thread does that has not looked yet whether it has ended:
-        shell_of(root).tree.calls[call] = None
+        shell_of(root).tree.calls.waiting[call] = None
         thread.start()
         thread.join()
     with pytest.raises(NotRunning):

@@ -20,6 +20,7 @@ from otpy import (
     Supervisor,
     SupervisorSpec,
 )
+from otpy._runtime.process import live_of
 from otpy.errors import (
     AlreadyRegistered,
     KeysNotUnique,
@@ -314,7 +315,7 @@ async def test_nothing_is_kept_of_a_process_with_its_last_key(
     assert not names._entries
     assert not names._owned
     assert not names._forget
-    assert not ann.process._ensure_cold().on_exit
+    assert not live_of(ann.process)._ensure_cold().on_exit
     names._process.kill()
     await names._process.wait()
     await clock.advance(0)
@@ -360,7 +361,7 @@ async def test_what_a_registry_has_forgotten_ends_later_and_disturbs_nobody(
     root.child("names").kill()
     await root.wait_for_restart("names", after=1)
     assert process.alive
-    assert not process._ensure_cold().on_exit
+    assert not live_of(process)._ensure_cold().on_exit
     assert await process.wait() == Killed()
     assert reports.of(HookFailed) == ()
 

@@ -178,7 +178,7 @@ async def test_who_closes_a_linked_stream_lives_on(
     assert await tasks.children() == []
     await clock.advance(0)
     assert ann.process.alive
-    assert not ann.process._ensure_cold().on_exit
+    assert not live_of(ann.process)._ensure_cold().on_exit
 
 
 @pytest.mark.usefixtures("clock")

@@ -29,7 +29,7 @@ from otpy import (
     TaskSupervisor,
 )
 from otpy._runtime.process import live_of
-from otpy._runtime.shell import shell_of
+from otpy._runtime.shells import shell_of
 from otpy.behaviours import mailbox
 from otpy.behaviours.mailbox import Mailbox
 from otpy.behaviours.server import Server

@@ -10,7 +10,7 @@ import structlog
 import otpy
 from otpy import DynamicSupervisor, InvalidSpec, SupervisorFailed
 from otpy._runtime.process import live_of
-from otpy._runtime.shell import shell_of
+from otpy._runtime.shells import shell_of
 from otpy.errors import (
     AlreadyPresent,
     AlreadyStarted,

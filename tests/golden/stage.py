@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import otpy
 from otpy import ChildSpec, Shutdown, SupervisorFailed, SupervisorSpec
+from otpy._runtime.shells import shell_of
 from otpy.reports import Report, SupervisorGaveUp, SupervisorStopped
 
 if TYPE_CHECKING:
@@ -174,7 +175,7 @@ class Stage:
     def counted(self) -> int:
         """How many restarts the root has counted."""
         assert self.root is not None
-        return len(self.root._machine._out._limits._window)
+        return len(shell_of(self.root)._machine._out._limits._window)
 
 
 async def _nobody(*_: object, **__: object) -> None:

@@ -15,7 +15,7 @@ import structlog
 import otpy
 from otpy import ChildSpec, Crashed, Normal, Restart, Shutdown, SupervisorSpec
 from otpy._runtime import stop
-from otpy._runtime.shell import shell_of
+from otpy._runtime.shells import shell_of
 from otpy.reports import (
     ChildAbandoned,
     ChildExited,

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import otpy
 from otpy import ChildSpec, SupervisorSpec
+from otpy._runtime.dynamic import DynamicShell
 from otpy._runtime.process import LiveProcess
-from otpy._runtime.shell import DynamicShell, StaticShell
+from otpy._runtime.supervisor import StaticShell
 from tests.runtime.children import forever
 
 PROCESS = {
@@ -22,7 +23,8 @@ STATIC = {"delete_child", "get_childspec", "reconfigure", "restart_child"}
 
 
 def shown(kind: type) -> set[str]:
-    return {name for name in dir(kind) if not name.startswith("_")}
+    names = [*dir(kind), *kind.__annotations__]
+    return {name for name in names if not name.startswith("_")}
 
 
 def test_the_types_show_exactly_what_users_may_call() -> None:

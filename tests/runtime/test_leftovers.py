@@ -23,7 +23,7 @@ from otpy import (
     TaskSupervisor,
 )
 from otpy._runtime.process import live_of
-from otpy._runtime.shell import shell_of
+from otpy._runtime.shells import shell_of
 from otpy.testing import MockClock
 from tests.runtime.children import Boom, forever, stubborn, turns
 from tests.runtime.leaving import KINDS, Left, Plain, Slow, Turns, crashes, plain

@@ -20,7 +20,7 @@ from otpy import (
     SupervisorSpec,
 )
 from otpy._runtime import leftovers
-from otpy._runtime.shell import shell_of
+from otpy._runtime.shells import shell_of
 from otpy.reports import ChildAbandoned
 from otpy.testing import MockClock, Recording, simulate
 from tests.runtime.children import Boom, forever, stubborn, turns

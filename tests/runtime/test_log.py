@@ -17,7 +17,7 @@ from otpy import ChildSpec, Crashed, InvalidSpec, Restart, Shutdown, SupervisorS
 from otpy._core.reason import failed_to_start
 from otpy._runtime.log_console import ENTRY_LIMIT
 from otpy._runtime.log_program import ProgramLog
-from otpy._runtime.shell import shell_of
+from otpy._runtime.shells import shell_of
 from otpy.reports import (
     ChildAbandoned,
     ChildExited,

@@ -20,7 +20,7 @@ from otpy import (
     Supervisor,
     SupervisorSpec,
 )
-from otpy._runtime.shell import shell_of
+from otpy._runtime.shells import shell_of
 from otpy.errors import (
     AlreadyPresent,
     AlreadyStarted,

@@ -9,7 +9,7 @@ from anyio.abc import TaskStatus
 
 import otpy
 from otpy import Backoff, ChildSpec, DynamicSupervisor, Shutdown, SupervisorSpec
-from otpy._runtime.shell import shell_of
+from otpy._runtime.shells import shell_of
 from otpy.errors import (
     MaxChildren,
     NotFound,

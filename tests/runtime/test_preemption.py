@@ -25,7 +25,7 @@ from otpy import (
     SupervisorFailed,
     SupervisorSpec,
 )
-from otpy._runtime.shell import shell_of
+from otpy._runtime.shells import shell_of
 from otpy.errors import CallFailed, CannotInterrupt, StartFailed, StepOverran, TreeStartFailed
 from otpy.server import CallResult, NoReply, Reply
 from otpy.testing import Recording

@@ -27,7 +27,7 @@ from otpy import (
     SupervisorSpec,
     log_reports,
 )
-from otpy._runtime.shell import shell_of
+from otpy._runtime.shells import shell_of
 from otpy.errors import StartFailed
 from otpy.reports import (
     ChildAbandoned,

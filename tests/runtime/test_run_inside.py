@@ -18,7 +18,7 @@ import pytest
 import otpy
 from otpy import AutoShutdown, ChildSpec, DynamicSupervisor, InvalidSpec, Restart, SupervisorSpec
 from otpy._runtime import run as run_module
-from otpy._runtime.shell import shell_of
+from otpy._runtime.shells import shell_of
 from otpy.testing import Recording, assert_reports
 from tests.runtime.children import Journal, crash, forever, unready
 

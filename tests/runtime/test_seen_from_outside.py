@@ -20,7 +20,7 @@ pytestmark = [
 ROOT = Path(program.__file__).parents[2]
 STACKS = {
     "app/plain": ["live", "service"],
-    "app/resource": ["live", "_enter_or_await", "Process.stop_requested"],
+    "app/resource": ["live", "_enter_or_await", "LiveProcess.stop_requested"],
     "app/limited": ["live", "_awaited"],
     "app/awaiting": ["live", "ServerTask.live"],
     "app/inner/last": ["live", "service"],

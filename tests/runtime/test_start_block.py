@@ -24,7 +24,7 @@ from otpy import (
     SupervisorFailed,
     SupervisorSpec,
 )
-from otpy._runtime.shell import shell_of
+from otpy._runtime.shells import shell_of
 from otpy.errors import NotRunning, StartFailed, TreeStartFailed
 from otpy.testing import MockClock, Recording
 from tests.runtime.children import Boom, Journal, crash, forever, stubborn, turns

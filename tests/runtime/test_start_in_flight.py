@@ -28,7 +28,7 @@ from otpy import (
     SupervisorSpec,
 )
 from otpy._core.spec import DynamicSpec
-from otpy._runtime.shell import shell_of
+from otpy._runtime.shells import shell_of
 from otpy.errors import StartFailed, SupervisorFailed
 from otpy.server import Init
 from otpy.testing import MockClock

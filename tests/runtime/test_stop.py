@@ -25,7 +25,7 @@ from otpy import (
     SupervisorSpec,
 )
 from otpy._core.spec import ShutdownLimit
-from otpy._runtime.shell import shell_of
+from otpy._runtime.shells import shell_of
 from otpy.reports import ChildAbandoned, ChildStopped, SupervisorStopped
 from otpy.testing import MockClock, Recording, Simulation, simulate
 from tests.runtime.children import Boom, crash, forever, stubborn

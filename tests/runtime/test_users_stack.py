@@ -15,11 +15,14 @@ import pytest
 
 import otpy
 from otpy import Backoff, ChildSpec, Crashed, DynamicSupervisor, GenServer, SupervisorSpec
+from otpy._runtime.child_task import run
 from otpy._runtime.current import CURRENT
 from otpy._runtime.deadlines import Deadlines
 from otpy._runtime.life import Presence
+from otpy._runtime.operations import ShellOperations
 from otpy._runtime.process import LiveProcess, live_of
 from otpy._runtime.shell import Shell
+from otpy._runtime.shells import shell_of
 from otpy._runtime.stop import StopSequence
 from otpy._runtime.tree import Tree
 from otpy.behaviours.mailbox import Mailbox
@@ -221,9 +224,9 @@ async def test_both_sides_of_a_link_know_it_or_neither_does(what: str) -> None:
 # --- an error at each line ------------------------------------------------------------------------
 
 WHERE: tuple[Any, ...] = (
-    *(Tree.order, Tree._carry_out, Tree.enqueue, Tree.run),
+    *(Tree.order, Tree._carry_out, Tree.enqueue, run),
     *(Shell.take, Shell.child_exited, Shell._perform, Shell._start, Shell._reply),
-    *(Shell._finish, Shell._tell_end, Shell._answered),
+    *(Shell._finish, Shell._tell_end, ShellOperations._answered),
     *(LiveProcess.order_stop, LiveProcess.stop, LiveProcess.record_end, LiveProcess.end),
     *(
         StopSequence.begin,
@@ -329,7 +332,7 @@ def test_a_decision_that_breaks_off_ends_its_supervisor_and_only_that() -> None:
         async with otpy.start(tree, hooks=[reports]) as root:
             below, x, y = root.child("in"), root.whereis("app/in/x"), root.child("y")
             assert below.supervisor is not None
-            machine: Any = below.supervisor._machine
+            machine: Any = shell_of(below.supervisor)._machine
             machine.children = Broken(machine.children)
             x.kill()
             assert isinstance(await below.wait(), Crashed)

@@ -23,9 +23,9 @@ from otpy import (
     Restart,
     Shutdown,
 )
+from otpy._core.protocol import KILL_GRACE
 from otpy._core.spec import Then
 from otpy._runtime.process import live_of
-from otpy._runtime.stop import KILL_GRACE
 from otpy.tasks import Exited, Ok, OnTimeout, Task
 from tests.simulation.ledger import Ledger
 from tests.simulation.servers import SERVERS, Till

@@ -25,10 +25,11 @@ from otpy import (
 from otpy._core.child import Status
 from otpy._core.phase import Operation, Phase
 from otpy._core.spec import ESCALATE
-from otpy._runtime.handle import SupervisorHandle
+from otpy._runtime.handles import SupervisorHandle
 from otpy._runtime.links import traps
 from otpy._runtime.process import live_of
-from otpy._runtime.shell import Shell, shell_of
+from otpy._runtime.shell import Shell
+from otpy._runtime.shells import shell_of
 from otpy.errors import StartTimeout
 from otpy.reports import (
     ChildAbandoned,
@@ -78,7 +79,7 @@ class Histories:
     def begins(self, process: Process) -> None:
         """A worker is started, in this very moment."""
         ledger, parent, key = self.ledger, process.parent, process.id
-        machine: Any = parent._machine
+        machine: Any = shell_of(parent)._machine
         before = ledger.last.get((parent, key))
         ledger.enter(process)
         office = ledger.offices[parent]
@@ -278,7 +279,7 @@ class Histories:
     def _check_stop(
         self, shell: SupervisorHandle, office: Office, process: Process, report: ChildStopped
     ) -> None:
-        machine: Any = shell._machine
+        machine: Any = cast("Shell", shell)._machine
         by_hand = office.changed or self._by_hand(shell)
         if isinstance(machine.spec, DynamicSpec) or by_hand:
             return
@@ -305,18 +306,18 @@ class Histories:
         seen = process is not None and number == report.incarnation
         self.expect(not seen or due is not None, "{} came without an end", report)
         self._take_over(shell, office, report)
-        office.regroups = not isinstance(shell._machine.spec, DynamicSpec)
+        office.regroups = not isinstance(cast("Shell", shell)._machine.spec, DynamicSpec)
         spec = getattr(process, "spec", None)
         if not office.changed and not (isinstance(spec, ChildSpec) and spec.intensity is not None):
             office.restarts.append(floor(report.time))
-            self._check_count(shell._machine, office, report)
+            self._check_count(cast("Shell", shell)._machine, office, report)
 
     def _take_over(self, shell: SupervisorHandle, office: Office, report: ChildRestarting) -> None:
         """A child that is restarted with its group waits for those that back off in their place.
 
         If a user terminates it, nobody waits for them any more: they have no time of their own.
         """
-        machine: Any = shell._machine
+        machine: Any = cast("Shell", shell)._machine
         at = report.time + report.delay
         keys = [*machine.children]
         alone = isinstance(machine.spec, DynamicSpec)
@@ -335,7 +336,7 @@ class Histories:
         if found is None:
             return
         shell, office = found
-        machine: Any = shell._machine
+        machine: Any = cast("Shell", shell)._machine
         _, last = self.ledger.last.get((shell, report.child.rpartition("/")[2]), (0, None))
         if office.changed or last is None:
             return
@@ -380,11 +381,13 @@ class Histories:
         for process in [p for p in self.ledger.alive.values() if p.supervisor is None]:
             task = live_of(process).task
             self.expect(task is None or not task.done(), "{} has ended, nobody knows", process)
-            self._check_waiters(process, process._cold.waiters if process._cold else ())
+            cold = live_of(process)._cold
+            self._check_waiters(process, cold.waiters if cold else ())
             self.ledger.signals.check_rest(process)
         self.ledger.desk.check_rest()
         self.ledger.check_strays(self.ledger.loop.time())
-        for shell, office in self.ledger.offices.items():
+        for handle, office in self.ledger.offices.items():
+            shell = cast("Shell", handle)
             machine: Any = shell._machine
             above = shell.process
             if machine.phase is Phase.RUNNING and (above is None or above.alive):
@@ -447,16 +450,17 @@ class Histories:
             process = life.process
             given_up = isinstance(process.exit_reason, Abandoned)
             self.expect(life.body != RUNNING or given_up, "the code of {} runs on", process)
-            self.expect(not (process._cold and process._cold.waiters), "{} is waited for", process)
+            cold = live_of(process)._cold
+            self.expect(not (cold and cold.waiters), "{} is waited for", process)
             self.ledger.signals.check_gone(process)
             if isinstance(process.value, Registry):
                 registry = Registry.of(process)
                 self.expect(not registry._queues, "{} keeps locks", registry)
         untold = [error for error, number in self.ledger.raised.items() if not number]
         self.expect(not untold, "nobody was told of {}", [*map(type, untold)])
-        for shell in self.ledger.offices:
+        for shell in cast("dict[Shell, Office]", self.ledger.offices):
             kept = [child for child in shell._machine.children.values() if child.process]
-            timers = cast("Shell", shell)._timers
+            timers = shell._timers
             self.expect(not kept and not timers, "{} keeps something", shell)
             self.expect(not shell._waiters and not shell._end_waiters, "{} is waited for", shell)
         root = [r for r in self.ledger.reports if isinstance(r, SupervisorStopped)]

@@ -26,18 +26,18 @@ from otpy import (
     Registry,
     TaskSupervisor,
 )
-from otpy._runtime.handle import SupervisorHandle
+from otpy._core.protocol import KILL_GRACE
+from otpy._runtime.handles import SupervisorHandle
 from otpy._runtime.process import live_of
-from otpy._runtime.shell import Shell, shell_of
-from otpy._runtime.stop import KILL_GRACE
+from otpy._runtime.shell import Shell
+from otpy._runtime.shells import shell_of
 from otpy.errors import StartTimeout
 from tests.simulation.servers import SERVERS, Desk, Kiosk, Stall
 from tests.simulation.signals import SignalLedger
 
 if TYPE_CHECKING:
     from otpy import ExitReason
-    from otpy._runtime.interpose import Interposer
-    from otpy._runtime.tree import Tree
+    from otpy._runtime.tree import Interposer, Tree
     from otpy.reports import Report
     from otpy.testing import FaultPlan
     from otpy.testing.simulated_loop import SimulatedLoop
@@ -101,11 +101,12 @@ class Office:
     told: bool = False
 
 
-def supervisors(root: Shell) -> Iterator[Shell]:
+def supervisors(root: SupervisorHandle) -> Iterator[Shell]:
     """Yield every supervisor that runs."""
-    yield root
-    for child in root._machine.children.values():
-        process = root.process_of(child)
+    shell = cast("Shell", root)
+    yield shell
+    for child in shell._machine.children.values():
+        process = shell.process_of(child)
         if process is not None and process.supervisor is not None:
             yield from supervisors(process.supervisor)
 

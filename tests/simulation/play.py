@@ -11,9 +11,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from otpy import Normal, SupervisorFailed
-from otpy._runtime.interpose import INTERPOSER
 from otpy._runtime.root import RunningTree
-from otpy._runtime.shell import shell_of
+from otpy._runtime.shells import shell_of
+from otpy._runtime.tree import INTERPOSER
 from otpy.testing import Simulation, simulate
 from otpy.testing.promises import (
     PromiseBroken,
@@ -31,7 +31,7 @@ from tests.simulation.trees import Draft, drawn_plan
 from tests.simulation.users import User
 
 if TYPE_CHECKING:
-    from otpy._runtime.tree import AnySupervisor
+    from otpy._runtime.handles import AnySupervisor
 
 ENDS = ["leave", "leave", "leave", "time", "step", "step", "step", "cancel", "cancel", "kill"]
 

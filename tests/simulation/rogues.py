@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from typing import TYPE_CHECKING, final
+from typing import TYPE_CHECKING, cast, final
 from zlib import crc32
 
 from tests.simulation.errors import EXITS, NUMBERS, error
@@ -12,6 +12,7 @@ from tests.simulation.users import User
 
 if TYPE_CHECKING:
     from otpy import Process
+    from otpy._runtime.handles import AnySupervisor
     from tests.simulation.ledger import Ledger
 
 
@@ -60,7 +61,7 @@ class Rogue:
         if self.asks:
             root = ledger.tree.root
             if self._calls % self._nth == 0 and root is not None and len(ledger.errands) < _MOST:
-                begin(ledger, User(self._rng.random(), ledger).errand(root))
+                begin(ledger, User(self._rng.random(), ledger).errand(cast("AnySupervisor", root)))
         elif self._calls == self._nth:
             choice = self._rng.choice
             self.failure = choice(EXITS)() if self.exits else error(choice(NUMBERS))

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import otpy
 from otpy import OtpyError
-from otpy._runtime.stop import KILL_GRACE
+from otpy._core.protocol import KILL_GRACE
 from otpy.errors import NotRunning, WrongThread
 from tests.simulation.children import Kind, seconds, short
 from tests.simulation.errors import NUMBERS, error
@@ -21,7 +21,7 @@ from tests.simulation.places import begin, frames_left, in_a_thread, near_the_li
 from tests.simulation.users import User
 
 if TYPE_CHECKING:
-    from otpy._runtime.tree import AnySupervisor
+    from otpy._runtime.handles import AnySupervisor
 
 
 async def odd_end(seconds: float, number: int) -> None:

@@ -15,7 +15,7 @@ from attrs import define, field, frozen
 import otpy
 from otpy import Crashed, ExitReason, GenServer, Killed, Process, Shutdown
 from otpy._runtime.process import live_of
-from otpy._runtime.shell import shell_of
+from otpy._runtime.shells import shell_of
 from otpy.behaviours.server import Server
 from otpy.errors import CallFailed, CallTimeout
 from otpy.server import TIMEOUT, Caller, Init, NoReply, Reply, ServerRef, Stop

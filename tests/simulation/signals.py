@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from otpy import ExitReason, Normal, Process
 from otpy._core.reason import SHUTDOWN
 from otpy._runtime.links import Trap, traps
 from otpy._runtime.process import live_of
-from otpy._runtime.shell import shell_of
+from otpy._runtime.shells import shell_of
 from otpy.behaviours.mailbox import Info, Mailbox
 from otpy.signals import ExitSignal, Monitor
 from tests.simulation.servers import Book
@@ -76,7 +76,7 @@ class SignalLedger:
         """Check that the end of `process` was told to those it concerns."""
         monitor = self._monitors.get(process)
         if monitor is not None:
-            down = monitor._down
+            down = cast("Any", monitor)._down
             told = down is not None and down.process is process and down.reason is reason
             self._expect(told, "{} was told {}", monitor, down)
         for partner in self._links.pop(process, {}):

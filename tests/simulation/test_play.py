@@ -13,7 +13,7 @@ import pytest
 from otpy._core.effects import Effects
 from otpy._core.machine import SupervisorMachine
 from otpy._core.stopping import Stopping
-from otpy._runtime import handle as handles
+from otpy._runtime import operations
 from otpy._runtime import process as processes
 from otpy._runtime.deadlines import Deadlines
 from otpy._runtime.leftovers import Leftovers
@@ -108,7 +108,7 @@ def _at_once(tree: Any, do: Callable[..., None], *args: object) -> bool:
         (SupervisorMachine, "_close", _never),
         (Server, "ended", _never),
         (processes, "release", _never),
-        (handles, "check_loop", _never),
+        (operations, "check_loop", _never),
         (Stopping, "_reply_failed", _never),
         (Mailbox, "_rouse", _never),
         (Leftovers, "refused", _never),

@@ -23,13 +23,13 @@ from otpy import (
     TaskSupervisor,
 )
 from otpy._runtime.process import live_of
-from otpy._runtime.shell import shell_of
+from otpy._runtime.shells import shell_of
 from otpy.errors import NotFound, NotRunning
 from tests.simulation.children import PLAIN, SIGNALLING, double, drawn_worker
 from tests.simulation.ledger import Ledger, supervisors
 
 if TYPE_CHECKING:
-    from otpy._runtime.tree import AnySupervisor
+    from otpy._runtime.handles import AnySupervisor
 
 _BY_HAND = 1000  # more than any number of resizes
 
@@ -80,7 +80,7 @@ class User:
             return
         on: Any = self.rng.choice([*supervisors(shell_of(root))])
         self.asked += 1
-        table = on._machine.children
+        table: Any = on._machine.children
         waiting = [key for key, child in table.items() if child.waits]
         key = self.rng.choice(waiting or [*table] or ["nobody"])
         if others:
@@ -195,7 +195,7 @@ class User:
             self.ledger.expect(process.ready, "{} was handed out before it was ready", process)
 
     async def _reconfigure(self, on: Supervisor, _: str) -> None:
-        rng, spec = self.rng, on._machine.spec
+        rng, spec = self.rng, shell_of(on)._machine.spec
         children = [*spec.children]
         rng.shuffle(children)
         if children and rng.random() < 0.3:
@@ -216,9 +216,9 @@ class User:
         number = self.rng.randint(0, 3)
         before = self.ledger.resized[on]
         self.ledger.resized[on] += 1
-        strategies = {on._machine.spec.strategy}
+        strategies = {shell_of(on)._machine.spec.strategy}
         await parts.resize(number)
-        strategies.add(on._machine.spec.strategy)  # a user may have changed it meanwhile
+        strategies.add(shell_of(on)._machine.spec.strategy)  # a user may have changed it meanwhile
         alone = before < _BY_HAND and self.ledger.resized[on] == before + 1
         if alone and on.running and strategies == {Strategy.ONE_FOR_ONE}:
             left = [

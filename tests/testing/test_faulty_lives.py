@@ -12,7 +12,7 @@ from anyio.abc import TaskStatus
 import otpy
 from otpy import ChildSpec, DynamicSupervisor, Killed, Restart, SupervisorFailed, SupervisorSpec
 from otpy._runtime.process import live_of
-from otpy._runtime.shell import shell_of
+from otpy._runtime.shells import shell_of
 from otpy._runtime.stack import stack_of
 from otpy.reports import ChildExited
 from otpy.testing import FaultPlan, Injected, Recording, faults

@@ -10,7 +10,7 @@ import pytest
 
 import otpy
 from otpy import ChildSpec, Strategy, SupervisorFailed, SupervisorSpec
-from otpy._runtime.interpose import INTERPOSER
+from otpy._runtime.tree import INTERPOSER
 from otpy.reports import ChildExited, ChildStopped
 from otpy.testing import FaultPlan, Injected, MockClock, Recording, faults
 from tests.runtime.children import Boom, Journal, forever

@@ -7,7 +7,6 @@ import pytest
 
 import otpy
 from otpy import ChildSpec, DynamicSupervisor, Restart, Strategy, Supervisor, SupervisorSpec
-from otpy._runtime.shell import shell_of
 from otpy.testing import MockClock, Recording, assert_restarted, settled
 from tests.testing.life import forever
 
@@ -127,9 +126,7 @@ async def test_two_running_trees_of_one_name_must_be_told_apart(root: Supervisor
         with pytest.raises(AssertionError, match="2 trees on this loop have 'app/db'; say root="):
             assert_restarted("app/db", times=0)
         assert_restarted("app/db", times=1, root=other)
-        assert_restarted(
-            "app/in/a", times=0, root=shell_of(root.whereis("app/in/a").parent).tree.root
-        )
+        assert_restarted("app/in/a", times=0, root=root.whereis("app/in/a").root)
 
 
 async def test_children_of_a_dynamic_supervisor_are_found() -> None:

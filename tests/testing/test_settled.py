@@ -10,7 +10,7 @@ from anyio.abc import TaskStatus
 
 import otpy
 from otpy import Backoff, ChildSpec, DynamicSupervisor, Strategy, SupervisorSpec
-from otpy._runtime.shell import shell_of
+from otpy._runtime.shells import shell_of
 from otpy.errors import OtpyError
 from otpy.testing import MockClock, NotSettled, settled
 from otpy.testing.settling import _in_flight

@@ -13,7 +13,7 @@ import pytest
 
 import otpy
 from otpy import ChildSpec, DynamicSupervisor, InvalidSpec, Process, Strategy, SupervisorSpec
-from otpy._runtime.shell import shell_of
+from otpy._runtime.shells import shell_of
 from otpy.reports import ChildStarted
 from otpy.testing import (
     Deadlock,
