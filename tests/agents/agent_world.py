@@ -74,10 +74,9 @@ class AgentWorld:
     ) -> AsyncGenerator[otpy.Supervisor]:
         """Run a list as `up` does, without its views; `records` is what is known in the end."""
         work = parse(text, self.folder / "w.toml")
-        clock = asyncio.get_running_loop().time
         async with (
             RunStore(self.folder / "state" / "runs.sqlite3") as store,
-            Ledger(work.state, clock=clock) as ledger,
+            Ledger(work.state) as ledger,
         ):
             self.ledger = ledger
             await ledger.close_interrupted()

@@ -180,8 +180,7 @@ class World:
     async def running(self, text: str, *, chaos: float = 0.0) -> AsyncGenerator[otpy.Supervisor]:
         """Run a list as `up` does, without its views; `records` is what is known in the end."""
         work = parse(text, self.folder / "w.toml")
-        clock = asyncio.get_running_loop().time
-        async with Ledger(work.state, clock=clock) as ledger:
+        async with Ledger(work.state) as ledger:
             await ledger.close_interrupted()
             await ledger.declare({one.id: one.digest for one in work.assignments})
             self.project = Project(

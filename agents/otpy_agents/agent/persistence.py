@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import re
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, final
@@ -13,6 +12,7 @@ from attrs import evolve
 
 from otpy_agents.agent.checkpoint import Unusable, read_checkpoint
 from otpy_agents.agent.verification import TESTS_FAILED
+from otpy_agents.clock import CLOCK
 from otpy_agents.errors import (
     BudgetRenewed,
     DeadlinePassed,
@@ -100,7 +100,7 @@ class Persistence:
         fates: Fates | None,
         tell: Callable[..., None],
         checkpoint: Callable[[str], Path],
-        clock: Callable[[], float] = time.time,  # noqa: TID251 - what is stored outlives the loop
+        clock: Callable[[], float] = CLOCK,
     ) -> None:
         self._project = _NO_NAME.sub("-", project) or "list"
         self._owner = owner

@@ -133,7 +133,7 @@ async def open_app(
     work = work if isinstance(work, WorkList) else read(Path(work))
     clock = asyncio.get_running_loop().time
     async with (
-        Ledger(work.state, clock=clock) as ledger,
+        Ledger(work.state) as ledger,
         contextlib.AsyncExitStack() as stack,
     ):
         redaction, events = _redaction(work), log_beside(default_state(os.environ))

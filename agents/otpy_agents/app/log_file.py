@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, final
 
-from otpy_agents.store.schema import now
+from otpy_agents.clock import CLOCK
 
 if TYPE_CHECKING:
     from otpy_agents.tree.journal import Entry
@@ -35,7 +36,8 @@ class LogFile:
             OSError: It cannot be written.
         """
         known = {"event": entry.name, "id": entry.id, "seconds": round(entry.seconds, 3)}
-        line = json.dumps({"at": now(), **entry.detail, **known})
+        at = datetime.fromtimestamp(CLOCK(), UTC).isoformat(timespec="milliseconds")
+        line = json.dumps({"at": at, **entry.detail, **known})
         self._path.parent.mkdir(parents=True, exist_ok=True)
         with self._path.open("a", encoding="utf-8") as file:
             file.write(f"{line}\n")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-import time
 from collections.abc import Iterable
 from typing import Final
 
@@ -15,6 +14,7 @@ from otpy_agents.cli.refusal import fail
 from otpy_agents.cli.run_lookup import look, state_option
 from otpy_agents.cli.run_words import at, span
 from otpy_agents.cli.view import printable
+from otpy_agents.clock import CLOCK
 from otpy_agents.errors import UnknownAdapter
 from otpy_agents.run.decide.cooldown import Account, Cooldown
 from otpy_agents.run.decide.time_text import moment
@@ -48,7 +48,7 @@ def cooldowns(context: click.Context, *, as_json: bool) -> None:
     """
     if context.invoked_subcommand is not None:
         return
-    now = _now()
+    now = CLOCK()
     resting: tuple[Cooldown, ...] = look(lambda store: _resting(store, now), otherwise=())
     for one in resting:
         left, until = one.until - now, moment(one.until, now)
@@ -71,7 +71,7 @@ def clear(names: tuple[str, ...]) -> None:
 
     Runs that wait for one go on within a few seconds, also those of lists and other terminals.
     """
-    now = _now()
+    now = CLOCK()
     resting: tuple[Cooldown, ...] = look(lambda store: _resting(store, now), otherwise=())
     chosen: list[Account] = []
     idle: list[str] = []
@@ -107,7 +107,3 @@ def _know(name: str, resting: tuple[Cooldown, ...]) -> None:
     except UnknownAdapter as error:
         listed = ", ".join(str(one.account) for one in resting)
         fail(f"NAME: got {name!r}, wanted one of {listed}" if listed else error, 2)
-
-
-def _now() -> float:
-    return time.time()  # noqa: TID251 - what is stored outlives the loop

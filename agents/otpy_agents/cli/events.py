@@ -6,7 +6,6 @@ import asyncio
 import json
 import os
 import sys
-import time
 from collections.abc import Awaitable, Callable
 from datetime import datetime
 from fnmatch import fnmatchcase
@@ -21,6 +20,7 @@ from rich.text import Text
 from otpy_agents.cli.refusal import fail
 from otpy_agents.cli.run_words import at, one_line
 from otpy_agents.cli.view import plain_details, printable
+from otpy_agents.clock import CLOCK
 from otpy_agents.errors import AgentsError
 from otpy_agents.log import EventLog, Stored, log_beside, users_log
 from otpy_agents.store import default_state
@@ -205,7 +205,7 @@ def archive(age: str, *, dry_run: bool) -> None:
     seconds = seconds_of(age)
     if seconds is None:
         raise click.UsageError(f"--older-than: got {age!r}, wanted an age such as 90d or 12h.")
-    before = _now() - seconds
+    before = CLOCK() - seconds
     moved = _use(lambda log: log.move(before=before, dry_run=dry_run))
     streams, size = _counted(moved.streams, "stream"), f"{_log().stat().st_size / 1e6:.1f} MB"
     what = f"{streams} with {_counted(moved.events, 'event')}"
@@ -252,7 +252,7 @@ def _point(since: str) -> int | float:
         return int(since)
     seconds = seconds_of(since)
     if seconds is not None:
-        return _now() - seconds
+        return CLOCK() - seconds
     try:
         return datetime.fromisoformat(since).timestamp()
     except (ValueError, OverflowError, OSError):
@@ -303,7 +303,3 @@ def _short(value: Any) -> Any:
 
 def _counted(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
-
-
-def _now() -> float:
-    return time.time()  # noqa: TID251 - what is stored outlives the loop

@@ -7,7 +7,6 @@ import contextlib
 import os
 import signal
 import sys
-import time
 from collections.abc import Awaitable, Callable
 from functools import partial
 from pathlib import Path
@@ -21,6 +20,7 @@ from otpy_agents.cli.run_lookup import mended, typed
 from otpy_agents.cli.run_view import RunView, open_run_view, told
 from otpy_agents.cli.run_words import harmless
 from otpy_agents.cli.streams import occupy_standard_streams, to_nowhere
+from otpy_agents.clock import CLOCK
 from otpy_agents.errors import InvalidRunSetting, LedgerError, UnknownAdapter, UnknownRun
 from otpy_agents.run.decide.protocol import Answered, Control
 from otpy_agents.run.decide.result import Outcome, RunResult
@@ -141,7 +141,7 @@ class _Foreground:
             if not self.caught:
                 # Cleaning up must not spoil what went well: the next run tries again.
                 with contextlib.suppress(LedgerError):
-                    await retain(store, retention, time.time())  # noqa: TID251 - stored moments
+                    await retain(store, retention, CLOCK())
 
     def _on_fact(self, fact: Fact) -> None:
         if self._handle is not None and fact.run != self._handle.id:
@@ -158,7 +158,7 @@ class _Foreground:
 
     async def _draw(self) -> None:
         while True:
-            self._view.draw(time.time())  # noqa: TID251 - facts carry Unix seconds
+            self._view.draw(CLOCK())
             await asyncio.sleep(_FRAME)
 
     # --- signals ----------------------------------------------------------------------------------

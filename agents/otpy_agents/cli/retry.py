@@ -107,7 +107,7 @@ async def _retried_on_disk(tree: Tree, ids: tuple[str, ...]) -> dict[str, str]:
     path = tree.ledger
     if not path.exists():
         raise CommandRefused(f"{path}: got no file, wanted a ledger; `{tree.up()}` makes one")
-    async with Ledger(path, clock=asyncio.get_running_loop().time) as ledger:
+    async with Ledger(path) as ledger:
         states = {record.id: record.state for record in await ledger.summary()}
         given_up = [one for one, at in states.items() if at in {State.REAPED, State.FAILED}]
         wanted = [name.rpartition("/")[2] for name in ids] or given_up

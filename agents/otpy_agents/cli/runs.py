@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-import time
 from pathlib import Path
 from typing import Any, Final
 
@@ -27,6 +26,7 @@ from otpy_agents.cli.run_table import (
 )
 from otpy_agents.cli.run_words import harmless
 from otpy_agents.cli.view import printable
+from otpy_agents.clock import CLOCK
 from otpy_agents.errors import AgentsError, CommandRefused, RunStateError
 from otpy_agents.log import CommandLog, log_beside
 from otpy_agents.operator import ask
@@ -78,7 +78,7 @@ def runs(context: click.Context, *, everything: bool, as_json: bool) -> None:
         for run in listed:
             print(list_object(run))
     elif listed:
-        _print(list_table(listed, _now()))
+        _print(list_table(listed, CLOCK()))
     else:
         what = "no run is stored" if everything else "no run is going on; --all lists the others"
         print(f"otpy-agents: {what}", file=sys.stderr)
@@ -125,7 +125,7 @@ def show(id: str, *, as_json: bool) -> None:
 async def _shown(store: RunStore, beginning: str) -> Shown:
     stored = await store.run(await find_run(store, beginning))
     form, trouble = _form_of(stored)
-    now = _now()
+    now = CLOCK()
     cooldowns = CooldownTable()
     if form is not None:
         accounts = {agent.account for agent in form.state.chain.agents}
@@ -224,7 +224,7 @@ async def _forgotten(store: RunStore, ids: tuple[str, ...], seconds: float | Non
         CommandRefused: One of them is not over.
     """
     if seconds is not None:
-        gone = outgrown(await store.runs(), {}, Retention(seconds=seconds, size=None), _now())
+        gone = outgrown(await store.runs(), {}, Retention(seconds=seconds, size=None), CLOCK())
     else:
         gone = tuple(dict.fromkeys([await find_run(store, one) for one in ids]))
         for run in gone:
@@ -290,7 +290,3 @@ def _print(table: Table) -> None:
     if not console.is_terminal:
         console.width = _WIDE
     console.print(table)
-
-
-def _now() -> float:
-    return time.time()  # noqa: TID251 - what is stored outlives the loop

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-import time
 from pathlib import Path
 from typing import Any, Final, cast
 
@@ -24,6 +23,7 @@ from otpy_agents.cli.tree_lookup import (
     told,
 )
 from otpy_agents.cli.view import printable
+from otpy_agents.clock import CLOCK
 from otpy_agents.store.tree_register import TreeRecord
 
 __all__ = ["status", "tree"]
@@ -109,7 +109,7 @@ def _one_of(named: Path | None, file: Path | None) -> Path | None:
 
 def _list(records: list[TreeRecord], *, as_json: bool) -> None:
     """List the trees that run."""
-    now = time.time()  # noqa: TID251 - what is stored outlives the loop
+    now = CLOCK()
     if as_json:
         for one in records:
             plain = {"list": one.list, "state": one.state, "pid": one.pid, "started": one.started}

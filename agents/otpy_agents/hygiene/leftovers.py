@@ -8,7 +8,6 @@ there is a git repository, stays until a person has seen to it.
 from __future__ import annotations
 
 import contextlib
-import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from collections.abc import Set as AbstractSet
 from functools import partial
@@ -17,6 +16,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 import anyio.to_thread
 
+from otpy_agents.clock import CLOCK
 from otpy_agents.errors import ChangesetError, SandboxUnavailable
 from otpy_agents.workspace.removal import remove_tree
 from otpy_monitors import Deletion
@@ -57,7 +57,7 @@ _REMOVED: Final = ".removed"
 def old_changesets(
     changesets: Changesets,
     keep: float = KEEP_DISCARDED,
-    clock: Callable[[], float] = time.time,  # noqa: TID251 - commits carry the wall clock's time
+    clock: Callable[[], float] = CLOCK,
 ) -> Chore:
     """Return a chore that deletes the branches of work that was discarded long ago.
 
@@ -112,7 +112,7 @@ def orphaned_sessions(
     store: SessionStore,
     known: Names,
     keep: float = KEEP_SESSIONS,
-    clock: Callable[[], float] = time.time,  # noqa: TID251 - they are saved by the wall clock
+    clock: Callable[[], float] = CLOCK,
 ) -> Chore:
     """Return a chore that forgets the sessions of agents that are gone.
 
@@ -143,7 +143,7 @@ def orphaned_folders(
     root: Path,
     known: Names,
     keep: float = KEEP_FOLDERS,
-    clock: Callable[[], float] = time.time,  # noqa: TID251 - files carry the wall clock's time
+    clock: Callable[[], float] = CLOCK,
 ) -> Chore:
     """Return a chore that deletes folders of a folder: work directories, artifacts.
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from otpy_agents.clock import CLOCK
 from otpy_monitors import Deletion
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ def old_runs(
     store: RunStore,
     wanted: Names,
     keep: float = KEEP_RUNS,
-    clock: Callable[[], float] = time.time,  # noqa: TID251 - runs are stored by the wall clock
+    clock: Callable[[], float] = CLOCK,
 ) -> Chore:
     """Return a chore that deletes runs that ended long ago, and what is left of their hosts.
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from otpy_agents.clock import CLOCK
 from otpy_agents.errors import InvalidRunSetting, RunStateError, UnknownRun
 from otpy_agents.hygiene.leftovers import left_over_attempts
 from otpy_agents.run.host.admission import sandbox_of
@@ -33,7 +33,7 @@ def attempts_of_runs(
     store: RunStore,
     prefix: str,
     sandboxes: Mapping[str, Sandbox],
-    clock: Callable[[], float] = time.time,  # noqa: TID251 - runs are stored by the wall clock
+    clock: Callable[[], float] = CLOCK,
 ) -> Chore:
     """Return a chore that ends what attempts have left running, of all runs of one list.
 

@@ -15,7 +15,6 @@ import contextlib
 import itertools
 import re
 import sqlite3
-import time
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -24,6 +23,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast, final
 import aiosqlite
 from attrs import frozen
 
+from otpy_agents.clock import CLOCK
 from otpy_agents.completion import OpenedWhole
 from otpy_agents.errors import InvalidEventType, InvalidProjection, LogTampered, VersionConflict
 from otpy_agents.log import archive
@@ -112,7 +112,7 @@ class EventLog(OpenedWhole):
         types: Iterable[type] = (),
         projections: Collection[Projection] = (),
         clean: Callable[[str], str] = str,
-        clock: Callable[[], float] = time.time,  # noqa: TID251 - events are stored by it
+        clock: Callable[[], float] = CLOCK,
     ) -> None:
         self.path = path
         self.archive = path.with_suffix(".archive")

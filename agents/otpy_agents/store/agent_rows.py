@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import final
 
 import aiosqlite
 from attrs import field, frozen
 
 from otpy_agents.store.file import StoreFile
-from otpy_agents.store.schema import now
 
 __all__ = ["AgentRow", "AgentRows", "MoveRow"]
 
@@ -44,7 +43,7 @@ class MoveRow:
         happening: What happened.
         target: Where it stands since.
         why: Why; empty if there is nothing to say.
-        at: When it was told, UTC in ISO-8601; empty for now.
+        at: When it was told, in Unix seconds; None for now.
     """
 
     assignment: str
@@ -52,7 +51,7 @@ class MoveRow:
     happening: str
     target: str
     why: str = ""
-    at: str = ""
+    at: float | None = None
 
 
 @final
@@ -61,10 +60,12 @@ class AgentRows:
 
     Args:
         file: The file of the ledger.
+        clock: Unix seconds.
     """
 
-    def __init__(self, file: StoreFile) -> None:
+    def __init__(self, file: StoreFile, clock: Callable[[], float]) -> None:
         self._file = file
+        self._clock = clock
 
     async def record(self, host: int, moves: Iterable[MoveRow]) -> None:
         """Write moves down, in order, and where the agents stand after them."""
@@ -76,7 +77,7 @@ class AgentRows:
                 await database.execute(
                     "INSERT INTO agent_move (host, assignment, at, source, happening, target, why)"
                     " VALUES (?, ?, ?, ?, ?, ?, ?)",
-                    (host, move.assignment, move.at or now(), *values),
+                    (host, move.assignment, self._clock() if move.at is None else move.at, *values),
                 )
                 await database.execute(
                     "INSERT INTO agent (assignment, state, why) VALUES (?, ?, ?)"

@@ -20,7 +20,7 @@ from otpy_agents.errors import (
     LedgerUnwritable,
 )
 
-__all__ = ["BUSY", "FileKind", "check", "prepare", "translate"]
+__all__ = ["BUSY", "FileKind", "check", "in_seconds", "prepare", "translate"]
 
 BUSY: Final = 5.0
 """Seconds to wait for another process that is writing into the same file."""
@@ -56,6 +56,25 @@ class FileKind:
     upgrades: Mapping[int, str] = field(factory=dict[int, str])
     put_back: bool = True
     sound: bool = True
+
+
+def in_seconds(table: str, column: str, *, required: bool = False) -> str:
+    """Return the statements that make Unix seconds of a column of moments in ISO-8601.
+
+    Args:
+        table: The table.
+        column: The column, in no index.
+        required: Whether each row has one.
+    """
+    kind = "REAL NOT NULL DEFAULT 0" if required else "REAL"
+    new = f"{column}_in_seconds"
+    seconds = f"round((julianday({column}) - 2440587.5) * 86400, 3)"
+    return (
+        f"ALTER TABLE {table} ADD COLUMN {new} {kind};\n"
+        f"UPDATE {table} SET {new} = {seconds} WHERE {column} IS NOT NULL;\n"
+        f"ALTER TABLE {table} DROP COLUMN {column};\n"
+        f"ALTER TABLE {table} RENAME COLUMN {new} TO {column};\n"
+    )
 
 
 async def prepare(database: aiosqlite.Connection, path: Path, kind: FileKind) -> None:

@@ -20,13 +20,14 @@ from typing import final
 import aiosqlite
 import psutil
 
+from otpy_agents.clock import CLOCK, Clock
 from otpy_agents.completion import OpenedWhole
 from otpy_agents.errors import AlreadyRunning, LedgerError, LedgerUnwritable
 from otpy_agents.store.agent_rows import AgentRows
 from otpy_agents.store.file import StoreFile, inserted
 from otpy_agents.store.lock import HostLock
 from otpy_agents.store.records import AssignmentRecord, AttemptRecord, State
-from otpy_agents.store.schema import LEDGER, now
+from otpy_agents.store.schema import LEDGER
 
 __all__ = ["Ledger"]
 
@@ -65,14 +66,14 @@ class Ledger(OpenedWhole):
         agents: Where agents stand, and how they got there.
     """
 
-    def __init__(self, path: Path, *, clock: Callable[[], float]) -> None:
+    def __init__(self, path: Path, *, clock: Clock = CLOCK) -> None:
         self.path = path
         self.list_id = ""
         self.host = 0
         self._clock = clock
         self._lock = HostLock(path)
         self._file = StoreFile(path, LEDGER)
-        self.agents = AgentRows(self._file)
+        self.agents = AgentRows(self._file, clock)
         self._begun: dict[int, float] = {}
 
     def on_astray(self, tell: Callable[[str], None]) -> None:
@@ -151,7 +152,7 @@ class Ledger(OpenedWhole):
                 "UPDATE assignment SET state = ?, reason = '', finished = NULL, told = 0,"
                 " attempts = attempts + 1, restarts = restarts + ?,"
                 " first_started = coalesce(first_started, ?) WHERE id = ? AND position NOT NULL",
-                (State.WORKING, int(incarnation > 1), now(), assignment),
+                (State.WORKING, int(incarnation > 1), self._clock(), assignment),
             )
             if changed.rowcount != 1:
                 message = f"got assignment {assignment!r}, wanted one that was declared"
@@ -159,10 +160,10 @@ class Ledger(OpenedWhole):
             return await inserted(
                 database,
                 "INSERT INTO attempt (host, assignment, incarnation, started) VALUES (?, ?, ?, ?)",
-                (self.host, assignment, incarnation, now()),
+                (self.host, assignment, incarnation, self._clock()),
             )
 
-        begun = self._clock()
+        begun = self._clock.steady()
         attempt = await self._file.change(work)
         self._begun[attempt] = begun
         return attempt
@@ -204,7 +205,7 @@ class Ledger(OpenedWhole):
             ended = await database.execute(
                 "UPDATE attempt SET ended = ?, seconds = ?, reason = ?"
                 " WHERE id = ? AND ended IS NULL",
-                (now(), seconds, reason, attempt),
+                (self._clock(), seconds, reason, attempt),
             )
             if ended.rowcount == 1:
                 await database.execute(
@@ -227,7 +228,7 @@ class Ledger(OpenedWhole):
 
         async def work(database: aiosqlite.Connection) -> None:
             await self._close_attempts(database, assignment, reason or state)
-            finished = None if state in {State.PENDING, State.WORKING} else now()
+            finished = None if state in {State.PENDING, State.WORKING} else self._clock()
             await database.execute(
                 "UPDATE assignment SET state = ?, reason = ?, finished = ?, told = 0 WHERE id = ?",
                 (state, reason, finished, assignment),
@@ -270,10 +271,11 @@ class Ledger(OpenedWhole):
         async def work(database: aiosqlite.Connection) -> int:
             ended = await database.execute(
                 "UPDATE attempt SET ended = ?, reason = ? WHERE ended IS NULL AND host < ?",
-                (now(), reason, self.host),
+                (self._clock(), reason, self.host),
             )
             await database.execute(
-                "UPDATE host SET ended = ? WHERE ended IS NULL AND id < ?", (now(), self.host)
+                "UPDATE host SET ended = ? WHERE ended IS NULL AND id < ?",
+                (self._clock(), self.host),
             )
             await database.execute(
                 "UPDATE assignment SET state = ?, reason = ? WHERE state = ? AND id NOT IN"
@@ -299,7 +301,7 @@ class Ledger(OpenedWhole):
             of = "id = (SELECT assignment FROM attempt WHERE id = ?)"
             await database.execute(
                 "UPDATE attempt SET ended = ?, reason = ? WHERE id = ? AND ended IS NULL",
-                (now(), reason, attempt),
+                (self._clock(), reason, attempt),
             )
             await database.execute(
                 f"UPDATE assignment SET exit_code = ? WHERE {of}",  # noqa: S608 - our own text
@@ -308,7 +310,7 @@ class Ledger(OpenedWhole):
             if exit_code == 0:
                 await database.execute(
                     f"UPDATE assignment SET state = ?, reason = '', finished = ? WHERE state = ? AND {of}",  # noqa: S608, E501
-                    (State.DONE, now(), State.WORKING, attempt),
+                    (State.DONE, self._clock(), State.WORKING, attempt),
                 )
 
         await self._file.change(work)
@@ -389,7 +391,7 @@ class Ledger(OpenedWhole):
 
     async def count_old(self, older_than: float) -> int:
         """Return how many rows `purge` would delete now, or a few less: 0 if it would none."""
-        limit = now(older_than)
+        limit = self._clock() - older_than
         counts = [
             await self._file.rows(f"SELECT COUNT(*) AS n FROM {table} WHERE {old}", (limit,))  # noqa: S608
             for table, old in _OLD
@@ -407,7 +409,7 @@ class Ledger(OpenedWhole):
         Returns:
             How many rows were deleted.
         """
-        limit = now(older_than)
+        limit = self._clock() - older_than
 
         async def work(database: aiosqlite.Connection) -> int:
             deleted = 0
@@ -426,7 +428,7 @@ class Ledger(OpenedWhole):
             return await inserted(
                 database,
                 "INSERT INTO host (pid, create_time, started) VALUES (?, ?, ?)",
-                (os.getpid(), psutil.Process().create_time(), now()),
+                (os.getpid(), psutil.Process().create_time(), self._clock()),
             )
 
         self.host = await self._file.change(work)
@@ -437,7 +439,9 @@ class Ledger(OpenedWhole):
         """Sign off, close the file, then give the lock back."""
 
         async def work(database: aiosqlite.Connection) -> None:
-            await database.execute("UPDATE host SET ended = ? WHERE id = ?", (now(), self.host))
+            await database.execute(
+                "UPDATE host SET ended = ? WHERE id = ?", (self._clock(), self.host)
+            )
 
         try:
             # Without this row the next host takes us for killed, which it copes with; an error here
@@ -457,10 +461,10 @@ class Ledger(OpenedWhole):
         await database.execute(
             "UPDATE attempt SET ended = ?, reason = ?"
             " WHERE assignment = ? AND host = ? AND ended IS NULL",
-            (now(), reason, assignment, self.host),
+            (self._clock(), reason, assignment, self.host),
         )
 
     def _worked(self, attempt: int) -> float:
         """Return the seconds since the attempt was begun by this host; 0 if it was not."""
         begun = self._begun.pop(attempt, None)
-        return 0.0 if begun is None else self._clock() - begun
+        return 0.0 if begun is None else self._clock.steady() - begun

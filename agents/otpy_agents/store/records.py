@@ -31,7 +31,7 @@ class State(StrEnum):
 
 @frozen(kw_only=True)
 class AssignmentRecord:
-    """What is known of one assignment. Times are UTC in ISO-8601, durations seconds.
+    """What is known of one assignment. Times are Unix seconds, spans seconds.
 
     Attributes:
         id: As in the work list.
@@ -54,8 +54,8 @@ class AssignmentRecord:
     reason: str
     restarts: int
     attempts: int
-    first_started: str | None
-    finished: str | None
+    first_started: float | None
+    finished: float | None
     seconds: float
     output_bytes: int
     exit_code: int | None
@@ -74,7 +74,7 @@ class AttemptRecord:
         pid: Its process; None if the host died before it could say.
         pgid: Its process group; None as above.
         create_time: Start of the process in Unix seconds; None as above.
-        started: When it was begun, UTC in ISO-8601.
+        started: When it was begun, in Unix seconds.
     """
 
     id: int
@@ -84,4 +84,4 @@ class AttemptRecord:
     pid: int | None
     pgid: int | None
     create_time: float | None
-    started: str
+    started: float

@@ -12,13 +12,13 @@ that way belongs to this host, which may take it over once more to get its lease
 from __future__ import annotations
 
 import contextlib
-import time
 from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import final
 
 import aiosqlite
 
+from otpy_agents.clock import CLOCK
 from otpy_agents.completion import OpenedWhole, to_completion
 from otpy_agents.errors import LedgerError, LedgerUnwritable, RunExists, RunHeld
 from otpy_agents.store.cooldowns import Cooldowns
@@ -73,7 +73,7 @@ class RunStore(OpenedWhole):
         path: Path,
         *,
         as_host: bool = True,
-        clock: Callable[[], float] = time.time,  # noqa: TID251 - what is stored outlives the loop
+        clock: Callable[[], float] = CLOCK,
     ) -> None:
         self.path = path.absolute()
         self.host = 0

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
 from typing import Final
 
-from otpy_agents.store.kind import FileKind
+from otpy_agents.store.kind import FileKind, in_seconds
 
-__all__ = ["LEDGER", "now"]
+__all__ = ["LEDGER"]
 
 _AGENTS: Final = """
 CREATE TABLE agent (
@@ -87,17 +86,33 @@ INSERT INTO identity VALUES (
 );
 """
 
+_UNIX: Final = (
+    in_seconds("identity", "created", required=True)
+    + in_seconds("host", "started", required=True)
+    + in_seconds("host", "ended")
+    + in_seconds("assignment", "first_started")
+    + in_seconds("assignment", "finished")
+    + "DROP INDEX attempt_live;\n"
+    + in_seconds("attempt", "started", required=True)
+    + in_seconds("attempt", "ended")
+    + "CREATE INDEX attempt_live ON attempt (assignment) WHERE ended IS NULL;\n"
+    + in_seconds("agent_move", "at", required=True)
+)
+"""Since version 8: moments are Unix seconds; before, they were text."""
+
 LEDGER: Final = FileKind(
     noun="a work list ledger",
     application=0x6F747079,  # "otpy"
-    newest=7,
-    tables=_TABLES + _AGENTS + _FAILURES + _RUNS + _TOLD,
+    newest=8,
+    tables=_TABLES + _AGENTS + _FAILURES + _RUNS + _TOLD + _UNIX,
     mode=0o600,
-    upgrades={1: _AGENTS, 2: _COMMANDS, 3: _FAILURES, 4: _RUNS, 5: _TOLD, 6: _NO_COMMANDS},
+    upgrades={
+        1: _AGENTS,
+        2: _COMMANDS,
+        3: _FAILURES,
+        4: _RUNS,
+        5: _TOLD,
+        6: _NO_COMMANDS,
+        7: _UNIX,
+    },
 )
-
-
-def now(earlier: float = 0.0) -> str:
-    """Return the wall-clock time, or that of `earlier` seconds ago: ISO-8601, UTC, milliseconds."""
-    moment = datetime.now(UTC) - timedelta(seconds=earlier)  # noqa: TID251 - a stamp for people
-    return moment.isoformat(timespec="milliseconds")

@@ -6,7 +6,6 @@ import contextlib
 import hashlib
 import json
 import os
-import time
 from collections.abc import Generator
 from pathlib import Path
 from typing import Final, final
@@ -14,6 +13,7 @@ from typing import Final, final
 import psutil
 from attrs import asdict, frozen
 
+from otpy_agents.clock import CLOCK
 from otpy_agents.store.hosts import is_alive
 
 __all__ = ["TreeRecord", "TreeRegister", "socket_beside"]
@@ -76,7 +76,7 @@ class TreeRegister:
             state=str(state),
             pid=os.getpid(),
             create_time=psutil.Process().create_time(),
-            started=time.time(),  # noqa: TID251 - what is stored outlives the loop
+            started=CLOCK(),
         )
         path = self._path(state)
         with contextlib.suppress(OSError):

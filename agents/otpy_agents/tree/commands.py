@@ -11,7 +11,6 @@ import asyncio
 import difflib
 import json
 import math
-import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, final
@@ -20,6 +19,7 @@ from pydantic import JsonValue
 
 import otpy
 from otpy import OtpyError, Supervisor
+from otpy_agents.clock import CLOCK
 from otpy_agents.errors import AgentRefused, CommandRefused, LedgerError, LedgerUnwritable
 from otpy_agents.operator import Command, Handler, Refusal
 from otpy_agents.operator.server import Log
@@ -98,7 +98,7 @@ class TreeCommands:
         workplace: Workplace,
         journal: Journal,
         began: float,
-        clock: Callable[[], float] = time.time,  # noqa: TID251 - cooldowns outlive the loop
+        clock: Callable[[], float] = CLOCK,
     ) -> None:
         self._workplace = workplace
         self._journal = journal

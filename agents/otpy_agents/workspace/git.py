@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import os
 import re
-import time
 from pathlib import Path
 from typing import Final, final
 
@@ -14,6 +13,7 @@ import anyio.to_thread
 import psutil
 from attrs import frozen
 
+from otpy_agents.clock import CLOCK
 from otpy_agents.completion import to_completion
 from otpy_agents.errors import (
     ChangesetDirty,
@@ -241,7 +241,7 @@ def _left_over(lock: Path, where: Path) -> bool:
     that work on a repository are called git.
     """
     try:
-        age = time.time() - lock.stat().st_mtime  # noqa: TID251 - files carry the wall clock's time
+        age = CLOCK() - lock.stat().st_mtime
     except FileNotFoundError:
         return True
     shared = lock.parent.parent.name != "worktrees"

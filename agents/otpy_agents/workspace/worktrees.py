@@ -21,7 +21,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import time
 from collections.abc import AsyncGenerator, Callable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -30,6 +29,7 @@ from typing import TYPE_CHECKING, final
 import anyio.to_thread
 from attrs import frozen
 
+from otpy_agents.clock import CLOCK
 from otpy_agents.errors import (
     ChangesetDirty,
     ChangesetError,
@@ -113,7 +113,7 @@ class Changesets:
         owner: ChangesetOwner | None = None,
         folder: Path | None = None,
         fates: Fates | None = None,
-        clock: Callable[[], float] = time.time,  # noqa: TID251 - stamps for people
+        clock: Callable[[], float] = CLOCK,
     ) -> None:
         self._repository = repository
         self._project = checked(project, repository)

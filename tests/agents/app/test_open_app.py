@@ -111,7 +111,7 @@ async def test_what_is_left_by_leaving_the_block_is_gone_on_with(tmp_path: Path)
             async with open_app(file):
                 pass
     assert [one.ended for one in app.conclusions] == ["pending"]
-    async with Ledger(file.with_suffix(".sqlite"), clock=lambda: 0.0) as ledger:
+    async with Ledger(file.with_suffix(".sqlite")) as ledger:
         assert await ledger.live_attempts() == ()
 
 

@@ -43,7 +43,7 @@ LIST = '[[assignment]]\nid = "a"\nargv = ["true"]\n'
 async def project(tmp_path: Path) -> AsyncGenerator[Project]:
     """A project whose assignment `a` was begun and runs."""
     work = parse(LIST, tmp_path / "w.toml")
-    async with Ledger(work.state, clock=asyncio.get_running_loop().time) as ledger:
+    async with Ledger(work.state) as ledger:
         await ledger.declare({"a": "1"})
         await ledger.begin_attempt("a", 1)
         yield Project(work, ledger, await ledger.summary(), lambda _name, _id, _detail: None)
@@ -138,7 +138,7 @@ async def test_old_rows_are_deleted(project: Project) -> None:
     await project.ledger.finish("a", State.DONE)
     assert await sweep(chore) == []
     with contextlib.closing(sqlite3.connect(project.work.state)) as database, database:
-        database.execute("UPDATE attempt SET ended = '2020-01-01T00:00:00.000+00:00'")
+        database.execute("UPDATE attempt SET ended = 1577836800.0")
     assert await sweep(chore) == ["1 rows"]
     assert await sweep(chore) == []
     assert [record.state for record in await project.ledger.summary()] == [State.DONE]
@@ -147,7 +147,7 @@ async def test_old_rows_are_deleted(project: Project) -> None:
 async def test_logs_are_rotated_where_the_list_says(tmp_path: Path) -> None:
     """Beyond 10 MB, and five are kept; a list that says nothing has no such chore (G-13)."""
     work = parse(f'[list]\nlogs = "logs"\n{LIST}', tmp_path / "w.toml")
-    async with Ledger(work.state, clock=asyncio.get_running_loop().time) as ledger:
+    async with Ledger(work.state) as ledger:
         project = Project(work, ledger, (), lambda _name, _id, _detail: None)
         chore = chores_of(project)["logs"]
         assert await sweep(chore) == []

@@ -3,18 +3,12 @@
 from __future__ import annotations
 
 import json
-import sqlite3
-from collections.abc import Mapping
-from contextlib import closing
 from pathlib import Path
 
 import pytest
-from attrs import evolve
 
 from otpy_agents.errors import LedgerUnwritable
 from otpy_agents.log import CommandLog, users_log
-from otpy_agents.store import schema
-from otpy_agents.store.ledger import Ledger
 from otpy_agents.tree.commands import FOLLOW, QuietLog
 from tests.agents.log.log_world import sql
 
@@ -93,29 +87,3 @@ async def test_a_log_that_cannot_be_used_leaves_nobody_helpless(path: Path, spoi
     sql(path, spoil)
     with pytest.raises(LedgerUnwritable):
         await log.begin(name="kill", run="r", arguments="{}", actor="ann")
-
-
-async def test_a_ledger_of_an_older_version_is_brought_up_to_date(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """What it knows stays (G-15), but for commands, which stand in the log of the user."""
-    upgrades = {1: schema.LEDGER.upgrades[1], 2: schema.LEDGER.upgrades[2]}
-    tables = schema._TABLES + schema._AGENTS + schema._COMMANDS
-    old = evolve(schema.LEDGER, newest=3, tables=tables, upgrades=upgrades)
-    file = tmp_path / "w.sqlite"
-
-    def ledger() -> Ledger:
-        return Ledger(file, clock=lambda: 0.0)
-
-    with monkeypatch.context() as patch:
-        patch.setattr("otpy_agents.store.ledger.LEDGER", old)
-        async with ledger() as one:
-            await one.declare({"a": "1"})
-    async with ledger() as one:
-        assert [row.id for row in await one.summary()] == ["a"]
-    with closing(sqlite3.connect(file)) as database:
-        assert database.execute("PRAGMA user_version").fetchone() == (schema.LEDGER.newest,)
-        found: list[Mapping[str, object]] = database.execute(
-            "SELECT name FROM sqlite_master WHERE name = 'command'"
-        ).fetchall()
-    assert found == []

@@ -36,7 +36,7 @@ WORKER = "import subprocess,sys,time;" \\
 
 async def main():
     here, up = Path(sys.argv[1]), asyncio.Event()
-    async with Ledger(here / "w.sqlite", clock=asyncio.get_running_loop().time) as ledger:
+    async with Ledger(here / "w.sqlite") as ledger:
         await ledger.declare({"a": "1", "b": "1", "c": "1"})
         await ledger.finish("c", "done")
         await ledger.begin_attempt("b", 1)
@@ -241,8 +241,7 @@ async def test_the_next_boot_finds_what_a_killed_host_left(
 ) -> None:
     """After kill -9 of host and guardian all is ended and the work is given back (G-03)."""
     kill_with_guardians(host)
-    clock = asyncio.get_running_loop().time
-    async with Ledger(tmp_path / "w.sqlite", clock=clock) as ledger:
+    async with Ledger(tmp_path / "w.sqlite") as ledger:
         await ledger.declare({"a": "1", "b": "1", "c": "1"})
         attempts = await ledger.live_attempts()
         assert [(a.assignment, a.host, a.pid is None) for a in attempts] == [
@@ -270,13 +269,12 @@ async def test_a_second_host_on_the_same_file_is_refused_at_once(
 ) -> None:
     """The message names the other process; once that is gone the file is free (G-19)."""
     path = tmp_path / "w.sqlite"
-    clock = asyncio.get_running_loop().time
     with pytest.raises(AlreadyRunning, match=f"in use by process {host.pid}") as caught:
-        async with Ledger(path, clock=clock):
+        async with Ledger(path):
             pytest.fail("two hosts")
     assert caught.value.pid == host.pid
     host.kill()
     host.wait()
-    async with Ledger(path, clock=clock) as ledger:
+    async with Ledger(path) as ledger:
         assert ledger.host == 2
         await end(list_marker(ledger.list_id), 0.0)

@@ -8,6 +8,7 @@ import pytest
 
 from otpy.testing import MockClock
 from otpy_agents.attempt.failures import Classification, Detail
+from otpy_agents.clock import Moved, Reading
 from otpy_agents.run import Ending, Liveness, RetryPolicy
 from otpy_agents.run.decide.protocol import (
     AttemptEnded,
@@ -18,7 +19,6 @@ from otpy_agents.run.decide.protocol import (
     Unheard,
 )
 from otpy_agents.run.host import facts
-from otpy_agents.run.host.clock import Moved, Reading
 from otpy_agents.run.host.facts import WaitBegan, WaitOver
 from tests.agents.run.driver import Driver, run
 from tests.agents.run.scripted import Play, limited, network, ok, silent

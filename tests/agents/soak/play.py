@@ -106,10 +106,9 @@ async def _play(what: Soak, folder: Path) -> Books:
 async def _host(what: Soak, folder: Path, books: Books, seed: str) -> AsyncGenerator[Any]:
     """Yield the root of a host that works on the list, as `up` makes it, with all its harm."""
     work = parse(_list(what, books.plans), folder / "w.toml")
-    clock = asyncio.get_running_loop().time
     async with (
         RunStore(folder / "state" / "runs.sqlite3") as store,
-        Ledger(work.state, clock=clock) as ledger,
+        Ledger(work.state) as ledger,
         SqliteSessions(folder / "sessions.sqlite") as sessions,
     ):
         await ledger.close_interrupted()

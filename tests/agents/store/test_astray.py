@@ -129,14 +129,14 @@ async def test_a_folder_that_is_gone_ends_nothing(tmp_path: Path) -> None:
 async def test_a_ledger_that_is_deleted_keeps_its_lock(tmp_path: Path) -> None:
     """No second host works on the list, and nothing is begun twice."""
     path = tmp_path / "w.sqlite"
-    async with Ledger(path, clock=lambda: 0.0) as ledger:
+    async with Ledger(path) as ledger:
         ledger.on_astray(lambda _line: None)
         await ledger.declare({"a": "1"})
         await ledger.finish("a", State.DONE)
         delete(path, logs=True)
         assert await ledger.finished_ids() == {"a"}
         with pytest.raises(AlreadyRunning):
-            async with Ledger(path, clock=lambda: 0.0):
+            async with Ledger(path):
                 pytest.fail("opened")
-    async with Ledger(path, clock=lambda: 0.0) as ledger:
+    async with Ledger(path) as ledger:
         assert await ledger.finished_ids() == {"a"}

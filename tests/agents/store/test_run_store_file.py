@@ -56,7 +56,7 @@ async def test_a_damaged_file_is_refused(path: Path) -> None:
 
 async def test_the_ledger_of_a_work_list_is_no_store_of_runs(path: Path) -> None:
     """Nor the other way round; neither is touched."""
-    async with Ledger(path, clock=lambda: 0.0):
+    async with Ledger(path):
         pass
     with pytest.raises(LedgerCorrupt, match="another program, wanted a store of runs"):
         await refused(path)
@@ -64,7 +64,7 @@ async def test_the_ledger_of_a_work_list_is_no_store_of_runs(path: Path) -> None
     async with RunStore(runs):
         pass
     with pytest.raises(LedgerCorrupt, match="another program, wanted a work list ledger"):
-        async with Ledger(runs, clock=lambda: 0.0):
+        async with Ledger(runs):
             pytest.fail("opened")
 
 

@@ -46,8 +46,7 @@ async def several(
     projects: list[Project] = []
     for name, text in texts.items():
         work = parse(text, folder / f"{name}.toml")
-        clock = asyncio.get_running_loop().time
-        ledger = await stack.enter_async_context(Ledger(work.state, clock=clock))
+        ledger = await stack.enter_async_context(Ledger(work.state))
         await ledger.declare({one.id: one.digest for one in work.assignments})
 
         def tell(event: str, id: str, detail: Any, project: str = name) -> None:

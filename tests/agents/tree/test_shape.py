@@ -21,7 +21,7 @@ async def project(tmp_path: Path) -> Project:
     """A project that is never begun."""
     drone = assignment("drone", role="drone")
     text = work(assignment("a", grace=7), drone, assignment("b", backoff=[1, 3]), parallel=2)
-    ledger = Ledger(tmp_path / "w.sqlite", clock=lambda: 0.0)
+    ledger = Ledger(tmp_path / "w.sqlite")
     return Project(parse(text, tmp_path / "w.toml"), ledger, (), lambda _name, _id, _detail: None)
 
 

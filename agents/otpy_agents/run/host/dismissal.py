@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import shutil
-import time
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final
 
 import anyio.to_thread
 
 from otpy_agents.attempt.failures import Classification
+from otpy_agents.clock import CLOCK
 from otpy_agents.errors import RunFinished, RunStateError
 from otpy_agents.run.decide.machine import RunMachine
 from otpy_agents.run.decide.protocol import AttemptEnded, Control, ControlAsked
@@ -35,7 +35,7 @@ async def dismiss(
     control: Control = Control.CANCEL,
     *,
     sandboxes: Mapping[str, Sandbox] | None = None,
-    clock: Callable[[], float] = time.time,  # noqa: TID251 - what is stored outlives the loop
+    clock: Callable[[], float] = CLOCK,
 ) -> tuple[LeftOver, ...]:
     """End an unfinished run of a dead host as `control` does, and store that it is over.
 

@@ -12,6 +12,7 @@ import otpy
 from otpy import ChildSpec, DynamicSupervisor, Process, Strategy, Supervisor, SupervisorSpec
 from otpy.errors import NotRunning
 from otpy.reports import ReportHook
+from otpy_agents.clock import Clock
 from otpy_agents.completion import to_completion
 from otpy_agents.errors import (
     AgentsError,
@@ -23,7 +24,6 @@ from otpy_agents.errors import (
 from otpy_agents.log import CommandLog, Teller, log_beside
 from otpy_agents.operator import operator_supervisor
 from otpy_agents.run.host.admission import check, sandbox_of
-from otpy_agents.run.host.clock import Clock
 from otpy_agents.run.host.controls import run_commands
 from otpy_agents.run.host.creation import create, take_over, told_again
 from otpy_agents.run.host.facts import Listener, LogLine, RunLeft

@@ -13,10 +13,10 @@ import anyio.to_thread
 from attrs import frozen
 
 from otpy import Crashed, ExitReason, Process
+from otpy_agents.clock import Clock
 from otpy_agents.errors import RunBroken
 from otpy_agents.run.decide.result import RunResult
 from otpy_agents.run.decide.state import RunState
-from otpy_agents.run.host.clock import Clock
 from otpy_agents.run.host.facts import Fact, Listener, RunEnded, RunFact, RunLeft
 from otpy_agents.run.host.flight import Flight
 from otpy_agents.run.host.gate import Gate, Turn

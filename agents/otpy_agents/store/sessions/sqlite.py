@@ -8,11 +8,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar, final
 
+from otpy_agents.clock import CLOCK
 from otpy_agents.completion import OpenedWhole, to_completion
 from otpy_agents.errors import LedgerCorrupt, LedgerForeign, LedgerUnwritable, SessionCorrupt
 from otpy_agents.store.file import StoreFile, inserted
-from otpy_agents.store.kind import FileKind
-from otpy_agents.store.schema import now
+from otpy_agents.store.kind import FileKind, in_seconds
 from otpy_agents.store.sessions.session import Broken, StoredSession, decode, encode
 
 if TYPE_CHECKING:
@@ -32,12 +32,16 @@ CREATE TABLE quarantine (
 );
 """
 
+_UNIX: Final = in_seconds("quarantine", "at", required=True)
+"""Since version 2: moments are Unix seconds; before, they were text."""
+
 _KIND: Final = FileKind(
     noun="a store of sessions",
     application=0x6F747073,  # "otps"
-    newest=1,
-    tables=_TABLES,
+    newest=2,
+    tables=_TABLES + _UNIX,
     mode=0o600,
+    upgrades={1: _UNIX},
 )
 
 _FILES: Final = ("-wal", "-shm", "")
@@ -140,7 +144,7 @@ class SqliteSessions(OpenedWhole):
                 database,
                 "INSERT INTO quarantine (agent, body, reason, at)"
                 " SELECT agent, body, ?, ? FROM session WHERE agent = ?",
-                (reason, now(), agent),
+                (reason, CLOCK(), agent),
             )
             await database.execute("DELETE FROM session WHERE agent = ?", (agent,))
             return row

@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from otpy_agents.clock import CLOCK
 from otpy_agents.errors import LedgerForeign, LedgerUnwritable, SessionCorrupt
-from otpy_agents.store.sessions import FileSessions, SqliteSessions
+from otpy_agents.store.sessions import FileSessions, SqliteSessions, sqlite
 from tests.agents.store.sessions.session_world import session
 
 pytestmark = pytest.mark.real_time
@@ -201,3 +202,22 @@ async def test_the_database_of_another_program_is_left_alone(tmp_path: Path) -> 
         async with SqliteSessions(path):
             pytest.fail("opened")
     assert path.read_bytes() == before
+
+
+async def test_a_store_of_the_first_version_is_brought_up_to_date(tmp_path: Path) -> None:
+    """When a session was set aside is the same moment, in Unix seconds (G-15)."""
+    path = tmp_path / "sessions.sqlite"
+    with closing(sqlite3.connect(path)) as database, database:
+        database.executescript(sqlite._TABLES)
+        database.execute(f"PRAGMA application_id = {sqlite._KIND.application}")
+        database.execute("PRAGMA user_version = 1")
+        old = "INSERT INTO quarantine (agent, body, reason, at) VALUES ('p/a', x'00', 'torn', ?)"
+        database.execute(old, ("2026-11-23T10:00:00.250+00:00",))
+        database.execute("INSERT INTO session VALUES ('p/b', x'00')")
+    async with SqliteSessions(path) as store:
+        with pytest.raises(SessionCorrupt):
+            await store.load("p/b")
+    with closing(sqlite3.connect(path)) as database:
+        (first, second) = database.execute("SELECT at FROM quarantine ORDER BY id").fetchall()
+    assert first == (1795428000.25,)
+    assert abs(second[0] - CLOCK()) < 60

@@ -1,8 +1,9 @@
-"""The two clocks of a host: one that people set, and one that only goes on.
+"""Both clocks in one value: one that people set, and one that only goes on.
 
-What is stored, and what a vendor names, is told in wall time. Waits and silences are spans, and
-spans are measured by the monotonic clock. A run stays in wall time and is told how far that was
-moved (`ClockMoved`); so its spans hold, and what is stored can be read by the next host.
+What is stored, and what a vendor names, is told in wall time, as Unix seconds. Waits and silences
+are spans, and spans are measured by the monotonic clock. A run stays in wall time and is told how
+far that was moved (`ClockMoved`); so its spans hold, and what is stored can be read by the next
+host.
 """
 
 from __future__ import annotations
@@ -14,12 +15,16 @@ from typing import Final, final
 
 from attrs import field, frozen
 
-__all__ = ["Clock", "Moved", "Reading"]
+__all__ = ["CLOCK", "Clock", "Moved", "Reading"]
 
 _MOVED: Final = 1.0
 """Seconds between the clocks that are not worth a word; what adds up to more is."""
 
 _BOOT: Final[int | None] = getattr(time, "CLOCK_BOOTTIME", None)
+
+
+def _steady() -> float:
+    return asyncio.get_running_loop().time()
 
 
 def _slept() -> float | None:
@@ -78,17 +83,23 @@ class Reading:
 
 
 @final
-@frozen
+@frozen(repr=False)
 class Clock:
-    """Tells the time to the runs of a host.
+    """Tells the time; called, it is the wall clock.
 
     Attributes:
         wall: Unix seconds.
+        steady: Seconds of the event loop that runs, by which spans are measured.
         slept: Seconds for which the machine has slept since some moment; None if unknown.
     """
 
     wall: Callable[[], float] = time.time  # noqa: TID251 - what is stored outlives the loop
+    steady: Callable[[], float] = field(default=_steady)
     slept: Callable[[], float | None] = field(default=_slept)
+
+    def __repr__(self) -> str:
+        """Return the name; which functions tell the time is of no interest to readers."""
+        return "Clock()"
 
     def __call__(self) -> float:
         """Return the time in Unix seconds."""
@@ -96,8 +107,12 @@ class Clock:
 
     def read(self) -> Reading:
         """Return both clocks at this moment."""
-        return Reading(self.wall(), asyncio.get_running_loop().time(), self.slept())
+        return Reading(self.wall(), self.steady(), self.slept())
 
     def at(self, steady: float) -> float:
         """Return a moment of the event loop in Unix seconds, by what the wall clock says now."""
-        return self.wall() - (asyncio.get_running_loop().time() - steady)
+        return self.wall() - (self.steady() - steady)
+
+
+CLOCK: Final = Clock()
+"""The clocks of this machine and of the event loop that runs."""
