@@ -1,8 +1,10 @@
 """What the event log costs beside SQLite by hand: `python -m benchmarks.events`.
 
-By hand is a program that keeps versions, a chain of hashes and one table of states too, for its one
-kind of event and without triggers, types, redaction and names for errors. Each line is the median
-of interleaved runs.
+By hand is a program that writes the same rows into the same table, whose triggers refuse what is no
+append, and keeps versions, the chain of hashes and one table of states; for its one kind of event,
+and without types, redaction, errors with names and a look whether the file is still there. "Bare"
+is that program with a table of eight columns that refuses nothing. Each line is the median of
+interleaved runs.
 """
 
 from __future__ import annotations
@@ -24,6 +26,7 @@ import click
 from attrs import frozen
 
 from otpy_agents.log import Append, EventLog, Projection, event_type
+from otpy_agents.log.tables import LOG
 
 TEXT: Final = "x" * 200
 
@@ -44,21 +47,27 @@ LAST: Final = Projection(
     fold=lambda row, _: {"events": 1 if row is None else row["events"] + 1},
 )
 
-_TABLES: Final = (
+_STEPS: Final = "CREATE TABLE steps (id TEXT PRIMARY KEY, events INTEGER) WITHOUT ROWID"
+_BARE: Final = (
     """CREATE TABLE events (
         position INTEGER PRIMARY KEY, stream TEXT NOT NULL, version INTEGER NOT NULL,
         event_type TEXT NOT NULL, timestamp REAL NOT NULL, step_id TEXT, payload TEXT NOT NULL,
         hash BLOB NOT NULL, UNIQUE (stream, version))""",
     "CREATE INDEX by_step ON events (step_id)",
     "CREATE INDEX by_time ON events (timestamp)",
-    "CREATE TABLE steps (id TEXT PRIMARY KEY, events INTEGER) WITHOUT ROWID",
+    _STEPS,
 )
+_SAME: Final = (*LOG.tables.split(";\n"), _STEPS)
 _STANDING: Final = (
     "SELECT (SELECT position FROM events ORDER BY position DESC LIMIT 1),"
     " (SELECT hash FROM events ORDER BY position DESC LIMIT 1),"
     " (SELECT max(version) FROM events WHERE stream = ?)"
 )
-_INSERT: Final = "INSERT INTO events VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
+_INTO_BARE: Final = "INSERT INTO events VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
+_INTO_SAME: Final = (
+    "INSERT INTO events (position, stream, version, event_type, timestamp, step_id, payload, hash,"
+    " schema, actor) VALUES (?, ?, ?, ?, ?, ?, ?, ?, 1, '')"
+)
 _COUNT: Final = """
 INSERT INTO steps VALUES (?, ?) ON CONFLICT (id) DO UPDATE SET events = events + excluded.events
 """
@@ -67,9 +76,10 @@ INSERT INTO steps VALUES (?, ?) ON CONFLICT (id) DO UPDATE SET events = events +
 class ByHand:
     """aiosqlite, a table with a chain of hashes, a table of states, a commit."""
 
-    def __init__(self, database: aiosqlite.Connection) -> None:
-        """Write into `database`."""
+    def __init__(self, database: aiosqlite.Connection, insert: str) -> None:
+        """Write into `database`, each event by `insert`."""
         self._database = database
+        self._insert = insert
 
     async def append(self, stream: str, count: int) -> None:
         """Append events in one transaction."""
@@ -82,7 +92,7 @@ class ByHand:
             row = (position + number, stream, version + number, "measured", time.time(), stream)
             last = hashlib.sha256(last + json.dumps([*row, payload]).encode()).digest()
             rows.append((*row, payload, last))
-        await self._database.executemany(_INSERT, rows)
+        await self._database.executemany(self._insert, rows)
         await self._database.execute(_COUNT, (stream, count))
         await self._database.execute("COMMIT")
 
@@ -106,14 +116,16 @@ class ByHand:
 
 
 @contextlib.asynccontextmanager
-async def by_hand(path: Path) -> AsyncGenerator[ByHand]:
+async def by_hand(
+    path: Path, tables: tuple[str, ...] = _SAME, insert: str = _INTO_SAME
+) -> AsyncGenerator[ByHand]:
     """Open a table by hand."""
     database = await aiosqlite.connect(path, isolation_level=None)
     database.row_factory = sqlite3.Row
-    for statement in ("PRAGMA journal_mode = WAL", "PRAGMA synchronous = FULL", *_TABLES):
+    for statement in ("PRAGMA journal_mode = WAL", "PRAGMA synchronous = FULL", *tables):
         await database.execute(statement)
     try:
-        yield ByHand(database)
+        yield ByHand(database, insert)
     finally:
         await database.close()
 
@@ -200,8 +212,13 @@ async def one_stream(subject: Subject) -> float:
     return await measured(work, 100)
 
 
-def figures(runs: int) -> Iterator[tuple[str, float, float]]:
-    """Yield what is measured, by hand and by the log."""
+def bare(path: Path) -> contextlib.AbstractAsyncContextManager[ByHand]:
+    """Open a table that refuses nothing, by hand."""
+    return by_hand(path, _BARE, _INTO_BARE)
+
+
+def figures(runs: int) -> Iterator[tuple[str, list[float]]]:
+    """Yield what is measured: bare, by hand and by the log."""
     workloads = {
         "append, one by one": one_by_one,
         "append, in batches of 1000": in_batches,
@@ -209,12 +226,13 @@ def figures(runs: int) -> Iterator[tuple[str, float, float]]:
         "what one stream of 100 has come to": one_stream,
     }
     for title, workload in workloads.items():
-        hand: list[float] = []
-        log: list[float] = []
+        opens = (bare, by_hand, _projected)
+        found: list[list[float]] = [[] for _ in opens]
         for run in range(runs):
-            for found, opened in ((hand, by_hand), (log, _projected))[:: 1 if run % 2 else -1]:
-                found.append(asyncio.run(_measure(opened, workload)))
-        yield title, median(hand), median(log)
+            for number in range(len(opens)):
+                which = (run + number) % len(opens)
+                found[which].append(asyncio.run(_measure(opens[which], workload)))
+        yield title, list(map(median, found))
 
 
 def _projected(path: Path) -> contextlib.AbstractAsyncContextManager[Logged]:
@@ -265,9 +283,9 @@ def _megabytes(path: Path) -> float:
 @click.option("--million", is_flag=True, help="Also open a log of a million events.")
 def main(*, runs: int, million: bool) -> None:
     """Measure the event log beside SQLite by hand, and print how many times as much it takes."""
-    click.echo(f"{'µs':42}{'by hand':>10}{'log':>10}{'ratio':>8}")
-    for title, hand, log in figures(runs):
-        click.echo(f"{title:42}{hand:10.1f}{log:10.1f}{log / hand:8.2f}")
+    click.echo(f"{'µs':42}{'bare':>10}{'by hand':>10}{'log':>10}{'ratio':>8}")
+    for title, (least, hand, log) in figures(runs):
+        click.echo(f"{title:42}{least:10.1f}{hand:10.1f}{log:10.1f}{log / hand:8.2f}")
     sizes = (10_000, 1_000_000) if million else (1_000, 10_000)
     click.echo(f"\n{'events in the log':42}{'open, ms':>10}{'state, ms':>10}{'MB':>8}")
     for size, opening, stream, megabytes in asyncio.run(growth(sizes)):
