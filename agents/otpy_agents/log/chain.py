@@ -40,6 +40,9 @@ _ENCODER: Final = json.JSONEncoder(
 )
 
 
+_quoted: Final = json.encoder.encode_basestring
+
+
 def hash_of(previous: bytes, values: Sequence[object]) -> bytes:
     """Return the hash of an event.
 
@@ -47,8 +50,11 @@ def hash_of(previous: bytes, values: Sequence[object]) -> bytes:
         previous: That of the one before it; `FIRST` before the first.
         values: Of its columns, in the order of `HASHED`; the payload as text.
     """
-    text = canonical(values)
-    return hashlib.sha256(previous + text.encode("utf-8", "surrogatepass")).digest()
+    # What `canonical` returns for such a list, in half the time: it is done for each event.
+    text = ",".join(
+        [_quoted(v) if isinstance(v, str) else "null" if v is None else repr(v) for v in values]
+    )
+    return hashlib.sha256(previous + f"[{text}]".encode("utf-8", "surrogatepass")).digest()
 
 
 def line_of(previous: bytes, row: Mapping[str, Any]) -> str:

@@ -15,7 +15,15 @@ import contextlib
 import itertools
 import re
 import sqlite3
-from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import (
+    AsyncIterator,
+    Callable,
+    Collection,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast, final
@@ -25,22 +33,24 @@ from attrs import frozen
 
 from otpy_agents.clock import CLOCK
 from otpy_agents.completion import OpenedWhole
-from otpy_agents.errors import InvalidEventType, InvalidProjection, LogTampered, VersionConflict
+from otpy_agents.errors import InvalidEventType, InvalidProjection, VersionConflict
 from otpy_agents.log import archive
 from otpy_agents.log.archive import Archived
-from otpy_agents.log.chain import FIRST, Chain, canonical, hash_of
+from otpy_agents.log.audit import audited
+from otpy_agents.log.chain import canonical, hash_of
+from otpy_agents.log.pages import PAGE, page_after, page_query
 from otpy_agents.log.projection import Difference, Projection, Rows
+from otpy_agents.log.standing import VERSION, Standing, end_of, standing_of
 from otpy_agents.log.stored import ROW, Stored
 from otpy_agents.log.tables import LOG
 from otpy_agents.log.types import COLUMNS, Catalogue
-from otpy_agents.store.file import StoreFile
+from otpy_agents.store.file import StoreFile, in_its_thread
 
 if TYPE_CHECKING:
     from otpy_agents.log.types import Plain
 
 __all__ = ["Append", "EventLog"]
 
-_PAGE: Final = 1000
 _LOOK: Final = 0.25
 """Seconds between two looks for what other processes have appended: SQLite tells nobody."""
 
@@ -51,19 +61,6 @@ _INSERT: Final = (
     f"INSERT INTO events ({', '.join(ROW)})"  # noqa: S608 - our own names
     f" VALUES ({', '.join('?' * len(ROW))})"
 )
-_LAST: Final = """
-SELECT position, hash FROM events
-UNION ALL SELECT position, hash FROM archived ORDER BY position DESC LIMIT 1
-"""
-_VERSION: Final = """
-SELECT max(version) AS version FROM (
-    SELECT max(version) AS version FROM events WHERE stream = ?
-    UNION ALL SELECT max(version) FROM archived WHERE stream = ?)
-"""
-_STANDING: Final = f"""
-SELECT 'event' AS what, NULL AS name, NULL AS version, position, hash FROM ({_LAST})
-UNION ALL SELECT 'projection', name, version, position, NULL FROM projections
-"""  # noqa: S608 - our own text
 _Draft: TypeAlias = tuple[str, int, tuple[Any, ...], str, "Plain"]
 """What is known of an event before it is appended: its type, the version of that, the values of
 `COLUMNS`, its payload; and its fields."""
@@ -131,11 +128,7 @@ class EventLog(OpenedWhole):
     async def _open(self) -> None:
         await self._file.open(look=not self._projections)
         if self._projections:
-
-            async def work(database: aiosqlite.Connection) -> None:
-                await self._catch_up(database, await _standing(database, ()))
-
-            await self._file.change(work)
+            await self._file.change(self._catch_up)
 
     # --- appending --------------------------------------------------------------------------------
 
@@ -159,11 +152,13 @@ class EventLog(OpenedWhole):
     def _draft(self, event: object) -> _Draft:
         name, version, fields = self._types.plain(event)
         cleaned: Plain = self._cleaned(fields)
-        rest, columns = dict(cleaned), [None] * len(COLUMNS)
-        for number, key in enumerate(COLUMNS):
+        rest = dict(cleaned)
+        columns: list[str | None] = []
+        for key in COLUMNS:
             value = cleaned.get(key)
+            columns.append(value)
             if value is not None:
-                columns[number] = rest.pop(key)
+                del rest[key]
                 if not isinstance(value, str):
                     raise InvalidEventType(name, f"{key} {value!r}", "text")
         try:
@@ -186,9 +181,20 @@ class EventLog(OpenedWhole):
     async def _write(
         self, database: aiosqlite.Connection, drafts: list[tuple[Append, list[_Draft]]]
     ) -> tuple[Stored, ...]:
-        streams = list(dict.fromkeys(append.stream for append, _ in drafts))
-        at = await _standing(database, streams)
-        await self._catch_up(database, at)  # another program may know less than this one
+        stored = await in_its_thread(database, partial(self._insert, drafts))
+        if stored is None:  # another program may know less than this one
+            await self._catch_up(database)
+            stored = await in_its_thread(database, partial(self._insert, drafts))
+        assert stored is not None  # noqa: S101 - nobody else writes meanwhile
+        return stored
+
+    def _insert(
+        self, drafts: list[tuple[Append, list[_Draft]]], database: sqlite3.Connection
+    ) -> tuple[Stored, ...] | None:
+        """Insert events and let projections take them; None if these are behind the log."""
+        at = standing_of(database, list(dict.fromkeys(append.stream for append, _ in drafts)))
+        if any(self._behind(at)):
+            return None
         position, last, versions = at.position, at.last, at.versions
         types, clock = self._types, self._clock
         rows: list[tuple[Any, ...]] = []
@@ -207,35 +213,33 @@ class EventLog(OpenedWhole):
                     Stored(position, stream, version, name, schema, now, actor, fields, last, types)
                 )
             versions[stream] = version
-        await database.executemany(_INSERT, rows)
-        await self._project(database, stored)
+        database.executemany(_INSERT, rows)
+        if stored and self._projections:
+            for one in self._projections.values():
+                one.take(database, stored)
+            ends = [(position, name) for name in self._projections]
+            database.executemany("UPDATE projections SET position = ? WHERE name = ?", ends)
         return tuple(stored)
 
-    async def _project(self, database: aiosqlite.Connection, events: Sequence[Stored]) -> None:
-        """Let projections take what has just been appended."""
-        if not events or not self._projections:
-            return
-        for one in self._projections.values():
-            await one.take(database, events)
-        await database.executemany(
-            "UPDATE projections SET position = ? WHERE name = ?",
-            [(events[-1].position, name) for name in self._projections],
-        )
-
-    async def _catch_up(self, database: aiosqlite.Connection, at: _Standing) -> None:
-        """Bring the tables of projections to the end of the log; make those that are missing."""
+    def _behind(self, at: Standing) -> Iterator[Projection]:
+        """Yield the projections whose tables are not what the whole log comes to."""
         for name, one in self._projections.items():
-            version, position = at.projections.get(name, (0, 0))
-            if version == one.version and position == at.position:
-                continue
+            if at.projections.get(name) != (one.version, at.position):
+                yield one
+
+    async def _catch_up(self, database: aiosqlite.Connection) -> None:
+        """Bring the tables of projections to the end of the log; make those that are missing."""
+        at = await in_its_thread(database, standing_of)
+        for one in self._behind(at):
+            version, position = at.projections.get(one.name, (0, 0))
             if version == one.version:
                 pages = self._pages(database, position)
             else:
-                await one.make(database)
+                await in_its_thread(database, one.make)
                 pages = self._history(database)
             async for page in pages:
-                await one.take(database, page)
-            entry = (name, one.version, at.position)
+                await in_its_thread(database, partial(one.take, events=page))
+            entry = (one.name, one.version, at.position)
             await database.execute("REPLACE INTO projections VALUES (?, ?, ?)", entry)
 
     # --- reading ----------------------------------------------------------------------------------
@@ -259,10 +263,10 @@ class EventLog(OpenedWhole):
     ) -> AsyncIterator[list[Stored]]:
         """Yield the pages of events; nothing is held between two of them."""
         while True:
-            rows = await self._file.look(*_page_query(after, stream, until))
+            rows = await self._file.look(*page_query(after, stream, until))
             page = [Stored.of(row, self._types) for row in rows]
             yield page
-            if len(page) < _PAGE:
+            if len(page) < PAGE:
                 return
             after = page[-1].position
 
@@ -289,12 +293,12 @@ class EventLog(OpenedWhole):
 
     async def end(self) -> int:
         """Return the position of the last event; 0 if there is none."""
-        position, _ = await self._file.read(_end)
+        position, _ = await self._file.read(end_of)
         return position
 
     async def version(self, stream: str) -> int:
         """Return the version of a stream; 0 if it has no event."""
-        rows = await self._file.rows(_VERSION, (stream, stream))
+        rows = await self._file.rows(VERSION, (stream, stream))
         return int(rows[0]["version"] or 0)
 
     async def position_at(self, moment: float) -> int:
@@ -315,7 +319,7 @@ class EventLog(OpenedWhole):
     async def _pages(
         self, database: aiosqlite.Connection, after: int
     ) -> AsyncIterator[list[Stored]]:
-        while rows := await _page(database, after):
+        while rows := await page_after(database, after):
             yield [Stored.of(row, self._types) for row in rows]
             after = rows[-1]["position"]
 
@@ -323,7 +327,8 @@ class EventLog(OpenedWhole):
 
     async def rows(self, projection: str) -> Rows:
         """Return what a projection has come to."""
-        return await self._file.read(self._projections[projection].read)
+        one = self._projections[projection]
+        return await self._file.read(lambda database: in_its_thread(database, one.read))
 
     async def state(self, projection: str, *, until: int, stream: str | None = None) -> Rows:
         """Return what a projection had come to at a position, folded from the log.
@@ -347,11 +352,11 @@ class EventLog(OpenedWhole):
 
         async def work(database: aiosqlite.Connection) -> list[Difference]:
             found = await self._differences(database)
-            end, _ = await _end(database)
+            end, _ = await end_of(database)
             for name, one in self._projections.items():
                 folded = await self._folded(database, one)
-                await one.make(database)
-                await one.write(database, {}, folded)
+                await in_its_thread(database, one.make)
+                await in_its_thread(database, partial(one.write, before={}, after=folded))
                 entry = (name, one.version, end)
                 await database.execute("REPLACE INTO projections VALUES (?, ?, ?)", entry)
             return found
@@ -361,7 +366,8 @@ class EventLog(OpenedWhole):
     async def _differences(self, database: aiosqlite.Connection) -> list[Difference]:
         found: list[Difference] = []
         for name, one in self._projections.items():
-            stored, folded = await one.read(database), await self._folded(database, one)
+            stored = await in_its_thread(database, one.read)
+            folded = await self._folded(database, one)
             found += [
                 Difference(name, key, stored.get(key), folded.get(key))
                 for key in sorted(stored.keys() | folded.keys())
@@ -389,7 +395,7 @@ class EventLog(OpenedWhole):
                 events.append(event)
             yield events
         while waiting is not None:
-            rest = [waiting, *itertools.islice(moved, _PAGE)]
+            rest = [waiting, *itertools.islice(moved, PAGE)]
             yield [self._archived(row) for row in rest]
             waiting = next(moved, None)
 
@@ -409,7 +415,7 @@ class EventLog(OpenedWhole):
         """
 
         async def work(database: aiosqlite.Connection) -> int:
-            events = await _verify(database)
+            events = await audited(database)
             archive.check_archives(*await archive.archives(database, self.archive))
             return events
 
@@ -464,92 +470,3 @@ class EventLog(OpenedWhole):
         )
         await self._file.vacuum()
         return Archived(file=file, streams=streams, events=events, size=told.size)
-
-
-@final
-@frozen
-class _Standing:
-    """How far a log has come.
-
-    Attributes:
-        position: Of the last event.
-        last: Its hash.
-        versions: Of the streams that were asked for.
-        projections: Version and position of each table.
-    """
-
-    position: int
-    last: bytes
-    versions: dict[str, int]
-    projections: dict[str, tuple[int, int]]
-
-
-async def _standing(database: aiosqlite.Connection, streams: Sequence[str]) -> _Standing:
-    """Look how far a log has come, in one question: each takes a turn of a thread."""
-    of_streams = f"UNION ALL SELECT 'stream', ?, ({_VERSION}), NULL, NULL " * len(streams)
-    values = [stream for stream in streams for _ in range(3)]
-    position, last = 0, FIRST
-    versions = dict.fromkeys(streams, 0)
-    projections: dict[str, tuple[int, int]] = {}
-    for row in await database.execute_fetchall(f"{_STANDING}{of_streams}", values):
-        match row["what"]:
-            case "event":
-                position, last = int(row["position"]), bytes(row["hash"])
-            case "stream":
-                versions[row["name"]] = row["version"] or 0
-            case _:
-                projections[row["name"]] = row["version"], row["position"]
-    return _Standing(position, last, versions, projections)
-
-
-async def _end(database: aiosqlite.Connection) -> tuple[int, bytes]:
-    """Return position and hash of the last event."""
-    for row in await database.execute_fetchall(_LAST):
-        return int(row["position"]), bytes(row["hash"])
-    return 0, FIRST
-
-
-def _page_query(
-    after: int, stream: str | None = None, until: int | None = None
-) -> tuple[str, list[object]]:
-    """Return the query for a page of events, and its values."""
-    of = "" if stream is None else " AND stream = ?"
-    to = "" if until is None else " AND position <= ?"
-    what = f"{', '.join(ROW)} FROM events WHERE position > ?{of}{to}"
-    given: list[object] = [after, *(one for one in (stream, until) if one is not None)]
-    return f"SELECT {what} ORDER BY position LIMIT {_PAGE}", given
-
-
-async def _page(database: aiosqlite.Connection, after: int) -> list[sqlite3.Row]:
-    return list(await database.execute_fetchall(*_page_query(after)))
-
-
-async def _verify(database: aiosqlite.Connection) -> int:
-    chain = Chain()
-    while page := await _page(database, chain.position):
-        await _take(database, chain, page[-1]["position"], list(map(dict, page)))
-    await _take(database, chain, None, [])
-    found = await database.execute_fetchall("SELECT seq FROM sqlite_sequence WHERE name = 'events'")
-    ever = next((int(row["seq"]) for row in found), 0)
-    if ever != chain.position:
-        raise LogTampered(chain.position + 1, "the end of the log", f"events up to {ever}")
-    return ever
-
-
-async def _take(
-    database: aiosqlite.Connection,
-    chain: Chain,
-    until: int | None,
-    page: Sequence[Mapping[str, Any]],
-) -> None:
-    """Let the chain take a page of events, and what was archived in between or behind."""
-    query = "SELECT position, hash FROM archived WHERE position > ? AND position <= ?"
-    last = 2**62 if until is None else until
-    gaps = await database.execute_fetchall(query, (chain.position, last))
-    archived = {int(row["position"]): bytes(row["hash"]) for row in gaps}
-    kept = {int(row["position"]): row for row in page}
-    for position in sorted({*archived, *kept}):
-        if position in kept:
-            chain.take(kept[position])
-        else:
-            chain.skip(position, archived[position])

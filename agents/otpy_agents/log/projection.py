@@ -7,10 +7,10 @@ time: what is in it is what a fold over the log gives.
 from __future__ import annotations
 
 import re
+import sqlite3
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, final
 
-import aiosqlite
 from attrs import field, frozen
 
 from otpy_agents.errors import InvalidProjection
@@ -91,42 +91,40 @@ class Projection:
 
     # --- its table --------------------------------------------------------------------------------
 
-    async def make(self, database: aiosqlite.Connection) -> None:
+    def make(self, database: sqlite3.Connection) -> None:
         """Make its table anew, empty."""
         columns = ", ".join(f"{name} {kind}" for name, kind in self.columns.items())
-        await database.execute(f"DROP TABLE IF EXISTS {self.name}")
-        await database.execute(
-            f"CREATE TABLE {self.name} (id TEXT PRIMARY KEY, {columns}) WITHOUT ROWID"
-        )
+        database.execute(f"DROP TABLE IF EXISTS {self.name}")
+        database.execute(f"CREATE TABLE {self.name} (id TEXT PRIMARY KEY, {columns}) WITHOUT ROWID")
 
-    async def read(self, database: aiosqlite.Connection, keys: Iterable[str] | None = None) -> Rows:
+    def read(self, database: sqlite3.Connection, keys: Iterable[str] | None = None) -> Rows:
         """Return its rows, or those of some keys."""
         query = f"SELECT * FROM {self.name}"  # noqa: S608 - a checked name
         if keys is None:
-            found = list(await database.execute_fetchall(query))
+            found = database.execute(query).fetchall()
         else:
             wanted = canonical(sorted(set(keys)))
             some = f"{query} WHERE id IN (SELECT value FROM json_each(?))"  # noqa: S608
-            found = list(await database.execute_fetchall(some, (wanted,)))
+            found = database.execute(some, (wanted,)).fetchall()
         return {row["id"]: {name: row[name] for name in self.columns} for row in found}
 
-    async def take(self, database: aiosqlite.Connection, events: Iterable[Stored]) -> None:
+    def take(self, database: sqlite3.Connection, events: Iterable[Stored]) -> None:
         """Change its table as events say, in the transaction that is open."""
         told = [(key, event) for event in events if (key := self.key(event)) is not None]
         if not told:
             return
-        before = await self.read(database, (key for key, _ in told))
-        await self.write(database, before, self.after(before, (event for _, event in told)))
+        before = self.read(database, (key for key, _ in told))
+        self.write(database, before, self.after(before, (event for _, event in told)))
 
-    async def write(self, database: aiosqlite.Connection, before: Rows, after: Rows) -> None:
+    def write(self, database: sqlite3.Connection, before: Rows, after: Rows) -> None:
         """Change some rows of its table: from what they were to what they are."""
         gone = [(key,) for key in before.keys() - after.keys()]
         if gone:
-            await database.executemany(f"DELETE FROM {self.name} WHERE id = ?", gone)  # noqa: S608
+            database.executemany(f"DELETE FROM {self.name} WHERE id = ?", gone)  # noqa: S608
         changed = [(key, *row.values()) for key, row in after.items() if before.get(key) != row]
         if changed:
             marks = ", ".join("?" * (len(self.columns) + 1))
-            await database.executemany(f"REPLACE INTO {self.name} VALUES ({marks})", changed)  # noqa: S608
+            database.executemany(f"REPLACE INTO {self.name} VALUES ({marks})", changed)  # noqa: S608
 
 
 @final

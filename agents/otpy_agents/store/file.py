@@ -17,7 +17,7 @@ from otpy_agents.errors import LedgerAstray, LedgerClosed, LedgerUnwritable
 from otpy_agents.store.astray import Inode, copied, inode_of, knows_us
 from otpy_agents.store.kind import BUSY, FileKind, check, prepare, translate
 
-__all__ = ["StoreFile", "inserted"]
+__all__ = ["StoreFile", "in_its_thread", "inserted"]
 
 T = TypeVar("T")
 
@@ -269,6 +269,18 @@ class StoreFile:
                     raise
             await asyncio.sleep(_PAUSE)
         return await prepare(database, self._path, self._kind)
+
+
+async def in_its_thread(
+    database: aiosqlite.Connection, work: Callable[[sqlite3.Connection], T]
+) -> T:
+    """Run `work` in the thread of a connection: all its statements in one turn of that thread.
+
+    A turn takes longer than most statements, and aiosqlite takes one for each.
+    """
+    connection: Any = database  # of what is used here it has no public names
+    answer: T = await connection._execute(work, connection._conn)
+    return answer
 
 
 async def inserted(database: aiosqlite.Connection, statement: str, values: Sequence[object]) -> int:

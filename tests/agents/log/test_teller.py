@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import math
+import sys
 from pathlib import Path
 from typing import Any
 
+import aiosqlite
 import pytest
 
 from otpy_agents.log import EventLog, Stored, Teller, users_log
@@ -130,3 +132,47 @@ async def test_two_programs_tell_at_the_same_time(path: Path) -> None:
     for event in await told(path):
         events[event.stream].append(event.fields["number"])
     assert events == {"a": list(range(50)), "b": list(range(50))}
+
+
+_HOLD = """
+import sqlite3, sys
+database = sqlite3.connect(sys.argv[1], isolation_level=None)
+database.execute("BEGIN IMMEDIATE")
+print("locked", flush=True)
+sys.stdin.read()
+"""
+
+
+async def test_a_lock_holds_up_whoever_leaves_for_one_wait_only(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another program that writes for ever must not keep a host from its end."""
+    async with Teller(path) as teller:
+        teller.tell("list/b", "counted", {"number": 0})
+    waits = list[float]()
+    monkeypatch.setattr("otpy_agents.store.file.BUSY", 0.05)
+    connect = aiosqlite.connect
+
+    def counted(*args: Any, **options: Any) -> Any:
+        waits.append(options.get("timeout", 0.0))
+        return connect(*args, **options)
+
+    monkeypatch.setattr("aiosqlite.connect", counted)
+    holder = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-c", _HOLD, str(path)),
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+    )
+    lines = list[str]()
+    try:
+        assert holder.stdout is not None
+        await holder.stdout.readline()
+        async with Teller(path, complain=lines.append) as teller:
+            teller.tell("list/b", "counted", {"number": 1})
+        assert waits == [0.05]
+    finally:
+        holder.kill()
+        await holder.communicate()
+    assert len(lines) == 1
+    assert "a lock that another process holds" in lines[0]
+    assert [event.fields["number"] for event in await told(path)] == [0]
