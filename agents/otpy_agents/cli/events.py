@@ -22,7 +22,7 @@ from otpy_agents.cli.run_words import at, one_line
 from otpy_agents.cli.view import plain_details, printable
 from otpy_agents.clock import CLOCK
 from otpy_agents.errors import AgentsError
-from otpy_agents.log import EventLog, Stored, log_beside, users_log
+from otpy_agents.log import EventLog, EventStore, Stored, log_beside, users_log
 from otpy_agents.store import default_state
 from otpy_agents.store.retention import seconds_of
 
@@ -128,7 +128,7 @@ def events(
     wanted = _Wanted(stream=stream, kind=kind)
     show = _as_json if as_json else _printer()
 
-    async def work(log: EventLog) -> None:
+    async def work(log: EventStore) -> None:
         position = after if isinstance(after, int) else 0
         if isinstance(after, float):
             position = await log.position_at(after)

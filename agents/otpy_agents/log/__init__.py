@@ -4,6 +4,7 @@
 |---|---|
 | to say what can happen | `event_type` |
 | to write it down, and read it | `EventLog`, `Append`, `Stored` |
+| to write for any log, in SQLite or not | `EventStore` |
 | to tell what happens, and never wait | `Teller`, `run_stream` |
 | to write commands of operators down | `CommandLog`, `GivenCommand` |
 | to know what it comes to | `Projection`, `Difference` |
@@ -18,10 +19,11 @@ from otpy_agents.log.commands import CommandLog as CommandLog
 from otpy_agents.log.commands import GivenCommand as GivenCommand
 from otpy_agents.log.commands import run_stream as run_stream
 from otpy_agents.log.commands import users_log as users_log
-from otpy_agents.log.event_log import Append as Append
 from otpy_agents.log.event_log import EventLog as EventLog
+from otpy_agents.log.event_store import EventStore as EventStore
 from otpy_agents.log.projection import Difference as Difference
 from otpy_agents.log.projection import Projection as Projection
+from otpy_agents.log.stored import Append as Append
 from otpy_agents.log.stored import Stored as Stored
 from otpy_agents.log.tables import log_beside as log_beside
 from otpy_agents.log.teller import Teller as Teller
@@ -32,6 +34,7 @@ __all__ = [
     "CommandLog",
     "Difference",
     "EventLog",
+    "EventStore",
     "GivenCommand",
     "Projection",
     "Stored",

@@ -22,14 +22,12 @@ from collections.abc import (
     Iterable,
     Iterator,
     Mapping,
-    Sequence,
 )
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast, final
 
 import aiosqlite
-from attrs import frozen
 
 from otpy_agents.clock import CLOCK
 from otpy_agents.completion import OpenedWhole
@@ -41,7 +39,7 @@ from otpy_agents.log.chain import canonical, hash_of
 from otpy_agents.log.pages import PAGE, page_after, page_query
 from otpy_agents.log.projection import Difference, Projection, Rows
 from otpy_agents.log.standing import VERSION, Standing, end_of, standing_of
-from otpy_agents.log.stored import ROW, Stored
+from otpy_agents.log.stored import ROW, Append, Stored
 from otpy_agents.log.tables import LOG
 from otpy_agents.log.types import COLUMNS, Catalogue
 from otpy_agents.store.file import StoreFile, in_its_thread
@@ -49,7 +47,7 @@ from otpy_agents.store.file import StoreFile, in_its_thread
 if TYPE_CHECKING:
     from otpy_agents.log.types import Plain
 
-__all__ = ["Append", "EventLog"]
+__all__ = ["EventLog"]
 
 _LOOK: Final = 0.25
 """Seconds between two looks for what other processes have appended: SQLite tells nobody."""
@@ -64,24 +62,6 @@ _INSERT: Final = (
 _Draft: TypeAlias = tuple[str, int, tuple[Any, ...], str, "Plain"]
 """What is known of an event before it is appended: its type, the version of that, the values of
 `COLUMNS`, its payload; and its fields."""
-
-
-@final
-@frozen
-class Append:
-    """What is to be appended to one stream.
-
-    Attributes:
-        stream: Which; it begins with its first event.
-        events: In their order, each of a type of the log's catalogue.
-        expected: Version the stream must have, 0 for a new one; None if any will do.
-        actor: Who does it; empty for the program itself.
-    """
-
-    stream: str
-    events: Sequence[object]
-    expected: int | None = None
-    actor: str = ""
 
 
 @final

@@ -1,9 +1,9 @@
-"""An event as it stands in the log."""
+"""An event as it stands in the log, and events that are to stand there."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final, final
 
 from attrs import field, frozen
@@ -14,12 +14,30 @@ from otpy_agents.log.types import COLUMNS
 if TYPE_CHECKING:
     from otpy_agents.log.types import Catalogue, Plain
 
-__all__ = ["ROW", "Stored"]
+__all__ = ["ROW", "Append", "Stored"]
 
 ROW: Final = (*HASHED, "hash")
 """The columns of `events`, in the order in which they stand there."""
 
 _decode: Final = json.JSONDecoder().raw_decode  # a payload is what `canonical` made: no spaces
+
+
+@final
+@frozen
+class Append:
+    """What is to be appended to one stream.
+
+    Attributes:
+        stream: Which; it begins with its first event.
+        events: In their order, each of a type of the log's catalogue.
+        expected: Version the stream must have, 0 for a new one; None if any will do.
+        actor: Who does it; empty for the program itself.
+    """
+
+    stream: str
+    events: Sequence[object]
+    expected: int | None = None
+    actor: str = ""
 
 
 @final

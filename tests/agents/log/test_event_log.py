@@ -22,7 +22,7 @@ from otpy_agents.errors import (
     UnknownEvent,
     VersionConflict,
 )
-from otpy_agents.log import Append, EventLog, event_type
+from otpy_agents.log import Append, EventLog, EventStore, event_type
 from tests.agents.log.log_world import (
     TYPES,
     Noted,
@@ -307,3 +307,16 @@ async def test_a_log_that_cannot_be_written_can_be_read(path: Path) -> None:
     async with EventLog(path, types=TYPES) as log:
         await log.export(lines.append)
     assert json.loads(lines[0])["event_type"] == "step_started"
+
+
+async def test_a_log_in_sqlite_is_an_event_store(path: Path) -> None:
+    """Whoever knows the behaviour alone can append, read, and ask what it has come to."""
+    async with log_at(path) as log:
+        store: EventStore = log
+        (first,) = await store.append(to("a", started("1")))
+        assert [event async for event in store.read()] == [first]
+        followed = store.follow(after=0)
+        assert await anext(followed) == first
+        assert (await store.end(), await store.version("a")) == (1, 1)
+        assert await store.position_at(first.at) == 1
+        assert await store.rows("steps") == await store.state("steps", until=1)
