@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
-from collections.abc import Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeAlias, final
@@ -56,6 +56,15 @@ class _Threadless:
 
     async def execute_fetchall(self, statement: str, values: _Values = ()) -> list[Any]:
         return (await self.execute(statement, values)).fetchall()
+
+    async def _execute(self, work: Callable[[sqlite3.Connection], Any], database: Any) -> Any:
+        await asyncio.sleep(0)
+        database.row_factory = self.row_factory
+        return work(database)
+
+    @property
+    def _conn(self) -> sqlite3.Connection:
+        return self._database
 
     async def rollback(self) -> None:
         self._database.rollback()
