@@ -317,7 +317,7 @@ class BudgetNearlySpent:
 
     Attributes:
         account: Whose.
-        kind: "tokens", "cost_usd" or "seconds".
+        kind: "tokens", "cost_usd", "seconds" or "output_bytes".
         spent: How much of it, with what the accounts below it spent.
         limit: How much there is.
         giver: The account it came from; empty if an operator gave it.
@@ -342,12 +342,12 @@ class BudgetSpent:
 
     Attributes:
         account: Whose.
-        kind: "tokens", "cost_usd" or "seconds".
+        kind: "tokens", "cost_usd", "seconds" or "output_bytes".
         spent: How much of it, with what the accounts below it spent.
         limit: How much there is.
         giver: The account it came from, which decides; empty if an operator gave it.
-        then: What follows: "escalate", "restart" or "warn". It is "restart" only if there is a
-            fresh budget to restart with.
+        then: What follows: "escalate", "restart", "warn" or "reap". It is "restart" only if there
+            is a fresh budget to restart with.
         stopped: The account and those below it to which it leaves nothing. One that lives on what
             was set aside for it is not among them.
     """
@@ -360,10 +360,15 @@ class BudgetSpent:
     then: str
     stopped: tuple[str, ...]
 
+    @property
+    def what(self) -> str:
+        """What is spent, in one line, without what follows."""
+        used = f"{self.spent:.6g} of {self.limit:.6g} {self.kind}"
+        return f"budget of {self.account!r} spent: {used}"
+
     def __str__(self) -> str:
         """Return one line."""
-        used = f"{self.spent:.6g} of {self.limit:.6g} {self.kind}"
-        return f"budget of {self.account!r} spent: {used}; {self.then}"
+        return f"{self.what}; {self.then}"
 
 
 @final

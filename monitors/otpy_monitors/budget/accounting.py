@@ -10,6 +10,7 @@ from otpy_monitors.activity import (
     Activity,
     AgentAppeared,
     AgentGone,
+    OutputSeen,
     UsageSeen,
     WaitBegan,
     WaitEnded,
@@ -31,7 +32,7 @@ _SOON: Final = 1_000  # microseconds; a timer of 0 would find nothing changed, a
 
 @final
 class Accounting:
-    """Charges usage and time of agents to their accounts, in the moment they are told.
+    """Charges usage, time and output of agents to their accounts, in the moment they are told.
 
     It has no task: a monitor that is dead misses nothing. An agent that has no account yet gets
     one without limits, below that of its card's `parent`, so that those above it are charged.
@@ -126,7 +127,7 @@ class Accounting:
             case _:
                 if agent in self._waiting and isinstance(activity, PROGRESS):
                     self._go_on(agent, at)
-        if isinstance(activity, UsageSeen):
+        if isinstance(activity, UsageSeen | OutputSeen):
             if agent not in self.ledger:
                 self.ledger.open(agent)
             self.ledger.charge(activity)

@@ -23,9 +23,14 @@ class Kind(StrEnum):
     """US dollars."""
     SECONDS = "seconds"
     """Time in which an agent was there and did not wait."""
+    OUTPUT_BYTES = "output_bytes"
+    """Bytes of output, whatever they say."""
 
     def whole(self, amount: float) -> int:
-        """Return `amount` in the whole units it is kept in: tokens, nano-dollars, microseconds."""
+        """Return `amount` in the whole units it is kept in.
+
+        They are tokens, nano-dollars, microseconds and bytes.
+        """
         return round(amount * _UNITS[self])
 
     def shown(self, units: int) -> float:
@@ -34,7 +39,12 @@ class Kind(StrEnum):
 
 
 # Whole numbers add up to the same sum in any order; a ledger of floats would not.
-_UNITS: Final = {Kind.TOKENS: 1, Kind.COST_USD: 10**9, Kind.SECONDS: 10**6}
+_UNITS: Final = {
+    Kind.TOKENS: 1,
+    Kind.COST_USD: 10**9,
+    Kind.SECONDS: 10**6,
+    Kind.OUTPUT_BYTES: 1,
+}
 
 
 @final
@@ -46,6 +56,7 @@ class Limits:
         tokens: Tokens.
         cost_usd: US dollars.
         seconds: Seconds.
+        output_bytes: Bytes of output.
 
     Raises:
         InvalidSpec: A limit is no finite number of at least 0.
@@ -54,6 +65,7 @@ class Limits:
     tokens: float | None = None
     cost_usd: float | None = None
     seconds: float | None = None
+    output_bytes: float | None = None
 
     def __attrs_post_init__(self) -> None:
         """Refuse what can never work."""
@@ -78,6 +90,8 @@ class Exceeding(StrEnum):
     """They are restarted with a fresh budget, a number of times; then as `ESCALATE`."""
     WARN = "warn"
     """It is told, and they go on."""
+    REAP = "reap"
+    """They are ended and not restarted."""
 
 
 @final
@@ -85,7 +99,7 @@ class Exceeding(StrEnum):
 class OnExceed:
     """What follows when the budget of an account is spent, as data.
 
-    Written and read as `escalate`, `restart(fresh=2)` or `warn`.
+    Written and read as `escalate`, `restart(fresh=2)`, `warn` or `reap`.
 
     Attributes:
         action: What.
@@ -112,11 +126,11 @@ class OnExceed:
         Raises:
             InvalidSpec: It says nothing that is known.
         """
-        if text in {Exceeding.ESCALATE, Exceeding.WARN}:
+        if text in {Exceeding.ESCALATE, Exceeding.WARN, Exceeding.REAP}:
             return cls(Exceeding(text))
         found = re.fullmatch(r"restart\(fresh=([0-9]{1,6})\)", text)
         if found is None:
-            msg = f"on_exceed is {text!r}, wanted escalate, restart(fresh=NUMBER) or warn"
+            msg = f"on_exceed is {text!r}, wanted escalate, restart(fresh=NUMBER), warn or reap"
             raise InvalidSpec(msg)
         return cls(Exceeding.RESTART, int(found[1]))
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, final
 
 from attrs import evolve, frozen
 
+from otpy_monitors.activity import OutputSeen
 from otpy_monitors.budget.account import Account, Pot, apply, left
 from otpy_monitors.budget.amount import Balance, Exceeding, Kind, Limits, OnExceed
 from otpy_monitors.budget.errors import (
@@ -298,8 +299,8 @@ class Ledger:
 
     # --- charges -------------------------------------------------------------------------------
 
-    def charge(self, seen: UsageSeen) -> None:
-        """Charge an agent with what is new in a reading of its usage, each token once (G-07).
+    def charge(self, seen: UsageSeen | OutputSeen) -> None:
+        """Charge an agent with its output, or what is new in a reading, each token once (G-07).
 
         What the CLI says it cost counts; without that, the price table; without a price, the cost
         is not known (G-08). A CLI that says so at the end of a run only, as Claude Code does, takes
@@ -309,6 +310,13 @@ class Ledger:
             NoAccount: The agent has no account.
         """
         account = self._find(seen.agent)
+        if isinstance(seen, OutputSeen):
+            self._spend(account, Kind.OUTPUT_BYTES, seen.size)
+        else:
+            self._charge_reading(account, seen)
+        self._changed(account.name, limits=False)
+
+    def _charge_reading(self, account: Account, seen: UsageSeen) -> None:
         now = read(seen)
         if not seen.run:
             self._charge_new(account, seen.model, now)
@@ -327,7 +335,6 @@ class Ledger:
             elif before.cost is None and new.cost is not None:
                 account.unpriced = max(0, account.unpriced - before.tokens)
             account.note_run(seen.run, after)
-        self._changed(account.name, limits=False)
 
     def _charge_new(self, account: Account, model: str, new: Reading) -> int | None:
         """Charge what is new in a reading; return its cost, None if nobody knows."""

@@ -21,13 +21,24 @@ __all__ = ["LedgerStore", "Plain", "from_plain", "load_ledger", "to_plain"]
 Plain: TypeAlias = dict[str, Any]
 """What `json.dumps` takes and `json.loads` returns."""
 
-VERSION: Final = 1
+VERSION: Final = 2
 """Version of what `to_plain` returns."""
 
-UPCASTERS: Final[dict[int, Callable[[Plain], Plain]]] = {}
-"""For each older version, what makes the next one of it."""
-
 _POT: Final = ("limit", "first", "reserved", "own", "carried", "warned")
+
+
+def _with_output(plain: Plain) -> Plain:
+    """Return a ledger of version 1, in which nobody's output was counted, as version 2."""
+    accounts: list[Plain] = []
+    for entry in _list(plain.get("accounts"), "accounts"):
+        account = _table(entry, "accounts")
+        pots = {**_table(account.get("pots"), "pots"), Kind.OUTPUT_BYTES.value: _pot(Pot())}
+        accounts.append({**account, "pots": pots})
+    return {**plain, "version": 2, "accounts": accounts}
+
+
+UPCASTERS: Final[dict[int, Callable[[Plain], Plain]]] = {1: _with_output}
+"""For each older version, what makes the next one of it."""
 
 
 class LedgerStore(Protocol):
@@ -62,7 +73,7 @@ async def load_ledger(store: LedgerStore, prices: Prices | None = None) -> Ledge
 
 
 def to_plain(ledger: Ledger) -> Plain:
-    """Return all of a ledger as JSON. Amounts are tokens, nano-dollars and microseconds."""
+    """Return all of a ledger as JSON. Amounts are tokens, nano-dollars, microseconds and bytes."""
     return {
         "version": VERSION,
         "accounts": [_account(account) for account in ledger.accounts.values()],
@@ -82,11 +93,12 @@ def _account(account: Account) -> Plain:
         "fresh_had": account.fresh_had,
         "unpriced": account.unpriced,
         "runs": {run: _reading(reading) for run, reading in account.runs.items()},
-        "pots": {
-            kind.value: {name: getattr(pot, name) for name in _POT}
-            for kind, pot in account.pots.items()
-        },
+        "pots": {kind.value: _pot(pot) for kind, pot in account.pots.items()},
     }
+
+
+def _pot(pot: Pot) -> Plain:
+    return {name: getattr(pot, name) for name in _POT}
 
 
 def _reading(reading: Reading) -> list[int | None]:

@@ -6,7 +6,7 @@ import pytest
 
 from otpy.testing import MockClock
 from otpy_monitors import Accounting, Kind, Ledger, Limits
-from otpy_monitors.activity import Progressed
+from otpy_monitors.activity import OutputSeen, Progressed
 from tests.monitors.budget.spending import Office
 from tests.monitors.budget.used import PRICES
 
@@ -29,6 +29,19 @@ async def test_usage_is_charged_to_the_agent_and_those_above(office: Office) -> 
         *(30, 30, 5, 5),
         7,
     ]
+
+
+async def test_output_is_charged_to_the_agent_and_those_above(office: Office) -> None:
+    """Each byte once, whoever wrote it, also what is read after its life is over."""
+    office.ledger.open("site", limits=Limits(output_bytes=100))
+    office.appear("site/a", "site")
+    for agent, size in (("site/a", 30), ("nobody", 7)):
+        office.feed.tell(OutputSeen(agent, 0.0, size))
+    office.go("site/a")
+    office.feed.tell(OutputSeen("site/a", 1.0, 5))
+    names = ("site", "site/a", "nobody")
+    assert [office.spent(name, Kind.OUTPUT_BYTES) for name in names] == [35, 35, 7]
+    assert office.ledger.balance("site/a", Kind.OUTPUT_BYTES).remaining == 65
 
 
 async def test_an_account_that_is_open_keeps_its_limits(office: Office) -> None:

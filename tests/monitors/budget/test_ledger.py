@@ -22,7 +22,9 @@ from tests.monitors.budget.used import PRICES, used
 def ledger() -> Ledger:
     """A project with 1000 tokens, 10 dollars and an hour."""
     ledger = Ledger(PRICES)
-    ledger.open("site", limits=Limits(tokens=1000, cost_usd=10.0, seconds=3600.0))
+    ledger.open(
+        "site", limits=Limits(tokens=1000, cost_usd=10.0, seconds=3600.0, output_bytes=2000)
+    )
     return ledger
 
 
@@ -59,7 +61,12 @@ def test_a_limit_may_only_narrow_the_one_above(ledger: Ledger, kind: Kind) -> No
     ledger.open("loose", "site")
     with pytest.raises(LimitTooWide) as caught:
         ledger.open("a", "loose", Limits(**{kind.value: 3601.0}))
-    wanted = {Kind.TOKENS: 1000, Kind.COST_USD: 10.0, Kind.SECONDS: 3600.0}[kind]
+    wanted = {
+        Kind.TOKENS: 1000,
+        Kind.COST_USD: 10.0,
+        Kind.SECONDS: 3600.0,
+        Kind.OUTPUT_BYTES: 2000,
+    }[kind]
     error = caught.value
     assert (error.account, error.kind, error.got) == ("a", kind.value, 3601.0)
     assert (error.wanted, error.giver) == (wanted, "site")

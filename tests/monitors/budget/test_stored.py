@@ -15,6 +15,7 @@ from otpy_monitors import (
     Ledger,
     Limits,
     OnExceed,
+    OutputSeen,
     load_ledger,
 )
 from otpy_monitors.budget import stored
@@ -22,6 +23,7 @@ from otpy_monitors.budget.stored import from_plain, to_plain
 from tests.monitors.budget.used import PRICES, used
 
 VERSION_1 = Path(__file__).with_name("ledger-1.json")
+VERSION_2 = Path(__file__).with_name("ledger-2.json")
 
 
 def a_ledger() -> Ledger:
@@ -76,16 +78,25 @@ def test_an_older_version_is_brought_up_step_by_step(monkeypatch: pytest.MonkeyP
 
     def third(plain: dict[str, Any]) -> dict[str, Any]:
         kept = {key: plain[key] for key in ("threads", "unpriced_models")}
-        return {"version": 3, "accounts": plain["new"], **kept}
+        return {"version": 4, "accounts": plain["new"], **kept}
 
-    monkeypatch.setattr(stored, "VERSION", 3)
-    monkeypatch.setattr(stored, "UPCASTERS", {1: second, 2: third})
-    assert to_plain(from_plain(old, PRICES)) == {**ours, "version": 3}
+    monkeypatch.setattr(stored, "VERSION", 4)
+    monkeypatch.setattr(stored, "UPCASTERS", {2: second, 3: third})
+    assert to_plain(from_plain(old, PRICES)) == {**ours, "version": 4}
+
+
+def test_what_version_2_stored_is_read_for_ever() -> None:
+    """The first that knows of output; the file was written once, and is never written again."""
+    ledger = from_plain(json.loads(VERSION_2.read_text(encoding="utf-8")), PRICES)
+    ours = a_ledger()
+    ours.charge(OutputSeen("lead/drone", 0.0, 700))
+    assert to_plain(ledger) == to_plain(ours)
+    assert ledger.balance("site", Kind.OUTPUT_BYTES).known == 700
 
 
 def test_what_a_newer_version_stored_is_left_alone() -> None:
     """Half understood it would be charged wrongly, and overwritten."""
-    with pytest.raises(BudgetTooNew, match="version is 9, wanted at most 1"):
+    with pytest.raises(BudgetTooNew, match="version is 9, wanted at most 2"):
         from_plain({**to_plain(a_ledger()), "version": 9})
     with pytest.raises(BudgetCorrupt, match="a version up to"):
         from_plain({**to_plain(a_ledger()), "version": 0})
