@@ -9,6 +9,7 @@ import pytest
 
 from otpy_agents.worklist.assignment import Assignment, Expectation, Role
 from otpy_agents.worklist.reader import read
+from otpy_monitors import CommandBlocked, read_rules
 
 CHECKOUT = Path(__file__).parents[2]
 WORKSHOP = read(CHECKOUT / "examples" / "workshop.toml")
@@ -27,7 +28,12 @@ def test_the_workshop_has_every_way_to_end() -> None:
     assert any(one.stall for one in work)
     assert any(one.output_bytes for one in work)
     assert sum(one.expect is Expectation.REAPED for one in work) >= 2
-    assert any(rule.pattern.search(" ".join(one.argv)) for rule in WORKSHOP.rules for one in work)
+    assert WORKSHOP.rule_file is not None
+    checks = [rule.check for rule in read_rules(WORKSHOP.rule_file).rules]
+    patterns = [
+        found for one in checks if isinstance(one, CommandBlocked) for found in one.patterns
+    ]
+    assert any(pattern.search(" ".join(one.argv)) for pattern in patterns for one in work)
 
 
 def test_nothing_in_the_workshop_is_quiet_for_a_second() -> None:

@@ -33,9 +33,11 @@ from otpy_agents.store.ledger import Ledger
 from otpy_agents.store.records import AssignmentRecord
 from otpy_agents.tree import pool
 from otpy_agents.tree.app import app_supervisor
+from otpy_agents.tree.budgets import BudgetDocument
 from otpy_agents.tree.project import Project
+from otpy_agents.tree.workplace import Workplace
 from otpy_agents.worklist.reader import parse
-from otpy_monitors import Chore
+from otpy_monitors import Chore, load_ledger, read_rules
 
 T = TypeVar("T")
 Detail: TypeAlias = Mapping[str, str | float | bool | None]
@@ -75,6 +77,8 @@ class FakeWorker:
     env: Mapping[str, str]
     grace: float
     on_line: Callable[[str], object]
+    on_chunk: Callable[[int], object]
+    on_pause: Callable[[bool], object]
     pid: int = 0
     create_time: float = 0.0
     status: ExitStatus | None = None
@@ -118,9 +122,11 @@ class FakeWorker:
 
     def pause(self) -> None:
         self.paused = True
+        self.on_pause(True)
 
     def resume(self) -> None:
         self.paused = False
+        self.on_pause(False)
 
     def kill_group(self) -> None:
         assert self.play is not None
@@ -134,6 +140,7 @@ class FakeWorker:
                 self.output_bytes += len(line) + 1
                 self.last_line = line
                 self.on_line(line)
+                self.on_chunk(len(line) + 1)
             await asyncio.sleep(self.began + self.life.seconds - asyncio.get_running_loop().time())
         except asyncio.CancelledError:
             return ExitStatus(signal="SIGKILL")
@@ -164,6 +171,7 @@ class World:
         self.folder = folder
         self.script: dict[str, Sequence[Life]] = {}
         self.chores: dict[str, Chore] = {}
+        self.rule_file = folder / "rules.yaml"
         self.project: Project
         self.forget()
 
@@ -189,6 +197,10 @@ class World:
                 await ledger.summary(),
                 self.tell,
                 agents=await ledger.agents.all(),
+                workplace=Workplace(
+                    budget=await load_ledger(BudgetDocument(ledger.agents)),
+                    rules=read_rules(self.rule_file) if self.rule_file.exists() else None,
+                ),
             )
             try:
                 async with otpy.start(
@@ -223,13 +235,15 @@ class World:
         env: Mapping[str, str],
         grace: float,
         on_line: Callable[[str], object],
+        on_chunk: Callable[[int], object],
+        on_pause: Callable[[bool], object],
         record: Path,
     ) -> FakeWorker:
         assert record.name == env["OTPY_ASSIGNMENT"]
         lives = self.script.get(env["OTPY_ASSIGNMENT"], [Life()])
         number = sum(worker.id == env["OTPY_ASSIGNMENT"] for worker in self.lives)
         life = lives[min(number, len(lives) - 1)]
-        return FakeWorker(self, life, argv, env, grace, on_line)
+        return FakeWorker(self, life, argv, env, grace, on_line, on_chunk, on_pause)
 
     def begun(self, worker: FakeWorker) -> int:
         """Take a new worker in; two of one assignment are never alive at once."""
@@ -274,10 +288,10 @@ def assignment(id: str, **keys: object) -> str:
     return "\n".join(lines) + "\n"
 
 
-def work(*assignments: str, rule: str = "", **keys: object) -> str:
+def work(*assignments: str, gang: str = "", **keys: object) -> str:
     """Return a work list."""
     head = "\n".join(f"{key} = {value!r}" for key, value in keys.items())
-    return f"[list]\n{head}\n" + "\n".join(assignments) + rule
+    return f"[list]\n{head}\n" + "\n".join(assignments) + gang
 
 
 class Steps(Generic[T]):

@@ -101,7 +101,6 @@ def test_the_work_list_page_names_every_key_and_no_other() -> None:
         "[list]": reader._ListTable,
         "[[assignment]]": reader._AssignmentTable,
         "[[gang]]": reader._GangTable,
-        "[[rule]]": reader._RuleTable,
     }
     for heading, model in models.items():
         keys = [row[0].strip("`") for row in _table(text, heading)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NoReturn, final
@@ -14,6 +14,7 @@ import anyio.to_thread
 from attrs import evolve
 
 import otpy
+from otpy_agents.agent.card import shown
 from otpy_agents.agent.failures import failure_of
 from otpy_agents.agent.life_record import Life, end_here, living
 from otpy_agents.agent.order import order_of, sandbox_for
@@ -110,8 +111,11 @@ async def agent_life(
             mounts = await _mounts(project, assignment, work)
         except _REFUSED as error:  # something came in its way since: no restart can mend that
             await end_here(project, assignment.id, str(error), State.FAILED)
-        async with living(project, assignment.id) as life, _shown(project, post, cwd):
-            await _AgentLife(project, post, work, runs, cwd, mounts, life).live(reason)
+        feed, parent = project.workplace.feed, project.pool.children.parent(assignment.id)
+        folders = (cwd, project.work_directory(assignment.id))
+        async with living(project, assignment.id) as life:
+            with shown(feed, post, cwd, parent=parent, directories=folders):
+                await _AgentLife(project, post, work, runs, cwd, mounts, life).live(reason)
             life.reason = "done"
     # Once it is written down it is done, even if somebody ends us at this very moment.
     with contextlib.suppress(asyncio.CancelledError, LedgerError):  # else Jake writes it down
@@ -202,30 +206,6 @@ def _needs(project: Project, assignment: Assignment, sandbox: str) -> Needs:
         # One that was, or that has spent its own under another definition, rests for a grant.
         needs = evolve(needs, budget_left=project.workplace.budgets.left(project.key))
     return needs if sandbox in {"process", "bubblewrap"} else evolve(needs, program="", cli="")
-
-
-@contextlib.asynccontextmanager
-async def _shown(project: Project, post: Post, cwd: Path) -> AsyncGenerator[None]:
-    """Let monitors see the agent."""
-    me, feed = otpy.current(), project.workplace.feed
-    clock = asyncio.get_running_loop().time
-    assignment, work = post.assignment, post.assignment.agent
-    card = activity.AgentCard(
-        agent=post.key,
-        path=me.path,
-        incarnation=me.incarnation,
-        parent=project.pool.children.parent(assignment.id),
-        stall=assignment.stall,
-        warn_stall_at=None if work is None else work.stall_warn,
-        long_tools={} if work is None else work.long_tools,
-        directories=(cwd, project.work_directory(assignment.id)),
-        cwd=cwd,
-    )
-    feed.tell(activity.AgentAppeared(clock(), card))
-    try:
-        yield
-    finally:
-        feed.tell(activity.AgentGone(post.key, clock(), str(me.requested)))
 
 
 @final

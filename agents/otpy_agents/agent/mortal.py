@@ -11,6 +11,7 @@ from attrs import evolve
 
 import otpy
 from otpy_agents.agent import preflight
+from otpy_agents.agent.card import Program, shown
 from otpy_agents.agent.exits import exit_file
 from otpy_agents.agent.life_record import end_here, living
 from otpy_agents.errors import DeadlinePassed, LedgerError, LedgerUnwritable, WorkerFailed
@@ -18,7 +19,6 @@ from otpy_agents.process.process import WorkerProcess, spawn
 from otpy_agents.sandbox.marker import worker_environment
 from otpy_agents.store.records import State
 from otpy_agents.store.redaction import Redaction
-from otpy_monitors import Vitals
 
 if TYPE_CHECKING:
     from anyio.abc import TaskStatus
@@ -65,13 +65,16 @@ async def mortal(
     )
     cwd = assignment.cwd or work
     needs = preflight.needs_of(assignment)
-    over = None if project.was_begun(assignment.id) else project.over_budget(assignment)
-    if over is not None:  # what was begun is for the budget monitor
-        needs = evolve(needs, budget_left=over.limit - over.used)
+    if not project.was_begun(assignment.id):  # what was begun is for the budget monitor
+        needs = evolve(needs, budget_left=project.workplace.budgets.left(post.key))
     preflight.check(assignment, cwd, environment, needs)
     redacted = Redaction(environment)
 
+    feed = project.workplace.feed
+    program = Program(feed, post.key)
+
     def on_line(line: str) -> None:
+        program.line()
         project.tell("mortal.output", assignment.id, line=redacted(line))
 
     if me.incarnation > 1 and not await project.is_open(assignment.id):
@@ -84,6 +87,8 @@ async def mortal(
         env=environment,
         grace=assignment.grace,
         on_line=on_line,
+        on_chunk=program.chunk,
+        on_pause=program.frozen,
         record=record,
     )
     rested = post.pause is not None
@@ -94,36 +99,19 @@ async def mortal(
         await project.workplace.start_place(project, assignment.id)
     async with living(project, assignment.id) as life:
         try:
-            with project.running(assignment.id, worker) as spent:
-
-                def look() -> Vitals:
-                    total = spent()
-                    return Vitals(
-                        path=me.path,
-                        incarnation=me.incarnation,
-                        pid=worker.pid,
-                        argv=assignment.argv,
-                        cwd=str(cwd),
-                        seconds=total.seconds,
-                        output_bytes=total.output_bytes,
-                        quiet=worker.quiet,
-                        stall=assignment.stall,
-                        max_seconds=assignment.wall_seconds,
-                        max_output_bytes=assignment.output_bytes,
+            async with worker:
+                # Without this row the next host finds it all the same, by its marker.
+                with contextlib.suppress(LedgerUnwritable):
+                    await project.ledger.record_spawn(
+                        life.attempt, worker.pid, worker.pgid, worker.create_time
                     )
-
-                async with worker:
+                with shown(feed, post, cwd, parent=project.pool.children.parent(assignment.id)):
                     if post.pause is not None:  # that came while it was begun
                         worker.pause()
-                    # Without this row the next host finds it all the same, by its marker.
-                    with contextlib.suppress(LedgerUnwritable):
-                        await project.ledger.record_spawn(
-                            life.attempt, worker.pid, worker.pgid, worker.create_time
-                        )
-                    with project.board.showing(look):
-                        if not rested:
-                            task_status.started(worker)
-                        await _succeed(worker, assignment, redacted)
+                    if not rested:
+                        task_status.started(worker)
+                    program.run(" ".join(assignment.argv))
+                    await _succeed(worker, assignment, redacted)
             life.reason = "exit code 0"
         finally:
             if not worker.paused:  # somebody outside may have let it go on (`kill -CONT`)

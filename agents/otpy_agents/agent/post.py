@@ -30,7 +30,12 @@ QUESTION: Final = "question"
 """By what an agent rests that has asked a person; only an answer ends that."""
 
 AMOUNTS: Final[Mapping[str, str]] = MappingProxyType(
-    {"tokens": "--tokens N", "cost_usd": "--usd X", "seconds": "--minutes M"}
+    {
+        "tokens": "--tokens N",
+        "cost_usd": "--usd X",
+        "seconds": "--minutes M",
+        "output_bytes": "--bytes N",
+    }
 )
 """How each kind of budget is granted on the command line."""
 
@@ -44,7 +49,7 @@ class Pause:
         by: Who or what wants it: `operator`, `budget`, `gang:NAME`, `rule:NAME`, `question`.
         why: In one line.
         account: Whose budget is spent; empty for the agent's own.
-        kind: What of it: `tokens`, `cost_usd` or `seconds`.
+        kind: What of it: `tokens`, `cost_usd`, `seconds` or `output_bytes`.
     """
 
     by: str

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, final
 
@@ -233,9 +234,20 @@ async def _workplace(
     *,
     fresh: bool,
 ) -> tuple[Workplace, SessionStore | None]:
-    """Open what agents need, if there are any: the store of runs, their sessions, their budgets."""
+    """Open the budgets, and what agents need, if there are any: runs, and their sessions."""
+    places = [one.cwd for one in work.assignments if one.agent is not None and one.cwd is not None]
+    places.append(work.state.with_suffix(".work"))
+    rules = None if work.rule_file is None else read_rules(work.rule_file, writable=places)
+    settled = partial(
+        Workplace,
+        failures=failures,
+        rate=work.start_rate,
+        rules=rules,
+        budget=await load_ledger(BudgetDocument(ledger.agents)),
+        watch_loop=True,
+    )
     if all(assignment.agent is None for assignment in work.assignments):
-        return Workplace(rate=work.start_rate, failures=failures, watch_loop=True), None
+        return settled(), None
     store = await stack.enter_async_context(RunStore(default_state(os.environ)))
     sessions = await stack.enter_async_context(
         SqliteSessions(work.state.with_suffix(".sessions.sqlite"))
@@ -244,15 +256,4 @@ async def _workplace(
         for session in await sessions.all():
             await sessions.forget(session.agent)
     await drop_runs(work, ledger, store, fresh=fresh)
-    places = [one.cwd for one in work.assignments if one.agent is not None and one.cwd is not None]
-    places.append(work.state.with_suffix(".work"))
-    workplace = Workplace(
-        store,
-        failures=failures,
-        rate=work.start_rate,
-        rules=None if work.rule_file is None else read_rules(work.rule_file, writable=places),
-        budget=await load_ledger(BudgetDocument(ledger.agents)),
-        watch_loop=True,
-        listeners=[listener],
-    )
-    return workplace, sessions
+    return settled(store, listeners=[listener]), sessions

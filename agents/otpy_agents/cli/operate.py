@@ -106,6 +106,7 @@ def budget() -> None:
 @click.option(
     "--minutes", type=click.FloatRange(min=0, min_open=True), metavar="M", help="Working time."
 )
+@click.option("--bytes", "size", type=click.IntRange(min=1), metavar="N", help="Bytes of output.")
 @list_option
 @state_option
 def grant(
@@ -114,6 +115,7 @@ def grant(
     tokens: int | None,
     usd: float | None,
     minutes: float | None,
+    size: int | None,
     file: Path | None,
     state: Path | None,
 ) -> None:
@@ -122,7 +124,7 @@ def grant(
     Who rests because it has spent its budget goes on, in the same session. What an agent may spend
     is part of what the list may spend: grant the list more first if that is spent too.
     """
-    if tokens is None and usd is None and minutes is None:
-        raise click.UsageError("Got no amount, wanted --tokens, --usd or --minutes.")
-    tree = find_tree(file, state)
-    _say(agent, told(tree, "grant", agent=agent, tokens=tokens, usd=usd, minutes=minutes))
+    amounts = {"tokens": tokens, "usd": usd, "minutes": minutes, "bytes": size}
+    if all(amount is None for amount in amounts.values()):
+        raise click.UsageError("Got no amount, wanted --tokens, --usd, --minutes or --bytes.")
+    _say(agent, told(find_tree(file, state), "grant", agent=agent, **amounts))

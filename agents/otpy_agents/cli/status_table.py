@@ -109,6 +109,8 @@ def _left(left: Plain) -> str:
         parts.append(money(max(0.0, left["cost_usd"])))
     if "seconds" in left:
         parts.append(span(left["seconds"]))
+    if "output_bytes" in left:
+        parts.append(f"{_tokens(max(0, left['output_bytes'])) or '0'} bytes")
     return ", ".join(parts)
 
 

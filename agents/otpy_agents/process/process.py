@@ -37,6 +37,7 @@ LINE_LIMIT: Final = 8192
 
 _CUT: Final = " …[cut]"
 _ROUNDS: Final = 5
+_LOOK: Final = 0.25  # seconds between two looks whether somebody outside woke what is frozen
 _MARKER: Final = ("OTPY_LIST", "OTPY_ASSIGNMENT", "OTPY_INCARNATION")
 
 
@@ -152,6 +153,8 @@ class WorkerProcess:
         grace: float,
         on_line: Callable[[str], object] | None,
         on_output: tuple[Callable[[bytes], object], Callable[[bytes], object]] | None = None,
+        on_chunk: Callable[[int], object] | None = None,
+        on_pause: Callable[[bool], object] | None = None,
         marker: Mapping[str, str] | None = None,
         wrapped: bool = False,
         record: Path | None = None,
@@ -166,6 +169,7 @@ class WorkerProcess:
         self.last_line = ""
         self.paused = False
         self._frozen = False
+        self._look: asyncio.TimerHandle | None = None
         self.left_over: tuple[Orphan, ...] = ()
         self.survivors: tuple[Orphan, ...] = ()
         self._env = dict(env)
@@ -177,6 +181,8 @@ class WorkerProcess:
         self._wrapped = wrapped
         self._stdin = Path(os.devnull) if stdin is None else stdin
         self._on_line = on_line
+        self._on_chunk = on_chunk
+        self._on_pause = on_pause
         self._lines = LineBuffer()
         takers = on_output if on_output is not None else (self._take_lines,)
         self._pipes = [OutputPipe(partial(self._take, taker)) for taker in takers]
@@ -260,12 +266,31 @@ class WorkerProcess:
         """Freeze the whole group (SIGSTOP); nothing happens if the worker has ended."""
         self._signal_group(signal.SIGSTOP)
         self.paused = True
+        if self._on_pause is not None:
+            self._on_pause(True)
+        self._look_later()
 
     def resume(self) -> None:
         """Let a frozen group go on (SIGCONT)."""
         self._signal_group(signal.SIGCONT)
         self.paused = self._frozen = False
         self.last_output = asyncio.get_running_loop().time()  # silence while frozen is no stall
+        if self._on_pause is not None:
+            self._on_pause(False)
+
+    def _look_later(self) -> None:
+        self._look_no_more()
+        if self.paused and self.pid and self.exit_code is None:
+            self._look = asyncio.get_running_loop().call_later(_LOOK, self._look_again)
+
+    def _look_again(self) -> None:
+        if self.paused and not self._woken():
+            self._look_later()
+
+    def _look_no_more(self) -> None:
+        if self._look is not None:
+            self._look.cancel()
+            self._look = None
 
     def _woken(self) -> bool:
         """Take note if somebody outside has let the frozen worker go on (`kill -CONT`)."""
@@ -326,10 +351,12 @@ class WorkerProcess:
 
     async def _leave(self) -> None:
         """End everything and give the pipe back."""
+        self._look_no_more()
         try:
             if self.pid:
                 await to_completion(self._end(), on_cancel=self.cut_grace)
         finally:
+            self._look_no_more()  # it may have been frozen while it was being ended
             self._drain()
             for line in self._lines.flush():
                 self._tell(line)
@@ -406,6 +433,8 @@ class WorkerProcess:
         self.output_bytes += len(data)
         self.last_output = asyncio.get_running_loop().time()
         taker(data)
+        if self._on_chunk is not None:
+            self._on_chunk(len(data))
 
     def _take_lines(self, data: bytes) -> None:
         for line in self._lines.feed(data):
@@ -435,6 +464,8 @@ def spawn(
     grace: float = 5.0,
     on_line: Callable[[str], object] | None = None,
     on_output: tuple[Callable[[bytes], object], Callable[[bytes], object]] | None = None,
+    on_chunk: Callable[[int], object] | None = None,
+    on_pause: Callable[[bool], object] | None = None,
     marker: Mapping[str, str] | None = None,
     wrapped: bool = False,
     record: Path | None = None,
@@ -452,6 +483,10 @@ def spawn(
             handler is told and reading goes on.
         on_output: Instead of `on_line`: called with each chunk of standard output, and of the error
             stream. The two are then read apart. Must not raise.
+        on_chunk: Called with the size of each piece of output, in bytes, after the lines that end
+            in it. Must not raise.
+        on_pause: Called with True when it is frozen, and with False when it is let go on, also by
+            somebody outside (`kill -CONT`). Must not raise.
         marker: Variables of `env` that its stragglers are found by; None for those of a work list.
         wrapped: Whether the program runs inside another that does not hand signals on and ends with
             it. The outer one is then spared by SIGTERM.
@@ -473,6 +508,8 @@ def spawn(
         grace=grace,
         on_line=on_line,
         on_output=on_output,
+        on_chunk=on_chunk,
+        on_pause=on_pause,
         marker=marker,
         wrapped=wrapped,
         record=record,

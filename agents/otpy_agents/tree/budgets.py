@@ -1,4 +1,4 @@
-"""Budgets of agents: an account for each project and each agent, and what follows when one ends.
+"""Budgets: an account for each project and each assignment, and what follows when one ends.
 
 The ledger and what is charged to it belong to the monitors. Here is what their owner does: pause at
 the boundary of a turn, restart with a fresh budget, and go on when an operator has granted more.
@@ -116,15 +116,25 @@ class Budgets:
             if one.allocated is not None and one.known
         ]
 
+    def spent(self, account: str) -> str:
+        """Return which budget leaves an account nothing, in one line; empty if it may go on."""
+        for kind, owner in self._ended(account).items():
+            one = self.ledger.balance(owner, kind)
+            return f"budget of {owner!r} spent: {one.known:.6g} of {one.allocated:.6g} {kind}"
+        return ""
+
     def spent_up(self, account: str) -> Pause | None:
         """Return why an account has to rest that has nothing left; None if it may go on."""
-        self.accounting.settle(limited=True)
-        ended = self.ledger.spent_up(account) if account in self.ledger else {}
+        ended = self._ended(account)
         if not ended:
             return None
         why = ", ".join(f"budget of {owner!r} spent: {kind}" for kind, owner in ended.items())
         kind, owner = next(iter(ended.items()))
         return _pause(account, owner, kind, why)
+
+    def _ended(self, account: str) -> dict[Kind, str]:
+        self.accounting.settle(limited=True)
+        return self.ledger.spent_up(account) if account in self.ledger else {}
 
     def left(self, account: str) -> float | None:
         """Return the nothing, or less, that an account has left of a kind; None if it may go on."""
@@ -153,11 +163,19 @@ class Budgets:
     def on_spent(self, finding: BudgetSpent, pool: MortalPool, tell: Callable[..., None]) -> None:
         """Do what is declared for a budget that is spent (C-12).
 
-        Who has told its final answer is neither stopped nor restarted: it has nothing left to
-        spend, and its work is paid for. Its pause counts only if it goes on all the same, as after
-        a verification that failed.
+        A program has no turn at whose end it could rest: it is reaped, whoever's budget it is.
+
+        An agent that has told its final answer is neither stopped nor restarted: it has nothing
+        left to spend, and its work is paid for. Its pause counts only if it goes on all the same,
+        as after a verification that failed.
         """
         mine = {post.key: post for post in pool.posts.values() if post.key in finding.stopped}
+        for key, post in list(mine.items()):
+            if finding.then == Exceeding.REAP or post.assignment.agent is None:
+                del mine[key]
+                why = self.spent(key)
+                if why and post.assignment.id not in pool.endings:  # else it was granted more
+                    _settled([post], partial(pool.reap, post.assignment.id, why))
         if finding.then == Exceeding.RESTART:
             if self.ledger.may_renew(finding.account):
                 self.ledger.renew(finding.account)

@@ -47,8 +47,9 @@ _GRANTS: Final = (
     ("tokens", Kind.TOKENS, 1),
     ("usd", Kind.COST_USD, 1),
     ("minutes", Kind.SECONDS, 60),
+    ("bytes", Kind.OUTPUT_BYTES, 1),
 )
-_WORDS: Final = ("text", "why", "now", "tokens", "usd", "minutes")
+_WORDS: Final = ("text", "why", "now", "tokens", "usd", "minutes", "bytes")
 
 
 @final
@@ -281,7 +282,9 @@ class TreeCommands:
             if isinstance(amount, int | float) and not isinstance(amount, bool) and amount > 0:
                 wanted[kind] = amount * size
         if not wanted:
-            raise CommandRefused("grant: got no amount above 0, wanted tokens, usd or minutes")
+            raise CommandRefused(
+                "grant: got no amount above 0, wanted tokens, usd, minutes or bytes"
+            )
         project, account = self._account(command)
         granted: list[str] = []
         for kind, amount in wanted.items():

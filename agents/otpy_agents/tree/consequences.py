@@ -22,7 +22,6 @@ from otpy_monitors import (
     Finding,
     LoopBlocked,
     LoopLag,
-    OverBudget,
     RuleBroken,
     Stalled,
     StallWarned,
@@ -48,7 +47,6 @@ class Consequences:
     def __init__(self, project: Project) -> None:
         self._project = project
         self._gangs = {gang.name: GangWatch(gang) for gang in project.work.gangs}
-        self._lagged = float("-inf")
         configured = structlog.is_configured()  # else its own default would write to stdout
         self._log = structlog.get_logger("otpy_agents") if configured else console_logger()
 
@@ -67,11 +65,6 @@ class Consequences:
                 self._if_mine(finding.account, "monitor.budget_spent", str(finding))
                 project = self._project
                 project.workplace.budgets.on_spent(finding, project.pool, project.tell)
-            case OverBudget():
-                name = "monitor.budget_warning" if finding.warning else "monitor.over_budget"
-                tell(name, _id(finding.path) or "list", detail=str(finding))
-                if not finding.warning:
-                    self._over_budget(finding)
             case Violated():
                 tell("monitor.violated", _id(finding.path), detail=str(finding))
                 self._violated(finding)
@@ -79,7 +72,7 @@ class Consequences:
                 tell("monitor.rule_broken", _id(finding.path), detail=str(finding))
                 self._rule_broken(finding)
             case LoopLag():
-                self._lag(finding)
+                tell("monitor.loop_lag", "loop", detail=str(finding))
             case LoopBlocked():
                 tell("monitor.loop_blocked", finding.path or "loop", detail=str(finding))
             case Sweeping():
@@ -88,13 +81,6 @@ class Consequences:
                 tell("monitor.swept", finding.chore, detail=str(finding))
             case _:
                 tell("monitor.finding", "monitors", detail=str(finding))
-
-    def _lag(self, finding: LoopLag) -> None:
-        """Tell of a lag once, though the monitors of agents and of programs both noticed it."""
-        now = asyncio.get_running_loop().time()
-        if now - self._lagged > finding.limit:
-            self._project.tell("monitor.loop_lag", "loop", detail=str(finding))
-        self._lagged = now
 
     def _if_mine(self, account: str, event: str, detail: str) -> None:
         """Tell of an account, if it is that of this project, or of one of its agents."""
@@ -109,12 +95,6 @@ class Consequences:
         process = self._project.pool.process(_id(finding.path))
         if process is not None and process.incarnation == finding.incarnation:
             process.exit(Crashed(WorkerStalled(str(finding))))
-
-    def _over_budget(self, finding: OverBudget) -> None:
-        if finding.path:
-            self._project.pool.reap(_id(finding.path), str(finding))
-        else:
-            self._project.pool.close(str(finding))
 
     def _violated(self, finding: Violated) -> None:
         """Carry out what the rule asks for (TREE-47)."""

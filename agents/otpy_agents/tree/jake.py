@@ -201,8 +201,8 @@ async def _todo(project: Project, present: set[str]) -> list[Assignment]:
                 project.pool.done(name)  # its pool was killed before it could tell
             continue
         over = project.over_budget(assignment)
-        if project.pool.closed or over is not None:
-            project.pool.ended(name, Outcome(State.REAPED, project.pool.closed or str(over)))
+        if over:
+            project.pool.ended(name, Outcome(State.REAPED, over))
         else:
             todo.append(assignment)
     await project.write_endings()

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Coroutine, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from otpy import Backoff, ChildSpec, SupervisorSpec, observe
 from otpy_agents.hygiene.chores import chores_of, chores_of_runs
 from otpy_agents.tree.budgets import BudgetDocument
 from otpy_monitors import (
     LoopBlocked,
-    budget_monitor,
     cleanup_spec,
-    health_monitor,
     hygiene_supervisor,
     keep_ledger,
-    violation_monitor,
     watch_budgets,
     watch_health,
     watch_violations,
@@ -39,80 +35,35 @@ def monitors_of(workplace: Workplace, projects: Sequence[Project]) -> Supervisor
     """
     workplace.feed.inbox(INBOX)  # what agents do before the daemon has started waits for it there
     pause = Backoff.exponential(0.5, max=30.0, reset_after=60.0)
+    report, budgets = workplace.on_finding, workplace.budgets
     children: list[ChildSpec | SupervisorSpec] = [
-        ChildSpec("HealthMonitor", _health, (workplace, projects), backoff=pause),
-        ChildSpec("BudgetMonitor", _budget, (workplace, projects), backoff=pause),
+        ChildSpec("HealthMonitor", watch_health, (workplace.feed, report), backoff=pause),
+        ChildSpec("BudgetMonitor", watch_budgets, (budgets.accounting, report), backoff=pause),
         hygiene_supervisor([_hygiene(workplace, projects)]),
-        ChildSpec("ViolationMonitor", _violations, (workplace, projects), backoff=pause),
+        ChildSpec(
+            "ViolationMonitor",
+            watch_violations,
+            (workplace.feed, report),
+            {"book": workplace.rules},
+            backoff=pause,
+        ),
     ]
-    if workplace.host is not None:
-        workplace.budgets.store = store = BudgetDocument(projects[0].ledger.agents)
-        saver = (workplace.budgets.accounting, store)
-        children.append(ChildSpec("LedgerKeeper", keep_ledger, saver, backoff=pause))
+    budgets.store = BudgetDocument(projects[0].ledger.agents)
+    saver = (budgets.accounting, budgets.store)
+    children.append(ChildSpec("LedgerKeeper", keep_ledger, saver, backoff=pause))
+    if workplace.watch_loop:
+        children.append(ChildSpec("LoopMonitor", _watch_loop, (workplace,), backoff=pause))
     return SupervisorSpec("MonitorSupervisor", children, intensity=10, period=300)
 
 
-async def _health(workplace: Workplace, projects: Sequence[Project]) -> None:
-    """Watch over the health of agents, and of programs."""
-    report = workplace.on_finding
+async def _watch_loop(workplace: Workplace) -> None:
+    """Report steps that block the event loop."""
 
     def blocked(fact: observe.LoopBlocked) -> None:
-        report(LoopBlocked(fact.path, fact.incarnation, fact.seconds, fact.stack))
+        finding = LoopBlocked(fact.path, fact.incarnation, fact.seconds, fact.stack)
+        workplace.on_finding(finding)
 
-    await _together(
-        watch_health(workplace.feed, report),
-        *([observe.watch_loop(blocked)] if workplace.watch_loop else []),
-        *(_programs(project, health_monitor(project.board, report)) for project in projects),
-    )
-
-
-async def _budget(workplace: Workplace, projects: Sequence[Project]) -> None:
-    """Watch over the budgets of agents, and of programs."""
-    report = workplace.on_finding
-    await _together(
-        watch_budgets(workplace.budgets.accounting, report),
-        *(
-            _programs(
-                project,
-                budget_monitor(
-                    project.board,
-                    project.acting.on_finding,
-                    spent=project.spent,
-                    max_seconds=project.work.wall_seconds,
-                    max_output_bytes=project.work.output_bytes,
-                ),
-            )
-            for project in projects
-        ),
-    )
-
-
-async def _violations(workplace: Workplace, projects: Sequence[Project]) -> None:
-    """Watch over what agents and programs must not do."""
-    report = workplace.on_finding
-    await _together(
-        watch_violations(workplace.feed, report, book=workplace.rules),
-        *(
-            violation_monitor(project.board, report, rules=project.work.rules)
-            for project in projects
-        ),
-    )
-
-
-async def _programs(project: Project, daemon: Coroutine[Any, Any, None]) -> None:
-    """Run a daemon that polls, as soon as there is a plain program to poll for."""
-    try:
-        await project.has_programs.wait()
-        await daemon
-    finally:
-        daemon.close()
-
-
-async def _together(*daemons: Coroutine[Any, Any, None]) -> None:
-    """Run daemons side by side; all end with the first that fails."""
-    async with asyncio.TaskGroup() as group:
-        for daemon in daemons:
-            group.create_task(daemon)
+    await observe.watch_loop(blocked)
 
 
 def _hygiene(workplace: Workplace, projects: Sequence[Project]) -> ChildSpec:

@@ -72,7 +72,6 @@ class MortalPool:
         places: Those of `parallel`, and who waits for one. Who rests has none (TREE-19).
         endings: How assignments came out that the ledger may not know of yet, by name.
         doomed: How mortals will have come out that are being given up, by name.
-        closed: Why no assignment is begun any more; empty while they are.
         version: Grows with every change.
     """
 
@@ -80,7 +79,6 @@ class MortalPool:
         self.posts: dict[str, Post] = {}
         self.endings: dict[str, Outcome] = {}
         self.doomed: dict[str, Outcome] = {}
-        self.closed = ""
         self.version = 0
         self.children = Children(project)
         self.places = Gate(project.work.parallel)
@@ -393,8 +391,8 @@ class MortalPool:
             pause = post.pause  # of a program, from between two lives
             if post.rests(pause):
                 self._project.tell("mortal.paused", name, by=pause.by, detail=pause.why)
-        if name in self.doomed or self.closed:
-            self.reap(name, self.closed)
+        if name in self.doomed:
+            self.reap(name, self.doomed[name].reason)
         self.news()
 
     def _exited(self, report: ChildExited) -> None:
@@ -463,14 +461,6 @@ class MortalPool:
         self.doomed.pop(name, None)
         self._killed_starts.pop(name, None)
         self.posts.pop(name, None)
-        self.news()
-
-    def close(self, why: str) -> None:
-        """Reap all mortals, and begin none any more."""
-        self.closed = why
-        if self._supervisor is not None:
-            for child in self._supervisor.snapshot().children:
-                self.reap(child.id, why)
         self.news()
 
     def reap(self, assignment: str, why: str, state: State = State.REAPED) -> None:

@@ -1,10 +1,8 @@
-"""What everything that works on one list shares: its files, its board, its budget, its events."""
+"""What everything that works on one list shares: its files, its budget, its events."""
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final, final
 
 from otpy_agents.agent import messages
@@ -21,15 +19,14 @@ from otpy_agents.tree.disk import Disk
 from otpy_agents.tree.pool import MortalPool
 from otpy_agents.tree.workplace import Workplace
 from otpy_agents.workspace import ChangesetOwner
-from otpy_monitors import Board, Limits, OverBudget, Spent
+from otpy_monitors import Exceeding, Limits, OnExceed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
     from pathlib import Path
 
     from otpy import ExitReason
     from otpy_agents.agent.verification import Complaint, Verifier
-    from otpy_agents.process.process import WorkerProcess
     from otpy_agents.run.host.order import SandboxChoice
     from otpy_agents.store.ledger import Ledger
     from otpy_agents.store.sessions import SessionStore
@@ -61,14 +58,12 @@ class Project:
         work: The list.
         ledger: What is known of it, on disk.
         workplace: What it shares with other projects.
-        board: Where workers can be seen.
         disk: Where who cannot write waits.
         pool: What becomes of mortals.
         acting: What follows from findings.
         keeping: Sessions and changesets of its agents.
         finished: Whether Jake has nothing left to do, or has given up.
         given_up: Whether Jake is not started again to work.
-        has_programs: Set as soon as an assignment is known that no agent takes.
         work_root: Folder of the private work directories, beside the ledger.
         jake_fell: Why Jake ended last when he should not have; None if he never did.
     """
@@ -105,21 +100,17 @@ class Project:
         self.ledger = ledger
         self.workplace = workplace or Workplace()
         self.workplace.projects.append(self)
-        self.board = Board()
         self.disk = Disk(self.tell)
         self.pool = MortalPool(self)
         self.acting = Consequences(self)
         owner = ChangesetOwner(ledger.list_id, str(ledger.path.resolve()))
         self.keeping = Persistence(self.key, owner, sessions, fates, self.tell, self.checkpoint)
         self.finished = False
-        self.has_programs = asyncio.Event()
         self.work_root = work.state.with_suffix(".work")
         self.given_up = False
         self.jake_fell: ExitReason | None = None
         self._listener = listener
         self._before = {record.id: record for record in records}
-        self._spent = {r.id: Spent(r.seconds, r.output_bytes) for r in records}
-        self._running: dict[str, Callable[[], Spent]] = {}
         self._ends: dict[str, str] = {}
         self._written: set[str] = set()
         self._stood = {row.assignment: row for row in agents}
@@ -128,8 +119,6 @@ class Project:
         self._verifier = verifier
         self._open_told = False
         ledger.on_astray(lambda line: self.tell("state.astray", "list", reason=line))
-        for assignment in work.assignments:
-            self._note(assignment)
         self._declare_whole()
 
     # --- assignments ------------------------------------------------------------------------------
@@ -144,11 +133,6 @@ class Project:
         if all(one.id != assignment.id for one in self.assignments):
             await self.ledger.add(assignment.id, assignment.digest)
             self._added[assignment.id] = assignment
-            self._note(assignment)
-
-    def _note(self, assignment: Assignment) -> None:
-        if assignment.agent is None:
-            self.has_programs.set()
 
     async def is_open(self, assignment: str) -> bool:
         """Whether an assignment is still to be done (G-18)."""
@@ -201,20 +185,28 @@ class Project:
             budgets.wake(project.pool)
 
     def _declare(self, assignment: Assignment) -> None:
-        """Let the budget of an agent be what its assignment says, and say what is not as it was."""
+        """Let a budget be what the assignment says, and say what is not as it was."""
         work = assignment.agent
-        if work is not None:
-            own = Limits(
-                tokens=work.tokens, cost_usd=work.cost_usd, seconds=assignment.wall_seconds
-            )
-            key, budgets = self.agent_key(assignment.id), self.workplace.budgets
-            for line in budgets.open(key, self.key, own, work.on_exceed):
-                self.tell("budget.changed", assignment.id, detail=line)
+        own = Limits(
+            tokens=None if work is None else work.tokens,
+            cost_usd=None if work is None else work.cost_usd,
+            seconds=assignment.wall_seconds,
+            output_bytes=assignment.output_bytes,
+        )
+        then = OnExceed(Exceeding.REAP) if work is None else work.on_exceed
+        key, budgets = self.agent_key(assignment.id), self.workplace.budgets
+        for line in budgets.open(key, self.key, own, then):
+            self.tell("budget.changed", assignment.id, detail=line)
 
     def _declare_whole(self) -> None:
-        """Let the budget of the project be what its list says, then those of its agents."""
+        """Let the budget of the project be what its list says, then those of its assignments."""
         work, budgets = self.work, self.workplace.budgets
-        whole = Limits(tokens=work.tokens, cost_usd=work.cost_usd, seconds=work.wall_seconds)
+        whole = Limits(
+            tokens=work.tokens,
+            cost_usd=work.cost_usd,
+            seconds=work.wall_seconds,
+            output_bytes=work.output_bytes,
+        )
         for line in budgets.open(self.key, "", whole):
             self.tell("budget.changed", "list", detail=line)
         for line in budgets.carried_over(self.key):
@@ -400,11 +392,12 @@ class Project:
         """Let an assignment that was given up begin again, with its session and its changeset.
 
         Raises:
-            AgentRefused: It was not given up, or nothing is begun any more.
+            AgentRefused: It was not given up, or is a program whose budget is spent.
             LedgerError: It could not be written down; nothing was changed.
         """
-        if self.pool.closed:
-            raise AgentRefused(assignment, f"nothing is begun any more: {self.pool.closed}")
+        for one in self.assignments:
+            if one.id == assignment and (over := self.over_budget(one)):
+                raise AgentRefused(assignment, f"it would be reaped at once: {over}")
         if self.pool.process(assignment) is not None:
             raise AgentRefused(assignment, "it is at work, or is being ended")
         await self.write_endings()
@@ -417,53 +410,11 @@ class Project:
 
     # --- budget ----------------------------------------------------------------------------------
 
-    @contextmanager
-    def running(self, assignment: str, worker: WorkerProcess) -> Generator[Callable[[], Spent]]:
-        """Charge what a worker uses, while the block lasts, to its assignment.
+    def over_budget(self, assignment: Assignment) -> str:
+        """Return which budget leaves a program nothing to begin with; empty if it may begin.
 
-        Yields:
-            A function that returns what the assignment has used so far, over all its attempts.
-        """
-        clock = asyncio.get_running_loop().time
-        began, before = clock(), self._spent.get(assignment, Spent())
-
-        def spent() -> Spent:
-            seconds = before.seconds + clock() - began
-            return Spent(seconds, before.output_bytes + worker.output_bytes)
-
-        self._running[assignment] = spent
-        try:
-            yield spent
-        finally:
-            self._spent[assignment] = spent()
-            del self._running[assignment]
-
-    def spent_by(self, assignment: str) -> Spent:
-        """Return what a program has used so far, over all its attempts; of agents the time only."""
-        running = self._running.get(assignment)
-        return self._spent.get(assignment, Spent()) if running is None else running()
-
-    def over_budget(self, assignment: Assignment) -> OverBudget | None:
-        """Return what a program has nothing left of before it begins: by itself, or with the list.
-
-        None if it may begin; None for an agent, which has an account (`Budgets`).
+        Empty for an agent, which is held back until there is more.
         """
         if assignment.agent is not None:
-            return None
-        for one, limits in ((self.spent_by(assignment.id), assignment), (self.spent(), self.work)):
-            for what, used, limit in (
-                ("wall seconds", one.seconds, limits.wall_seconds),
-                ("output bytes", one.output_bytes, limits.output_bytes),
-            ):
-                if limit is not None and used >= limit:
-                    path = f"{self.pool.path}/{assignment.id}" if limits is assignment else ""
-                    return OverBudget(path, what, used, limit)
-        return None
-
-    def spent(self) -> Spent:
-        """Return what all assignments of the list have used together."""
-        now = {**self._spent, **{name: spent() for name, spent in self._running.items()}}
-        return Spent(
-            sum(spent.seconds for spent in now.values()),
-            sum(spent.output_bytes for spent in now.values()),
-        )
+            return ""
+        return self.workplace.budgets.spent(self.agent_key(assignment.id))

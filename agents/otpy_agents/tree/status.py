@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, TypeAlias
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from otpy_agents.agent.post import OPERATOR, Pause
 from otpy_agents.agent.state import Happening
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 __all__ = ["Plain", "status_of", "tree_of"]
 
 Plain: TypeAlias = dict[str, Any]
+
+_OF_PROGRAMS: Final = (Kind.SECONDS, Kind.OUTPUT_BYTES)
 
 
 def tree_of(node: TreeSnapshot) -> Plain:
@@ -121,27 +123,23 @@ def _project(project: Project, agents: list[Plain]) -> Plain:
         "list": os.fspath(project.work.file.absolute()),
         "total": len(mine),
         "finished": sum(row["over"] for row in mine),
-        "closed": project.pool.closed,
-        **_accounted(project, project.key, project.spent().seconds, project.work.wall_seconds),
+        "closed": project.workplace.budgets.spent(project.key),
+        **_accounted(project, project.key),
         "seconds": sum(row["seconds"] or 0.0 for row in mine),
     }
 
 
-def _accounted(project: Project, account: str, used: float, limit: float | None) -> Plain:
-    """Return what was spent from an account, or by programs, which have none, and what is left."""
+def _accounted(project: Project, account: str, kinds: Iterable[Kind] = Kind) -> Plain:
+    """Return what was spent from an account, and what is left; None is what nobody knows."""
     ledger = project.workplace.budgets.ledger
-    plain: Plain = {"tokens": None, "cost_usd": None, "seconds": used, "left": {}}
-    if limit is not None:
-        plain["left"]["seconds"] = limit - used
+    plain: Plain = {"tokens": None, "cost_usd": None, "seconds": 0.0, "output_bytes": 0, "left": {}}
     if account not in ledger:
         return plain
-    for kind in Kind:
+    for kind in kinds:
         balance = ledger.balance(account, kind)
         plain[kind.value] = balance.spent
         if balance.remaining is not None:
-            known = plain["left"].get(kind.value)
-            left = balance.remaining
-            plain["left"][kind.value] = left if known is None else min(left, known)
+            plain["left"][kind.value] = balance.remaining
     return plain
 
 
@@ -178,7 +176,6 @@ class _Look:
         if self._post is not None and isinstance(worker, WorkerProcess):
             _reconcile(self._post, worker)
         since = self._journal.since.get(name)
-        used = project.spent_by(name)
         return {
             "agent": name,
             "project": project.key,
@@ -192,7 +189,11 @@ class _Look:
             "restarts": 0 if record is None else record.restarts,
             "paused": self._paused(),
             "reason": self._reason(),
-            **_accounted(project, project.agent_key(name), used.seconds, assignment.wall_seconds),
+            **_accounted(
+                project,
+                project.agent_key(name),
+                _OF_PROGRAMS if assignment.agent is None else Kind,
+            ),
         }
 
     def _over(self) -> bool:

@@ -14,7 +14,7 @@ from otpy_agents.adapters.adapter import Access
 from otpy_agents.store.sessions.recovery import Context
 from otpy_agents.worklist.gang import Gang
 from otpy_agents.worklist.start_rate import StartRate
-from otpy_monitors import OnExceed, Rule
+from otpy_monitors import OnExceed
 from otpy_monitors.activity import ANY_TOOL
 
 __all__ = ["LONG_TOOLS", "AgentWork", "Assignment", "Context", "Expectation", "Role", "WorkList"]
@@ -122,7 +122,7 @@ class Assignment:
         env: Variables added to the environment.
         needs_env: Names that must be in the environment of its worker, and not be empty.
         deadline: Longest time one attempt may take; None for no limit.
-        stall: Longest time without output; None for no limit.
+        stall: Longest time without progress, of a program a line of output; None for no limit.
         grace: Between SIGTERM and SIGKILL.
         expect: How it should end.
         wall_seconds: Budget of time over all attempts; None for no limit.
@@ -169,11 +169,10 @@ class WorkList:
         output_bytes: Budget of output of all assignments together; None for none.
         state: The SQLite file that remembers what is done, absolute.
         assignments: In the order of the file; at least one.
-        rules: In the order of the file.
         gangs: Groups whose members are judged together, in the order of the file.
         tokens: Budget of tokens of all agents together; None for none.
         cost_usd: Budget of US dollars of all agents together; None for none.
-        rule_file: Rules on what agents do, absolute; None for none.
+        rule_file: Rules on what is done, absolute; None for none.
         jake_restarts: How often its Jake is restarted within an hour; None without a limit (C-13).
         logs: Folder in which a log is kept, and all logs are kept small, absolute; None for none.
     """
@@ -187,7 +186,6 @@ class WorkList:
     output_bytes: int | None
     state: Path
     assignments: tuple[Assignment, ...]
-    rules: tuple[Rule, ...]
     gangs: tuple[Gang, ...] = ()
     tokens: int | None = None
     cost_usd: float | None = None

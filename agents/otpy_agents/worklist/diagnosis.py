@@ -139,7 +139,7 @@ def _spoken(path: KeyPath, raw: Mapping[str, Any]) -> str:
     """Return `path` as a person would say it: `assignment 'zip'.argv[1]`."""
     parts: list[str] = []
     rest = path
-    if len(path) > 1 and path[0] in {"assignment", "gang", "rule"} and isinstance(path[1], int):
+    if len(path) > 1 and path[0] in {"assignment", "gang"} and isinstance(path[1], int):
         entry: object = raw[path[0]][path[1]]
         table = cast("dict[str, object]", entry) if isinstance(entry, dict) else {}
         name = table.get("id", table.get("name"))

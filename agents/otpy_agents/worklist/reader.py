@@ -29,7 +29,7 @@ from otpy_agents.worklist.diagnosis import Problem, earliest, explain, not_toml
 from otpy_agents.worklist.gang import Gang, GangAction
 from otpy_agents.worklist.rules import contradictions
 from otpy_agents.worklist.start_rate import StartRate
-from otpy_monitors import Action, OnExceed, Rule, Subject
+from otpy_monitors import OnExceed
 
 __all__ = ["parse", "read"]
 
@@ -58,14 +58,6 @@ def _variable(text: str) -> str:
     if not text or "=" in text or text.startswith(RESERVED):
         raise ValueError
     return _plain(text)
-
-
-def _regex(text: str) -> str:
-    try:
-        re.compile(text)
-    except (re.error, OverflowError) as error:
-        raise ValueError from error
-    return text
 
 
 def _on_exceed(text: str) -> str:
@@ -164,7 +156,7 @@ class _AssignmentTable(_Table):
     stall_warn: _Seconds | None = Field(None, description=_SECONDS)
     long_tools: dict[str, _Seconds] = Field(default_factory=dict[str, float], description=_LIMITS)
     on_exceed: _OnExceed | None = Field(
-        None, description='"escalate", "restart(fresh=N)" or "warn"'
+        None, description='"escalate", "restart(fresh=N)", "warn" or "reap"'
     )
     verify: list[_Text] | None = Field(
         None, min_length=1, description="a list of texts, the program first"
@@ -195,15 +187,6 @@ class _AssignmentTable(_Table):
     backoff: list[_Delay] | None = Field(None, description="a list of seconds, numbers from 0")
 
 
-class _RuleTable(_Table):
-    name: _Id = Field(description=_NAME)
-    pattern: Annotated[str, AfterValidator(_regex)] = Field(
-        description="a regular expression of Python"
-    )
-    on: Subject = Field(strict=False, description='"command" or "path"')
-    action: Action = Field(strict=False, description='"log", "notify", "pause", "warn" or "reap"')
-
-
 class _GangTable(_Table):
     name: _Id = Field(description=_NAME)
     failures: int = Field(2, ge=2, description="a whole number from 2")
@@ -220,16 +203,17 @@ class _Document(_Table):
     assignment: list[_AssignmentTable] = Field(
         min_length=1, description="at least one [[assignment]] table"
     )
-    rule: list[_RuleTable] = Field(default_factory=list[_RuleTable], description="[[rule]] tables")
     gang: list[_GangTable] = Field(default_factory=list[_GangTable], description="[[gang]] tables")
 
+
+_GONE: Final = {"rule": 'a rule of the kind "command" in the file that `rule_file` in [list] names'}
+"""What an older version read, and what takes its place."""
 
 _TABLES: Final[dict[str, type[BaseModel]]] = {
     "": _Document,
     "list": _ListTable,
     "assignment": _AssignmentTable,
     "gang": _GangTable,
-    "rule": _RuleTable,
 }
 
 
@@ -268,6 +252,9 @@ def parse(text: str, file: Path, *, sandbox: str | None = None) -> WorkList:
         raw = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise not_toml(error, text, file) from error
+    old = [Problem((key,), "it", wanted) for key, wanted in _GONE.items() if key in raw]
+    if old:
+        raise earliest(old, text, raw, file)
     try:
         document = _Document.model_validate(raw)
     except ValidationError as error:
@@ -280,11 +267,10 @@ def parse(text: str, file: Path, *, sandbox: str | None = None) -> WorkList:
 
 
 def _repeated(document: _Document) -> list[Problem]:
-    """Return the assignments and rules whose name was taken by an earlier one."""
+    """Return the assignments and groups whose name was taken by an earlier one."""
     problems: list[Problem] = []
     for table, key, names in (
         ("assignment", "id", [entry.id for entry in document.assignment]),
-        ("rule", "name", [entry.name for entry in document.rule]),
         ("gang", "name", [entry.name for entry in document.gang]),
     ):
         for number, name in enumerate(names):
@@ -317,10 +303,6 @@ def _values(document: _Document, raw: dict[str, Any], file: Path, sandbox: str |
                 here,
             )
             for table, written in zip(document.assignment, raw["assignment"], strict=True)
-        ),
-        rules=tuple(
-            Rule(table.name, re.compile(table.pattern), table.on, table.action)
-            for table in document.rule
         ),
         gangs=tuple(
             Gang(

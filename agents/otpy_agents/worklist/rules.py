@@ -18,7 +18,7 @@ _AGENT_ONLY: Final = (
     *("stall_warn", "long_tools", "on_exceed", "verify", "verify_deadline"),
     *("sandbox", "network", "secrets", "artifacts"),
 )
-_SHARED: Final = ("tokens", "cost_usd", "wall_seconds")
+_SHARED: Final = ("tokens", "cost_usd", "wall_seconds", "output_bytes")
 
 _Path: TypeAlias = tuple[str | int, ...]
 _Found: TypeAlias = tuple[_Path, str, str]
@@ -63,7 +63,7 @@ def _in_assignment(
         if "verify_deadline" in table and "verify" not in table:
             yield ("verify_deadline",), "it without `verify`", "it together with `verify`"
         yield from _adapters(agent, table.get("fallback", ()))
-        yield from _limits(table, whole)
+    yield from _limits(table, whole)
     warn, stall = table.get("stall_warn"), table.get("stall")
     if warn is not None and agent is not None and (stall is None or warn >= stall):
         got = "nothing" if stall is None else f"{stall:g}"
@@ -110,7 +110,7 @@ def _walls(
 
 
 def _limits(table: Mapping[str, Any], whole: Mapping[str, Any]) -> Iterator[_Found]:
-    """Yield the budgets of an agent that are wider than that of the list they are a part of."""
+    """Yield the budgets that are wider than that of the list they are a part of."""
     for key in _SHARED:
         limit = whole.get(key)
         if limit is not None and table.get(key, 0) > limit:

@@ -18,7 +18,7 @@ from otpy_agents.store.records import State
 from otpy_agents.testing import Do, Fail, Hang, Script, Spend
 from otpy_monitors import Kind
 from tests.agents.agent_world import AgentWorld, agent
-from tests.agents.tree_world import Life, World, assignment, work
+from tests.agents.tree_world import Life, World, assignment, path_of, work
 
 SPENDS = Script(Spend(input=90, output=20, after=1.0))
 
@@ -161,22 +161,24 @@ async def test_whoever_spawns_without_a_budget_is_told(agents: AgentWorld) -> No
 async def test_a_program_without_a_budget_is_not_begun(world: World) -> None:
     """A host that comes later reaps it at once, as the monitor would a moment later (TREE-28)."""
     world.script = {"a": [Life(seconds=60)], "b": [Life(seconds=6)]}
-    text = work(assignment("a"), assignment("b", wall_seconds=5), parallel=1, wall_seconds=4.0)
-    async with world.running(text):
-        await asyncio.sleep(4.1)  # its host ends before anybody has looked at the budget
+    text = work(assignment("a"), assignment("b", wall_seconds=4), parallel=1, wall_seconds=4.0)
+    async with world.running(text) as root:
+        await asyncio.sleep(3.9)
+        path_of(root, "MonitorSupervisor", "BudgetMonitor").kill()
+        await asyncio.sleep(0.2)  # its host ends before anybody has looked at the budget
     await world.run(text)
     assert world.times() == {"a": 1}
     assert {one.state for one in world.records} == {State.REAPED}
-    assert {one.reason.partition(":")[0] for one in world.records} == {
-        "budget of the whole list used up"
-    }
+    assert {one.reason for one in world.records} == {"budget of 'w' spent: 4.1 of 4 seconds"}
 
 
 async def test_whoever_spawns_a_program_without_a_budget_is_told(world: World) -> None:
     """It is not begun (TREE-40)."""
     world.script = {"a": [Life(seconds=60)]}
-    async with world.running(work(assignment("a"), wall_seconds=5.0)):
-        await asyncio.sleep(5.1)  # the monitor looks a moment later
+    async with world.running(work(assignment("a"), wall_seconds=5.0)) as root:
+        await asyncio.sleep(4.9)
+        path_of(root, "MonitorSupervisor", "BudgetMonitor").kill()
+        await asyncio.sleep(0.2)  # the next one looks a moment later
         more = evolve(world.project.assignments[0], id="more")
         with pytest.raises(PreflightFailed, match=r"got -0\.1 left of the budget"):
             await world.project.pool.spawn(more)

@@ -34,6 +34,8 @@ class Worker:
         self.marker = attempt_marker(self.list_id, "a", 1)
         self.lines: list[str] = []
         self.up = asyncio.Event()
+        self.pauses: list[bool] = []
+        self.chunks: list[int] = []
         self.tmp_path = tmp_path
 
     def hear(self, line: str) -> None:
@@ -64,7 +66,13 @@ class Worker:
             notes=self.tmp_path / "NOTES",
         )
         return spawn(
-            argv, cwd=self.tmp_path, env=environment, grace=grace, on_line=on_line or self.hear
+            argv,
+            cwd=self.tmp_path,
+            env=environment,
+            grace=grace,
+            on_line=on_line or self.hear,
+            on_chunk=self.chunks.append,
+            on_pause=self.pauses.append,
         )
 
     def alive(self) -> list[str]:
@@ -225,7 +233,34 @@ async def test_pause_and_resume_act_on_the_group(worker: Worker) -> None:
         process.resume()
         assert process.last_output > began
         assert (await process.wait()).succeeded
+    assert worker.pauses == [True, False]
     process.pause()
+
+
+@pytest.mark.real_time
+async def test_one_that_somebody_outside_lets_go_on_is_no_longer_paused(worker: Worker) -> None:
+    """Nobody has to look at it: `kill -CONT` is noticed within a second."""
+    async with worker.python("import time;print('up', flush=True);time.sleep(99)") as process:
+        await worker.up.wait()
+        process.pause()
+        async with asyncio.timeout(5):
+            while psutil.Process(process.pid).status() != psutil.STATUS_STOPPED:  # noqa: ASYNC110
+                await asyncio.sleep(0.001)
+        await asyncio.sleep(0.6)  # it is seen frozen before it is seen awake
+        assert worker.pauses == [True]
+        os.killpg(process.pgid, signal.SIGCONT)
+        async with asyncio.timeout(5):
+            while process.paused:  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+    assert worker.pauses == [True, False]
+
+
+@pytest.mark.real_time
+async def test_each_byte_is_told_though_no_line_ends(worker: Worker) -> None:
+    """A budget of output holds for who never ends a line, too."""
+    async with worker.python("print('x' * 300_000, end='')") as process:
+        await process.wait()
+    assert sum(worker.chunks) == process.output_bytes == 300_000
 
 
 @pytest.mark.real_time

@@ -42,7 +42,7 @@ _HOPELESS: Final[Mapping[str, object]] = {
     "restarts": 1,
     "within": 600,
 }
-_RULE: Final = '[[rule]]\nname = "never"\non = "command"\npattern = "forbidden"\naction = "reap"\n'
+_RULES: Final = "rules: [{name: never, kind: command, block: [forbidden], action: reap}]\n"
 _AGENT: Final[Mapping[str, object]] = {"agent": "command", "prompt": "Do it."}
 
 _KINDS: Final[tuple[tuple[int, str, Mapping[str, object]], ...]] = (
@@ -170,7 +170,7 @@ def _write(file: Path, count: int, parallel: int, seed: int) -> dict[str, str]:
     kinds = [(kind, keys) for share, kind, keys in _KINDS for _ in range(share)]
     drawn = [kinds[number % len(kinds)] for number in range(count)]
     chance.shuffle(drawn)
-    tables, ends = [f"[list]\nparallel = {parallel}\n"], dict[str, str]()
+    tables, ends = [f'[list]\nparallel = {parallel}\nrule_file = "rules.yaml"\n'], dict[str, str]()
     for number, (kind, keys) in enumerate(drawn):
         name = f"{kind}-{'agent' if 'agent' in keys else 'program'}-{number}"
         argv = [sys.executable, str(_BOT), kind, f"{chance.uniform(*_SECONDS):.1f}"]
@@ -178,7 +178,8 @@ def _write(file: Path, count: int, parallel: int, seed: int) -> dict[str, str]:
         shown = (f"{key} = {json.dumps(value)}" for key, value in lines.items())
         tables.append("[[assignment]]\n" + "\n".join(shown) + "\n")
         ends[name] = str(keys.get("expect", "done"))
-    file.write_text("\n".join([*tables, _RULE]), encoding="utf-8")
+    file.write_text("\n".join(tables), encoding="utf-8")
+    file.with_name("rules.yaml").write_text(_RULES, encoding="utf-8")
     return ends
 
 

@@ -22,7 +22,7 @@ LONG = Life(seconds=500.0)
 def programs(*names: str, backoff: float, **keys: object) -> str:
     """Return a list of programs that are one group."""
     members = [assignment(name, gang="g", backoff=[backoff], **keys) for name in names]
-    return work(*members, rule=GANG.format("ask"))
+    return work(*members, gang=GANG.format("ask"))
 
 
 async def test_programs_that_failed_rest_before_their_next_life(world: World) -> None:

@@ -10,6 +10,7 @@ from otpy_agents.errors import AgentRefused, CommandRefused
 from otpy_agents.run import Detail
 from otpy_agents.store.records import State
 from otpy_agents.testing import Fail, Hang, Say, Script, UseTool
+from otpy_monitors import Kind
 from tests.agents.agent_world import AgentWorld, agent, typed
 from tests.agents.tree_world import Life, World, assignment, work
 
@@ -89,11 +90,14 @@ async def test_who_was_not_given_up_is_not_retried(agents: AgentWorld) -> None:
         assert len(agents.sandbox.of("a")) == 1
 
 
-async def test_nothing_is_retried_in_a_list_that_is_closed(world: World) -> None:
-    """Its budget is spent, for example: it would be reaped at once."""
-    world.script = {"a": [Life(code=1)], "b": [Life(seconds=500.0)]}
-    async with world.running(work(assignment("a", restarts=0), assignment("b"))):
+async def test_no_program_is_retried_whose_budget_is_spent(world: World) -> None:
+    """It would be reaped at once; when it is granted more it begins again, and may spend that."""
+    world.script = {"a": [Life(seconds=500.0)], "b": [Life(seconds=500.0)]}
+    async with world.running(work(assignment("a", wall_seconds=3), assignment("b"))):
         await asyncio.sleep(5.0)
-        world.project.pool.closed = "over budget"
-        with pytest.raises(AgentRefused, match="over budget"):
+        with pytest.raises(AgentRefused, match="budget of 'w/a' spent: 3 of 3 seconds"):
             await world.project.retry("a")
+        world.project.grant("a", Kind.SECONDS, 2)
+        await world.project.retry("a")
+        await asyncio.sleep(5.0)
+        assert [(one.began, one.ended) for one in world.lives if one.id == "a"] == [(0, 3), (5, 7)]

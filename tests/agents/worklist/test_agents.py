@@ -86,12 +86,6 @@ def test_a_command_may_be_an_agent() -> None:
     assert (one.argv, one.agent.argv) == ((), ("/lists/bot",))
 
 
-def test_a_program_may_be_given_more_time_than_the_whole_list_has() -> None:
-    """It ends with the list then; only a budget of an agent is a part of the list's."""
-    text = '[list]\nwall_seconds = 10\n[[assignment]]\nid = "a"\nargv = ["x"]\nwall_seconds = 100'
-    assert parse(text, FILE).assignments[0].wall_seconds == 100
-
-
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
@@ -159,6 +153,10 @@ def test_a_program_may_be_given_more_time_than_the_whole_list_has() -> None:
                 "w.toml:5: assignment 'a'.wall_seconds: got 100,"
                 " wanted at most the 10 of the whole list"
             ),
+        ),
+        (
+            '[[assignment]]\nid = "a"\nargv = ["x"]\noutput_bytes = 9\n[list]\noutput_bytes = 8',
+            "w.toml:4: assignment 'a'.output_bytes: got 9, wanted at most the 8 of the whole list",
         ),
         (
             AGENT.replace("claude", "claudee"),

@@ -11,7 +11,6 @@ from otpy_agents.errors import InvalidWorkList
 from otpy_agents.worklist.assignment import Expectation, Role
 from otpy_agents.worklist.diagnosis import key_lines
 from otpy_agents.worklist.reader import parse, read
-from otpy_monitors import Action, Subject
 
 FILE = Path("/lists/workshop.toml")
 PLAIN = '[[assignment]]\nid = "zip"\nargv = ["zip"]\n'
@@ -34,7 +33,7 @@ def test_defaults_depend_on_the_role() -> None:
     assert (one.role, one.restarts, one.within, one.backoff) == (Role.MORTAL, 3, 300.0, None)
     assert (two.role, two.restarts, two.within, two.backoff) == (Role.DRONE, 1, 60.0, ())
     assert (one.grace, one.expect, one.cwd, one.deadline) == (5.0, Expectation.DONE, None, None)
-    assert (work.name, work.parallel, work.rules) == ("workshop", 4, ())
+    assert (work.name, work.parallel, work.rule_file) == ("workshop", 4, None)
     assert (work.start_rate.starts, work.start_rate.seconds) == (20, 10.0)
     assert work.state == Path("/lists/workshop.sqlite")
 
@@ -49,6 +48,7 @@ def test_everything_can_be_said() -> None:
     wall_seconds = 60
     output_bytes = 1_000
     state = "state/all.db"
+    rule_file = "rules.yaml"
     [[assignment]]
     id = "a.b-c_1"
     argv = ["{python}", "{here}/x.py", "--root={here}"]
@@ -64,11 +64,6 @@ def test_everything_can_be_said() -> None:
     restarts = 0
     within = 9
     backoff = [0, 0.5]
-    [[rule]]
-    name = "r"
-    pattern = "rm -rf"
-    on = "path"
-    action = "reap"
     """
     work = parse(text, FILE)
     (one,) = work.assignments
@@ -79,9 +74,7 @@ def test_everything_can_be_said() -> None:
     assert (one.cwd, dict(one.env)) == (Path("/lists/work"), {"A": "1"})
     assert (one.deadline, one.stall, one.grace, one.within) == (1.0, 0.5, 0.0, 9.0)
     assert (one.restarts, one.backoff, one.expect) == (0, (0.0, 0.5), Expectation.REAPED)
-    (rule,) = work.rules
-    assert (rule.on, rule.action) == (Subject.PATH, Action.REAP)
-    assert rule.pattern.search("sudo rm -rf /")
+    assert work.rule_file == Path("/lists/rules.yaml")
 
 
 def test_values_are_frozen() -> None:
@@ -162,8 +155,9 @@ def test_the_digest_follows_the_definition_only() -> None:
         ),
         pytest.param(
             PLAIN + '[[rule]]\nname = "r"\npattern = "("\non = "path"\naction = "log"',
-            'w.toml:6: rule \'r\'.pattern: got "(", wanted a regular expression of Python',
-            id="pattern",
+            'w.toml:4: rule: got it, wanted a rule of the kind "command"'
+            " in the file that `rule_file` in [list] names",
+            id="rules of an older version",
         ),
         pytest.param(
             PLAIN + "x = [1,\n2\n\n", "w.toml:5: got unclosed array, wanted TOML", id="unfinished"

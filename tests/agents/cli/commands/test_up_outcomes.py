@@ -128,6 +128,8 @@ def test_the_reason_of_a_reaped_one_is_in_the_ledger(site: Site) -> None:
 def test_monitors_do_their_job_on_real_processes(site: Site) -> None:
     """A stall, a budget, a rule, a deadline and something left behind, each with its reason."""
     quick = {"restarts": 0, "grace": 0.2, "expect": "reaped"}
+    rule = "rules: [{name: r, kind: command, block: [forbidden], action: reap}]"
+    (site.folder / "rules.yaml").write_text(rule, encoding="utf-8")
     spends = "while :; do echo xxxxxxxxxxxxxxxx; sleep 0.001; done"
     site.write(
         shell("stalls", "echo once; sleep 99", stall=0.3, **quick),
@@ -135,15 +137,15 @@ def test_monitors_do_their_job_on_real_processes(site: Site) -> None:
         shell("breaks", "sleep 99 # forbidden", **quick),
         shell("late", "sleep 99", deadline=0.3, **quick),
         shell("leaves", "sleep 98 & echo done", grace=0.2),
-        '[[rule]]\nname = "r"\npattern = "forbidden"\non = "command"\naction = "reap"\n',
         parallel=5,
+        rule_file="rules.yaml",
     )
     status, host = site.run()
     assert status == 0, host.summary()
     reasons = {one["id"]: one["reason"] for one in host.events if one["event"] == "summary"}
     assert "WorkerStalled: stalled: no progress for 0." in reasons["stalls"]
-    assert reasons["spends"].startswith("budget used up: ")
-    assert reasons["breaks"] == "violation of 'r': command holds 'forbidden'"
+    assert reasons["spends"].startswith("budget of 'w/spends' spent: ")
+    assert reasons["breaks"] == "violation of 'r': a command holds 'forbidden'"
     assert "took longer than its deadline of 0.3 s" in reasons["late"]
     assert host.told("mortal.left_over") == ["leaves"]
 

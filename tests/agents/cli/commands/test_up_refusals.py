@@ -152,8 +152,9 @@ def test_work_goes_on_when_nobody_listens_any_more(site: Site, view: str | None)
 
 def test_standard_output_is_json_and_nothing_else(site: Site) -> None:
     """What is logged, such as a violation, goes to standard error."""
-    rule = '[[rule]]\nname = "r"\npattern = "echo"\non = "command"\naction = "log"\n'
-    site.write(shell("a", "echo; sleep 0.1"), rule)
+    rule = "rules: [{name: r, kind: command, block: [echo], action: log}]"
+    (site.folder / "rules.yaml").write_text(rule, encoding="utf-8")
+    site.write(shell("a", "echo; sleep 0.1"), rule_file="rules.yaml")
     status, host = site.run()  # reads every line as JSON
     assert status == 0
     assert "violation of 'r'" in host.stderr
