@@ -23,7 +23,6 @@ from otpy_monitors import (
     Action,
     AgentAppeared,
     AgentCard,
-    Board,
     Check,
     CommandBlocked,
     CommandRun,
@@ -120,11 +119,10 @@ async def _measure(agents: int, seconds: float, each: float) -> None:
     feed, ledger = Feed(), Ledger()
     ledger.open("site", limits=Limits(tokens=10**15, cost_usd=1e6, seconds=1e9))
     spec = monitor_supervisor(
-        Board(),
+        feed,
         _ignore,
         rules=RULES,
         chores={"chore": _nothing},
-        feed=feed,
         accounting=Accounting(feed, ledger),
         ledger_store=_Nowhere(),
     )

@@ -56,7 +56,7 @@ VALUES = {
     "RoutingKey": "What leads to a partition: an integer, text, bytes, a float, None, or a tuple.",
     "ExitReason": "`Normal`, `Shutdown`, `Killed`, `Crashed` or `Abandoned`.",
     "Chore": "A function without arguments that returns an async iterator of what can be deleted.",
-    "Finding": "What a monitor reports: `Stalled`, `Violated`, `OverBudget`, `Swept` and the like.",
+    "Finding": "What a monitor reports: `Stalled`, `Violated`, `Swept` and the like.",
     "FindingHook": "Takes one finding; must not block.",
     "Activity": "What an agent did: `AgentAppeared`, `Progressed`, `ToolBegan` and the like.",
     "Check": "What a rule checks: `FilesOutside`, `CommandBlocked`, `SameCall` and the like.",
@@ -73,7 +73,6 @@ VALUES = {
     "Argument": "What a command may be given: text, a number, a truth value or nothing.",
     "Handler": "Carries a command out and returns the answer; refuses by `CommandRefused`.",
     "Step": "One thing that a scripted agent does: `Say`, `UseTool`, `Finish` and the like.",
-    "LoopWatch": "Takes a hook for `LoopBlocked`; watches the event loop while its context lasts.",
 }
 
 

@@ -1,16 +1,15 @@
-"""Daemons that watch workers and report what they see. They never steer (TREE-48).
+"""Daemons that watch agents and report what they see. They never steer (TREE-48).
 
 | you want | you use |
 |---|---|
 | the whole branch | `monitor_supervisor` |
 | to tell it what an agent does | `Feed`, `AgentCard`, `Activity` |
 | to say what an agent must not do | `read_rules`, `RuleBook`, `ViolationRule` |
-| to hear what it finds | `Finding`: `Stalled`, `Violated`, `OverBudget`, `Swept` and more |
+| to hear what it finds | `Finding`: `Stalled`, `Violated`, `BudgetSpent`, `Swept` and more |
 | to give budgets | `Ledger`, `Accounting`, `Limits`, `Prices` |
 | to have rubbish deleted | `Chore`, `Deletion`, `rotate_logs` |
 | to know whether a tree is ready | `tree_health`, `TreeHealth` |
 | one daemon | `watch_health`, `watch_violations`, `watch_budgets`, `cleanup_daemon` |
-| to show a worker that tells nothing | `Board`, `Vitals`, and the daemons `…_monitor` |
 """
 
 from __future__ import annotations
@@ -31,11 +30,6 @@ from otpy_monitors.activity import TurnEnded as TurnEnded
 from otpy_monitors.activity import UsageSeen as UsageSeen
 from otpy_monitors.activity import WaitBegan as WaitBegan
 from otpy_monitors.activity import WaitEnded as WaitEnded
-from otpy_monitors.board import Board as Board
-from otpy_monitors.board import Vitals as Vitals
-from otpy_monitors.board_health import health_monitor as health_monitor
-from otpy_monitors.board_violation import violation_monitor as violation_monitor
-from otpy_monitors.board_violation import violations as violations
 from otpy_monitors.budget import AccountExists as AccountExists
 from otpy_monitors.budget import Accounting as Accounting
 from otpy_monitors.budget import Balance as Balance
@@ -55,8 +49,6 @@ from otpy_monitors.budget import NoLimit as NoLimit
 from otpy_monitors.budget import OnExceed as OnExceed
 from otpy_monitors.budget import Price as Price
 from otpy_monitors.budget import Prices as Prices
-from otpy_monitors.budget import Spent as Spent
-from otpy_monitors.budget import budget_monitor as budget_monitor
 from otpy_monitors.budget import keep_ledger as keep_ledger
 from otpy_monitors.budget import load_ledger as load_ledger
 from otpy_monitors.budget import watch_budgets as watch_budgets
@@ -71,20 +63,17 @@ from otpy_monitors.findings import Finding as Finding
 from otpy_monitors.findings import FindingHook as FindingHook
 from otpy_monitors.findings import LoopBlocked as LoopBlocked
 from otpy_monitors.findings import LoopLag as LoopLag
-from otpy_monitors.findings import OverBudget as OverBudget
 from otpy_monitors.findings import PriceUnknown as PriceUnknown
-from otpy_monitors.findings import Rule as Rule
 from otpy_monitors.findings import RuleBroken as RuleBroken
 from otpy_monitors.findings import RulesExposed as RulesExposed
 from otpy_monitors.findings import RulesInForce as RulesInForce
 from otpy_monitors.findings import Stalled as Stalled
 from otpy_monitors.findings import StallWarned as StallWarned
-from otpy_monitors.findings import Subject as Subject
 from otpy_monitors.findings import Sweeping as Sweeping
 from otpy_monitors.findings import Swept as Swept
 from otpy_monitors.findings import Unjudged as Unjudged
 from otpy_monitors.findings import Violated as Violated
-from otpy_monitors.health import LoopWatch as LoopWatch
+from otpy_monitors.health import watch_blocks as watch_blocks
 from otpy_monitors.health import watch_health as watch_health
 from otpy_monitors.hygiene import Chore as Chore
 from otpy_monitors.hygiene import Deletion as Deletion
@@ -122,7 +111,6 @@ __all__ = [
     "AgentCard",
     "AgentGone",
     "Balance",
-    "Board",
     "BudgetCorrupt",
     "BudgetError",
     "BudgetNearlySpent",
@@ -151,7 +139,6 @@ __all__ = [
     "Limits",
     "LoopBlocked",
     "LoopLag",
-    "LoopWatch",
     "NetworkForbidden",
     "NetworkUsed",
     "NoAccount",
@@ -160,23 +147,19 @@ __all__ = [
     "NotReady",
     "OnExceed",
     "OutputSeen",
-    "OverBudget",
     "Predicate",
     "Price",
     "PriceUnknown",
     "Prices",
     "Progressed",
-    "Rule",
     "RuleBook",
     "RuleBroken",
     "RuleState",
     "RulesExposed",
     "RulesInForce",
     "SameCall",
-    "Spent",
     "StallWarned",
     "Stalled",
-    "Subject",
     "Subscription",
     "Sweeping",
     "Swept",
@@ -191,14 +174,10 @@ __all__ = [
     "UsageSeen",
     "Violated",
     "ViolationRule",
-    "Vitals",
     "WaitBegan",
     "WaitEnded",
-    "watch_budgets",
-    "budget_monitor",
     "cleanup_daemon",
     "cleanup_spec",
-    "health_monitor",
     "hygiene_supervisor",
     "keep_ledger",
     "load_ledger",
@@ -207,8 +186,8 @@ __all__ = [
     "read_rules",
     "rotate_logs",
     "tree_health",
-    "violation_monitor",
-    "violations",
+    "watch_blocks",
+    "watch_budgets",
     "watch_health",
     "watch_violations",
 ]

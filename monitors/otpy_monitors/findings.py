@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
-from enum import StrEnum
 from typing import TypeAlias, final
 
 from attrs import frozen
@@ -12,44 +10,17 @@ from attrs import frozen
 from otpy_monitors.rules import Action, ViolationRule
 
 
-class Subject(StrEnum):
-    """What the pattern of a rule is searched in."""
-
-    COMMAND = "command"
-    """The arguments of the worker, joined by blanks."""
-    PATH = "path"
-    """Its working directory."""
-
-
-@final
-@frozen
-class Rule:
-    """One violation rule for workers on a `Board`; for agents of a `Feed` see `ViolationRule`.
-
-    Attributes:
-        name: Unique among the rules; appears in reasons and logs.
-        pattern: Searched, not matched from the start.
-        on: Where it is searched.
-        action: What follows if it is found.
-    """
-
-    name: str
-    pattern: re.Pattern[str]
-    on: Subject
-    action: Action
-
-
 @final
 @frozen
 class Stalled:
-    """A worker made no progress for longer than it may (TREE-30).
+    """An agent made no progress for longer than it may (TREE-30).
 
     Attributes:
         path: Path of the process that owns it.
         incarnation: Which of its lives.
         quiet: Seconds since its last progress.
         limit: Seconds it may go without.
-        agent: Key of the agent; empty for a worker on a `Board`.
+        agent: Key of the agent.
         tool: The tool that was called last and has not ended; empty if none is open.
     """
 
@@ -139,56 +110,28 @@ class LoopLag:
 
 @final
 @frozen
-class OverBudget:
-    """A budget is used up, or nearly (TREE-28).
-
-    Attributes:
-        path: Path of the process that owns the worker; empty for all workers together.
-        what: "wall seconds" or "output bytes".
-        used: How much of it.
-        limit: How much there is.
-        warning: Whether this is only the warning at nine tenths of it.
-    """
-
-    path: str
-    what: str
-    used: float
-    limit: float
-    warning: bool = False
-
-    def __str__(self) -> str:
-        """Return one line."""
-        share = "nearly used up" if self.warning else "used up"
-        whose = "" if self.path else " of the whole list"
-        return f"budget{whose} {share}: {self.used:.6g} of {self.limit:.6g} {self.what}"
-
-
-@final
-@frozen
 class Violated:
-    """A worker broke a rule.
+    """An agent broke a rule.
 
     Attributes:
         path: Path of the process that owns it.
         incarnation: Which of its lives.
         rule: The rule, with the action it asks for.
-        found: What its pattern found; of an agent, what it did, in one line.
-        agent: Key of the agent; empty for a worker on a `Board`.
+        found: What the agent did, in one line.
+        agent: Key of the agent.
         parent: Key of what the agent belongs to, which is to be told as well; empty for none.
     """
 
     path: str
     incarnation: int
-    rule: Rule | ViolationRule
+    rule: ViolationRule
     found: str
     agent: str = ""
     parent: str = ""
 
     def __str__(self) -> str:
         """Return one line."""
-        subject = f"{self.rule.on.value} holds " if isinstance(self.rule, Rule) else ""
-        found = repr(self.found) if isinstance(self.rule, Rule) else self.found
-        return f"violation of {self.rule.name!r}: {subject}{found}"
+        return f"violation of {self.rule.name!r}: {self.found}"
 
 
 @final
@@ -412,7 +355,6 @@ Finding: TypeAlias = (
     | StallWarned
     | LoopLag
     | LoopBlocked
-    | OverBudget
     | Violated
     | RuleBroken
     | RulesInForce

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final
 
-from otpy_monitors.board_health import LAG_LIMIT
+from otpy import observe
 from otpy_monitors.findings import FindingHook, LoopBlocked, LoopLag
 from otpy_monitors.stalls import StallWatch
 
@@ -15,17 +13,15 @@ if TYPE_CHECKING:
     from otpy_monitors.activity import Activity
     from otpy_monitors.feed import Feed
 
+LAG_LIMIT: Final = 0.5
+"""Seconds a timer may be late before it is reported."""
+
 _ON_TIME: Final = 0.05  # seconds after which a wake-up is late
 _DRAIN: Final = 0.25  # seconds; enough for the readers, and less than any sensible limit
 
-LoopWatch: TypeAlias = Callable[[Callable[[LoopBlocked], object]], AbstractContextManager[object]]
-"""Watches the event loop while its context lasts, and calls what it is given, on the loop."""
 
-
-async def watch_health(
-    feed: Feed, report: FindingHook, *, loop_watch: LoopWatch | None = None
-) -> None:
-    """Report agents that stall, a warning first, and whatever blocks the loop (TREE-30, TREE-43).
+async def watch_health(feed: Feed, report: FindingHook) -> None:
+    """Report agents that stall, a warning first, and a loop that lags (TREE-30, TREE-43).
 
     Only agents whose card declares `stall` are judged; silence of the others means nothing (C-01).
     It does not poll: it sleeps until the earliest moment at which an agent could stall, and for
@@ -38,8 +34,7 @@ async def watch_health(
 
     Args:
         feed: Where agents are heard.
-        report: Gets `StallWarned`, `Stalled`, `LoopLag` and `LoopBlocked`.
-        loop_watch: What tells `LoopBlocked`; None if nobody looks after the loop.
+        report: Gets `StallWarned`, `Stalled` and `LoopLag`.
 
     Cancellation:
         It runs until it is cancelled, and keeps nothing worth saving.
@@ -62,7 +57,7 @@ async def watch_health(
         if watch.hear(activity):
             earlier.set()
 
-    with nullcontext() if loop_watch is None else loop_watch(report), feed.subscribe(hear):
+    with feed.subscribe(hear):
         while True:
             earlier.clear()
             due, turned, asleep = watch.due, loop.time(), loop.time()
@@ -78,3 +73,19 @@ async def watch_health(
                     watch.excuse(turned, loop.time())
                 for finding in watch.judge(loop.time()):
                     report(finding)
+
+
+async def watch_blocks(report: FindingHook) -> None:
+    """Report steps that block the event loop, with the child they belong to (AIO-01).
+
+    Args:
+        report: Gets `LoopBlocked`, when the loop turns again.
+
+    Cancellation:
+        It runs until it is cancelled; its thread ends with it.
+    """
+
+    def blocked(fact: observe.LoopBlocked) -> None:
+        report(LoopBlocked(fact.path, fact.incarnation, fact.seconds, fact.stack))
+
+    await observe.watch_loop(blocked)

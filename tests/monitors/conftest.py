@@ -9,5 +9,5 @@ from tests.monitors.shown import Scene
 
 @pytest.fixture
 async def scene() -> Scene:
-    """An empty board."""
+    """A place where nothing was found yet."""
     return Scene()

@@ -2,8 +2,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Generator
-from contextlib import contextmanager
 
 import pytest
 
@@ -22,6 +20,7 @@ from otpy_monitors import (
     ToolEnded,
     WaitBegan,
     WaitEnded,
+    watch_blocks,
     watch_health,
 )
 from tests.monitors.agents import card
@@ -152,26 +151,25 @@ async def test_killed_at_any_moment_it_misses_nothing(
     assert len(scene.found) == 6
 
 
-async def test_what_watches_the_loop_reports_through_it(
-    feed: Feed, scene: Scene, clock: MockClock
-) -> None:
-    """It is entered when the monitor begins, told where to report, and left when it ends."""
-    seen: list[str] = []
+@pytest.mark.real_time
+async def test_a_step_that_blocks_the_loop_is_reported(scene: Scene) -> None:
+    """With where it stands, as soon as the loop turns again (AIO-01)."""
+    async with running(watch_blocks(scene.report)):
+        await asyncio.sleep(0.3)
+        time.sleep(1.0)  # noqa: ASYNC251 - it blocks the loop
+        async with asyncio.timeout(5):
+            while not scene.found:  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+    (blocked,) = scene.found
+    assert isinstance(blocked, LoopBlocked)
+    assert (blocked.path, blocked.incarnation) == ("", 0)
+    assert 0.5 <= blocked.seconds < 5
+    assert "test_a_step_that_blocks_the_loop_is_reported" in blocked.stack[-1]
+
+
+def test_a_blocked_loop_is_told_in_one_line() -> None:
+    """Who blocks it, for how long, and where."""
     blocked = LoopBlocked("app/pool/a", 1, 2.5, ("File a.py, line 1, in spin",))
-
-    @contextmanager
-    def loop_watch(tell: Callable[[LoopBlocked], object]) -> Generator[None]:
-        seen.append("begun")
-        asyncio.get_running_loop().call_later(1, tell, blocked)
-        try:
-            yield
-        finally:
-            seen.append("ended")
-
-    async with running(watch_health(feed, scene.report, loop_watch=loop_watch)):
-        await clock.advance(2)
-        assert (seen, scene.found) == (["begun"], [blocked])
-    assert seen == ["begun", "ended"]
     assert str(blocked) == (
         "app/pool/a blocks the event loop for 2.50 s at File a.py, line 1, in spin"
     )

@@ -18,8 +18,6 @@ from otpy_monitors.budget.amount import Exceeding as Exceeding
 from otpy_monitors.budget.amount import Kind as Kind
 from otpy_monitors.budget.amount import Limits as Limits
 from otpy_monitors.budget.amount import OnExceed as OnExceed
-from otpy_monitors.budget.board_monitor import Spent as Spent
-from otpy_monitors.budget.board_monitor import budget_monitor as budget_monitor
 from otpy_monitors.budget.daemon import watch_budgets as watch_budgets
 from otpy_monitors.budget.errors import AccountExists as AccountExists
 from otpy_monitors.budget.errors import BudgetCorrupt as BudgetCorrupt

@@ -8,9 +8,9 @@ import otpy
 from otpy import Backoff, ChildSpec, InvalidSpec, Killed, SupervisorSpec
 from otpy.testing import MockClock
 from otpy_monitors import (
-    Board,
     BudgetNearlySpent,
     BudgetSpent,
+    Feed,
     Kind,
     Limits,
     keep_ledger,
@@ -140,10 +140,9 @@ async def test_the_branch_of_monitors_holds_both(office: Office, clock: MockCloc
     """Scenarios 15 and 18: told in the tree, killed at any moment, and right all the same."""
     memory = Memory()
     monitors = monitor_supervisor(
-        Board(),
+        office.feed,
         office.report,
         chores={},
-        feed=office.feed,
         accounting=office.accounting,
         ledger_store=memory,
     )
@@ -165,4 +164,4 @@ async def test_the_branch_of_monitors_holds_both(office: Office, clock: MockCloc
 def test_a_store_without_an_accounting_is_refused() -> None:
     """Nothing would ever be kept in it."""
     with pytest.raises(InvalidSpec, match="accounting is None"):
-        monitor_supervisor(Board(), print, chores={}, ledger_store=Memory())
+        monitor_supervisor(Feed(), print, chores={}, ledger_store=Memory())

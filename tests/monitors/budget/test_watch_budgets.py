@@ -51,7 +51,7 @@ def spent(
 
 
 async def test_it_warns_once_at_nine_tenths_and_reports_the_end_once(office: Office) -> None:
-    """Whatever is used after that, nothing more is said."""
+    """Whatever is used after that, nothing more is said (TREE-44)."""
     async with running(watch_budgets(office.accounting, office.report)):
         office.use("site", 899)
         await turns()
