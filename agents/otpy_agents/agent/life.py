@@ -430,7 +430,7 @@ class _AgentLife:
             if turns.rests(self._label):  # what this life was begun with is not needed yet
                 self._project.pool.leave_place(post.assignment.id)
             if not self._project.workplace.narrator.waits(post):
-                self._wake()  # its last life may have been killed while it rested
+                self._post.wakes()  # its last life may have been killed while it rested
             return
         feed, clock = self._project.workplace.feed, asyncio.get_running_loop().time
         feed.tell(activity.WaitBegan(post.key, clock(), pause.why))
@@ -452,15 +452,10 @@ class _AgentLife:
             if pause is None:
                 await self._project.pool.take_place(post.assignment.id)
                 pause = self._reason_to_rest()  # it may have been paused while it waited
-        self._wake()
+        self._post.wakes()
         feed.tell(activity.WaitEnded(post.key, clock()))
         self._project.tell("mortal.resumed", post.assignment.id)
         await self._write_down()
-
-    def _wake(self) -> None:
-        """Stand where one does that goes on."""
-        if not self._post.move(Happening.ANSWERED):
-            self._post.move(Happening.WOKEN)
 
     def _reason_to_rest(self) -> Pause | None:
         spent = self._project.workplace.budgets.spent_up(self._post.key)

@@ -77,6 +77,13 @@ async def mortal(
         program.line()
         project.tell("mortal.output", assignment.id, line=redacted(line))
 
+    def on_pause(frozen: bool) -> None:  # noqa: FBT001 - as `spawn` wants it
+        program.frozen(frozen)
+        if not frozen and post.pause is not None:  # somebody outside let it go on (`kill -CONT`)
+            post.go_on()
+            post.wakes()
+            project.tell("mortal.resumed", assignment.id)
+
     if me.incarnation > 1 and not await project.is_open(assignment.id):
         task_status.started(None)
         await end_here(project, assignment.id, "it is no longer open")
@@ -88,7 +95,7 @@ async def mortal(
         grace=assignment.grace,
         on_line=on_line,
         on_chunk=program.chunk,
-        on_pause=program.frozen,
+        on_pause=on_pause,
         record=record,
     )
     rested = post.pause is not None
@@ -114,8 +121,6 @@ async def mortal(
                     await _succeed(worker, assignment, redacted)
             life.reason = "exit code 0"
         finally:
-            if not worker.paused:  # somebody outside may have let it go on (`kill -CONT`)
-                post.go_on()
             life.exit_code = worker.status.code if worker.status is not None else None
             life.last_line = redacted(worker.last_line)
             life.output_bytes = worker.output_bytes

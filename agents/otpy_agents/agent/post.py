@@ -149,6 +149,11 @@ class Post:
             self.move(Happening.ANSWERED)  # what a person had to say before is said
         return self.move(Happening.ASKED if pause.asks else Happening.RESTED, pause.why)
 
+    def wakes(self) -> None:
+        """Let the agent stand where one does that goes on."""
+        if not self.move(Happening.ANSWERED):
+            self.move(Happening.WOKEN)
+
     # --- the pause --------------------------------------------------------------------------------
 
     @property

@@ -254,7 +254,7 @@ class WorkerProcess:
     @property
     def quiet(self) -> float:
         """Seconds since it last wrote something or was started; 0 while it is paused."""
-        if self.paused and not self._woken():
+        if self.paused:
             return 0.0
         return asyncio.get_running_loop().time() - self.last_output
 

@@ -298,8 +298,7 @@ class MortalPool:
             thaw_agent(self._project, post)
         if post.pause is None and isinstance(worker, WorkerProcess):
             worker.resume()
-        if not post.move(Happening.WOKEN):
-            post.move(Happening.ANSWERED)
+        post.wakes()
         self._project.tell("mortal.resumed", name)
 
     async def freeze(self, name: str, why: str) -> bool:

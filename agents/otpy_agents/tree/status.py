@@ -8,7 +8,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from otpy_agents.agent.post import OPERATOR, Pause
-from otpy_agents.agent.state import Happening
 from otpy_agents.process.process import WorkerProcess
 from otpy_agents.store.records import State
 from otpy_monitors import Kind, tree_health
@@ -16,7 +15,6 @@ from otpy_monitors import Kind, tree_health
 if TYPE_CHECKING:
     from otpy import Supervisor
     from otpy.snapshot import TreeSnapshot
-    from otpy_agents.agent.post import Post
     from otpy_agents.store.records import AssignmentRecord
     from otpy_agents.tree.journal import Journal
     from otpy_agents.tree.project import Project
@@ -172,9 +170,6 @@ class _Look:
             self._record,
             self._name,
         )
-        worker = project.pool.worker(name)
-        if self._post is not None and isinstance(worker, WorkerProcess):
-            _reconcile(self._post, worker)
         since = self._journal.since.get(name)
         return {
             "agent": name,
@@ -252,11 +247,3 @@ class _Look:
             "frozen": bool(post.frozen) or (isinstance(worker, WorkerProcess) and worker.pid > 0),
             "resting": str(post.agent.state).startswith("waiting"),
         }
-
-
-def _reconcile(post: Post, worker: WorkerProcess) -> None:
-    """Take note of a frozen program that somebody outside has let go on (`kill -CONT`)."""
-    if post.pause is not None and worker.pid and worker.quiet >= 0 and not worker.paused:
-        post.go_on()
-        if not post.move(Happening.WOKEN):
-            post.move(Happening.ANSWERED)

@@ -93,7 +93,7 @@ async def test_a_frozen_program_that_was_let_go_on_by_hand_is_not_paused_later(
         await asyncio.sleep(5)
         world.project.pool.pause("a", "lunch")
         await asyncio.sleep(5)
-        world.lives[0].paused = False  # as a worker finds out when somebody looks at it
+        world.lives[0].resume()  # as a worker finds out by itself
         await root.wait()
     assert world.known["a"].state is State.DONE
 

@@ -83,6 +83,22 @@ async def test_time_in_which_a_program_is_frozen_is_not_charged(world: World) ->
     assert world.names("a", "monitor.") == ["monitor.budget_warning", "monitor.budget_spent"]
 
 
+async def test_a_program_that_was_let_go_on_by_hand_is_paused_no_longer(world: World) -> None:
+    """`kill -CONT` ends the pause at once: its silence counts again, and everybody is told."""
+    world.script["a"] = [LONG]
+    async with world.running(work(assignment("a", stall=10.0, restarts=0))) as root:
+        await asyncio.sleep(5)
+        world.project.pool.pause("a", "lunch")
+        await asyncio.sleep(100)
+        assert world.project.pool.mortal("a").state == "waiting_for_wakeup"
+        world.lives[0].resume()  # as a worker finds out by itself
+        assert world.project.pool.mortal("a").state == "working"
+        assert world.project.pool.mortal("a").paused is None
+        await root.wait()
+    assert world.lives[0].ended == 115
+    assert world.names("a") == ["mortal.paused", "mortal.resumed", "mortal.reaped"]
+
+
 async def test_a_rule_is_for_those_whom_it_names(world: World) -> None:
     """One language for all: `agents` says whom, by list and assignment."""
     rule = "{name: r, kind: command, block: ['true'], action: reap, agents: ['w/b*']}"
