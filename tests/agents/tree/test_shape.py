@@ -44,6 +44,18 @@ async def test_the_application_has_its_three_branches_in_order(project: Project)
     assert {one.shutdown for one in app.children} == {INFINITY}
 
 
+async def test_each_daemon_is_a_child_of_the_branch_of_monitors(project: Project) -> None:
+    """As in the branch that users of the monitors make, with all that a workplace has (C-17)."""
+    project.workplace.watch_loop = True
+    branch = app_supervisor(project).children[2]
+    assert isinstance(branch, SupervisorSpec)
+    assert [one.id for one in branch.children] == [
+        *("HealthMonitor", "BudgetMonitor", "LedgerKeeper", "HygieneSupervisor"),
+        *("ViolationMonitor", "LoopMonitor"),
+    ]
+    assert {one.restart for one in branch.children} == {Restart.PERMANENT}
+
+
 async def test_the_operator_is_there_first_and_goes_last(project: Project) -> None:
     """So that one can also watch the tree stop from another terminal."""
     operator = SupervisorSpec("operator", [])
