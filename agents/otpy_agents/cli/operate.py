@@ -96,7 +96,7 @@ def warn(agent: str, text: str, *, file: Path | None, state: Path | None) -> Non
 
 @click.group()
 def budget() -> None:
-    """Budgets of agents, and of the whole list; `otpy-agents status` shows what is left."""
+    """Budgets of agents, programs and the whole list; `otpy-agents status` shows what is left."""
 
 
 @budget.command(epilog=_examples("budget grant build --tokens 100000", "budget grant w --usd 5"))
@@ -121,8 +121,9 @@ def grant(
 ) -> None:
     """Let AGENT spend that much more; or all of them together, if AGENT is the name of the list.
 
-    Who rests because it has spent its budget goes on, in the same session. What an agent may spend
-    is part of what the list may spend: grant the list more first if that is spent too.
+    Who rests because it has spent its budget goes on, in the same session; a program that was
+    reaped for it begins again by `otpy-agents retry`. What an agent may spend is part of what the
+    list may spend: grant the list more first if that is spent too.
     """
     amounts = {"tokens": tokens, "usd": usd, "minutes": minutes, "bytes": size}
     if all(amount is None for amount in amounts.values()):

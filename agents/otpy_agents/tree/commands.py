@@ -305,19 +305,15 @@ class TreeCommands:
     # --- finding ----------------------------------------------------------------------------------
 
     def _account(self, command: Command) -> tuple[Project, str]:
-        """Return the project, and the agent, whose budget is meant; no agent for all of it."""
+        """Return the project, and the name, whose budget is meant; no name for all of it."""
         wanted = command.text("agent")
         keys = {project.key: project for project in self._workplace.projects}
         try:
-            project, name = self._find(command, begun=False)
+            return self._find(command, begun=False)
         except CommandRefused:
             if wanted in keys:
                 return keys[wanted], ""
             raise
-        listed = {one.id: one for one in project.assignments}
-        if listed[name].agent is None:
-            raise CommandRefused(f"grant: {name!r} is a program; only agents have budgets to raise")
-        return project, name
 
     def _find(self, command: Command, *, begun: bool = True) -> tuple[Project, str]:
         """Return the agent that is meant: by its name, or by `project/name`."""

@@ -7,6 +7,7 @@ import asyncio
 import pytest
 
 from otpy_agents.agent.card import Program
+from otpy_agents.errors import CommandRefused
 from otpy_agents.store.records import State
 from otpy_agents.testing import Hang, Say, Script
 from otpy_monitors import Feed, Kind, OutputSeen, Progressed, WaitBegan, WaitEnded
@@ -171,3 +172,25 @@ async def test_an_agent_may_be_reaped_for_its_budget(agents: AgentWorld) -> None
     known = await agents.run(agent("a", wall_seconds=9, on_exceed="reap"))
     assert (known["a"].state, known["a"].restarts) == (State.REAPED, 0)
     assert known["a"].reason == "budget of 'w/a' spent: 9 of 9 seconds"
+
+
+async def test_a_person_may_grant_a_program_more(agents: AgentWorld, world: World) -> None:
+    """Before it is reaped it works on; after that it begins again with `retry`."""
+    world.script["p"] = [LONG]
+    agents.sandbox.scripts["a"] = [Script(Say(text="x", after=400.0))]
+    async with agents.running(agent("a") + assignment("p", wall_seconds=10)) as root:
+        await asyncio.sleep(5)
+        told = await typed(agents, "grant", agent="p", minutes=0.1)
+        assert "6 seconds more" in str(told)
+        await asyncio.sleep(20)
+        assert [one.ended for one in world.lives] == [pytest.approx(16, abs=0.5)]
+        with pytest.raises(CommandRefused, match="no limit"):
+            await typed(agents, "grant", agent="p", bytes=5)
+        with pytest.raises(CommandRefused, match="it would be reaped at once"):
+            await typed(agents, "retry", agent="p")
+        await typed(agents, "grant", agent="p", minutes=0.1)
+        assert await typed(agents, "retry", agent="p") == "begins again"
+        await root.wait()
+    _, second = world.lives
+    assert second.ended == pytest.approx(second.began + 6, abs=0.5)
+    assert agents.known["p"].reason == "budget of 'w/p' spent: 22 of 22 seconds"
