@@ -24,7 +24,7 @@ import click
 import psutil
 
 from otpy_agents.process.orphans import find
-from otpy_agents.run import Outcome
+from otpy_agents.run import RunOutcome
 from otpy_agents.run.host.host import run_host
 from otpy_agents.run.host.order import RunOrder
 from otpy_agents.sandbox import BubblewrapSandbox, Job, ProcessSandbox, Sandbox
@@ -85,7 +85,7 @@ async def _as_run(cwd: Path) -> AsyncGenerator[Attempt]:
 
         async def attempt() -> None:
             result = await (await host.submit(order)).wait()
-            assert result.outcome is Outcome.SUCCESS, result  # noqa: S101 - as above
+            assert result.outcome is RunOutcome.SUCCESS, result  # noqa: S101 - as above
 
         yield attempt
 

@@ -19,10 +19,11 @@ import click
 
 import otpy
 from otpy_monitors import (
-    Accounting,
     Action,
     AgentAppeared,
     AgentCard,
+    Bookkeeper,
+    BudgetLedger,
     Check,
     CommandBlocked,
     CommandRun,
@@ -32,7 +33,6 @@ from otpy_monitors import (
     FilesOutside,
     FilesTouched,
     Finding,
-    Ledger,
     Limits,
     NetworkForbidden,
     OutputSeen,
@@ -40,8 +40,8 @@ from otpy_monitors import (
     RuleBook,
     SameCall,
     TokenSpeed,
-    ToolBegan,
-    ToolEnded,
+    ToolCallBegan,
+    ToolCallEnded,
     TooManyChildren,
     UsageSeen,
     ViolationRule,
@@ -71,11 +71,11 @@ def step(agent: str, number: int, at: float) -> list[Activity]:
     call = f"c{number}"
     return [
         Progressed(agent, at, "message"),
-        ToolBegan(agent, at, call, "Bash", {"command": f"make part-{number}"}),
+        ToolCallBegan(agent, at, call, "Bash", {"command": f"make part-{number}"}),
         CommandRun(agent, at, f"make part-{number}"),
         *(OutputSeen(agent, at, 4096) for _ in range(4)),
         FilesTouched(agent, at, (f"src/part-{number}.py",)),
-        ToolEnded(agent, at, call),
+        ToolCallEnded(agent, at, call),
         UsageSeen(agent, at, "", "gpt-5", 4000, 500, 90_000),
     ]
 
@@ -116,14 +116,14 @@ def _ignore(_finding: Finding) -> None:
 
 
 async def _measure(agents: int, seconds: float, each: float) -> None:
-    feed, ledger = Feed(), Ledger()
+    feed, ledger = Feed(), BudgetLedger()
     ledger.open("site", limits=Limits(tokens=10**15, cost_usd=1e6, seconds=1e9))
     spec = monitor_supervisor(
         feed,
         _ignore,
         rules=RULES,
         chores={"chore": _nothing},
-        accounting=Accounting(feed, ledger),
+        accounting=Bookkeeper(feed, ledger),
         ledger_store=_Nowhere(),
     )
     loop = asyncio.get_running_loop()

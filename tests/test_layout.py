@@ -132,3 +132,22 @@ def test_every_public_name_exists_and_is_explained(package: str) -> None:
         if not value.__doc__
     ]
     assert unexplained == []
+
+
+def _public_classes(path: Path) -> list[str]:
+    found = [
+        node
+        for node in ast.parse(path.read_text(encoding="utf-8")).body
+        if isinstance(node, ast.ClassDef)
+    ]
+    return [node.name for node in found if not node.name.startswith("_")]
+
+
+def test_no_public_class_has_the_name_of_another() -> None:
+    """Who reads a name in an error, or asks for it, finds one thing."""
+    homes: dict[str, list[str]] = {}
+    for package in PACKAGES:
+        for path in sorted((ROOT / package).rglob("*.py")):
+            for name in _public_classes(path):
+                homes.setdefault(name, []).append(_relative(path))
+    assert {name: where for name, where in homes.items() if len(where) > 1} == {}

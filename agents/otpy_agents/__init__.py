@@ -69,8 +69,8 @@ if TYPE_CHECKING:
     from otpy_agents.store.ledger import Ledger as Ledger
     from otpy_agents.store.records import State as State
     from otpy_agents.store.runs import RunStore as RunStore
-    from otpy_agents.store.sessions import Context as Context
     from otpy_agents.store.sessions import FileSessions as FileSessions
+    from otpy_agents.store.sessions import RestartContext as RestartContext
     from otpy_agents.store.sessions import SessionStore as SessionStore
     from otpy_agents.store.sessions import SqliteSessions as SqliteSessions
     from otpy_agents.store.sessions import StoredSession as StoredSession
@@ -99,7 +99,7 @@ __all__ = [
     "ChangesetOwner",
     "Changesets",
     "CommandRefused",
-    "Context",
+    "RestartContext",
     "DeadlinePassed",
     "EngineError",
     "ExitStatus",
@@ -165,7 +165,7 @@ _HOMES: Final = {
     "Fate": "workspace",
     "FateRule": "workspace",
     "Fates": "workspace",
-    "Context": "store.sessions",
+    "RestartContext": "store.sessions",
     "FileSessions": "store.sessions",
     "SessionStore": "store.sessions",
     "SqliteSessions": "store.sessions",

@@ -15,7 +15,7 @@ from typing import Final, final
 
 from attrs import field, frozen
 
-__all__ = ["CLOCK", "Clock", "Moved", "Reading"]
+__all__ = ["CLOCK", "Clock", "Moved", "ClockReading"]
 
 _MOVED: Final = 1.0
 """Seconds between the clocks that are not worth a word; what adds up to more is."""
@@ -54,7 +54,7 @@ class Moved:
 
 @final
 @frozen
-class Reading:
+class ClockReading:
     """Both clocks at one moment.
 
     Attributes:
@@ -67,7 +67,7 @@ class Reading:
     steady: float
     slept: float | None
 
-    def since(self, before: Reading) -> Moved:
+    def since(self, before: ClockReading) -> Moved:
         """Return how the clocks moved against each other from `before` until now.
 
         Less than a second is nothing. Where the machine does not tell how long it slept, a wall
@@ -105,9 +105,9 @@ class Clock:
         """Return the time in Unix seconds."""
         return self.wall()
 
-    def read(self) -> Reading:
+    def read(self) -> ClockReading:
         """Return both clocks at this moment."""
-        return Reading(self.wall(), self.steady(), self.slept())
+        return ClockReading(self.wall(), self.steady(), self.slept())
 
     def at(self, steady: float) -> float:
         """Return a moment of the event loop in Unix seconds, by what the wall clock says now."""

@@ -6,7 +6,7 @@
 | to tell it what an agent does | `Feed`, `AgentCard`, `Activity` |
 | to say what an agent must not do | `read_rules`, `RuleBook`, `ViolationRule` |
 | to hear what it finds | `Finding`: `Stalled`, `Violated`, `BudgetSpent`, `Swept` and more |
-| to give budgets | `Ledger`, `Accounting`, `Limits`, `Prices` |
+| to give budgets | `BudgetLedger`, `Bookkeeper`, `Limits`, `Prices` |
 | to have rubbish deleted | `Chore`, `Deletion`, `rotate_logs` |
 | to know whether a tree is ready | `tree_health`, `TreeHealth` |
 | one daemon | `watch_health`, `watch_violations`, `watch_budgets`, `cleanup_daemon` |
@@ -24,22 +24,22 @@ from otpy_monitors.activity import FilesTouched as FilesTouched
 from otpy_monitors.activity import NetworkUsed as NetworkUsed
 from otpy_monitors.activity import OutputSeen as OutputSeen
 from otpy_monitors.activity import Progressed as Progressed
-from otpy_monitors.activity import ToolBegan as ToolBegan
-from otpy_monitors.activity import ToolEnded as ToolEnded
+from otpy_monitors.activity import RestBegan as RestBegan
+from otpy_monitors.activity import RestEnded as RestEnded
+from otpy_monitors.activity import ToolCallBegan as ToolCallBegan
+from otpy_monitors.activity import ToolCallEnded as ToolCallEnded
 from otpy_monitors.activity import TurnEnded as TurnEnded
 from otpy_monitors.activity import UsageSeen as UsageSeen
-from otpy_monitors.activity import WaitBegan as WaitBegan
-from otpy_monitors.activity import WaitEnded as WaitEnded
 from otpy_monitors.budget import AccountExists as AccountExists
-from otpy_monitors.budget import Accounting as Accounting
 from otpy_monitors.budget import Balance as Balance
+from otpy_monitors.budget import Bookkeeper as Bookkeeper
 from otpy_monitors.budget import BudgetCorrupt as BudgetCorrupt
 from otpy_monitors.budget import BudgetError as BudgetError
+from otpy_monitors.budget import BudgetLedger as BudgetLedger
 from otpy_monitors.budget import BudgetTooNew as BudgetTooNew
 from otpy_monitors.budget import Exceeding as Exceeding
 from otpy_monitors.budget import InvalidPrices as InvalidPrices
 from otpy_monitors.budget import Kind as Kind
-from otpy_monitors.budget import Ledger as Ledger
 from otpy_monitors.budget import LedgerStore as LedgerStore
 from otpy_monitors.budget import Limits as Limits
 from otpy_monitors.budget import LimitTooWide as LimitTooWide
@@ -61,8 +61,8 @@ from otpy_monitors.findings import BudgetNearlySpent as BudgetNearlySpent
 from otpy_monitors.findings import BudgetSpent as BudgetSpent
 from otpy_monitors.findings import Finding as Finding
 from otpy_monitors.findings import FindingHook as FindingHook
-from otpy_monitors.findings import LoopBlocked as LoopBlocked
 from otpy_monitors.findings import LoopLag as LoopLag
+from otpy_monitors.findings import LoopStalled as LoopStalled
 from otpy_monitors.findings import PriceUnknown as PriceUnknown
 from otpy_monitors.findings import RuleBroken as RuleBroken
 from otpy_monitors.findings import RulesExposed as RulesExposed
@@ -104,7 +104,7 @@ from otpy_monitors.violation import watch_violations as watch_violations
 
 __all__ = [
     "AccountExists",
-    "Accounting",
+    "Bookkeeper",
     "Action",
     "Activity",
     "AgentAppeared",
@@ -133,11 +133,11 @@ __all__ = [
     "InvalidPrices",
     "InvalidRules",
     "Kind",
-    "Ledger",
+    "BudgetLedger",
     "LedgerStore",
     "LimitTooWide",
     "Limits",
-    "LoopBlocked",
+    "LoopStalled",
     "LoopLag",
     "NetworkForbidden",
     "NetworkUsed",
@@ -165,8 +165,8 @@ __all__ = [
     "Swept",
     "TokenSpeed",
     "TooManyChildren",
-    "ToolBegan",
-    "ToolEnded",
+    "ToolCallBegan",
+    "ToolCallEnded",
     "TreeHealth",
     "TurnEnded",
     "Unjudged",
@@ -174,8 +174,8 @@ __all__ = [
     "UsageSeen",
     "Violated",
     "ViolationRule",
-    "WaitBegan",
-    "WaitEnded",
+    "RestBegan",
+    "RestEnded",
     "cleanup_daemon",
     "cleanup_spec",
     "hygiene_supervisor",

@@ -141,7 +141,7 @@ class Progressed:
 
 @final
 @frozen
-class ToolBegan:
+class ToolCallBegan:
     """The agent called a tool; also progress.
 
     Attributes:
@@ -161,7 +161,7 @@ class ToolBegan:
 
 @final
 @frozen
-class ToolEnded:
+class ToolCallEnded:
     """A call of a tool is over; also progress. One that was never told to begin changes nothing.
 
     Attributes:
@@ -179,11 +179,11 @@ class ToolEnded:
 
 @final
 @frozen
-class WaitBegan:
+class RestBegan:
     """The agent waits for something outside itself, so its silence is no stall.
 
     For example for input, for a wake-up, for a rate limit to pass, or because it is paused. Ends
-    with `WaitEnded`, and with its next progress.
+    with `RestEnded`, and with its next progress.
 
     Attributes:
         agent: Its key.
@@ -198,7 +198,7 @@ class WaitBegan:
 
 @final
 @frozen
-class WaitEnded:
+class RestEnded:
     """The agent waits no longer; its silence counts from here.
 
     Attributes:
@@ -314,7 +314,7 @@ class ChildSpawned:
 @final
 @frozen
 class TurnEnded:
-    """The agent ended its turn; also progress. Whether it now waits is told by `WaitBegan`.
+    """The agent ended its turn; also progress. Whether it now waits is told by `RestBegan`.
 
     Attributes:
         agent: Its key.
@@ -345,10 +345,10 @@ Activity: TypeAlias = (
     AgentAppeared
     | AgentGone
     | Progressed
-    | ToolBegan
-    | ToolEnded
-    | WaitBegan
-    | WaitEnded
+    | ToolCallBegan
+    | ToolCallEnded
+    | RestBegan
+    | RestEnded
     | UsageSeen
     | FilesTouched
     | CommandRun
@@ -358,5 +358,5 @@ Activity: TypeAlias = (
     | OutputSeen
 )
 
-PROGRESS: Final = (Progressed, ToolBegan, ToolEnded, UsageSeen, TurnEnded)
+PROGRESS: Final = (Progressed, ToolCallBegan, ToolCallEnded, UsageSeen, TurnEnded)
 """The facts that show that an agent gets on: what its adapter reads in its events (G-05)."""

@@ -15,10 +15,10 @@ from otpy_monitors.activity import (
     AgentAppeared,
     AgentCard,
     AgentGone,
-    ToolBegan,
-    ToolEnded,
-    WaitBegan,
-    WaitEnded,
+    RestBegan,
+    RestEnded,
+    ToolCallBegan,
+    ToolCallEnded,
 )
 from otpy_monitors.errors import UnknownAgent
 
@@ -38,7 +38,7 @@ class _Agent:
 
     card: AgentCard
     heard: float
-    tools: dict[str, ToolBegan] = field(factory=dict[str, ToolBegan])
+    tools: dict[str, ToolCallBegan] = field(factory=dict[str, ToolCallBegan])
     waits: str | None = None
 
 
@@ -90,13 +90,13 @@ class Feed:
         match activity:
             case AgentGone():
                 del self._agents[activity.agent]
-            case ToolBegan():
+            case ToolCallBegan():
                 agent.tools[activity.call] = activity
-            case ToolEnded():
+            case ToolCallEnded():
                 agent.tools.pop(activity.call, None)
-            case WaitBegan():
+            case RestBegan():
                 agent.waits = activity.why
-            case WaitEnded():
+            case RestEnded():
                 agent.heard, agent.waits = activity.at, None
             case _:
                 pass
@@ -168,7 +168,7 @@ class Feed:
         """
         return self._agent(agent).heard
 
-    def tools(self, agent: str) -> tuple[ToolBegan, ...]:
+    def tools(self, agent: str) -> tuple[ToolCallBegan, ...]:
         """Return the open tool calls of the agent, oldest first.
 
         Raises:

@@ -69,7 +69,7 @@ class StallWarned:
 
 @final
 @frozen
-class LoopBlocked:
+class LoopStalled:
     """One step of one child blocks the event loop: nothing else in the tree moves meanwhile.
 
     Attributes:
@@ -354,7 +354,7 @@ Finding: TypeAlias = (
     Stalled
     | StallWarned
     | LoopLag
-    | LoopBlocked
+    | LoopStalled
     | Violated
     | RuleBroken
     | RulesInForce

@@ -6,7 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING, Final
 
 from otpy import observe
-from otpy_monitors.findings import FindingHook, LoopBlocked, LoopLag
+from otpy_monitors.findings import FindingHook, LoopLag, LoopStalled
 from otpy_monitors.stalls import StallWatch
 
 if TYPE_CHECKING:
@@ -79,13 +79,13 @@ async def watch_blocks(report: FindingHook) -> None:
     """Report steps that block the event loop, with the child they belong to (AIO-01).
 
     Args:
-        report: Gets `LoopBlocked`, when the loop turns again.
+        report: Gets `LoopStalled`, when the loop turns again.
 
     Cancellation:
         It runs until it is cancelled; its thread ends with it.
     """
 
     def blocked(fact: observe.LoopBlocked) -> None:
-        report(LoopBlocked(fact.path, fact.incarnation, fact.seconds, fact.stack))
+        report(LoopStalled(fact.path, fact.incarnation, fact.seconds, fact.stack))
 
     await observe.watch_loop(blocked)

@@ -18,7 +18,7 @@ from otpy_monitors.activity import (
     CommandRun,
     FilesTouched,
     NetworkUsed,
-    ToolBegan,
+    ToolCallBegan,
     UsageSeen,
 )
 from otpy_monitors.rules import (
@@ -191,7 +191,7 @@ class _Calls:
         self._times: Counter[bytes] = Counter()
 
     def look(self, deed: Activity | Grew) -> str:
-        if not isinstance(deed, ToolBegan):
+        if not isinstance(deed, ToolCallBegan):
             return ""
         key, seconds = _fingerprint(deed), self._check.seconds
         if seconds is not None:
@@ -216,7 +216,7 @@ class _Calls:
             del self._times[key]
 
 
-def _fingerprint(call: ToolBegan) -> bytes:
+def _fingerprint(call: ToolCallBegan) -> bytes:
     text = json.dumps([call.tool, dict(call.input)], sort_keys=True, default=repr)
     return hashlib.blake2b(text.encode(), digest_size=16).digest()
 

@@ -14,7 +14,7 @@ from otpy_monitors.findings import Stalled, StallWarned
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from otpy_monitors.activity import Activity, AgentCard, ToolBegan
+    from otpy_monitors.activity import Activity, AgentCard, ToolCallBegan
     from otpy_monitors.feed import Feed
 
 
@@ -43,7 +43,7 @@ class Silence:
         return evolve(self, stalls_at=self.stalls_at + seconds, warns_at=warns_at, excused=seconds)
 
 
-def silence(card: AgentCard, heard: float, tools: Iterable[ToolBegan]) -> Silence | None:
+def silence(card: AgentCard, heard: float, tools: Iterable[ToolCallBegan]) -> Silence | None:
     """Return what the silence of an agent leads to; None if it may be silent for ever (C-01).
 
     A stall is `card.stall` seconds without progress, but never comes while a call of a tool that is

@@ -14,7 +14,7 @@ from otpy_monitors.violation import INBOX, watch_violations
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from otpy_monitors.budget import Accounting, LedgerStore
+    from otpy_monitors.budget import Bookkeeper, LedgerStore
     from otpy_monitors.feed import Feed
     from otpy_monitors.findings import FindingHook
     from otpy_monitors.hygiene import Chore
@@ -25,7 +25,7 @@ def monitor_supervisor(
     report: FindingHook,
     *,
     rules: RuleBook | None = None,
-    accounting: Accounting | None = None,
+    accounting: Bookkeeper | None = None,
     ledger_store: LedgerStore | None = None,
     chores: Mapping[str, Chore],
     every: float = EVERY,

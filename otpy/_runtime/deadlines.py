@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _FEW: Final = 64  # lines in which nobody stands that may lie about
 
 
-class Waiting(Protocol):
+class Waiter(Protocol):
     """Who waits for something, but not for ever."""
 
     def overdue(self) -> None:
@@ -46,17 +46,17 @@ class Line:
     def __init__(self, seconds: float) -> None:
         """Make a line in which nobody stands."""
         self.seconds = seconds
-        self.waiting: dict[Waiting, float] = {}
+        self.waiting: dict[Waiter, float] = {}
         self.watched = False
         self._told = 0
 
-    def meet(self, waiting: Waiting) -> None:
+    def meet(self, waiting: Waiter) -> None:
         """It does not wait any more; without effect if its time was over before."""
         self.waiting.pop(waiting, None)
 
-    def overdue(self, now: float) -> list[tuple[float, Waiting]]:
+    def overdue(self, now: float) -> list[tuple[float, Waiter]]:
         """Take out all whose time is over, and return them with their times."""
-        told: list[tuple[float, Waiting]] = []
+        told: list[tuple[float, Waiter]] = []
         for waiting, when in self.waiting.items():
             if when > now:
                 break
@@ -99,7 +99,7 @@ class Deadlines:
         self._due = math.inf  # when the timer fires
         self._timer: asyncio.TimerHandle | None = None
 
-    def set(self, seconds: float, waiting: Waiting) -> Line:
+    def set(self, seconds: float, waiting: Waiter) -> Line:
         """Tell `waiting` when `seconds` have passed, unless it `meet`s its deadline before.
 
         Returns:
@@ -150,7 +150,7 @@ class Deadlines:
 
     def _time_has_come(self) -> None:
         self._timer, self._due = None, math.inf
-        now, overdue = self._now(), list[tuple[float, Waiting]]()
+        now, overdue = self._now(), list[tuple[float, Waiter]]()
         while self._heap and self._heap[0][0] <= now:
             line = heappop(self._heap)[2]
             overdue += line.overdue(now)
@@ -164,7 +164,7 @@ class Deadlines:
             self._set_timer(self._heap[0][0])
         self._tell(deque(sorted(overdue, key=itemgetter(0))))
 
-    def _tell(self, overdue: deque[tuple[float, Waiting]]) -> None:
+    def _tell(self, overdue: deque[tuple[float, Waiter]]) -> None:
         """Tell all of them, also if one is disturbed: by Ctrl-C, or where memory ends."""
         try:
             while overdue:

@@ -132,7 +132,7 @@ def inner_of(process: Process[Any]) -> InnerProcess:
     return cast("InnerProcess", process)
 
 
-class Inbox(Protocol):
+class NoticeInbox(Protocol):
     """Where notices go: the mailbox of a behaviour, or a `Trap`."""
 
     def deliver(self, notice: Notice) -> None:
@@ -161,7 +161,7 @@ class Watchers:
         self.monitors: dict[Watch, Monitor | None] = {}
         self.links: dict[InnerProcess, None] = {}
         self.watching: dict[Watch, None] = {}
-        self.inbox: Inbox | None = None
+        self.inbox: NoticeInbox | None = None
 
 
 @final

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from otpy._core.reason import ExitReason
     from otpy._runtime.handles import Notice, Process
-    from otpy._runtime.inner import Inbox, InnerProcess
+    from otpy._runtime.inner import InnerProcess, NoticeInbox
 
 
 @final
@@ -43,13 +43,13 @@ class LiveMonitor(Monitor):
 
     __slots__ = ("__weakref__", "_down", "_inbox", "_removed", "_waiters", "_watch", "process")
 
-    _inbox: Inbox | None
+    _inbox: NoticeInbox | None
     _down: Down | None
     _removed: bool
     _waiters: Waiters[Down | None] | None
     _watch: Watch | None
 
-    def __init__(self, process: InnerProcess, inbox: Inbox | None = None) -> None:
+    def __init__(self, process: InnerProcess, inbox: NoticeInbox | None = None) -> None:
         """Watch `process`; hand the notice to `inbox` if there is one, else keep it."""
         process.parent.tree.check_thread(process)
         self.process = process

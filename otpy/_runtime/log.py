@@ -24,7 +24,7 @@ from otpy.reports import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from otpy._runtime.log_limit import Kind
+    from otpy._runtime.log_limit import RecordKind
     from otpy._runtime.log_program import ProgramLog
 
 DEFAULT_LIMIT: Final = 10
@@ -112,7 +112,7 @@ class _ReportLog:
             with suppress(Exception):
                 self._log.lose(error, report.event, {"path": report.path})
 
-    def _sum_up(self, kind: Kind, seconds: float) -> None:
+    def _sum_up(self, kind: RecordKind, seconds: float) -> None:
         first = next(iter(kind.hidden))
         about = {_who(kind.event): first} if len(kind.hidden) == 1 else {"paths": len(kind.hidden)}
         what = f"{kind.event}: +{kind.more:,} more in {seconds:g} s"

@@ -19,7 +19,7 @@ _SHARE: Final = 4  # a child gets a fourth at most: one that crashes all the tim
 
 @final
 @define(eq=False)
-class Kind:
+class RecordKind:
     """The entries of one name and level in one window.
 
     Attributes:
@@ -45,7 +45,7 @@ class BurstLimit:
 
     __slots__ = ("_began", "_due", "_kinds", "_most", "_share", "_tell")
 
-    def __init__(self, most: int, tell: Callable[[Kind, float], object]) -> None:
+    def __init__(self, most: int, tell: Callable[[RecordKind, float], object]) -> None:
         """Admit `most` entries of a kind in a window, and a fourth of that about one path.
 
         Args:
@@ -57,7 +57,7 @@ class BurstLimit:
         self._share = -(-most // _SHARE)
         self._tell = tell
         self._began = 0.0
-        self._kinds: dict[tuple[str, str], Kind] = {}
+        self._kinds: dict[tuple[str, str], RecordKind] = {}
         self._due = Alarm(self._end)
 
     def admits(self, level: str, event: str, path: str, now: float) -> bool:
@@ -67,7 +67,7 @@ class BurstLimit:
             self._began = now
         kind = self._kinds.get((level, event))
         if kind is None:
-            kind = self._kinds[level, event] = Kind(level, event)
+            kind = self._kinds[level, event] = RecordKind(level, event)
         if kind.written < self._most:
             about_it = kind.paths.get(path, 0)
             if about_it < self._share:

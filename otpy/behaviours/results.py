@@ -34,7 +34,7 @@ TIMEOUT: Final = Timeout.TIMEOUT
 """What `handle_info` gets when no message came within the idle timeout (GEN-18)."""
 
 
-class NoAnswer(Enum):
+class Unreplied(Enum):
     """The type of `NO_ANSWER`."""
 
     NO_ANSWER = "no answer"
@@ -44,7 +44,7 @@ class NoAnswer(Enum):
         return self.name
 
 
-NO_ANSWER: Final = NoAnswer.NO_ANSWER
+NO_ANSWER: Final = Unreplied.NO_ANSWER
 """As `Stop.reply`: do not reply; None is an answer."""
 
 
@@ -155,7 +155,7 @@ class Stop(Generic[ReplyT_co, StateT_co]):
 
     reason: ExitReason
     state: StateT_co
-    reply: ReplyT_co | NoAnswer = NO_ANSWER
+    reply: ReplyT_co | Unreplied = NO_ANSWER
 
 
 CallResult: TypeAlias = Reply[R, S] | NoReply[S] | Stop[R, S]

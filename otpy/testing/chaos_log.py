@@ -34,7 +34,7 @@ PATIENCE = 1.0
 """Seconds after which a worker that still runs, and is not ending, has withstood a strike."""
 
 
-class Outcome(Enum):
+class StrikeOutcome(Enum):
     """What became of a worker that was struck."""
 
     OPEN = "open"
@@ -69,7 +69,7 @@ class Strike:
     process: Process
     kind: str
     exit: ExitReason | None = None
-    outcome: Outcome = Outcome.OPEN
+    outcome: StrikeOutcome = StrikeOutcome.OPEN
     seconds: float | None = None
 
     def __str__(self) -> str:
@@ -77,7 +77,7 @@ class Strike:
         what = self.outcome.value
         if self.seconds is not None:
             what = f"{what} after {milliseconds(self.seconds)}"
-        elif self.outcome is Outcome.GONE:
+        elif self.outcome is StrikeOutcome.GONE:
             what = f"{what}, as a {self.process.spec.restart.value} child"
         return f"{self.process.path}  {self.kind}: {what}"
 
@@ -130,7 +130,7 @@ class ChaosLog:
     def is_open(self, path: str) -> bool:
         """Whether it is not known yet what became of the last strike at `path`."""
         strike = self._latest.get(path)
-        return strike is not None and strike.outcome is Outcome.OPEN
+        return strike is not None and strike.outcome is StrikeOutcome.OPEN
 
     @property
     def open(self) -> bool:
@@ -140,8 +140,8 @@ class ChaosLog:
     def look_again(self, strike: Strike) -> None:
         """Decide about a strike whose worker may run on, when that has had time to end."""
         alive = strike.process.alive and not live_of(strike.process).ending
-        if alive and strike.outcome is Outcome.OPEN:
-            self._decide(strike, Outcome.WITHSTOOD, self.began + strike.time + PATIENCE)
+        if alive and strike.outcome is StrikeOutcome.OPEN:
+            self._decide(strike, StrikeOutcome.WITHSTOOD, self.began + strike.time + PATIENCE)
 
     def missing(self, snapshot: TreeSnapshot) -> tuple[str, ...]:
         """Return who should run and does not."""
@@ -156,10 +156,10 @@ class ChaosLog:
         self.down = tuple(down)
         self.finished = True
         for strike in self._latest.values():
-            if strike.outcome is Outcome.OPEN:
+            if strike.outcome is StrikeOutcome.OPEN:
                 path = f"{strike.process.path}/"
                 is_down = any(path.startswith(f"{one}/") for one in down)
-                self._decide(strike, Outcome.DOWN if is_down else Outcome.GONE, now)
+                self._decide(strike, StrikeOutcome.DOWN if is_down else StrikeOutcome.GONE, now)
 
     # --- reports ---------------------------------------------------------------------------------
 
@@ -192,7 +192,7 @@ class ChaosLog:
         strike = self._latest.get(path)
         if strike is not None and strike.exit is not None and strike.seconds is None:
             strike.seconds = report.time - self.began - strike.time
-            self._decide(strike, Outcome.RESTARTED, report.time)
+            self._decide(strike, StrikeOutcome.RESTARTED, report.time)
 
     def _child_ended(
         self, report: ChildExited | ChildStopped | ChildStartFailed, *, by_itself: bool
@@ -205,17 +205,17 @@ class ChaosLog:
         for_good = verdict(restart, report.reason) is not Verdict.RESTART
         # Who was ended with its siblings comes back with them, unless it is temporary.
         if for_good if by_itself else restart is Restart.TEMPORARY:
-            self._decide(strike, Outcome.GONE, report.time)
+            self._decide(strike, StrikeOutcome.GONE, report.time)
 
     def _child_gave_up(self, report: ChildGaveUp) -> None:
         self.gave_up.append(report.path)
         self._removed[report.path] = None
         self._tell(report, "gave up: too many restarts of its own")
         strike = self._latest.get(report.path)
-        if strike is not None and strike.outcome is Outcome.OPEN:
-            self._decide(strike, Outcome.GAVE_UP, report.time)
+        if strike is not None and strike.outcome is StrikeOutcome.OPEN:
+            self._decide(strike, StrikeOutcome.GAVE_UP, report.time)
 
-    def _decide(self, strike: Strike, outcome: Outcome, now: float) -> None:
+    def _decide(self, strike: Strike, outcome: StrikeOutcome, now: float) -> None:
         strike.outcome = outcome
         self.say(now - self.began, str(strike))
 

@@ -13,7 +13,7 @@ from attrs import frozen
 import otpy
 from otpy.reports import Report
 from otpy_agents.operator.actor import Actor
-from otpy_agents.operator.server import Command
+from otpy_agents.operator.server import OperatorCommand
 from otpy_agents.run import RetryPolicy
 from otpy_agents.run.host.order import SandboxChoice
 from otpy_agents.store import RunStore
@@ -153,4 +153,4 @@ async def typed(agents: AgentWorld, name: str, **arguments: str | float) -> obje
     """Give a command as an operator does."""
     handlers = TreeCommands(agents.workplace, Journal(), 0.0).handlers()
     actor = Actor(user="ann", uid=1, pid=2, tty=None)
-    return await handlers[name](Command(name=name, arguments=arguments, actor=actor))
+    return await handlers[name](OperatorCommand(name=name, arguments=arguments, actor=actor))

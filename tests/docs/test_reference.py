@@ -27,7 +27,7 @@ from otpy.reports import Report
 from otpy_agents import errors as agents_errors
 from otpy_agents.cli.run import run
 from otpy_agents.cli.runs import runs
-from otpy_agents.run import Action, Control, Ending, LivenessKind, RetryPolicy
+from otpy_agents.run import Ending, FailureAction, LivenessKind, RetryPolicy, RunControl
 from otpy_agents.run.host.callbacks import RunCallbacks
 from otpy_agents.run.host.facts import Fact, RunFact
 from otpy_agents.worklist import reader
@@ -113,13 +113,17 @@ def test_the_run_policy_page_is_what_the_code_does() -> None:
     follows = [[cell.strip("`") for cell in row] for row in _table(text, "What follows")]
     assert follows == [list(row) for row in RetryPolicy().rows()]
     actions = re.findall(r"^\| `(\w+)` \|[^|]*\|$", text.split("## Numbers")[0], re.MULTILINE)
-    assert set(actions) == set(Action)
+    assert set(actions) == set(FailureAction)
     numbers = {row[0].strip("`"): row[1] for row in _table(text, "Numbers")}
     policy = RetryPolicy()
     assert numbers == {
         attribute.name: str(getattr(policy, attribute.name)) for attribute in fields(RetryPolicy)
     }
-    for heading, names in (("Liveness", LivenessKind), ("Controls", Control), ("Results", Ending)):
+    for heading, names in (
+        ("Liveness", LivenessKind),
+        ("Controls", RunControl),
+        ("Results", Ending),
+    ):
         named = re.findall(r"`(\w+)", " ".join(row[0] for row in _table(text, heading)))
         assert set(named) == set(names), heading
 

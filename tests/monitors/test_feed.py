@@ -18,13 +18,13 @@ from otpy_monitors import (
     Feed,
     OutputSeen,
     Progressed,
-    ToolBegan,
-    ToolEnded,
+    RestBegan,
+    RestEnded,
+    ToolCallBegan,
+    ToolCallEnded,
     TurnEnded,
     UnknownAgent,
     UsageSeen,
-    WaitBegan,
-    WaitEnded,
 )
 from tests.monitors.agents import card
 
@@ -54,7 +54,7 @@ def test_a_card_that_can_never_work_is_refused(declared: dict[str, Any], complai
 def test_a_fact_cannot_be_changed_by_who_told_it() -> None:
     """What a tool was called with is that of the moment."""
     given_to = {"path": "a"}
-    call = ToolBegan("site/a", 1.0, "c1", "Write", given_to)
+    call = ToolCallBegan("site/a", 1.0, "c1", "Write", given_to)
     given_to["path"] = "b"
     assert call.input == {"path": "a"}
     with pytest.raises(TypeError):
@@ -93,11 +93,11 @@ def test_an_agent_that_is_not_there_cannot_be_looked_up(
     "activity",
     [
         said("x", at=7.0),
-        ToolBegan("site/a", 7.0, "c", "Bash"),
-        ToolEnded("site/a", 7.0, "c"),
+        ToolCallBegan("site/a", 7.0, "c", "Bash"),
+        ToolCallEnded("site/a", 7.0, "c"),
         UsageSeen("site/a", 7.0, "r", "m", 1, 1),
         TurnEnded("site/a", 7.0),
-        WaitEnded("site/a", 7.0),
+        RestEnded("site/a", 7.0),
     ],
 )
 def test_progress_is_what_an_adapter_reads(activity: Activity) -> None:
@@ -121,18 +121,18 @@ def test_open_calls_and_waits_are_known_until_they_end() -> None:
     """Oldest first; a wait ends with progress too, and a new life has neither."""
     feed = Feed()
     feed.tell(AgentAppeared(0.0, card()))
-    calls = [ToolBegan("site/a", 1.0, name, "Bash") for name in ("c1", "c2")]
+    calls = [ToolCallBegan("site/a", 1.0, name, "Bash") for name in ("c1", "c2")]
     for call in calls:
         feed.tell(call)
     assert feed.tools("site/a") == tuple(calls)
-    feed.tell(ToolEnded("site/a", 2.0, "c1"))
-    feed.tell(ToolEnded("site/a", 2.0, "never begun"))
+    feed.tell(ToolCallEnded("site/a", 2.0, "c1"))
+    feed.tell(ToolCallEnded("site/a", 2.0, "never begun"))
     assert feed.tools("site/a") == (calls[1],)
-    feed.tell(WaitBegan("site/a", 3.0, "rate limit"))
+    feed.tell(RestBegan("site/a", 3.0, "rate limit"))
     assert feed.waiting("site/a") == "rate limit"
-    feed.tell(WaitEnded("site/a", 4.0))
+    feed.tell(RestEnded("site/a", 4.0))
     assert feed.waiting("site/a") is None
-    feed.tell(WaitBegan("site/a", 5.0, "an answer"))
+    feed.tell(RestBegan("site/a", 5.0, "an answer"))
     feed.tell(said("on", at=6.0))
     assert feed.waiting("site/a") is None
     feed.tell(AgentAppeared(7.0, card(incarnation=2)))

@@ -10,16 +10,16 @@ from otpy_monitors import (
     AgentAppeared,
     AgentGone,
     Feed,
-    LoopBlocked,
     LoopLag,
+    LoopStalled,
     OutputSeen,
     Progressed,
+    RestBegan,
+    RestEnded,
     Stalled,
     StallWarned,
-    ToolBegan,
-    ToolEnded,
-    WaitBegan,
-    WaitEnded,
+    ToolCallBegan,
+    ToolCallEnded,
     watch_blocks,
     watch_health,
 )
@@ -69,13 +69,13 @@ async def test_a_declared_long_tool_is_no_stall_until_its_own_limit(
     """And once it has ended the agent's own limit holds again at once."""
     feed.tell(AgentAppeared(0.0, card(stall=5.0, long_tools={"Bash": 600.0})))
     async with running(watch_health(feed, scene.report)):
-        feed.tell(ToolBegan("site/a", 0.0, "c1", "Bash"))
+        feed.tell(ToolCallBegan("site/a", 0.0, "c1", "Bash"))
         await clock.advance(599)
         assert scene.found == []
-        feed.tell(ToolEnded("site/a", 599.0, "c1"))
+        feed.tell(ToolCallEnded("site/a", 599.0, "c1"))
         await clock.advance(4.9)
         assert scene.found == []
-        feed.tell(ToolBegan("site/a", clock.now, "c2", "Bash"))
+        feed.tell(ToolCallBegan("site/a", clock.now, "c2", "Bash"))
         await clock.advance(1000)
     (stall,) = scene.found
     assert isinstance(stall, Stalled)
@@ -89,10 +89,10 @@ async def test_a_tool_that_ends_early_lets_the_stall_come_early(
 ) -> None:
     """The timer that was set for the tool's own limit is set again."""
     feed.tell(AgentAppeared(0.0, card(stall=5.0, long_tools={"Bash": 600.0})))
-    feed.tell(ToolBegan("site/a", 0.0, "c1", "Bash"))
+    feed.tell(ToolCallBegan("site/a", 0.0, "c1", "Bash"))
     async with running(watch_health(feed, scene.report)):
         await clock.advance(10)
-        feed.tell(ToolEnded("site/a", 10.0, "c1"))
+        feed.tell(ToolCallEnded("site/a", 10.0, "c1"))
         await clock.advance(10)
     assert scene.times == [15.0]
 
@@ -103,10 +103,10 @@ async def test_who_waits_for_something_outside_is_not_stalled(
     """Silence counts from the end of the wait: a rate limit, an answer, a pause."""
     feed.tell(AgentAppeared(0.0, card(stall=5.0)))
     async with running(watch_health(feed, scene.report)):
-        feed.tell(WaitBegan("site/a", 0.0, "rate limit"))
+        feed.tell(RestBegan("site/a", 0.0, "rate limit"))
         await clock.advance(3600)
         assert scene.found == []
-        feed.tell(WaitEnded("site/a", 3600.0))
+        feed.tell(RestEnded("site/a", 3600.0))
         await clock.advance(60)
     assert scene.times == [3605.0]
 
@@ -135,7 +135,7 @@ async def test_killed_at_any_moment_it_misses_nothing(
     async with running(watch_health(feed, scene.report)):
         await clock.advance(3)
     feed.tell(Progressed("site/a", 4.0, "message"))
-    feed.tell(ToolBegan("site/b", 4.0, "c1", "Bash"))
+    feed.tell(ToolCallBegan("site/b", 4.0, "c1", "Bash"))
     feed.tell(AgentAppeared(4.0, card("site/c", stall=1.0)))
     await clock.advance(4)
     async with running(watch_health(feed, scene.report)):
@@ -161,7 +161,7 @@ async def test_a_step_that_blocks_the_loop_is_reported(scene: Scene) -> None:
             while not scene.found:  # noqa: ASYNC110
                 await asyncio.sleep(0.01)
     (blocked,) = scene.found
-    assert isinstance(blocked, LoopBlocked)
+    assert isinstance(blocked, LoopStalled)
     assert (blocked.path, blocked.incarnation) == ("", 0)
     assert 0.5 <= blocked.seconds < 5
     assert "test_a_step_that_blocks_the_loop_is_reported" in blocked.stack[-1]
@@ -169,7 +169,7 @@ async def test_a_step_that_blocks_the_loop_is_reported(scene: Scene) -> None:
 
 def test_a_blocked_loop_is_told_in_one_line() -> None:
     """Who blocks it, for how long, and where."""
-    blocked = LoopBlocked("app/pool/a", 1, 2.5, ("File a.py, line 1, in spin",))
+    blocked = LoopStalled("app/pool/a", 1, 2.5, ("File a.py, line 1, in spin",))
     assert str(blocked) == (
         "app/pool/a blocks the event loop for 2.50 s at File a.py, line 1, in spin"
     )

@@ -25,7 +25,7 @@ from otpy_monitors import (
     RuleState,
     SameCall,
     TokenSpeed,
-    ToolBegan,
+    ToolCallBegan,
     TooManyChildren,
     UsageSeen,
 )
@@ -271,8 +271,8 @@ def test_cumulative_counters_count_what_came_on_top() -> None:
     ]
 
 
-def called(at: float, tool: str = "Bash", **input: object) -> ToolBegan:
-    return ToolBegan("site/a", at, str(at), tool, input)
+def called(at: float, tool: str = "Bash", **input: object) -> ToolCallBegan:
+    return ToolCallBegan("site/a", at, str(at), tool, input)
 
 
 def test_the_same_call_in_a_row_is_one_too_many() -> None:

@@ -10,9 +10,9 @@ from otpy_monitors import (
     AgentAppeared,
     Feed,
     NotReady,
-    ToolBegan,
+    RestBegan,
+    ToolCallBegan,
     TreeHealth,
-    WaitBegan,
     tree_health,
 )
 from tests.monitors.agents import card
@@ -115,8 +115,8 @@ async def test_an_agent_that_is_stalled_is_not_ready(clock: MockClock) -> None:
     async with otpy.start(tree, hooks=()) as root:
         for name in ("x", "c", "b", "a"):
             feed.tell(AgentAppeared(0.0, card(f"site/{name}", stall=5.0)))
-        feed.tell(WaitBegan("site/b", 0.0, "input"))
-        feed.tell(ToolBegan("site/c", 1.0, "c1", "Bash"))
+        feed.tell(RestBegan("site/b", 0.0, "input"))
+        feed.tell(ToolCallBegan("site/c", 1.0, "c1", "Bash"))
         await clock.advance(4.9)
         assert tree_health(root, feed).ready
         await clock.advance(2)

@@ -13,12 +13,12 @@ from otpy_monitors import (
     Feed,
     OutputSeen,
     Progressed,
+    RestBegan,
+    RestEnded,
     Stalled,
     StallWarned,
-    ToolBegan,
-    ToolEnded,
-    WaitBegan,
-    WaitEnded,
+    ToolCallBegan,
+    ToolCallEnded,
 )
 from otpy_monitors.stalls import StallWatch, silence
 from tests.monitors.agents import card
@@ -57,7 +57,7 @@ def test_a_long_call_puts_a_stall_off_until_its_own_limit(
     stalls_at: float,
 ) -> None:
     """Never before the agent's own limit, and the warning comes as long before it as declared."""
-    tools = [ToolBegan("site/a", at, str(at), tool) for tool, at in calls]
+    tools = [ToolCallBegan("site/a", at, str(at), tool) for tool, at in calls]
     found = silence(card(**declared), 100.0, tools)
     assert found is not None
     assert (found.since, found.warns_at, found.stalls_at) == (100.0, warns_at, stalls_at)
@@ -66,7 +66,7 @@ def test_a_long_call_puts_a_stall_off_until_its_own_limit(
 
 def test_who_declares_no_limit_may_be_silent_for_ever() -> None:
     """C-01: also while a call of a tool with a limit is open."""
-    call = ToolBegan("site/a", 0.0, "c", "Bash")
+    call = ToolCallBegan("site/a", 0.0, "c", "Bash")
     assert silence(card(long_tools={"Bash": 5.0}), 0.0, [call]) is None
 
 
@@ -114,10 +114,10 @@ def stories(draw: st.DrawFn) -> list[tuple[int, Activity]]:
             AgentGone(agent, at, "gone"),
             Progressed(agent, at, "message"),
             OutputSeen(agent, at, 1),
-            ToolBegan(agent, at, call, draw(st.sampled_from(["Bash", "Read"]))),
-            ToolEnded(agent, at, call),
-            WaitBegan(agent, at, "input"),
-            WaitEnded(agent, at),
+            ToolCallBegan(agent, at, call, draw(st.sampled_from(["Bash", "Read"]))),
+            ToolCallEnded(agent, at, call),
+            RestBegan(agent, at, "input"),
+            RestEnded(agent, at),
         ]
         told.append((pause, draw(st.sampled_from(activities))))
     return told

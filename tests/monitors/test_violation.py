@@ -24,7 +24,7 @@ from otpy_monitors import (
     RuleState,
     SameCall,
     TokenSpeed,
-    ToolBegan,
+    ToolCallBegan,
     TooManyChildren,
     UsageSeen,
     Violated,
@@ -33,8 +33,8 @@ from otpy_monitors import (
 from tests.monitors.agents import card, found, judged, rule
 
 
-def called(at: float, tool: str = "Bash", **input: object) -> ToolBegan:
-    return ToolBegan("site/a", at, str(at), tool, input)
+def called(at: float, tool: str = "Bash", **input: object) -> ToolCallBegan:
+    return ToolCallBegan("site/a", at, str(at), tool, input)
 
 
 def test_a_finding_names_the_life_the_rule_and_whom_to_tell() -> None:
@@ -167,7 +167,7 @@ def activity_of(agent: str, at: float, kind: str, number: int) -> Activity:
         case "spawn":
             return ChildSpawned(agent, at, f"k{number}")
         case "call":
-            return ToolBegan(agent, at, "c", "T", {"n": number})
+            return ToolCallBegan(agent, at, "c", "T", {"n": number})
         case "use":
             return UsageSeen(agent, at, "", "m", 20 * number, 5)
         case _:
@@ -208,7 +208,7 @@ def test_counts_agree_with_counting_anew(drawn: list[tuple[str, int, str, int]])
 def breaks(name: str, agent: str, now: float, kind: str, story: list[Activity]) -> bool:
     """Return whether the last activity of `story` breaks the rule."""
     own = [one for one in story if one.agent == agent]
-    calls = [one for one in own if isinstance(one, ToolBegan)]
+    calls = [one for one in own if isinstance(one, ToolCallBegan)]
     if name == "speed":
         steps = [one for one in own if isinstance(one, UsageSeen) and one.at >= now - 30]
         return kind == "use" and sum(one.input_tokens + one.output_tokens for one in steps) > 100

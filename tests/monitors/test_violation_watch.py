@@ -23,7 +23,7 @@ from otpy_monitors import (
     RulesExposed,
     RulesInForce,
     SameCall,
-    ToolBegan,
+    ToolCallBegan,
     TooManyChildren,
     Unjudged,
     Violated,
@@ -146,8 +146,8 @@ async def test_what_it_had_counted_is_gone_with_it(
     feed.tell(AgentAppeared(0.0, card("site/a")))
     feed.tell(AgentAppeared(0.0, card("site/k1", parent="site/a")))
 
-    def call(number: int) -> ToolBegan:
-        return ToolBegan("site/a", 0.0, f"c{number}", "Bash", {"command": "make"})
+    def call(number: int) -> ToolCallBegan:
+        return ToolCallBegan("site/a", 0.0, f"c{number}", "Bash", {"command": "make"})
 
     async with running(watch_violations(feed, scene.report, book=book)):
         await clock.advance(1)

@@ -27,7 +27,7 @@ __all__ = [
     "Adapter",
     "Parser",
     "PlainText",
-    "Request",
+    "AttemptRequest",
     "Wording",
 ]
 
@@ -49,7 +49,7 @@ def _some(_request: object, attribute: object, value: str) -> None:
 
 
 @frozen(kw_only=True)
-class Request:
+class AttemptRequest:
     """One attempt, in terms every CLI understands.
 
     Attributes:
@@ -77,7 +77,7 @@ class Request:
 
 
 PROMPT_FILE: Final = "prompt"
-"""Name of the file in `Request.folder` that holds the prompt."""
+"""Name of the file in `AttemptRequest.folder` that holds the prompt."""
 
 
 class Parser(Protocol):
@@ -177,7 +177,7 @@ class Adapter(Protocol):
         """How its output reads where it is no JSON."""
         ...
 
-    def launch(self, request: Request) -> Launch:
+    def launch(self, request: AttemptRequest) -> Launch:
         """Return how to start an attempt.
 
         Raises:

@@ -6,13 +6,20 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Final, final
 
-from otpy_agents.adapters.adapter import PROMPT_FILE, Access, Parser, PlainText, Request, Wording
+from otpy_agents.adapters.adapter import (
+    PROMPT_FILE,
+    Access,
+    AttemptRequest,
+    Parser,
+    PlainText,
+    Wording,
+)
 from otpy_agents.adapters.fields import JsonObject, integer, items, number, obj, objects, text
 from otpy_agents.adapters.session_logs import ClaudeLog
 from otpy_agents.adapters.stream import JsonLines
 from otpy_agents.attempt.events import (
+    CliFault,
     Event,
-    Fault,
     Problem,
     Retrying,
     SessionSeen,
@@ -86,7 +93,7 @@ class ClaudeParser:
         if text(found, "subtype") == "api_retry":
             error = text(found, "error")
             status = integer(found, "error_status") or None
-            return [Retrying(Fault(_reason(found, error), status, (error,)))]
+            return [Retrying(CliFault(_reason(found, error), status, (error,)))]
         return []
 
     def _assistant(self, found: JsonObject) -> list[Event]:
@@ -95,7 +102,7 @@ class ClaudeParser:
         said = "".join(text(part, "text") for part in parts)
         if text(message, "model") == _ITSELF or text(found, "error"):
             self._own_words = said
-            return [Problem(Fault(said, codes=(text(found, "error"),), hints=self._resets))]
+            return [Problem(CliFault(said, codes=(text(found, "error"),), hints=self._resets))]
         self._own_words = ""
         events: list[Event] = [
             ToolStarted(text(part, "id"), text(part, "name"), obj(part, "input"))
@@ -116,7 +123,7 @@ class ClaudeParser:
         if failed or (answer and answer == self._own_words):
             errors = "; ".join(item for item in items(found, "errors") if isinstance(item, str))
             kinds = (text(found, "terminal_reason"), subtype)
-            fault = Fault(
+            fault = CliFault(
                 answer or errors or subtype,
                 integer(found, "api_error_status") or None,
                 tuple(kind for kind in kinds if kind and kind not in _ERROR_KINDS),
@@ -201,7 +208,7 @@ class Claude:
         ),
     )
 
-    def launch(self, request: Request) -> Launch:
+    def launch(self, request: AttemptRequest) -> Launch:
         """Return how to start an attempt."""
         argv = ["claude", "--print", "--output-format", "stream-json", "--verbose"]
         argv += ["--permission-mode", _MODES[request.access]]

@@ -10,13 +10,20 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final, cast, final
 
-from otpy_agents.adapters.adapter import PROMPT_FILE, Access, Parser, PlainText, Request, Wording
+from otpy_agents.adapters.adapter import (
+    PROMPT_FILE,
+    Access,
+    AttemptRequest,
+    Parser,
+    PlainText,
+    Wording,
+)
 from otpy_agents.adapters.fields import JsonObject, integer, obj, text
 from otpy_agents.adapters.session_logs import CodexLog
 from otpy_agents.adapters.stream import JsonLines
 from otpy_agents.attempt.events import (
+    CliFault,
     Event,
-    Fault,
     Problem,
     Retrying,
     SessionSeen,
@@ -54,7 +61,7 @@ BUILT_IN: Final = "openai"
 def configured_provider(
     home: Path, *, key: str | None = None, session: str | None = None
 ) -> str | None:
-    """Return the provider that a configuration chooses, as `Request.provider` takes it.
+    """Return the provider that a configuration chooses, as `AttemptRequest.provider` takes it.
 
     Args:
         home: The folder of the configuration, such as `~/.codex`.
@@ -154,7 +161,7 @@ class CodexParser:
                 return [_error(text(found, "message"))]
             case "turn.failed":
                 message = text(obj(found, "error"), "message") or "the turn failed"
-                return [FinalEvent(fault=Fault(message))]
+                return [FinalEvent(fault=CliFault(message))]
             case "turn.completed":
                 final = FinalEvent(self._answer)
                 return [Spent(_usage(obj(found, "usage"))), final] if "usage" in found else [final]
@@ -183,8 +190,8 @@ def _input(item: JsonObject) -> JsonObject:
 def _error(message: str) -> Event:
     again = _RETRYING.match(message)
     if again is None:
-        return Problem(Fault(message))
-    return Retrying(Fault(again[2] or message), endless=again[1] == _ENDLESS)
+        return Problem(CliFault(message))
+    return Retrying(CliFault(again[2] or message), endless=again[1] == _ENDLESS)
 
 
 def _usage(counts: JsonObject) -> Usage:
@@ -229,7 +236,7 @@ class Codex:
         openings=re.compile(r"ERROR: |Not inside a trusted directory"),
     )
 
-    def launch(self, request: Request) -> Launch:
+    def launch(self, request: AttemptRequest) -> Launch:
         """Return how to start an attempt."""
         argv = ["codex", "exec", "--json", "--skip-git-repo-check"]
         argv += ["--sandbox", _SANDBOXES[request.access]]

@@ -20,12 +20,12 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Final, final
 
-from otpy_agents.adapters.adapter import PROMPT_FILE, Parser, PlainText, Request, Wording
+from otpy_agents.adapters.adapter import PROMPT_FILE, AttemptRequest, Parser, PlainText, Wording
 from otpy_agents.adapters.fields import JsonObject, integer, number, obj, text
 from otpy_agents.adapters.stream import JsonLines
 from otpy_agents.attempt.events import (
+    CliFault,
     Event,
-    Fault,
     Problem,
     SessionSeen,
     Spent,
@@ -85,9 +85,9 @@ def _events(found: JsonObject) -> list[Event]:
             return []
 
 
-def _fault(found: JsonObject, message: str) -> Fault:
+def _fault(found: JsonObject, message: str) -> CliFault:
     code = text(found, "code")
-    return Fault(message, integer(found, "status") or None, (code,) if code else ())
+    return CliFault(message, integer(found, "status") or None, (code,) if code else ())
 
 
 def _usage(found: JsonObject) -> Usage:
@@ -114,7 +114,7 @@ class Command:
     wordings: Sequence[Wording] = ()
     plain_text = PlainText(heads=(), noise=re.compile(r"(?!)"), openings=re.compile(r"(?!)"))
 
-    def launch(self, request: Request) -> Launch:
+    def launch(self, request: AttemptRequest) -> Launch:
         """Return how to start an attempt: `request.argv`, which finds its prompt in a file.
 
         `OTPY_PROMPT_FILE` names that. A prompt of at most 64 KiB is in `OTPY_PROMPT` too; Linux has

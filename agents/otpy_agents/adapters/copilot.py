@@ -7,13 +7,20 @@ import uuid
 from collections.abc import Mapping, Sequence
 from typing import Final, final
 
-from otpy_agents.adapters.adapter import PROMPT_FILE, Access, Parser, PlainText, Request, Wording
+from otpy_agents.adapters.adapter import (
+    PROMPT_FILE,
+    Access,
+    AttemptRequest,
+    Parser,
+    PlainText,
+    Wording,
+)
 from otpy_agents.adapters.fields import JsonObject, integer, number, obj, text
 from otpy_agents.adapters.session_logs import CopilotLog
 from otpy_agents.adapters.stream import JsonLines
 from otpy_agents.attempt.events import (
+    CliFault,
     Event,
-    Fault,
     Problem,
     Retrying,
     SessionSeen,
@@ -49,7 +56,7 @@ class CopilotParser:
         self._json = JsonLines()
         self._answer = ""
         self._told: set[str] = set()
-        self._failure: Fault | None = None
+        self._failure: CliFault | None = None
 
     def feed(self, line: str) -> Sequence[Event]:
         """Return what `line` says."""
@@ -80,7 +87,7 @@ class CopilotParser:
                 return [Problem(self._error(data))]
             case "abort":
                 reason = text(data, "reason") or "no reason"
-                return [Problem(Fault(f"the session was aborted: {reason}"))]
+                return [Problem(CliFault(f"the session was aborted: {reason}"))]
             case "result":
                 return self._result(found)
             case "" if "modelMetrics" in found:
@@ -93,18 +100,18 @@ class CopilotParser:
         self._answer = said or self._answer
         return [Text(said)] if said and text(data, "messageId") not in self._told else []
 
-    def _error(self, data: JsonObject) -> Fault:
+    def _error(self, data: JsonObject) -> CliFault:
         fault = _fault(data, text(data, "message"))
         before = self._failure
         # The vendor's own name for the error stands only with the request that failed.
         if before is None or before.status != fault.status:
             return fault
-        return Fault(fault.message, fault.status, (*before.codes, *fault.codes), before.message)
+        return CliFault(fault.message, fault.status, (*before.codes, *fault.codes), before.message)
 
     def _result(self, found: JsonObject) -> list[Event]:
         code = number(found, "exitCode")
         # The words for it came in an event before this one.
-        fault = Fault("") if code else None
+        fault = CliFault("") if code else None
         events: list[Event] = []
         if text(found, "sessionId"):
             events.append(SessionSeen(text(found, "sessionId")))
@@ -129,16 +136,16 @@ def _usage(models: JsonObject) -> Usage:
     return total
 
 
-def _fault(data: JsonObject, message: str) -> Fault:
+def _fault(data: JsonObject, message: str) -> CliFault:
     codes = (text(data, "errorCode"), text(data, "errorType"), text(data, "failureKind"))
-    return Fault(
+    return CliFault(
         message,
         integer(data, "statusCode") or None,
         tuple(code for code in codes if code),
     )
 
 
-def _chosen(request: Request) -> bool:
+def _chosen(request: AttemptRequest) -> bool:
     """Tell whether the session is chosen already, by us or by a flag of the user."""
     flags = {flag.partition("=")[0] for flag in request.flags}
     return request.session is not None or bool(flags & _OWN_CHOICE)
@@ -171,7 +178,7 @@ class Copilot:
         openings=re.compile(r"Failed to get response from the AI model|Sorry, you[’']ve hit"),
     )
 
-    def launch(self, request: Request) -> Launch:
+    def launch(self, request: AttemptRequest) -> Launch:
         """Return how to start an attempt."""
         argv = ["copilot", "--output-format", "json", "--no-ask-user", *_TOOLS[request.access]]
         if request.model is not None:

@@ -7,14 +7,21 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Final, cast, final
 
-from otpy_agents.adapters.adapter import PROMPT_FILE, Access, Parser, PlainText, Request, Wording
+from otpy_agents.adapters.adapter import (
+    PROMPT_FILE,
+    Access,
+    AttemptRequest,
+    Parser,
+    PlainText,
+    Wording,
+)
 from otpy_agents.adapters.fields import JsonObject, integer, obj, text
 from otpy_agents.adapters.session_logs import GeminiLog
 from otpy_agents.adapters.stream import JsonLines
 from otpy_agents.adapters.vendor_codes import by_status
 from otpy_agents.attempt.events import (
+    CliFault,
     Event,
-    Fault,
     Problem,
     SessionSeen,
     Spent,
@@ -106,12 +113,12 @@ def _tool_ended(found: JsonObject) -> ToolEnded:
     return ToolEnded(text(found, "tool_id"), text(found, "status") == "success", denied)
 
 
-def _fault(error: JsonObject) -> Fault:
+def _fault(error: JsonObject) -> CliFault:
     code = integer(error, "code")
     # The same field holds an HTTP status or an exit code.
     status = code if 400 <= code <= 599 else None  # noqa: PLR2004
     codes = (text(error, "type"), text(error, "code"))
-    return Fault(text(error, "message"), status, tuple(name for name in codes if name))
+    return CliFault(text(error, "message"), status, tuple(name for name in codes if name))
 
 
 def _result(found: JsonObject, answer: str | None) -> list[Event]:
@@ -176,7 +183,7 @@ class Gemini:
         openings=re.compile(r"\[API Error|Error when talking to Gemini API|Please set an Auth"),
     )
 
-    def launch(self, request: Request) -> Launch:
+    def launch(self, request: AttemptRequest) -> Launch:
         """Return how to start an attempt.
 
         Raises:

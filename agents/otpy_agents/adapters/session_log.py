@@ -19,11 +19,11 @@ from otpy_agents.adapters.stream import JsonLines
 from otpy_agents.attempt.events import Spent
 from otpy_agents.attempt.usage import Usage
 
-__all__ = ["Answered", "SessionLog", "UsageReader"]
+__all__ = ["LineUsage", "SessionLog", "UsageReader"]
 
 
 @frozen
-class Answered:
+class LineUsage:
     """What one line of a session file says was spent.
 
     Attributes:
@@ -55,7 +55,7 @@ class SessionLog(Protocol):
         """
         ...
 
-    def answered(self, found: JsonObject) -> Answered | None:
+    def answered(self, found: JsonObject) -> LineUsage | None:
         """Return what a line says was spent; None if it says nothing of that."""
         ...
 
@@ -91,7 +91,7 @@ class UsageReader:
             if answered is not None and _moment(found) >= self._since:
                 self._take(answered)
 
-    def _take(self, answered: Answered) -> None:
+    def _take(self, answered: LineUsage) -> None:
         self._model = answered.model or self._model
         before = self._requests.get(answered.request, Usage())
         # Claude repeats an answer for each of its parts, at first with what it had written so far.

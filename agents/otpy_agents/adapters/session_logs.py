@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final, final
 
 from otpy_agents.adapters.fields import JsonObject, integer, obj, text
-from otpy_agents.adapters.session_log import Answered
+from otpy_agents.adapters.session_log import LineUsage
 from otpy_agents.attempt.usage import Usage
 
 __all__ = ["ClaudeLog", "CodexLog", "CopilotLog", "GeminiLog"]
@@ -42,7 +42,7 @@ class ClaudeLog:
         patterns = ("projects/*/{}.jsonl", "projects/*/{}/subagents/*.jsonl")
         return _files(variables, "CLAUDE_CONFIG_DIR", ".claude", session, *patterns)
 
-    def answered(self, found: JsonObject) -> Answered | None:
+    def answered(self, found: JsonObject) -> LineUsage | None:
         """Return what an answer cost; one with several parts has a line for each."""
         message = obj(found, "message")
         if text(found, "type") != "assistant" or not obj(message, "usage"):
@@ -53,7 +53,7 @@ class ClaudeLog:
         usage = Usage(input=fresh + cached, cached=cached, output=integer(counts, "output_tokens"))
         if usage == Usage():  # its own words in the place of the model's
             return None
-        return Answered(text(message, "id"), usage, text(message, "model"))
+        return LineUsage(text(message, "id"), usage, text(message, "model"))
 
 
 @final
@@ -68,12 +68,12 @@ class CodexLog:
             variables, "CODEX_HOME", ".codex", session, "sessions/*/*/*/rollout-*-{}.jsonl"
         )
 
-    def answered(self, found: JsonObject) -> Answered | None:
+    def answered(self, found: JsonObject) -> LineUsage | None:
         """Return what the thread has spent in all."""
         data = obj(found, "payload")
         match text(found, "type"):
             case "turn_context":
-                return Answered("", Usage(), text(data, "model"))
+                return LineUsage("", Usage(), text(data, "model"))
             case "token_usage_record":
                 counts = obj(data, "thread_token_usage")
             case "event_msg" if text(data, "type") == "token_count":
@@ -85,7 +85,7 @@ class CodexLog:
             cached=integer(counts, "cached_input_tokens"),
             output=integer(counts, "output_tokens"),
         )
-        return Answered(_THREAD, usage) if counts else None
+        return LineUsage(_THREAD, usage) if counts else None
 
 
 @final
@@ -109,7 +109,7 @@ class GeminiLog:
             "tmp/*/chats/session-*-{}.jsonl",
         )
 
-    def answered(self, found: JsonObject) -> Answered | None:
+    def answered(self, found: JsonObject) -> LineUsage | None:
         """Return what an answer cost."""
         counts = obj(found, "tokens")
         if text(found, "type") != "gemini" or not counts:
@@ -119,7 +119,7 @@ class GeminiLog:
             cached=integer(counts, "cached"),
             output=integer(counts, "output") + integer(counts, "thoughts"),
         )
-        return Answered(text(found, "id"), usage, text(found, "model"))
+        return LineUsage(text(found, "id"), usage, text(found, "model"))
 
 
 @final
@@ -134,7 +134,7 @@ class CopilotLog:
             variables, "COPILOT_HOME", ".copilot", session, "session-state/{}/events.jsonl"
         )
 
-    def answered(self, found: JsonObject) -> Answered | None:
+    def answered(self, found: JsonObject) -> LineUsage | None:
         """Return what a request cost."""
         if text(found, "type") != "session.usage_record":
             return None
@@ -144,4 +144,4 @@ class CopilotLog:
             cached=integer(counts, "cacheReadTokens"),
             output=integer(counts, "outputTokens"),
         )
-        return Answered(text(found, "id"), usage, text(counts, "model"))
+        return LineUsage(text(found, "id"), usage, text(counts, "model"))

@@ -93,6 +93,6 @@ class Program:
         self._is_frozen = is_frozen
         now = self._clock()
         if is_frozen:
-            self._feed.tell(activity.WaitBegan(self._key, now, "it is frozen"))
+            self._feed.tell(activity.RestBegan(self._key, now, "it is frozen"))
         else:
-            self._feed.tell(activity.WaitEnded(self._key, now))
+            self._feed.tell(activity.RestEnded(self._key, now))

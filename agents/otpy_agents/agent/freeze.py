@@ -43,7 +43,7 @@ async def freeze_agent(project: Project, post: Post, why: str) -> bool:
     post.frozen = frozen
     await asyncio.sleep(_DRAINED)  # what it had said before would count as progress
     now = asyncio.get_running_loop().time()
-    project.workplace.feed.tell(activity.WaitBegan(post.key, now, why))
+    project.workplace.feed.tell(activity.RestBegan(post.key, now, why))
     project.tell(
         "mortal.paused", post.assignment.id, by=OPERATOR, detail=why, frozen=len(post.frozen)
     )
@@ -55,7 +55,7 @@ def thaw_agent(project: Project, post: Post) -> None:
     frozen, post.frozen = post.frozen, ()
     thaw(frozen)
     now = asyncio.get_running_loop().time()
-    project.workplace.feed.tell(activity.WaitEnded(post.key, now))
+    project.workplace.feed.tell(activity.RestEnded(post.key, now))
 
 
 async def freeze(run: str) -> tuple[Orphan, ...]:

@@ -16,10 +16,10 @@ from attrs import evolve
 import otpy
 from otpy_agents.agent.card import shown
 from otpy_agents.agent.failures import failure_of
-from otpy_agents.agent.life_record import Life, end_here, living
+from otpy_agents.agent.life_record import LifeRecord, end_here, living
 from otpy_agents.agent.order import order_of, sandbox_for
 from otpy_agents.agent.persistence import HOST
-from otpy_agents.agent.post import BUDGET, QUESTION, Pause, Post
+from otpy_agents.agent.post import BUDGET, QUESTION, AgentPause, Post
 from otpy_agents.agent.preflight import Needs, needs_of, obstacles
 from otpy_agents.agent.prompts import first_prompt, next_prompt, question_in
 from otpy_agents.agent.state import Happening
@@ -41,7 +41,7 @@ from otpy_agents.errors import (
     SymlinkInPath,
     VerificationFailed,
 )
-from otpy_agents.run.decide.protocol import Control
+from otpy_agents.run.decide.protocol import RunControl
 from otpy_agents.run.decide.result import Ending, RunResult
 from otpy_agents.run.host.admission import make_artifacts
 from otpy_agents.run.host.walls import OPEN
@@ -220,7 +220,7 @@ class _AgentLife:
         runs: Runs,
         cwd: Path,
         mounts: tuple[Mount, ...],
-        life: Life,
+        life: LifeRecord,
     ) -> None:
         self._project = project
         self._post = post
@@ -328,7 +328,7 @@ class _AgentLife:
 
     async def _stop_at_boundary(self, run: Run) -> None:
         await self._post.until_it_may_be_stopped(self._post.assignment.grace)
-        await run.ask(Control.STOP)
+        await run.ask(RunControl.STOP)
 
     async def _learn(self, result: RunResult, answer: str) -> None:
         # First what is spent: of a run that was taken in no later host hears.
@@ -343,7 +343,7 @@ class _AgentLife:
 
         One that had answered before stays at the post: the next life takes its work up.
         """
-        await run.ask(Control.STOP)
+        await run.ask(RunControl.STOP)
         result = await run.wait()
         with contextlib.suppress(LedgerUnwritable):  # who ends waits for no disk
             await self._learn(result, run.answer)
@@ -377,9 +377,9 @@ class _AgentLife:
         feed, clock = project.workplace.feed, asyncio.get_running_loop().time
         if self._work.verify:
             # The agent itself does nothing meanwhile, which must not be taken for a stall.
-            feed.tell(activity.WaitBegan(post.key, clock(), "it is verified"))
+            feed.tell(activity.RestBegan(post.key, clock(), "it is verified"))
             failure = await run_verify(project, post.assignment, self._work, self._cwd)
-            feed.tell(activity.WaitEnded(post.key, clock()))
+            feed.tell(activity.RestEnded(post.key, clock()))
             if failure is not None:
                 return failure
         return await project.verify(post.assignment, self._cwd, answer)
@@ -418,7 +418,7 @@ class _AgentLife:
     def _ask(self, question: str) -> None:
         """Ask a person, and rest until there is an answer."""
         self._project.tell("operator.asked", self._post.assignment.id, question=question)
-        self._post.pause_for(Pause(by=QUESTION, why=question))
+        self._post.pause_for(AgentPause(by=QUESTION, why=question))
 
     async def _rest(self) -> None:
         """Rest as long as anything wants that, or there is nothing left to spend."""
@@ -433,7 +433,7 @@ class _AgentLife:
                 self._post.wakes()  # its last life may have been killed while it rested
             return
         feed, clock = self._project.workplace.feed, asyncio.get_running_loop().time
-        feed.tell(activity.WaitBegan(post.key, clock(), pause.why))
+        feed.tell(activity.RestBegan(post.key, clock(), pause.why))
         while pause is not None:
             if pause.by == BUDGET:
                 # First what is spent: else a host that is killed now would let it be spent again.
@@ -453,11 +453,11 @@ class _AgentLife:
                 await self._project.pool.take_place(post.assignment.id)
                 pause = self._reason_to_rest()  # it may have been paused while it waited
         self._post.wakes()
-        feed.tell(activity.WaitEnded(post.key, clock()))
+        feed.tell(activity.RestEnded(post.key, clock()))
         self._project.tell("mortal.resumed", post.assignment.id)
         await self._write_down()
 
-    def _reason_to_rest(self) -> Pause | None:
+    def _reason_to_rest(self) -> AgentPause | None:
         spent = self._project.workplace.budgets.spent_up(self._post.key)
         if spent:
             self._post.pause_for(spent)

@@ -17,11 +17,11 @@ from otpy_agents.store.records import State
 if TYPE_CHECKING:
     from otpy_agents.tree.project import Project
 
-__all__ = ["Life", "end_here", "living"]
+__all__ = ["LifeRecord", "end_here", "living"]
 
 
 @define
-class Life:
+class LifeRecord:
     """How a life went, as far as it is known.
 
     Attributes:
@@ -40,7 +40,7 @@ class Life:
 
 
 @contextlib.asynccontextmanager
-async def living(project: Project, assignment: str) -> AsyncGenerator[Life]:
+async def living(project: Project, assignment: str) -> AsyncGenerator[LifeRecord]:
     """Write down that a life begins, and in the end how it ended, however that comes about.
 
     It does not begin before the disk takes that.
@@ -51,7 +51,7 @@ async def living(project: Project, assignment: str) -> AsyncGenerator[Life]:
     me = otpy.current()
     begin = partial(project.ledger.begin_attempt, assignment, me.incarnation)
     attempt = await project.disk.until_written(begin)
-    life = Life(attempt)
+    life = LifeRecord(attempt)
     try:
         yield life
     except asyncio.CancelledError:

@@ -13,7 +13,7 @@ from otpy_agents.run.decide.chain import AgentInstance, AgentSelection, Selectio
 from otpy_agents.run.host.order import RunOrder, SandboxChoice
 from otpy_agents.run.host.walls import choice_of
 from otpy_agents.sandbox import Mount
-from otpy_agents.store.sessions import Context
+from otpy_agents.store.sessions import RestartContext
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -105,7 +105,7 @@ def order_of(
         selection=selection_of(work),
         policy=evolve(
             workplace.policy,
-            resume=work.context is not Context.FRESH,
+            resume=work.context is not RestartContext.FRESH,
             max_wait=None,
             account_rest=_ACCOUNT_REST,
         ),
@@ -120,6 +120,6 @@ def order_of(
         secrets=work.secrets,
         artifacts=work.artifacts,
         environment={**assignment.env, **own},
-        session=None if work.context is Context.FRESH else session,
+        session=None if work.context is RestartContext.FRESH else session,
         label=project.label(assignment),
     )

@@ -23,7 +23,7 @@ from otpy_agents.errors import (
     WorkerStalled,
 )
 from otpy_agents.run.decide.result import VendorSession
-from otpy_agents.store.sessions import JSON, Context, SessionStore, StoredSession
+from otpy_agents.store.sessions import JSON, RestartContext, SessionStore, StoredSession
 from otpy_agents.workspace import ChangesetOwner, Changesets, Fates
 
 if TYPE_CHECKING:
@@ -119,12 +119,12 @@ class Persistence:
             )
         return self._repositories[repository]
 
-    async def recall(self, post: Post, context: Context) -> StoredSession | None:
+    async def recall(self, post: Post, context: RestartContext) -> StoredSession | None:
         """Return what was stored of an agent's last life, and let its post go on with that.
 
         What is corrupt has been set aside: the agent starts fresh, and a person is told (TREE-35).
         """
-        if context is Context.FRESH:
+        if context is RestartContext.FRESH:
             post.session = None
             return None
         stored = await self._last(post)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from otpy_agents.run.decide.result import VendorSession
     from otpy_agents.worklist.assignment import Assignment
 
-__all__ = ["AMOUNTS", "BUDGET", "OPERATOR", "QUESTION", "Pause", "Post"]
+__all__ = ["AMOUNTS", "BUDGET", "OPERATOR", "QUESTION", "AgentPause", "Post"]
 
 OPERATOR: Final = "operator"
 """By whom a pause is that a person has asked for."""
@@ -42,7 +42,7 @@ AMOUNTS: Final[Mapping[str, str]] = MappingProxyType(
 
 @final
 @frozen(kw_only=True)
-class Pause:
+class AgentPause:
     """Why an agent rests.
 
     Attributes:
@@ -128,7 +128,7 @@ class Post:
         self.frozen: tuple[Orphan, ...] = ()
         self._told = told
         self._said = said
-        self._pauses: dict[str, Pause] = {}
+        self._pauses: dict[str, AgentPause] = {}
         self._changed = asyncio.Event()
         self._boundary = asyncio.Event()
         self._turns = 0
@@ -143,7 +143,7 @@ class Post:
         self._told(self.agent.take(happening, why))
         return True
 
-    def rests(self, pause: Pause) -> bool:
+    def rests(self, pause: AgentPause) -> bool:
         """Let the agent stand where one does that rests for `pause`; return whether it moved."""
         if not pause.asks:
             self.move(Happening.ANSWERED)  # what a person had to say before is said
@@ -157,11 +157,11 @@ class Post:
     # --- the pause --------------------------------------------------------------------------------
 
     @property
-    def pause(self) -> Pause | None:
+    def pause(self) -> AgentPause | None:
         """Why it rests, or will at the next boundary of a turn; None if it does not."""
         return next(iter(self._pauses.values()), None)
 
-    def pause_for(self, pause: Pause) -> bool:
+    def pause_for(self, pause: AgentPause) -> bool:
         """Let it rest from the next boundary of a turn on; return False if it will already."""
         if pause.by in self._pauses:
             return False
@@ -183,7 +183,7 @@ class Post:
         self._change()
         return bool(found)
 
-    async def until_over(self, pause: Pause) -> None:
+    async def until_over(self, pause: AgentPause) -> None:
         """Wait until it rests no longer for `pause`: for nothing, or for something else."""
         while self.pause is pause:
             await self._changed.wait()

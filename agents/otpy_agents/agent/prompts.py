@@ -10,7 +10,7 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
-from otpy_agents.store.sessions import Context, StoredSession, recovery_note
+from otpy_agents.store.sessions import RestartContext, StoredSession, recovery_note
 from otpy_agents.worklist.assignment import AgentWork
 
 __all__ = ["ASKING", "CHECKPOINTS", "GUIDE", "first_prompt", "next_prompt", "question_in"]
@@ -53,9 +53,9 @@ def first_prompt(
         messages: What others have to say to it.
     """
     parts = [work.prompt]
-    if reason is not None and work.context is Context.RESUME_WITH_NOTE:
+    if reason is not None and work.context is RestartContext.RESUME_WITH_NOTE:
         parts = [recovery_note(reason, stored), f"Your assignment:\n{work.prompt}"]
-    elif reason is not None and work.context is Context.RESUME and stored is not None:
+    elif reason is not None and work.context is RestartContext.RESUME and stored is not None:
         parts = [f"Continue your assignment:\n{work.prompt}"]
     return _joined(
         work, [*parts, f"The answer to your question:\n{said}" if said else ""], messages
@@ -75,7 +75,7 @@ def next_prompt(work: AgentWork, said: str, messages: Sequence[str] = ()) -> str
 
 def _joined(work: AgentWork, parts: Sequence[str], messages: Sequence[str]) -> str:
     # Who gets no note when it is restarted would never see its checkpoint again.
-    guide = GUIDE + (CHECKPOINTS if work.context is Context.RESUME_WITH_NOTE else "")
+    guide = GUIDE + (CHECKPOINTS if work.context is RestartContext.RESUME_WITH_NOTE else "")
     notes = ["Messages for you:\n" + "\n".join(f"- {one}" for one in messages)] if messages else []
     return "\n\n".join([*(part for part in parts if part), guide, *notes])
 

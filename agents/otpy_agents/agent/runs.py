@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Protocol, final
 
 from otpy_agents.errors import RunFinished, RunHeld, RunStateError, UnknownRun
-from otpy_agents.run.decide.protocol import Answered, Control
+from otpy_agents.run.decide.protocol import AnswerControl, RunControl
 from otpy_agents.run.decide.result import Ending, RunResult
 from otpy_agents.run.host.host import RunHost
 from otpy_agents.run.host.order import RunOrder
@@ -31,7 +31,7 @@ class Run(Protocol):
         """Wait until it is over; cancelling disturbs nothing."""
         ...
 
-    async def ask(self, control: Control) -> Answered:
+    async def ask(self, control: RunControl) -> AnswerControl:
         """Ask something of it."""
         ...
 

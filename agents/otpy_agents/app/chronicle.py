@@ -24,7 +24,7 @@ from otpy_agents.tree.pool import POOL
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from otpy_agents.tree.journal import Entry, Journal
+    from otpy_agents.tree.journal import Journal, JournalEntry
     from otpy_agents.worklist.assignment import WorkList
 
 __all__ = ["Chronicle", "Event"]
@@ -113,7 +113,7 @@ class Chronicle:
             context = {"message": message, "exception": error}
             asyncio.get_running_loop().call_exception_handler(context)
 
-    def _write(self, file: LogFile, entry: Entry) -> None:
+    def _write(self, file: LogFile, entry: JournalEntry) -> None:
         try:
             file.write(entry)
         except OSError as error:  # work must not suffer because nothing can be written down

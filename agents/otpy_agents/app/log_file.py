@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, final
 from otpy_agents.clock import CLOCK
 
 if TYPE_CHECKING:
-    from otpy_agents.tree.journal import Entry
+    from otpy_agents.tree.journal import JournalEntry
 
 __all__ = ["LogFile"]
 
@@ -29,7 +29,7 @@ class LogFile:
     def __init__(self, folder: Path, name: str) -> None:
         self._path = folder / f"{name.replace('/', '-')}.log"
 
-    def write(self, entry: Entry) -> None:
+    def write(self, entry: JournalEntry) -> None:
         """Add a line.
 
         Raises:

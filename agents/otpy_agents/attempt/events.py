@@ -11,7 +11,7 @@ from otpy_agents.attempt.usage import Usage
 
 __all__ = [
     "Event",
-    "Fault",
+    "CliFault",
     "Final",
     "Problem",
     "Retrying",
@@ -24,7 +24,7 @@ __all__ = [
 
 
 @frozen
-class Fault:
+class CliFault:
     """An error as the CLI itself put it, before anybody judged it.
 
     Attributes:
@@ -113,7 +113,7 @@ class Retrying:
             ended for that error: how long is waited is for the policy of the run to say.
     """
 
-    fault: Fault
+    fault: CliFault
     endless: bool = False
 
 
@@ -121,7 +121,7 @@ class Retrying:
 class Problem:
     """The CLI met an error that may be its last."""
 
-    fault: Fault
+    fault: CliFault
 
 
 @frozen
@@ -135,7 +135,7 @@ class Final:
     """
 
     answer: str | None = None
-    fault: Fault | None = None
+    fault: CliFault | None = None
     denied: tuple[str, ...] = field(default=())
 
 

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from typing import final
 
 from otpy_agents.attempt.events import (
+    CliFault,
     Event,
-    Fault,
     Final,
     Problem,
     Retrying,
@@ -43,8 +43,8 @@ class Transcript:
         self.model = ""
         self.usage: Usage | None = None
         self.denied: list[str] = []
-        self.fault: Fault | None = None
-        self.retry: Fault | None = None
+        self.fault: CliFault | None = None
+        self.retry: CliFault | None = None
         self.seen = False
         self.finished = False
         self._texts: list[str] = []
@@ -96,7 +96,7 @@ class Transcript:
             case Final(answer, fault, denied):
                 self._finish(answer, fault, denied)
 
-    def _finish(self, answer: str | None, fault: Fault | None, denied: tuple[str, ...]) -> None:
+    def _finish(self, answer: str | None, fault: CliFault | None, denied: tuple[str, ...]) -> None:
         self.finished = True
         if answer:
             self._answer = answer
@@ -104,11 +104,11 @@ class Transcript:
         self.fault = self._join(fault) if fault is not None else None
         self.denied.extend(name for name in denied if name not in self.denied)
 
-    def _join(self, fault: Fault) -> Fault:
+    def _join(self, fault: CliFault) -> CliFault:
         before = self.fault
         if before is None or (fault.message and fault.message != before.message):
             return fault
-        return Fault(
+        return CliFault(
             before.message,
             fault.status or before.status,
             (*fault.codes, *before.codes),

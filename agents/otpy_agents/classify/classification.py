@@ -17,7 +17,7 @@ from attrs import evolve
 from otpy_agents.adapters.adapter import Adapter
 from otpy_agents.adapters.registry import find_adapter
 from otpy_agents.adapters.stream import plain
-from otpy_agents.attempt.events import Fault
+from otpy_agents.attempt.events import CliFault
 from otpy_agents.attempt.failures import Classification, Detail
 from otpy_agents.attempt.transcript import Transcript
 from otpy_agents.classify.judgement import judge
@@ -142,7 +142,7 @@ def _claimed(
     # What the model said itself is no notice of the CLI, be it the same words.
     if fault is None and not transcript.spoken:
         notice = notice_in(answer, adapter.plain_text)
-        fault = Fault(notice) if notice else None
+        fault = CliFault(notice) if notice else None
     if fault is not None:
         verdict = judge(adapter, fault, now) or _unknown(fault.message)
         if verdict.detail in _NO_ANSWER and not answer.strip():
@@ -184,8 +184,8 @@ def _failed(
     opening = "" if transcript.seen else opening_in(stdout, adapter.plain_text)
     said = [
         transcript.fault,
-        Fault(opening) if opening else None,
-        Fault(error_in(stderr, adapter.plain_text)),
+        CliFault(opening) if opening else None,
+        CliFault(error_in(stderr, adapter.plain_text)),
         # It did not live to say more than why it tried again.
         None if transcript.finished else transcript.retry,
     ]

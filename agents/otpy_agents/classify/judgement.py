@@ -18,7 +18,7 @@ from otpy_agents.adapters.vendor_codes import (
     fields_in,
     status_in,
 )
-from otpy_agents.attempt.events import Fault
+from otpy_agents.attempt.events import CliFault
 from otpy_agents.attempt.failures import Classification, Detail
 from otpy_agents.classify.phrases import by_words, is_long_limit, is_short_limit, is_unpaid
 from otpy_agents.classify.prose import prose, without_denials
@@ -40,7 +40,7 @@ _WAITS: Final = frozenset({Detail.OVERLOADED, Detail.SERVER_ERROR, Detail.NETWOR
 
 
 def judge(
-    adapter: Adapter, fault: Fault, now: datetime | None, *, cut: bool = False
+    adapter: Adapter, fault: CliFault, now: datetime | None, *, cut: bool = False
 ) -> Classification | None:
     """Return what `fault` means; None if nothing in it says so.
 
@@ -105,7 +105,7 @@ class _Facts:
         everything: All of it, for how long to wait.
     """
 
-    def __init__(self, fault: Fault) -> None:
+    def __init__(self, fault: CliFault) -> None:
         message = fault.message[:_LIMIT]
         codes = list(fault.codes)
         status = fault.status

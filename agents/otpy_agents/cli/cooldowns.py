@@ -16,7 +16,7 @@ from otpy_agents.cli.run_words import at, span
 from otpy_agents.cli.view import printable
 from otpy_agents.clock import CLOCK
 from otpy_agents.errors import UnknownAdapter
-from otpy_agents.run.decide.cooldown import Account, Cooldown
+from otpy_agents.run.decide.cooldown import Cooldown, VendorAccount
 from otpy_agents.run.decide.time_text import moment
 from otpy_agents.run.host.stored_form import cooldown_table
 from otpy_agents.store import RunStore
@@ -73,7 +73,7 @@ def clear(names: tuple[str, ...]) -> None:
     """
     now = CLOCK()
     resting: tuple[Cooldown, ...] = look(lambda store: _resting(store, now), otherwise=())
-    chosen: list[Account] = []
+    chosen: list[VendorAccount] = []
     idle: list[str] = []
     for name in names:
         accounts = [one.account for one in resting]
@@ -94,7 +94,7 @@ async def _resting(store: RunStore, now: float) -> tuple[Cooldown, ...]:
     return cooldown_table(await store.cooldowns.at(now)).entries
 
 
-async def _end(store: RunStore, accounts: Iterable[Account], now: float) -> bool:
+async def _end(store: RunStore, accounts: Iterable[VendorAccount], now: float) -> bool:
     for one in accounts:
         await store.cooldowns.end(one.agent_cli, one.credential, now)
     return True

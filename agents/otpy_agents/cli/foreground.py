@@ -22,8 +22,8 @@ from otpy_agents.cli.run_words import harmless
 from otpy_agents.cli.streams import occupy_standard_streams, to_nowhere
 from otpy_agents.clock import CLOCK
 from otpy_agents.errors import InvalidRunSetting, LedgerError, UnknownAdapter, UnknownRun
-from otpy_agents.run.decide.protocol import Answered, Control
-from otpy_agents.run.decide.result import Outcome, RunResult
+from otpy_agents.run.decide.protocol import AnswerControl, RunControl
+from otpy_agents.run.decide.result import RunOutcome, RunResult
 from otpy_agents.run.host.facts import Fact, RunEnded
 from otpy_agents.run.host.host import RunHandle, RunHost, run_host
 from otpy_agents.store import RunStore
@@ -75,7 +75,7 @@ def follow(state: Path, start: Start, *, as_json: bool, quiet: bool) -> NoReturn
 
 def _conclude(ended: RunEnded, *, quiet: bool) -> None:
     """Write the answer to standard output; of a failure, at least one line is shown."""
-    if ended.result.outcome is not Outcome.SUCCESS:
+    if ended.result.outcome is not RunOutcome.SUCCESS:
         if quiet:
             with contextlib.suppress(OSError):  # nobody may listen; the status says enough
                 print(f"otpy-agents: {told(ended)}", file=sys.stderr, flush=True)
@@ -99,7 +99,7 @@ class _Foreground:
         self._view = view
         self._handle: RunHandle | None = None
         self._main: asyncio.Task[None] | None = None
-        self._asking: set[asyncio.Task[Answered]] = set()
+        self._asking: set[asyncio.Task[AnswerControl]] = set()
 
     @property
     def status(self) -> int:
@@ -170,18 +170,18 @@ class _Foreground:
                 self._main.cancel()
         elif len(self.caught) == 1:
             self._view.note(f"{number.name}: ending the run in good order; send it again to kill")
-            self._ask(Control.CANCEL if number is signal.SIGINT else Control.STOP)
+            self._ask(RunControl.CANCEL if number is signal.SIGINT else RunControl.STOP)
         else:
             self._view.note(f"{number.name}: killing the run")
-            self._ask(Control.KILL)
+            self._ask(RunControl.KILL)
 
-    def _ask(self, control: Control) -> None:
+    def _ask(self, control: RunControl) -> None:
         if self._handle is not None:
             task = asyncio.ensure_future(self._handle.ask(control))
             self._asking.add(task)
             task.add_done_callback(self._on_answer)
 
-    def _on_answer(self, task: asyncio.Task[Answered]) -> None:
+    def _on_answer(self, task: asyncio.Task[AnswerControl]) -> None:
         self._asking.discard(task)
         if not task.cancelled() and task.exception() is not None:
             self._view.note(f"{task.exception()}")

@@ -11,10 +11,10 @@ import click
 
 from otpy_agents.app.chronicle import Event
 from otpy_agents.cli.refusal import fail
-from otpy_agents.cli.tree_lookup import Tree, find_tree, gone, list_option, state_option, told
+from otpy_agents.cli.tree_lookup import KnownTree, find_tree, gone, list_option, state_option, told
 from otpy_agents.cli.view import json_line, plain_line
 from otpy_agents.errors import AgentsError, CommandRefused, HostGone, NoAnswer
-from otpy_agents.operator import Refusal, ask
+from otpy_agents.operator import CommandRefusal, ask
 
 __all__ = ["logs"]
 
@@ -60,7 +60,7 @@ def logs(
 
 
 async def _show(
-    tree: Tree, agent: str | None, page: dict[str, Any], *, follow: bool, as_json: bool
+    tree: KnownTree, agent: str | None, page: dict[str, Any], *, follow: bool, as_json: bool
 ) -> None:
     """Write page after page."""
     until = page["last"]
@@ -71,7 +71,7 @@ async def _show(
         page = await _next(tree, agent, page["after"])
 
 
-async def _next(tree: Tree, agent: str | None, after: int) -> dict[str, Any]:
+async def _next(tree: KnownTree, agent: str | None, after: int) -> dict[str, Any]:
     """Return the next page; leave if the tree is gone."""
     about = {} if agent is None else {"agent": agent}
     while True:
@@ -79,7 +79,7 @@ async def _next(tree: Tree, agent: str | None, after: int) -> dict[str, Any]:
             answer = await ask(tree.socket, "more", within=_WITHIN, after=after, **about)
             return cast("dict[str, Any]", answer)
         except CommandRefused as error:
-            if error.reason != Refusal.BUSY:
+            if error.reason != CommandRefusal.BUSY:
                 fail(error, 1)
             await asyncio.sleep(_PAUSE)
         except (HostGone, NoAnswer):
@@ -88,7 +88,7 @@ async def _next(tree: Tree, agent: str | None, after: int) -> dict[str, Any]:
             fail(error, 1)
 
 
-async def _ended(tree: Tree) -> None:
+async def _ended(tree: KnownTree) -> None:
     """Leave: in good order if the tree has ended so, and otherwise with what to type."""
     for _ in range(10):  # its host may be about to sign off
         if not tree.socket.exists():

@@ -10,7 +10,7 @@ from otpy_agents.cli.status_table import what_to_type
 from otpy_agents.cli.view import printable
 
 if TYPE_CHECKING:
-    from otpy_agents.cli.tree_lookup import Tree
+    from otpy_agents.cli.tree_lookup import KnownTree
 
 __all__ = ["notice"]
 
@@ -39,7 +39,7 @@ _QUESTION: Final = "question"
 _JAKE: Final = "/Jake"
 
 
-def notice(event: Event, tree: Tree) -> str | None:
+def notice(event: Event, tree: KnownTree) -> str | None:
     """Return the words about an event that is not to be missed; None for one the tree shows.
 
     Restarts are told of Jake, always; those of mortals stand in the tree, and those of drones are
@@ -66,7 +66,7 @@ def notice(event: Event, tree: Tree) -> str | None:
     return line if command is None else f"{line} -> `{command}`"
 
 
-def _command(event: Event, tree: Tree) -> str | None:
+def _command(event: Event, tree: KnownTree) -> str | None:
     match event.name:
         case "operator.asked":
             return what_to_type(event.id, _QUESTION, tree)

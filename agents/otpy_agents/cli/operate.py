@@ -7,7 +7,7 @@ from typing import Final
 
 import click
 
-from otpy_agents.cli.tree_lookup import Tree, find_tree, list_option, state_option, told
+from otpy_agents.cli.tree_lookup import KnownTree, find_tree, list_option, state_option, told
 from otpy_agents.cli.view import printable
 
 __all__ = ["answer", "budget", "pause", "reap", "resume", "warn"]
@@ -28,7 +28,7 @@ def _say(agent: str, answer: object, then: str = "") -> None:
     print(printable(f"{agent}: {answer}") + (f"; {then}" if then else ""))
 
 
-def _lets_go_on(tree: Tree, agent: str) -> str:
+def _lets_go_on(tree: KnownTree, agent: str) -> str:
     return f"`{tree.typed('resume', agent)}` lets it go on"
 
 

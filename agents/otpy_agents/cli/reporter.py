@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final, final
 
 from otpy import ChildType
 from otpy.snapshot import TreeSnapshot
-from otpy_agents.cli.view import Header, Row
+from otpy_agents.cli.view import Header, TreeRow
 from otpy_agents.tree.pool import POOL
 from otpy_agents.worklist.assignment import Role
 
@@ -81,11 +81,11 @@ class Reporter:
         )
         self._view.show(header, list(self._rows(tree, journal, 0)))
 
-    def _rows(self, node: TreeSnapshot, journal: Journal, depth: int) -> Iterator[Row]:
+    def _rows(self, node: TreeSnapshot, journal: Journal, depth: int) -> Iterator[TreeRow]:
         role = self._role(node)
         mortal = role in {"mortal", "drone"}
         since = self._since.get(node.id) if mortal and node.state == "running" else None
-        yield Row(
+        yield TreeRow(
             id=node.id,
             role=role,
             state=self._state(node, journal) if mortal else node.state,

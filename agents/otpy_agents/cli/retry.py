@@ -9,10 +9,10 @@ from typing import Any, Final, cast
 import click
 
 from otpy_agents.cli.refusal import fail
-from otpy_agents.cli.tree_lookup import Tree, find_tree, list_option, listed_here, state_option
+from otpy_agents.cli.tree_lookup import KnownTree, find_tree, list_option, listed_here, state_option
 from otpy_agents.cli.view import printable
 from otpy_agents.errors import AgentsError, CommandRefused, HostGone
-from otpy_agents.operator import Refusal, ask
+from otpy_agents.operator import CommandRefusal, ask
 from otpy_agents.store.ledger import Ledger
 from otpy_agents.store.records import State
 
@@ -51,7 +51,7 @@ def retry(ids: tuple[str, ...], *, reaped: bool, file: Path | None, state: Path 
     try:
         said, refused = asyncio.run(_retried(tree, ids))
     except CommandRefused as error:
-        fail(error, 2 if error.reason == Refusal.NOT_FOUND else 1)
+        fail(error, 2 if error.reason == CommandRefusal.NOT_FOUND else 1)
     except AgentsError as error:
         fail(error, 1)
     for name, answer in said.items():
@@ -59,10 +59,10 @@ def retry(ids: tuple[str, ...], *, reaped: bool, file: Path | None, state: Path 
     if not said and refused is None:
         print("nothing was reaped")
     if refused is not None:
-        fail(refused, 2 if refused.reason == Refusal.NOT_FOUND else 1)
+        fail(refused, 2 if refused.reason == CommandRefusal.NOT_FOUND else 1)
 
 
-def _tree(file: Path | None, state: Path | None) -> Tree:
+def _tree(file: Path | None, state: Path | None) -> KnownTree:
     """Return the tree that is meant; without a name also one that does not run any more."""
     if file is None and state is None and not listed_here():
         worked_off = [one for one in Path().glob("*.toml") if one.with_suffix(".sqlite").exists()]
@@ -74,7 +74,7 @@ def _tree(file: Path | None, state: Path | None) -> Tree:
 
 
 async def _retried(
-    tree: Tree, ids: tuple[str, ...]
+    tree: KnownTree, ids: tuple[str, ...]
 ) -> tuple[dict[str, str], CommandRefused | None]:
     """Retry these, or all that were given up; return what was said, and the first refusal."""
     said: dict[str, str] = {}
@@ -88,7 +88,7 @@ async def _retried(
     return said, None
 
 
-async def _given_up(tree: Tree) -> tuple[str, ...]:
+async def _given_up(tree: KnownTree) -> tuple[str, ...]:
     """Return who has been given up in a tree that runs, by `project/name`."""
     status = cast("dict[str, Any]", await ask(tree.socket, "status", within=_WITHIN))
     return tuple(
@@ -98,7 +98,7 @@ async def _given_up(tree: Tree) -> tuple[str, ...]:
     )
 
 
-async def _retried_on_disk(tree: Tree, ids: tuple[str, ...]) -> dict[str, str]:
+async def _retried_on_disk(tree: KnownTree, ids: tuple[str, ...]) -> dict[str, str]:
     """Do so in the ledger of a tree that does not run, for all of them or none.
 
     Raises:
@@ -115,7 +115,7 @@ async def _retried_on_disk(tree: Tree, ids: tuple[str, ...]) -> dict[str, str]:
             if name not in states:
                 known = ", ".join(states)
                 message = f"agent: got {name!r}, wanted one of {known}"
-                raise CommandRefused(message, Refusal.NOT_FOUND)
+                raise CommandRefused(message, CommandRefusal.NOT_FOUND)
             if name not in given_up:
                 message = f"agent {name!r}: it is {states[name]}, wanted one that was reaped"
                 raise CommandRefused(message)

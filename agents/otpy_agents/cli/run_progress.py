@@ -11,7 +11,7 @@ from otpy_agents.attempt.usage import Usage
 from otpy_agents.cli.run_lookup import typed
 from otpy_agents.cli.run_words import countdown, span, spent
 from otpy_agents.cli.view import printable
-from otpy_agents.run.decide.state import Phase
+from otpy_agents.run.decide.state import RunPhase
 from otpy_agents.run.host.facts import (
     AgentEvent,
     AttemptBegan,
@@ -26,17 +26,17 @@ from otpy_agents.run.host.facts import (
     WaitOver,
 )
 
-__all__ = ["Progress", "what_cuts"]
+__all__ = ["RunProgress", "what_cuts"]
 
 _COMMAND: Final = "command"
 _PHASES: Final = {
-    Phase.INITIALIZE: "getting ready",
-    Phase.LAUNCH: "starting",
-    Phase.RUN: "working",
-    Phase.DETECT_EXIT: "ending",
-    Phase.CLASSIFY_ERROR: "failed",
-    Phase.SWITCH_AGENT: "switching",
-    Phase.COMPLETE: "over",
+    RunPhase.INITIALIZE: "getting ready",
+    RunPhase.LAUNCH: "starting",
+    RunPhase.RUN: "working",
+    RunPhase.DETECT_EXIT: "ending",
+    RunPhase.CLASSIFY_ERROR: "failed",
+    RunPhase.SWITCH_AGENT: "switching",
+    RunPhase.COMPLETE: "over",
 }
 
 
@@ -46,14 +46,14 @@ def what_cuts(run: str) -> str:
 
 
 @final
-class Progress:
+class RunProgress:
     """Hears all facts of one run, and tells where it stands."""
 
     def __init__(self) -> None:
         self._run = ""
         self._agent = ""
         self._number = 0
-        self._phase = Phase.INITIALIZE
+        self._phase = RunPhase.INITIALIZE
         self._since: float | None = None
         self._over = Usage()
         self._reading = Usage()

@@ -19,7 +19,7 @@ from otpy_agents.cli.run_lookup import typed
 from otpy_agents.cli.run_words import ago, at, ended_as, one_line, span, spent
 from otpy_agents.cli.view import printable
 from otpy_agents.log import GivenCommand
-from otpy_agents.run.decide.chain import Chain
+from otpy_agents.run.decide.chain import AgentChain
 from otpy_agents.run.decide.cooldown import CooldownTable
 from otpy_agents.run.decide.result import AttemptRecord, RunResult
 from otpy_agents.run.host.stored_form import StoredForm
@@ -196,7 +196,7 @@ def _result(result: RunResult) -> Iterator[tuple[str, str]]:
         yield "session", result.session
 
 
-def _chain(chain: Chain) -> str:
+def _chain(chain: AgentChain) -> str:
     return " -> ".join(agent.agent_id for agent in chain.agents)
 
 

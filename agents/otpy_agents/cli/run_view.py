@@ -17,7 +17,7 @@ from rich.text import Text
 
 from otpy_agents.attempt.events import Problem, Retrying, ToolStarted
 from otpy_agents.cli.run_lookup import typed
-from otpy_agents.cli.run_progress import Progress, what_cuts
+from otpy_agents.cli.run_progress import RunProgress, what_cuts
 from otpy_agents.cli.run_words import ended_as, one_line, span, spent
 from otpy_agents.cli.streams import to_nowhere
 from otpy_agents.cli.view import printable
@@ -145,7 +145,7 @@ class LiveRunView:
 
     def __init__(self, console: Console) -> None:
         self._console = console
-        self._progress = Progress()
+        self._progress = RunProgress()
         self._live = Live(console=console, auto_refresh=False, transient=True)
         self._live.start()
 

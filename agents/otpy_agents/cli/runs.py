@@ -31,7 +31,7 @@ from otpy_agents.errors import AgentsError, CommandRefused, RunStateError
 from otpy_agents.log import CommandLog, log_beside
 from otpy_agents.operator import ask
 from otpy_agents.run.decide.cooldown import CooldownTable
-from otpy_agents.run.decide.protocol import Control
+from otpy_agents.run.decide.protocol import RunControl
 from otpy_agents.run.host.dismissal import dismiss
 from otpy_agents.run.host.host import RunHandle, RunHost
 from otpy_agents.run.host.stored_form import AttemptOutcome, StoredForm, cooldown_table
@@ -40,8 +40,8 @@ from otpy_agents.store.retention import Retention, outgrown, seconds_of
 
 __all__ = ["runs"]
 
-_ENDS: Final = {"cancel": Control.CANCEL, "kill": Control.KILL}
-_DISMISSED: Final = {Control.CANCEL: "cancelled", Control.KILL: "killed"}
+_ENDS: Final = {"cancel": RunControl.CANCEL, "kill": RunControl.KILL}
+_DISMISSED: Final = {RunControl.CANCEL: "cancelled", RunControl.KILL: "killed"}
 _WIDE: Final = 200  # columns where nobody says how many there are
 
 _EPILOG = """\b
@@ -277,7 +277,7 @@ async def _asked(store: RunStore, name: str, beginning: str) -> str:
     return f"{run}: {answer if isinstance(answer, str) else json.dumps(answer)}"
 
 
-async def _dismissed(store: RunStore, run: str, control: Control) -> str:
+async def _dismissed(store: RunStore, run: str, control: RunControl) -> str:
     """End a run whose host is gone, and return what is left to say."""
     async with RunStore(store.path) as own:
         left = await dismiss(own, run, control)

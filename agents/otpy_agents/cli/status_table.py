@@ -10,8 +10,8 @@ from rich.text import Text
 
 from otpy_agents.agent.post import AMOUNTS, BUDGET, QUESTION
 from otpy_agents.cli.run_words import money, one_line, span
-from otpy_agents.cli.tree_lookup import Tree
-from otpy_agents.cli.view import Row, printable, restart_mark
+from otpy_agents.cli.tree_lookup import KnownTree
+from otpy_agents.cli.view import TreeRow, printable, restart_mark
 
 __all__ = ["agents_table", "heads", "hints", "tree_lines", "troubles", "what_to_type"]
 
@@ -81,7 +81,7 @@ def _state(row: Plain) -> str:
 
 def _restarts(row: Plain) -> str:
     """Return the restarts of an agent as they are to be seen (TREE-50)."""
-    shown = Row(id="", role=row["role"], state=row["state"], restarts=row["restarts"])
+    shown = TreeRow(id="", role=row["role"], state=row["state"], restarts=row["restarts"])
     return restart_mark(shown).removeprefix("↻")
 
 
@@ -138,7 +138,7 @@ def _part(one: Plain) -> str:
     return printable(f"{one['state']} ↻{one['restarts']}{last}")
 
 
-def hints(status: Plain, tree: Tree) -> Iterator[str]:
+def hints(status: Plain, tree: KnownTree) -> Iterator[str]:
     """Yield what to type for each agent that rests because somebody or something wants it."""
     several = len(status["projects"]) > 1
     for row in status["agents"]:
@@ -153,7 +153,9 @@ def hints(status: Plain, tree: Tree) -> Iterator[str]:
         yield f"{printable(name)} {when}{because}: `{typed}`"
 
 
-def what_to_type(name: str, by: str, tree: Tree, account: str = "", kind: str = "tokens") -> str:
+def what_to_type(
+    name: str, by: str, tree: KnownTree, account: str = "", kind: str = "tokens"
+) -> str:
     """Return what lets an agent go on.
 
     Args:

@@ -9,7 +9,7 @@ from typing import final
 from otpy_agents.app.chronicle import Event
 from otpy_agents.app.conclusion import Conclusion
 from otpy_agents.cli.streams import to_nowhere
-from otpy_agents.cli.view import Header, Row, View
+from otpy_agents.cli.view import Header, TreeRow, View
 
 __all__ = ["SteadyView"]
 
@@ -25,7 +25,7 @@ class SteadyView:
     def __init__(self, view: View) -> None:
         self._view: View | None = view
 
-    def show(self, header: Header, rows: Sequence[Row]) -> None:
+    def show(self, header: Header, rows: Sequence[TreeRow]) -> None:
         """Show the whole tree as it is now."""
         self._try(lambda view: view.show(header, rows))
 

@@ -21,7 +21,7 @@ from otpy_agents.errors import (
     InvalidWorkList,
     NoAnswer,
 )
-from otpy_agents.operator import Argument, Refusal, ask
+from otpy_agents.operator import Argument, CommandRefusal, ask
 from otpy_agents.store import default_state
 from otpy_agents.store.tree_register import TreeRecord, TreeRegister, socket_beside
 from otpy_agents.worklist.reader import read
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from otpy_agents.worklist.assignment import WorkList
 
 __all__ = [
-    "Tree",
+    "KnownTree",
     "find_tree",
     "gone",
     "list_option",
@@ -60,7 +60,7 @@ state_option: Callable[[Callable[..., Any]], Callable[..., Any]] = click.option(
 
 
 @frozen(kw_only=True)
-class Tree:
+class KnownTree:
     """A tree, wherever it is and whether or not it runs.
 
     Attributes:
@@ -87,7 +87,7 @@ class Tree:
         return shlex.join(("otpy-agents", "up", self.list or "LIST"))
 
 
-def find_tree(file: Path | None, state: Path | None) -> Tree:
+def find_tree(file: Path | None, state: Path | None) -> KnownTree:
     """Return the tree that is meant; leave if that cannot be told.
 
     Args:
@@ -97,25 +97,25 @@ def find_tree(file: Path | None, state: Path | None) -> Tree:
     if file is not None and state is not None:
         raise click.UsageError("LIST and --state contradict each other")
     if state is not None:
-        return Tree(
+        return KnownTree(
             socket=socket_beside(state.absolute()), list=None, named=("--state", os.fspath(state))
         )
     if file is not None:
         named = ("--list", os.fspath(file))
-        return Tree(socket=socket_beside(_ledger_of(file)), list=os.fspath(file), named=named)
+        return KnownTree(socket=socket_beside(_ledger_of(file)), list=os.fspath(file), named=named)
     here = listed_here()
     living = [record for record in here if record.lives()]
     if len(living) == 1 or (not living and len(here) == 1):
         (record,) = living or here
-        return Tree(socket=record.socket, list=os.path.basename(record.list))  # noqa: PTH119
+        return KnownTree(socket=record.socket, list=os.path.basename(record.list))  # noqa: PTH119
     return _ambiguous(living or here)
 
 
-def tree_of(work: WorkList) -> Tree:
+def tree_of(work: WorkList) -> KnownTree:
     """Return the tree of a list, named as it has to be from this folder."""
     file = os.fspath(work.file)
     named = () if work.here == Path.cwd() else ("--list", file)
-    return Tree(socket=socket_beside(work.state), list=file, named=named)
+    return KnownTree(socket=socket_beside(work.state), list=file, named=named)
 
 
 def _ledger_of(file: Path) -> Path:
@@ -156,7 +156,7 @@ def _register() -> TreeRegister:
     return TreeRegister(default_state(os.environ))
 
 
-def told(tree: Tree, command: str, **arguments: Argument) -> JsonValue:
+def told(tree: KnownTree, command: str, **arguments: Argument) -> JsonValue:
     """Let the host of a tree carry a command out, and return its answer; leave if it does not."""
     given = {name: value for name, value in arguments.items() if value is not None}
     try:
@@ -164,14 +164,14 @@ def told(tree: Tree, command: str, **arguments: Argument) -> JsonValue:
     except HostGone:
         gone(tree)
     except CommandRefused as error:
-        fail(error, 2 if error.reason == Refusal.NOT_FOUND else 1)
+        fail(error, 2 if error.reason == CommandRefusal.NOT_FOUND else 1)
     except NoAnswer as error:
         fail(error, 1)
     except AgentsError as error:
         fail(error, 1)
 
 
-def gone(tree: Tree) -> NoReturn:
+def gone(tree: KnownTree) -> NoReturn:
     """Say that nobody listens for a tree, why, and what to type; leave."""
     name = tree.list or tree.socket.name.removesuffix(".sock")
     for record in _register().all():

@@ -24,7 +24,7 @@ __all__ = [
     "JsonView",
     "LiveView",
     "PlainView",
-    "Row",
+    "TreeRow",
     "View",
     "json_line",
     "json_outcome",
@@ -72,7 +72,7 @@ class Header:
 
 
 @frozen(kw_only=True)
-class Row:
+class TreeRow:
     """One line of the tree: a supervisor, Jake, a mortal, a drone or a daemon.
 
     Attributes:
@@ -97,7 +97,7 @@ class Row:
 class View(Protocol):
     """Where a run is shown. No method awaits; none raises because of what a worker wrote."""
 
-    def show(self, header: Header, rows: Sequence[Row]) -> None:
+    def show(self, header: Header, rows: Sequence[TreeRow]) -> None:
         """Show the whole tree as it is now; rows in start order, parents before children."""
 
     def tell(self, event: Event) -> None:
@@ -120,7 +120,7 @@ def printable(text: str) -> str:
     )
 
 
-def restart_mark(row: Row) -> str:
+def restart_mark(row: TreeRow) -> str:
     """Return how its restarts are shown (TREE-50).
 
     Mortals by a small sign once there are any, drones only when they have been given up, Jake
@@ -142,7 +142,7 @@ def tells_of_restart(event: Event) -> bool:
     )
 
 
-def tree(header: Header, rows: Sequence[Row], width: int) -> Group:
+def tree(header: Header, rows: Sequence[TreeRow], width: int) -> Group:
     """Render the tree for a terminal of `width` columns; narrow ones get no output column."""
     title = Text(
         f"{printable(header.name)}  {header.finished}/{header.total}"
@@ -265,7 +265,7 @@ class LiveView:
         )
         self._live.start()
 
-    def show(self, header: Header, rows: Sequence[Row]) -> None:
+    def show(self, header: Header, rows: Sequence[TreeRow]) -> None:
         """Draw the tree over the previous one; a few times a second is enough."""
         self._live.update(tree(header, rows, self._console.width), refresh=True)
 
@@ -293,7 +293,7 @@ class PlainView:
     def __init__(self, console: Console) -> None:
         self._console = console
 
-    def show(self, header: Header, rows: Sequence[Row]) -> None:
+    def show(self, header: Header, rows: Sequence[TreeRow]) -> None:
         """Do nothing: the events tell the story."""
 
     def tell(self, event: Event) -> None:
@@ -314,7 +314,7 @@ class JsonView:
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
 
-    def show(self, header: Header, rows: Sequence[Row]) -> None:
+    def show(self, header: Header, rows: Sequence[TreeRow]) -> None:
         """Do nothing: the events tell the story."""
 
     def tell(self, event: Event) -> None:

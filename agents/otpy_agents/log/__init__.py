@@ -19,12 +19,12 @@ from otpy_agents.log.commands import CommandLog as CommandLog
 from otpy_agents.log.commands import GivenCommand as GivenCommand
 from otpy_agents.log.commands import run_stream as run_stream
 from otpy_agents.log.commands import users_log as users_log
+from otpy_agents.log.event import Append as Append
+from otpy_agents.log.event import Stored as Stored
 from otpy_agents.log.event_log import EventLog as EventLog
 from otpy_agents.log.event_store import EventStore as EventStore
 from otpy_agents.log.projection import Difference as Difference
 from otpy_agents.log.projection import Projection as Projection
-from otpy_agents.log.stored import Append as Append
-from otpy_agents.log.stored import Stored as Stored
 from otpy_agents.log.tables import log_beside as log_beside
 from otpy_agents.log.teller import Teller as Teller
 from otpy_agents.log.types import event_type as event_type

@@ -15,9 +15,9 @@ from typing import Any, Final, final
 from attrs import frozen
 
 from otpy_agents.errors import AgentsError, LedgerUnwritable
+from otpy_agents.log.event import Append, Stored
 from otpy_agents.log.event_log import EventLog
 from otpy_agents.log.projection import Projection, Row
-from otpy_agents.log.stored import Append, Stored
 from otpy_agents.log.types import event_type
 
 __all__ = ["COMMANDS", "CommandLog", "GivenCommand", "run_stream", "users_log"]

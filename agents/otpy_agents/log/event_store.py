@@ -6,8 +6,8 @@ from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
+    from otpy_agents.log.event import Append, Stored
     from otpy_agents.log.projection import Rows
-    from otpy_agents.log.stored import Append, Stored
 
 __all__ = ["EventStore"]
 

@@ -7,7 +7,7 @@ from typing import Final
 
 import aiosqlite
 
-from otpy_agents.log.stored import ROW
+from otpy_agents.log.event import ROW
 
 __all__ = ["PAGE", "page_after", "page_query"]
 

@@ -17,7 +17,7 @@ from otpy_agents.errors import InvalidProjection
 from otpy_agents.log.chain import canonical
 
 if TYPE_CHECKING:
-    from otpy_agents.log.stored import Stored
+    from otpy_agents.log.event import Stored
 
 __all__ = ["Difference", "Projection", "Row", "Rows"]
 

@@ -15,8 +15,8 @@ from typing import Any, Final, cast, final
 from otpy_agents.completion import to_completion
 from otpy_agents.errors import LedgerAstray
 from otpy_agents.log.commands import users_log
+from otpy_agents.log.event import Append
 from otpy_agents.log.event_log import EventLog
-from otpy_agents.log.stored import Append
 from otpy_agents.log.types import COLUMNS, Told
 
 __all__ = ["Teller"]

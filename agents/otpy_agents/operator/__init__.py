@@ -14,19 +14,19 @@ from __future__ import annotations
 from otpy_agents.operator.actor import Actor as Actor
 from otpy_agents.operator.client import ask as ask
 from otpy_agents.operator.message import Argument as Argument
-from otpy_agents.operator.message import Refusal as Refusal
-from otpy_agents.operator.server import Command as Command
+from otpy_agents.operator.message import CommandRefusal as CommandRefusal
+from otpy_agents.operator.server import CommandKeeper as CommandKeeper
 from otpy_agents.operator.server import Handler as Handler
-from otpy_agents.operator.server import Log as Log
+from otpy_agents.operator.server import OperatorCommand as OperatorCommand
 from otpy_agents.operator.server import operator_supervisor as operator_supervisor
 
 __all__ = [
     "Actor",
     "Argument",
-    "Command",
+    "OperatorCommand",
     "Handler",
-    "Log",
-    "Refusal",
+    "CommandKeeper",
+    "CommandRefusal",
     "ask",
     "operator_supervisor",
 ]

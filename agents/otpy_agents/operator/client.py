@@ -19,7 +19,7 @@ from otpy_agents.operator.message import (
     VERSION,
     Answer,
     Argument,
-    Request,
+    OperatorRequest,
 )
 from otpy_agents.operator.place import address_of
 
@@ -48,7 +48,7 @@ async def ask(
     Cancellation:
         The command may have been carried out.
     """
-    line = Request(command=command, arguments=arguments).line()
+    line = OperatorRequest(command=command, arguments=arguments).line()
     try:
         async with asyncio.timeout(within):
             with await _connected(path, arguments.get("run")) as connection:

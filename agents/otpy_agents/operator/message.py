@@ -16,8 +16,8 @@ __all__ = [
     "VERSION",
     "Answer",
     "Argument",
-    "Refusal",
-    "Request",
+    "CommandRefusal",
+    "OperatorRequest",
     "refused",
 ]
 
@@ -36,7 +36,7 @@ Argument: TypeAlias = str | bool | int | float | None
 _SHOWN: Final = 60
 
 
-class Refusal(StrEnum):
+class CommandRefusal(StrEnum):
     """Why a command was not, or not wholly, carried out: `CommandRefused.reason`."""
 
     MALFORMED = "malformed"
@@ -65,7 +65,7 @@ class _Versioned(_Message):
     version: int = Field(description=f"the number {VERSION}")
 
 
-class Request(_Message):
+class OperatorRequest(_Message):
     """A command.
 
     Attributes:
@@ -91,11 +91,11 @@ class Request(_Message):
         """
         line = self.model_dump_json().encode() + b"\n"
         if len(line) > LINE_LIMIT:
-            raise CommandRefused(too_long(), Refusal.MALFORMED)
+            raise CommandRefused(too_long(), CommandRefusal.MALFORMED)
         return line
 
     @classmethod
-    def read(cls, line: bytes) -> Request:
+    def read(cls, line: bytes) -> OperatorRequest:
         """Return the request of a line.
 
         Raises:
@@ -106,10 +106,10 @@ class Request(_Message):
             version = _Versioned.model_validate_json(text).version
             if version != VERSION:
                 wanted = f"wanted {VERSION}; use one otpy-tree on both ends"
-                raise CommandRefused(f"version: got {version}, {wanted}", Refusal.MALFORMED)
+                raise CommandRefused(f"version: got {version}, {wanted}", CommandRefusal.MALFORMED)
             return cls.model_validate_json(text)
         except ValidationError as error:
-            raise CommandRefused(_explain(error), Refusal.MALFORMED) from None
+            raise CommandRefused(_explain(error), CommandRefusal.MALFORMED) from None
 
 
 class Answer(_Message):
@@ -134,7 +134,7 @@ class Answer(_Message):
         line = self.model_dump_json().encode() + b"\n"
         if len(line) > ANSWER_LIMIT:
             message = f"got an answer of {len(line)} bytes, wanted at most {ANSWER_LIMIT}"
-            return refused(Refusal.FAILED, message).line()
+            return refused(CommandRefusal.FAILED, message).line()
         return line
 
 
@@ -156,8 +156,12 @@ def _explain(error: ValidationError) -> str:
     name = str(details["loc"][0])
     place = ".".join(map(str, details["loc"]))
     if details["type"] == "extra_forbidden":
-        return f"{place}: got an unknown key, wanted one of {', '.join(Request.model_fields)}"
-    field = Request.model_fields[name] if name != "version" else _Versioned.model_fields[name]
+        return (
+            f"{place}: got an unknown key, wanted one of {', '.join(OperatorRequest.model_fields)}"
+        )
+    field = (
+        OperatorRequest.model_fields[name] if name != "version" else _Versioned.model_fields[name]
+    )
     got = "nothing" if details["type"] == "missing" else _shown(details["input"])
     return f"{name}: got {got}, wanted {field.description}"
 

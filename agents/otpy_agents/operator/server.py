@@ -27,14 +27,14 @@ from otpy_agents.operator.message import (
     LINE_LIMIT,
     Answer,
     Argument,
-    Refusal,
-    Request,
+    CommandRefusal,
+    OperatorRequest,
     refused,
     too_long,
 )
 from otpy_agents.operator.place import bound
 
-__all__ = ["Command", "Handler", "Log", "operator_supervisor"]
+__all__ = ["OperatorCommand", "Handler", "CommandKeeper", "operator_supervisor"]
 
 PATIENCE: Final = 5.0
 """Seconds a client has to send its line, and again to take the answer."""
@@ -50,7 +50,7 @@ _OWED: Final = 1000  # commands that are remembered while the disk does not take
 
 
 @frozen(kw_only=True)
-class Command:
+class OperatorCommand:
     """A command to carry out.
 
     Attributes:
@@ -76,11 +76,11 @@ class Command:
         return value
 
 
-Handler: TypeAlias = Callable[[Command], Awaitable[JsonValue]]
+Handler: TypeAlias = Callable[[OperatorCommand], Awaitable[JsonValue]]
 """Carries a command out and returns the answer; refuses it by raising `CommandRefused`."""
 
 
-class Log(Protocol):
+class CommandKeeper(Protocol):
     """Keeps the commands; a `CommandLog` of the store of runs is one."""
 
     async def begin(self, *, name: str, run: str, arguments: str, actor: str) -> int:
@@ -92,7 +92,9 @@ class Log(Protocol):
         ...
 
 
-def operator_supervisor(path: Path, commands: Mapping[str, Handler], log: Log) -> SupervisorSpec:
+def operator_supervisor(
+    path: Path, commands: Mapping[str, Handler], log: CommandKeeper
+) -> SupervisorSpec:
     """Return the spec of `operator`, whose child listens for the operator of this host.
 
     Only processes of this user are heard. Each command is in the log before it is carried out; one
@@ -111,7 +113,9 @@ def operator_supervisor(path: Path, commands: Mapping[str, Handler], log: Log) -
 
 
 @asynccontextmanager
-async def _listening(path: Path, commands: Mapping[str, Handler], log: Log) -> AsyncGenerator[Path]:
+async def _listening(
+    path: Path, commands: Mapping[str, Handler], log: CommandKeeper
+) -> AsyncGenerator[Path]:
     """Serve the socket for as long as the block lasts."""
     with bound(path) as listener:
         async with asyncio.TaskGroup() as group:
@@ -132,7 +136,9 @@ async def _listening(path: Path, commands: Mapping[str, Handler], log: Log) -> A
 class _Desk:
     """Serves the clients of one socket, each in a task of the group."""
 
-    def __init__(self, group: asyncio.TaskGroup, commands: Mapping[str, Handler], log: Log) -> None:
+    def __init__(
+        self, group: asyncio.TaskGroup, commands: Mapping[str, Handler], log: CommandKeeper
+    ) -> None:
         self._group = group
         self._commands = commands
         self._log = log
@@ -147,7 +153,7 @@ class _Desk:
         if not self._open:
             writer.transport.abort()
         elif len(self._clients) >= CLIENTS:
-            writer.write(refused(Refusal.BUSY, f"{CLIENTS} others are being served").line())
+            writer.write(refused(CommandRefusal.BUSY, f"{CLIENTS} others are being served").line())
             writer.close()
         else:
             task = self._group.create_task(self._serve(reader, writer))
@@ -194,32 +200,32 @@ class _Desk:
 
     async def _request(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
-    ) -> tuple[Request, Actor] | Answer:
+    ) -> tuple[OperatorRequest, Actor] | Answer:
         """Return what the client wants and who it is, or why it is not heard."""
         actor = peer_of(writer.get_extra_info("socket"))
         if actor.uid != os.geteuid():
             message = f"got a client of {actor}, wanted one of uid {os.geteuid()}"
-            return refused(Refusal.FOREIGN, message)
+            return refused(CommandRefusal.FOREIGN, message)
         try:
             async with asyncio.timeout(PATIENCE):
-                return Request.read(await reader.readuntil(b"\n")), actor
+                return OperatorRequest.read(await reader.readuntil(b"\n")), actor
         except CommandRefused as refusal:
             return refused(refusal.reason, str(refusal))
         except asyncio.LimitOverrunError:
-            return refused(Refusal.MALFORMED, too_long())
+            return refused(CommandRefusal.MALFORMED, too_long())
         except asyncio.IncompleteReadError:
-            return refused(Refusal.MALFORMED, "got no whole line, wanted one with its end")
+            return refused(CommandRefusal.MALFORMED, "got no whole line, wanted one with its end")
         except TimeoutError:
             message = f"got no whole line in {PATIENCE:g} s, wanted one"
-            return refused(Refusal.MALFORMED, message)
+            return refused(CommandRefusal.MALFORMED, message)
 
-    async def _carry_out(self, request: Request, actor: Actor) -> Answer:
+    async def _carry_out(self, request: OperatorRequest, actor: Actor) -> Answer:
         """Carry a command out, written down before if the disk takes it, else later (G-16)."""
         name = request.command
         handler = self._commands.get(name)
         if handler is None:
             known = ", ".join(sorted(self._commands)) or "none"
-            return refused(Refusal.UNKNOWN, f"command: got {name!r}, wanted one of {known}")
+            return refused(CommandRefusal.UNKNOWN, f"command: got {name!r}, wanted one of {known}")
         run = request.arguments.get("run")
         begin = partial(
             self._log.begin,
@@ -234,9 +240,9 @@ class _Desk:
         except LedgerUnwritable:
             pass  # who operates on a full disk must not be helpless
         except AgentsError as error:
-            return refused(Refusal.FAILED, f"{name}: not carried out: {error}")
+            return refused(CommandRefusal.FAILED, f"{name}: not carried out: {error}")
         answer = await _answer(
-            handler, Command(name=name, arguments=request.arguments, actor=actor)
+            handler, OperatorCommand(name=name, arguments=request.arguments, actor=actor)
         )
         said = answer.model_dump_json(exclude={"version"})
         if number is None:
@@ -281,7 +287,7 @@ class _Desk:
                     self._owed.popleft()
 
 
-async def _answer(handler: Handler, command: Command) -> Answer:
+async def _answer(handler: Handler, command: OperatorCommand) -> Answer:
     """Let the handler carry the command out, and take whatever comes of it."""
     limit = asyncio.timeout(COMMAND_LIMIT)
     try:
@@ -290,14 +296,14 @@ async def _answer(handler: Handler, command: Command) -> Answer:
     except CommandRefused as refusal:
         return refused(refusal.reason, str(refusal))
     except OtpyError as error:
-        return refused(Refusal.FAILED, f"{command.name}: {error}")
+        return refused(CommandRefusal.FAILED, f"{command.name}: {error}")
     except Exception as error:  # noqa: BLE001 - a mistake in a command must not end the runs
         if limit.expired():
             message = f"{command.name}: took longer than {COMMAND_LIMIT:g} s"
-            return refused(Refusal.FAILED, message)
+            return refused(CommandRefusal.FAILED, message)
         _complain(f"operator command {command.name!r} crashed", error)
         detail = next(iter(str(error).splitlines()), "")
-        return refused(Refusal.FAILED, f"{command.name}: {type(error).__name__}: {detail}")
+        return refused(CommandRefusal.FAILED, f"{command.name}: {type(error).__name__}: {detail}")
 
 
 def _complain(message: str, error: Exception) -> None:

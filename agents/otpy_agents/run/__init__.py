@@ -8,15 +8,15 @@ from __future__ import annotations
 
 from otpy_agents.adapters.adapter import Access as Access
 from otpy_agents.adapters.adapter import Adapter as Adapter
+from otpy_agents.adapters.adapter import AttemptRequest as AttemptRequest
 from otpy_agents.adapters.adapter import Parser as Parser
 from otpy_agents.adapters.adapter import PlainText as PlainText
-from otpy_agents.adapters.adapter import Request as Request
 from otpy_agents.adapters.adapter import Wording as Wording
 from otpy_agents.adapters.registry import adapter_names as adapter_names
 from otpy_agents.adapters.registry import find_adapter as find_adapter
 from otpy_agents.adapters.stream import JsonLines as JsonLines
+from otpy_agents.attempt.events import CliFault as CliFault
 from otpy_agents.attempt.events import Event as Event
-from otpy_agents.attempt.events import Fault as Fault
 from otpy_agents.attempt.events import Final as Final
 from otpy_agents.attempt.events import Problem as Problem
 from otpy_agents.attempt.events import Retrying as Retrying
@@ -40,30 +40,30 @@ from otpy_agents.process.orphans import Recorded as Recorded
 from otpy_agents.process.process import ExitStatus as ExitStatus
 from otpy_agents.process.process import WorkerProcess as WorkerProcess
 from otpy_agents.process.process import spawn as spawn
+from otpy_agents.run.decide.chain import AgentChain as AgentChain
 from otpy_agents.run.decide.chain import AgentInstance as AgentInstance
 from otpy_agents.run.decide.chain import AgentSelection as AgentSelection
-from otpy_agents.run.decide.chain import Chain as Chain
 from otpy_agents.run.decide.chain import SelectionMode as SelectionMode
 from otpy_agents.run.decide.chain import build_chain as build_chain
 from otpy_agents.run.decide.chain import default_agent as default_agent
-from otpy_agents.run.decide.cooldown import Account as Account
 from otpy_agents.run.decide.cooldown import Cooldown as Cooldown
 from otpy_agents.run.decide.cooldown import CooldownTable as CooldownTable
+from otpy_agents.run.decide.cooldown import VendorAccount as VendorAccount
 from otpy_agents.run.decide.liveness import Liveness as Liveness
 from otpy_agents.run.decide.liveness import LivenessKind as LivenessKind
-from otpy_agents.run.decide.policy import Action as Action
+from otpy_agents.run.decide.policy import FailureAction as FailureAction
+from otpy_agents.run.decide.policy import FailureRule as FailureRule
 from otpy_agents.run.decide.policy import FatalScope as FatalScope
 from otpy_agents.run.decide.policy import RetryPolicy as RetryPolicy
-from otpy_agents.run.decide.policy import Rule as Rule
-from otpy_agents.run.decide.protocol import Control as Control
+from otpy_agents.run.decide.protocol import RunControl as RunControl
 from otpy_agents.run.decide.result import AttemptRecord as AttemptRecord
 from otpy_agents.run.decide.result import Cause as Cause
 from otpy_agents.run.decide.result import Ending as Ending
-from otpy_agents.run.decide.result import Outcome as Outcome
+from otpy_agents.run.decide.result import RunOutcome as RunOutcome
 from otpy_agents.run.decide.result import RunResult as RunResult
 from otpy_agents.run.decide.result import StopCause as StopCause
 from otpy_agents.run.decide.result import VendorSession as VendorSession
-from otpy_agents.run.decide.state import Phase as Phase
+from otpy_agents.run.decide.state import RunPhase as RunPhase
 from otpy_agents.run.decide.state import RunState as RunState
 from otpy_agents.sandbox.launch import Launch as Launch
 from otpy_agents.sandbox.marker import attempt_marker as attempt_marker
@@ -73,16 +73,16 @@ from otpy_agents.sandbox.marker import worker_environment as worker_environment
 
 __all__ = [
     "Access",
-    "Account",
-    "Action",
+    "VendorAccount",
+    "FailureAction",
     "Adapter",
     "AgentInstance",
     "AgentSelection",
     "AttemptRecord",
     "Cause",
-    "Chain",
+    "AgentChain",
     "Classification",
-    "Control",
+    "RunControl",
     "Cooldown",
     "CooldownTable",
     "Detail",
@@ -92,7 +92,7 @@ __all__ = [
     "Event",
     "ExitStatus",
     "FatalScope",
-    "Fault",
+    "CliFault",
     "Final",
     "JsonLines",
     "Launch",
@@ -100,16 +100,16 @@ __all__ = [
     "Liveness",
     "LivenessKind",
     "Orphan",
-    "Outcome",
+    "RunOutcome",
     "Parser",
-    "Phase",
+    "RunPhase",
     "PlainText",
     "Problem",
     "Recorded",
-    "Request",
+    "AttemptRequest",
     "RetryPolicy",
     "Retrying",
-    "Rule",
+    "FailureRule",
     "RunResult",
     "RunState",
     "SelectionMode",

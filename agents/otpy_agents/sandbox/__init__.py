@@ -11,11 +11,11 @@ from otpy_agents.sandbox.behaviour import Ended as Ended
 from otpy_agents.sandbox.behaviour import Identity as Identity
 from otpy_agents.sandbox.behaviour import Job as Job
 from otpy_agents.sandbox.behaviour import LeftOver as LeftOver
-from otpy_agents.sandbox.behaviour import Limits as Limits
 from otpy_agents.sandbox.behaviour import Listener as Listener
 from otpy_agents.sandbox.behaviour import Mount as Mount
 from otpy_agents.sandbox.behaviour import Running as Running
 from otpy_agents.sandbox.behaviour import Sandbox as Sandbox
+from otpy_agents.sandbox.behaviour import SandboxLimits as SandboxLimits
 from otpy_agents.sandbox.bubblewrap import BubblewrapSandbox as BubblewrapSandbox
 from otpy_agents.sandbox.process import ProcessSandbox as ProcessSandbox
 
@@ -26,7 +26,7 @@ __all__ = [
     "Identity",
     "Job",
     "LeftOver",
-    "Limits",
+    "SandboxLimits",
     "Listener",
     "Mount",
     "ProcessSandbox",

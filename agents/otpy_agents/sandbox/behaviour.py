@@ -22,7 +22,7 @@ __all__ = [
     "Identity",
     "Job",
     "LeftOver",
-    "Limits",
+    "SandboxLimits",
     "Listener",
     "Mount",
     "Running",
@@ -59,7 +59,7 @@ def _marked(_: object, attribute: Attribute[Mapping[str, str]], value: Mapping[s
 
 
 @frozen(kw_only=True)
-class Limits:
+class SandboxLimits:
     """What an attempt may use; None is no limit. Not every sandbox can hold each of them.
 
     Attributes:
@@ -127,7 +127,7 @@ class Job:
     cwd: Path = field(validator=_absolute)
     environment: Mapping[str, str]
     marker: Mapping[str, str] = field(validator=_marked)
-    limits: Limits = field(factory=Limits)
+    limits: SandboxLimits = field(factory=SandboxLimits)
     network: bool = True
     mounts: tuple[Mount, ...] = ()
     artifacts: Path | None = field(default=None, validator=_absolute)

@@ -21,9 +21,9 @@ from otpy_agents.sandbox.behaviour import (
     Identity,
     Job,
     LeftOver,
-    Limits,
     Listener,
     Running,
+    SandboxLimits,
 )
 from otpy_agents.sandbox.container import RunningContainer
 from otpy_agents.sandbox.launch import Launch
@@ -241,7 +241,7 @@ def _fed(launch: Launch) -> tuple[str, ...]:
     return ("/bin/sh", "-c", 'exec "$@" <"$0"', str(launch.stdin), *launch.argv)
 
 
-def _ulimits(limits: Limits) -> list[dict[str, Any]]:
+def _ulimits(limits: SandboxLimits) -> list[dict[str, Any]]:
     wanted = {"cpu": limits.cpu_seconds, "nofile": limits.open_files}
     return [
         {"Name": name, "Soft": value, "Hard": value}

@@ -10,7 +10,7 @@ import resource
 from typing import Final
 
 from otpy_agents.errors import InvalidJob
-from otpy_agents.sandbox.behaviour import Job, Limits
+from otpy_agents.sandbox.behaviour import Job, SandboxLimits
 
 __all__ = ["limited", "require_holdable"]
 
@@ -33,7 +33,7 @@ def require_holdable(job: Job, sandbox: str) -> None:
             raise InvalidJob(f"limits.{name}", repr(value), wanted)
 
 
-def limited(argv: tuple[str, ...], limits: Limits) -> tuple[str, ...]:
+def limited(argv: tuple[str, ...], limits: SandboxLimits) -> tuple[str, ...]:
     """Return a command that runs `argv` under these limits; `argv` itself if there are none.
 
     Memory is RLIMIT_DATA: heap and private writable memory. RLIMIT_AS would also count address

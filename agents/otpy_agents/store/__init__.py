@@ -8,8 +8,8 @@ from otpy_agents.store.hosts import HostRecord as HostRecord
 from otpy_agents.store.hosts import default_state as default_state
 from otpy_agents.store.ledger import Ledger as Ledger
 from otpy_agents.store.records import AssignmentRecord as AssignmentRecord
-from otpy_agents.store.records import AttemptRecord as AttemptRecord
 from otpy_agents.store.records import State as State
+from otpy_agents.store.records import WorkerRecord as WorkerRecord
 from otpy_agents.store.redaction import Redaction as Redaction
 from otpy_agents.store.run_records import AttemptBegun as AttemptBegun
 from otpy_agents.store.run_records import AttemptEnded as AttemptEnded
@@ -25,7 +25,7 @@ __all__ = [
     "AssignmentRecord",
     "AttemptBegun",
     "AttemptEnded",
-    "AttemptRecord",
+    "WorkerRecord",
     "CooldownRecord",
     "Cooldowns",
     "HostRecord",

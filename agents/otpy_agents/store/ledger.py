@@ -26,7 +26,7 @@ from otpy_agents.errors import AlreadyRunning, LedgerError, LedgerUnwritable
 from otpy_agents.store.agent_rows import AgentRows
 from otpy_agents.store.file import StoreFile, inserted
 from otpy_agents.store.lock import HostLock
-from otpy_agents.store.records import AssignmentRecord, AttemptRecord, State
+from otpy_agents.store.records import AssignmentRecord, State, WorkerRecord
 from otpy_agents.store.schema import LEDGER
 
 __all__ = ["Ledger"]
@@ -315,22 +315,22 @@ class Ledger(OpenedWhole):
 
         await self._file.change(work)
 
-    async def last_attempts(self) -> tuple[AttemptRecord, ...]:
+    async def last_attempts(self) -> tuple[WorkerRecord, ...]:
         """Return the last attempt at each assignment that is in work, of dead hosts too."""
         rows = await self._file.rows(
             "SELECT max(attempt.id) AS id, host, assignment, incarnation, pid, pgid, create_time,"
             " started FROM attempt JOIN assignment ON assignment.id = assignment"
             " WHERE state = 'working' GROUP BY assignment ORDER BY attempt.id"
         )
-        return tuple(AttemptRecord(**row) for row in rows)
+        return tuple(WorkerRecord(**row) for row in rows)
 
-    async def live_attempts(self) -> tuple[AttemptRecord, ...]:
+    async def live_attempts(self) -> tuple[WorkerRecord, ...]:
         """Return the attempts without a recorded end, of dead hosts too, oldest first."""
         rows = await self._file.rows(
             "SELECT id, host, assignment, incarnation, pid, pgid, create_time, started"
             " FROM attempt WHERE ended IS NULL ORDER BY id"
         )
-        return tuple(AttemptRecord(**row) for row in rows)
+        return tuple(WorkerRecord(**row) for row in rows)
 
     async def finished_ids(self) -> frozenset[str]:
         """Return the listed assignments that need no work any more: done or reaped."""

@@ -6,7 +6,7 @@ from enum import StrEnum
 
 from attrs import field, frozen
 
-__all__ = ["AssignmentRecord", "AttemptRecord", "State"]
+__all__ = ["AssignmentRecord", "WorkerRecord", "State"]
 
 
 class State(StrEnum):
@@ -63,7 +63,7 @@ class AssignmentRecord:
 
 
 @frozen(kw_only=True)
-class AttemptRecord:
+class WorkerRecord:
     """One worker that was begun and whose end has not been recorded.
 
     Attributes:

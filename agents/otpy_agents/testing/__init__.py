@@ -2,7 +2,7 @@
 
 | you want | you use |
 |---|---|
-| an agent that does what you wrote down | `Script` of `Say`, `UseTool`, `Finish` … |
+| an agent that does what you wrote down | `Script` of `Say`, `UseTool`, `Succeed` … |
 | to have it played | `ScriptedSandbox`, given to a `Workplace` or a `RunHost` |
 | ledgers and stores that bear virtual time | `memory_stores` |
 """
@@ -16,12 +16,12 @@ from otpy_agents.testing.script import Ask as Ask
 from otpy_agents.testing.script import Crash as Crash
 from otpy_agents.testing.script import Do as Do
 from otpy_agents.testing.script import Fail as Fail
-from otpy_agents.testing.script import Finish as Finish
 from otpy_agents.testing.script import Hang as Hang
 from otpy_agents.testing.script import Say as Say
 from otpy_agents.testing.script import Script as Script
 from otpy_agents.testing.script import Spend as Spend
 from otpy_agents.testing.script import Step as Step
+from otpy_agents.testing.script import Succeed as Succeed
 from otpy_agents.testing.script import UseTool as UseTool
 from otpy_agents.testing.script import Write as Write
 
@@ -30,7 +30,7 @@ __all__ = [
     "Crash",
     "Do",
     "Fail",
-    "Finish",
+    "Succeed",
     "Hang",
     "Played",
     "Say",

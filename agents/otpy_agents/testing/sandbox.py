@@ -26,11 +26,11 @@ from otpy_agents.testing.script import (
     Crash,
     Do,
     Fail,
-    Finish,
     Hang,
     Say,
     Script,
     Spend,
+    Succeed,
     UseTool,
     Write,
     line_of,
@@ -240,10 +240,10 @@ class _Player:
                 case _:
                     await self._come_to(step)
 
-    async def _come_to(self, step: Fail | Crash | Hang | Ask | Finish) -> None:
+    async def _come_to(self, step: Fail | Crash | Hang | Ask | Succeed) -> None:
         """Come to an end."""
         match step:
-            case Finish(answer=answer):
+            case Succeed(answer=answer):
                 self._write(line_of(type="result", text=answer))
                 self.end(0, by_itself=True)
             case Ask(question=question):

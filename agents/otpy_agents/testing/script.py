@@ -15,7 +15,7 @@ __all__ = [
     "Crash",
     "Do",
     "Fail",
-    "Finish",
+    "Succeed",
     "Hang",
     "Say",
     "Script",
@@ -156,7 +156,7 @@ class Ask:
 
 @final
 @frozen(kw_only=True)
-class Finish:
+class Succeed:
     """End well.
 
     Attributes:
@@ -168,7 +168,7 @@ class Finish:
     after: float = 1.0
 
 
-Step: TypeAlias = Say | UseTool | Spend | Write | Do | Fail | Crash | Hang | Ask | Finish
+Step: TypeAlias = Say | UseTool | Spend | Write | Do | Fail | Crash | Hang | Ask | Succeed
 """One thing an agent does."""
 
 FAILURES: Final[Mapping[Detail, Mapping[str, object]]] = {
@@ -197,8 +197,8 @@ class Script:
     def __init__(self, *steps: Step, deaf: bool = False) -> None:
         self.steps: tuple[Step, ...] = steps
         self.deaf = deaf
-        if not steps or not isinstance(steps[-1], Fail | Crash | Hang | Ask | Finish):
-            self.steps = (*steps, Finish())
+        if not steps or not isinstance(steps[-1], Fail | Crash | Hang | Ask | Succeed):
+            self.steps = (*steps, Succeed())
 
 
 def line_of(**values: object) -> str:

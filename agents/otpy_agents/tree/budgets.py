@@ -13,10 +13,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, final
 
 from otpy import Crashed, Process
-from otpy_agents.agent.post import BUDGET, Pause
+from otpy_agents.agent.post import BUDGET, AgentPause
 from otpy_agents.errors import BudgetRenewed
-from otpy_monitors import Accounting, BudgetSpent, Exceeding, Kind, Ledger, Limits, OnExceed
-from otpy_monitors.budget.stored import to_plain
+from otpy_monitors import Bookkeeper, BudgetLedger, BudgetSpent, Exceeding, Kind, Limits, OnExceed
+from otpy_monitors.budget.ledger_json import to_plain
 
 if TYPE_CHECKING:
     from otpy_agents.agent.post import Post
@@ -63,9 +63,9 @@ class Budgets:
         store: Where they are kept for the next host; None for nowhere.
     """
 
-    def __init__(self, feed: Feed, ledger: Ledger | None = None) -> None:
-        self.ledger = ledger or Ledger()
-        self.accounting = Accounting(feed, self.ledger)
+    def __init__(self, feed: Feed, ledger: BudgetLedger | None = None) -> None:
+        self.ledger = ledger or BudgetLedger()
+        self.accounting = Bookkeeper(feed, self.ledger)
         self.store: LedgerStore | None = None
 
     async def save(self) -> None:
@@ -123,7 +123,7 @@ class Budgets:
             return f"budget of {owner!r} spent: {one.known:.6g} of {one.allocated:.6g} {kind}"
         return ""
 
-    def spent_up(self, account: str) -> Pause | None:
+    def spent_up(self, account: str) -> AgentPause | None:
         """Return why an account has to rest that has nothing left; None if it may go on."""
         ended = self._ended(account)
         if not ended:
@@ -198,8 +198,8 @@ def _was(kind: Kind, limit: int | None, first: int | None) -> str:
     return f"{_shown(kind, limit)} before{more}"
 
 
-def _pause(account: str, owner: str, kind: str, why: str) -> Pause:
-    return Pause(by=BUDGET, why=why, account="" if owner == account else owner, kind=kind)
+def _pause(account: str, owner: str, kind: str, why: str) -> AgentPause:
+    return AgentPause(by=BUDGET, why=why, account="" if owner == account else owner, kind=kind)
 
 
 def _settled(posts: Sequence[Post], action: Callable[[], object]) -> None:

@@ -21,9 +21,9 @@ import otpy
 from otpy import OtpyError, Supervisor
 from otpy_agents.clock import CLOCK
 from otpy_agents.errors import AgentRefused, CommandRefused, LedgerError, LedgerUnwritable
-from otpy_agents.operator import Command, Handler, Refusal
-from otpy_agents.operator.server import Log
-from otpy_agents.run.decide.protocol import Control
+from otpy_agents.operator import CommandRefusal, Handler, OperatorCommand
+from otpy_agents.operator.server import CommandKeeper
+from otpy_agents.run.decide.protocol import RunControl
 from otpy_agents.tree.status import status_of, tree_of
 from otpy_monitors import Kind
 
@@ -56,7 +56,7 @@ _WORDS: Final = ("text", "why", "now", "tokens", "usd", "minutes", "bytes")
 class QuietLog:
     """Writes every command down but `FOLLOW`, of which there are many for one that was typed."""
 
-    def __init__(self, log: Log) -> None:
+    def __init__(self, log: CommandKeeper) -> None:
         self._log = log
         self._looks: set[int] = set()
 
@@ -129,21 +129,21 @@ class TreeCommands:
 
     # --- looking ----------------------------------------------------------------------------------
 
-    async def _status(self, _: Command) -> JsonValue:
+    async def _status(self, _: OperatorCommand) -> JsonValue:
         seconds = asyncio.get_running_loop().time() - self._began
         return await status_of(self._workplace, _root(), self._journal, seconds, self._clock())
 
-    async def _tree(self, _: Command) -> JsonValue:
+    async def _tree(self, _: OperatorCommand) -> JsonValue:
         return tree_of(_root().snapshot())
 
-    async def _logs(self, command: Command) -> JsonValue:
+    async def _logs(self, command: OperatorCommand) -> JsonValue:
         """Return the first page, and up to which number there are events by now."""
         about = command.arguments.get("agent")
         if about is not None:
             self._find(command)
         return self._page(0, str(about or ""), ended=False)
 
-    async def _more(self, command: Command) -> JsonValue:
+    async def _more(self, command: OperatorCommand) -> JsonValue:
         """Return the next page; wait for it, for a while, if there is none yet."""
         after, about = command.arguments.get("after"), command.arguments.get("agent")
         if not isinstance(after, int) or after < 0:
@@ -163,7 +163,7 @@ class TreeCommands:
     async def _wait(self, after: int) -> None:
         if sum(one == math.inf for one in self._answered.values()) > _FOLLOWERS:
             message = f"{FOLLOW}: {_FOLLOWERS} others follow the tree"
-            raise CommandRefused(message, Refusal.BUSY)
+            raise CommandRefused(message, CommandRefusal.BUSY)
         waits = [
             asyncio.ensure_future(self._journal.beyond(after)),
             asyncio.ensure_future(self._ending.wait()),
@@ -218,7 +218,7 @@ class TreeCommands:
 
     # --- acting -----------------------------------------------------------------------------------
 
-    async def _pause(self, command: Command) -> str:
+    async def _pause(self, command: OperatorCommand) -> str:
         project, name = self._find(command)
         why = f"paused by {command.actor.user}"
         if command.arguments.get("now") is True:
@@ -229,25 +229,25 @@ class TreeCommands:
         program = project.pool.posts[name].assignment.agent is None
         return "frozen" if program else "will rest at the next boundary of a turn"
 
-    async def _resume(self, command: Command) -> str:
+    async def _resume(self, command: OperatorCommand) -> str:
         project, name = self._find(command)
         post = project.pool.posts[name]
         if post.pause is None and not post.frozen and post.run is not None:
             # It may wait for its account, or for a retry: that is what is wanted then.
-            answered = await post.run.ask(Control.RETRY_NOW)
+            answered = await post.run.ask(RunControl.RETRY_NOW)
             if answered.accepted:
                 return "tries again now"
         rests = project.pool.resume(name)
         return "goes on" if rests is None else f"stays paused: {rests.needs(name)}"
 
-    async def _reply(self, command: Command) -> str:
+    async def _reply(self, command: OperatorCommand) -> str:
         project, name = self._find(command)
         rests = project.pool.answer(name, command.text("text"))
         if rests is not None:
             return f"has your answer, and stays paused: {rests.needs(name)}"
         return "goes on with your answer"
 
-    async def _warn(self, command: Command) -> str:
+    async def _warn(self, command: OperatorCommand) -> str:
         project, name = self._find(command)
         try:
             project.pool.warn(name, command.text("text"))
@@ -256,7 +256,7 @@ class TreeCommands:
         agent = project.pool.posts[name].assignment.agent is not None
         return "told" + (", in its notes now and in its next prompt" if agent else ", in its notes")
 
-    async def _reap(self, command: Command) -> str:
+    async def _reap(self, command: OperatorCommand) -> str:
         project, name = self._find(command, begun=False)
         pool, why = project.pool, command.text("why")
         ended = pool.endings.get(name)
@@ -270,12 +270,12 @@ class TreeCommands:
                 return str(pool.endings[name].state)
         return "is being ended"
 
-    async def _retry(self, command: Command) -> str:
+    async def _retry(self, command: OperatorCommand) -> str:
         project, name = self._find(command, begun=False)
         await project.retry(name)
         return "begins again"
 
-    async def _grant(self, command: Command) -> str:
+    async def _grant(self, command: OperatorCommand) -> str:
         wanted: dict[Kind, float] = {}
         for name, kind, size in _GRANTS:
             amount = command.arguments.get(name)
@@ -304,7 +304,7 @@ class TreeCommands:
 
     # --- finding ----------------------------------------------------------------------------------
 
-    def _account(self, command: Command) -> tuple[Project, str]:
+    def _account(self, command: OperatorCommand) -> tuple[Project, str]:
         """Return the project, and the name, whose budget is meant; no name for all of it."""
         wanted = command.text("agent")
         keys = {project.key: project for project in self._workplace.projects}
@@ -315,7 +315,7 @@ class TreeCommands:
                 return keys[wanted], ""
             raise
 
-    def _find(self, command: Command, *, begun: bool = True) -> tuple[Project, str]:
+    def _find(self, command: OperatorCommand, *, begun: bool = True) -> tuple[Project, str]:
         """Return the agent that is meant: by its name, or by `project/name`."""
         wanted = command.text("agent")
         known = {
@@ -330,10 +330,12 @@ class TreeCommands:
         )
         if len(found) > 1:
             names = ", ".join(project.agent_key(name) for project, name in found)
-            raise CommandRefused(f"agent: got {wanted!r}, wanted one of {names}", Refusal.NOT_FOUND)
+            raise CommandRefused(
+                f"agent: got {wanted!r}, wanted one of {names}", CommandRefusal.NOT_FOUND
+            )
         if not found:
             near = sorted({name for _, name in known.values()} | set(known))
-            raise CommandRefused(_unknown(wanted, near), Refusal.NOT_FOUND)
+            raise CommandRefused(_unknown(wanted, near), CommandRefusal.NOT_FOUND)
         project, name = found[0]
         if begun and command.name != "logs" and name not in project.pool.posts:
             state = project.pool.endings.get(name)
@@ -341,10 +343,10 @@ class TreeCommands:
             raise AgentRefused(name, why)
         return project, name
 
-    def _told(self, work: Callable[[Command], Awaitable[str]]) -> Handler:
+    def _told(self, work: Callable[[OperatorCommand], Awaitable[str]]) -> Handler:
         """Return a handler that lets everybody know who did what (G-16)."""
 
-        async def handler(command: Command) -> JsonValue:
+        async def handler(command: OperatorCommand) -> JsonValue:
             detail: dict[str, Any] = {"command": command.name, "by": str(command.actor)}
             given = {key: command.arguments.get(key) for key in _WORDS}
             words = {key: value for key, value in given.items() if value is not None}

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, final
 import structlog
 
 from otpy import Crashed, console_logger
-from otpy_agents.agent.post import Pause
+from otpy_agents.agent.post import AgentPause
 from otpy_agents.errors import GangFailed, WorkerStalled
 from otpy_agents.process.process import WorkerProcess
 from otpy_agents.worklist.gang import GangAction, GangWatch
@@ -20,8 +20,8 @@ from otpy_monitors import (
     BudgetNearlySpent,
     BudgetSpent,
     Finding,
-    LoopBlocked,
     LoopLag,
+    LoopStalled,
     RuleBroken,
     Stalled,
     StallWarned,
@@ -73,7 +73,7 @@ class Consequences:
                 self._rule_broken(finding)
             case LoopLag():
                 tell("monitor.loop_lag", "loop", detail=str(finding))
-            case LoopBlocked():
+            case LoopStalled():
                 tell("monitor.loop_blocked", finding.path or "loop", detail=str(finding))
             case Sweeping():
                 tell("monitor.sweeping", finding.chore, detail=str(finding))
@@ -135,7 +135,7 @@ class Consequences:
 
     def _pause(self, name: str, by: str, why: str) -> bool:
         """Pause a mortal; return whether it was not paused for that already."""
-        project, pause = self._project, Pause(by=by, why=why)
+        project, pause = self._project, AgentPause(by=by, why=why)
         worker, post = project.pool.worker(name), project.pool.posts.get(name)
         if post is None or not post.pause_for(pause):
             return False

@@ -12,7 +12,7 @@ from typing import Final, TypeAlias, final
 
 from attrs import field, frozen
 
-__all__ = ["Entry", "Journal", "Page"]
+__all__ = ["JournalEntry", "Journal", "Page"]
 
 Detail: TypeAlias = Mapping[str, str | float | bool | None]
 
@@ -26,7 +26,7 @@ _PAGE_CHARACTERS: Final = 250_000
 
 
 @frozen(kw_only=True)
-class Entry:
+class JournalEntry:
     """An event.
 
     Attributes:
@@ -60,7 +60,7 @@ class Page:
         lost: How many that were asked for are not kept any more.
     """
 
-    entries: tuple[Entry, ...]
+    entries: tuple[JournalEntry, ...]
     after: int
     lost: int
 
@@ -87,18 +87,18 @@ class Journal:
         self.held: dict[str, float] = {}
         self.in_line: set[str] = set()
         self._clean = clean
-        self._entries: deque[Entry] = deque()
+        self._entries: deque[JournalEntry] = deque()
         self._characters = 0
         self._changed = asyncio.Event()
 
-    def note(self, name: str, id: str, seconds: float, detail: Detail) -> Entry:
+    def note(self, name: str, id: str, seconds: float, detail: Detail) -> JournalEntry:
         """Take an event, and return it without secrets; forget the oldest if there are too many."""
         self.last += 1
         cleaned = {
             key: self._clean(value) if isinstance(value, str) else value
             for key, value in detail.items()
         }
-        entry = Entry(number=self.last, name=name, id=id, seconds=seconds, detail=cleaned)
+        entry = JournalEntry(number=self.last, name=name, id=id, seconds=seconds, detail=cleaned)
         self._learn(entry)
         self._entries.append(entry)
         self._characters += entry.size
@@ -108,7 +108,7 @@ class Journal:
         self._changed = asyncio.Event()
         return entry
 
-    def _learn(self, entry: Entry) -> None:
+    def _learn(self, entry: JournalEntry) -> None:
         detail = entry.detail
         if entry.name == "mortal.output":
             self.lines[entry.id] = str(detail.get("line"))
@@ -129,7 +129,7 @@ class Journal:
             about: Only those of this agent; empty for all.
         """
         first = self._entries[0].number if self._entries else self.last + 1
-        found: list[Entry] = []
+        found: list[JournalEntry] = []
         room, at = _PAGE_CHARACTERS, max(after, first - 1)
         for entry in self._entries:
             if entry.number <= at:

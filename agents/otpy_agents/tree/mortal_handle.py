@@ -8,7 +8,7 @@ from otpy_agents.agent.state import AgentState
 
 if TYPE_CHECKING:
     from otpy_agents.agent.outcome import Outcome
-    from otpy_agents.agent.post import Pause
+    from otpy_agents.agent.post import AgentPause
     from otpy_agents.tree.pool import MortalPool
     from otpy_agents.worklist.assignment import Assignment
 
@@ -47,7 +47,7 @@ class Mortal:
         return self._pool.posts[self._name].restarts
 
     @property
-    def paused(self) -> Pause | None:
+    def paused(self) -> AgentPause | None:
         """Why it rests, or will at the next boundary of a turn; None if it does not."""
         return self._pool.posts[self._name].pause
 
@@ -68,11 +68,11 @@ class Mortal:
         """Let it rest from the next boundary of a turn on (G-10)."""
         self._pool.pause(self._name, why)
 
-    def resume(self) -> Pause | None:
+    def resume(self) -> AgentPause | None:
         """Let it go on, unless it needs a grant or an answer; return why it rests all the same."""
         return self._pool.resume(self._name)
 
-    def answer(self, text: str) -> Pause | None:
+    def answer(self, text: str) -> AgentPause | None:
         """Answer what it has asked, and let it go on; return why it rests all the same."""
         return self._pool.answer(self._name, text)
 

@@ -32,8 +32,8 @@ class _Listened:
         self.run = run
         self.models = {one.agent_id: one.model or _UNKNOWN_MODEL for one in order.candidates}
         self.post = post
-        self.tools: dict[str, activity.ToolBegan] = {}
-        self.waits: activity.WaitBegan | None = None
+        self.tools: dict[str, activity.ToolCallBegan] = {}
+        self.waits: activity.RestBegan | None = None
         self.cumulative = False
         self.session: str | None = None
         self.attempt = 0
@@ -102,7 +102,7 @@ class Narrator:
                 post.answered, post.settles = False, 0.0
                 # Until it says something there is nothing that a stop could cut.
                 post.at_boundary(True)
-                self._feed.tell(activity.WaitEnded(post.key, now))
+                self._feed.tell(activity.RestEnded(post.key, now))
             case facts.AgentEvent(said=said):
                 self._said(said, heard, now)
             case facts.OutputLine(text=text):
@@ -114,12 +114,12 @@ class Narrator:
                 post.at_boundary(True)
                 why = f"{fact.reason} of {fact.agent_id}, {fact.delay:.0f} s"
                 post.move(Happening.RESTED, why)
-                heard.waits = activity.WaitBegan(post.key, now, why)
+                heard.waits = activity.RestBegan(post.key, now, why)
                 self._feed.tell(heard.waits)
             case facts.WaitOver():
                 heard.waits = None
                 post.move(Happening.WOKEN)
-                self._feed.tell(activity.WaitEnded(post.key, now))
+                self._feed.tell(activity.RestEnded(post.key, now))
             case facts.AttemptOver():
                 if post.frozen:  # somebody ended what was frozen
                     post.frozen = ()
@@ -148,7 +148,7 @@ class Narrator:
                 post.say(f"[{said.name}]")
                 post.at_boundary(False)
                 post.settles = 0.0
-                began = activity.ToolBegan(key, now, said.call, said.name, said.input)
+                began = activity.ToolCallBegan(key, now, said.call, said.name, said.input)
                 self._began(began, heard)
                 for touch in touched_by(said.name, said.input, key, now):
                     tell(touch)
@@ -169,7 +169,7 @@ class Narrator:
             case _:
                 assert_never(said)
 
-    def _began(self, call: activity.ToolBegan, heard: _Listened) -> None:
+    def _began(self, call: activity.ToolCallBegan, heard: _Listened) -> None:
         heard.tools[call.call] = call
         self._feed.tell(call)
         if is_helper(call.tool):
@@ -178,7 +178,7 @@ class Narrator:
 
     def _ended(self, call: str, heard: _Listened, now: float, *, failed: bool) -> None:
         key, began = heard.post.key, heard.tools.pop(call, None)
-        self._feed.tell(activity.ToolEnded(key, now, call, failed))
+        self._feed.tell(activity.ToolCallEnded(key, now, call, failed))
         if began is not None and is_helper(began.tool):
             self._feed.tell(activity.AgentGone(f"{key}/{call}", now, "its call is over"))
 

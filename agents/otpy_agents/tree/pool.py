@@ -21,7 +21,7 @@ from otpy_agents.agent.failures import Consequence
 from otpy_agents.agent.freeze import freeze_agent, thaw_agent
 from otpy_agents.agent.outcome import Outcome, Reaped
 from otpy_agents.agent.persistence import word_for
-from otpy_agents.agent.post import OPERATOR, QUESTION, Pause, Post
+from otpy_agents.agent.post import OPERATOR, QUESTION, AgentPause, Post
 from otpy_agents.agent.state import Happening
 from otpy_agents.errors import (
     AgentNotFound,
@@ -32,7 +32,7 @@ from otpy_agents.errors import (
     PreflightFailed,
 )
 from otpy_agents.process.process import WorkerProcess
-from otpy_agents.run.decide.protocol import Control
+from otpy_agents.run.decide.protocol import RunControl
 from otpy_agents.run.host.gate import Gate
 from otpy_agents.store.records import State
 from otpy_agents.tree.children import Children
@@ -258,7 +258,7 @@ class MortalPool:
             AgentRefused: It has come out, or rests for that already.
         """
         post, worker = self._at_work(name), self.worker(name)
-        pause = Pause(by=by, why=why)
+        pause = AgentPause(by=by, why=why)
         if not post.pause_for(pause):
             raise AgentRefused(name, "it is paused already")
         if isinstance(worker, WorkerProcess):
@@ -267,7 +267,7 @@ class MortalPool:
             self.leave_place(name)
             self._project.tell("mortal.paused", name, by=by, detail=why)
 
-    def resume(self, name: str, by: str | None = None) -> Pause | None:
+    def resume(self, name: str, by: str | None = None) -> AgentPause | None:
         """Let a mortal go on, unless it has spent its budget, or asked a question.
 
         Args:
@@ -323,7 +323,7 @@ class MortalPool:
         self.pause(name, why)
         return isinstance(worker, WorkerProcess)
 
-    def answer(self, name: str, text: str) -> Pause | None:
+    def answer(self, name: str, text: str) -> AgentPause | None:
         """Answer what an agent has asked, and let it go on.
 
         Returns:
@@ -528,7 +528,7 @@ class MortalPool:
                     return True
                 # Its task may be killed before it has ended: then it is unfinished as before.
                 with contextlib.suppress(AgentsError):
-                    await run.ask(Control.STOP)
+                    await run.ask(RunControl.STOP)
                     await run.wait()
         return False
 

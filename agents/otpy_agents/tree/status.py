@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from otpy_agents.agent.post import OPERATOR, Pause
+from otpy_agents.agent.post import OPERATOR, AgentPause
 from otpy_agents.process.process import WorkerProcess
 from otpy_agents.store.records import State
 from otpy_monitors import Kind, tree_health
@@ -238,7 +238,7 @@ class _Look:
         if post is None or self._over() or (post.pause is None and not post.frozen):
             return None
         worker = self._project.pool.worker(self._name)
-        pause = post.pause or Pause(by=OPERATOR, why="")
+        pause = post.pause or AgentPause(by=OPERATOR, why="")
         return {
             "by": pause.by,
             "why": pause.why,

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from otpy_agents.sandbox.behaviour import Sandbox
     from otpy_agents.store.runs import RunStore
     from otpy_agents.tree.project import Project
-    from otpy_monitors import Finding, Ledger
+    from otpy_monitors import BudgetLedger, Finding
 
 __all__ = ["Workplace"]
 
@@ -78,7 +78,7 @@ class Workplace:
         failures: FailureTable | None = None,
         rate: StartRate | None = None,
         rules: RuleBook | None = None,
-        budget: Ledger | None = None,
+        budget: BudgetLedger | None = None,
         watch_loop: bool = False,
         chance: Callable[[], float] = random.random,
         listeners: Iterable[Listener] = (),

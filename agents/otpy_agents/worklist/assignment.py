@@ -11,13 +11,21 @@ from typing import Final
 from attrs import field, frozen
 
 from otpy_agents.adapters.adapter import Access
-from otpy_agents.store.sessions.recovery import Context
+from otpy_agents.store.sessions.recovery import RestartContext
 from otpy_agents.worklist.gang import Gang
 from otpy_agents.worklist.start_rate import StartRate
 from otpy_monitors import OnExceed
 from otpy_monitors.activity import ANY_TOOL
 
-__all__ = ["LONG_TOOLS", "AgentWork", "Assignment", "Context", "Expectation", "Role", "WorkList"]
+__all__ = [
+    "LONG_TOOLS",
+    "AgentWork",
+    "Assignment",
+    "RestartContext",
+    "Expectation",
+    "Role",
+    "WorkList",
+]
 
 LONG_TOOLS: Final = MappingProxyType({ANY_TOOL: 600.0})
 """Seconds that a call of a tool may take before the silence of its agent counts.
@@ -88,7 +96,7 @@ class AgentWork:
     fallback: tuple[str, ...] = ()
     model: str | None = None
     access: Access = Access.EDIT
-    context: Context = Context.RESUME_WITH_NOTE
+    context: RestartContext = RestartContext.RESUME_WITH_NOTE
     changeset: Path | None = None
     tokens: int | None = None
     cost_usd: float | None = None

@@ -15,7 +15,7 @@ from pydantic_core import ErrorDetails
 
 from otpy_agents.errors import InvalidWorkList
 
-__all__ = ["KeyPath", "Problem", "earliest", "explain", "key_lines", "not_toml"]
+__all__ = ["KeyPath", "ListProblem", "earliest", "explain", "key_lines", "not_toml"]
 
 KeyPath: TypeAlias = tuple[str | int, ...]
 """Where a value sits in a TOML document, for example `("assignment", 3, "deadline")`."""
@@ -25,7 +25,7 @@ _AT: Final = re.compile(r" \(at (?:line (\d+), column \d+|end of document)\)$")
 
 
 @frozen
-class Problem:
+class ListProblem:
     """One mistake: the place, the value got and the value wanted, as a person would write them."""
 
     path: KeyPath
@@ -75,7 +75,7 @@ def _paths(value: object, above: KeyPath) -> Iterator[KeyPath]:
 
 
 def earliest(
-    problems: Sequence[Problem], text: str, raw: Mapping[str, Any], file: Path
+    problems: Sequence[ListProblem], text: str, raw: Mapping[str, Any], file: Path
 ) -> InvalidWorkList:
     """Return the error for the problem that comes first in the file.
 
@@ -87,7 +87,7 @@ def earliest(
     """
     lines = key_lines(text)
 
-    def line(problem: Problem) -> int:
+    def line(problem: ListProblem) -> int:
         # A missing key has no line; the nearest table around it has one.
         path = problem.path
         while path and path not in lines:
@@ -98,7 +98,7 @@ def earliest(
     return InvalidWorkList(file, line(first), _spoken(first.path, raw), first.got, first.wanted)
 
 
-def explain(details: ErrorDetails, tables: Mapping[str, type[BaseModel]]) -> Problem:
+def explain(details: ErrorDetails, tables: Mapping[str, type[BaseModel]]) -> ListProblem:
     """Turn one finding of pydantic into a problem.
 
     Args:
@@ -112,15 +112,15 @@ def explain(details: ErrorDetails, tables: Mapping[str, type[BaseModel]]) -> Pro
     table, keys = (tables[str(path[0])], path[own:]) if path[own:] else (tables[""], path)
     fields = {field.alias or name: field for name, field in table.model_fields.items()}
     if details["type"] == "extra_forbidden":
-        return Problem(path, "an unknown key", "one of " + ", ".join(fields))
+        return ListProblem(path, "an unknown key", "one of " + ", ".join(fields))
     wanted = fields[str(keys[0])].description or "a table"
     if details["type"] == "missing":
-        return Problem(path, "nothing", wanted)
+        return ListProblem(path, "nothing", wanted)
     # What a variable holds may be a secret, so of those only the type is told (G-04).
     hidden = keys[0] == "env" and len(keys) > 1 and "[key]" not in details["loc"]
     value = details["input"]
     got = f"a value of type {type(value).__name__}" if hidden else _shown(value)
-    return Problem(path, got, wanted)
+    return ListProblem(path, got, wanted)
 
 
 def not_toml(error: tomllib.TOMLDecodeError, text: str, file: Path) -> InvalidWorkList:

@@ -16,7 +16,7 @@ from otpy_agents.adapters.adapter import Access
 from otpy_agents.errors import InvalidWorkList
 from otpy_agents.run.host.walls import SANDBOXES, is_sandbox
 from otpy_agents.sandbox.marker import RESERVED
-from otpy_agents.store.sessions import Context
+from otpy_agents.store.sessions import RestartContext
 from otpy_agents.worklist.assignment import (
     LONG_TOOLS,
     AgentWork,
@@ -25,7 +25,7 @@ from otpy_agents.worklist.assignment import (
     Role,
     WorkList,
 )
-from otpy_agents.worklist.diagnosis import Problem, earliest, explain, not_toml
+from otpy_agents.worklist.diagnosis import ListProblem, earliest, explain, not_toml
 from otpy_agents.worklist.gang import Gang, GangAction
 from otpy_agents.worklist.rules import contradictions
 from otpy_agents.worklist.start_rate import StartRate
@@ -147,7 +147,7 @@ class _AssignmentTable(_Table):
     fallback: list[_Id] | None = Field(None, description="a list of names of agent CLIs")
     model: _Text | None = Field(None, min_length=1, description="a model by the CLI's own name")
     access: Access | None = Field(None, strict=False, description='"read", "edit" or "full"')
-    context: Context | None = Field(
+    context: RestartContext | None = Field(
         None, strict=False, description='"fresh", "resume" or "resume_with_note"'
     )
     changeset: _Path | None = Field(None, description="the path of a git repository")
@@ -252,7 +252,7 @@ def parse(text: str, file: Path, *, sandbox: str | None = None) -> WorkList:
         raw = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise not_toml(error, text, file) from error
-    old = [Problem((key,), "it", wanted) for key, wanted in _GONE.items() if key in raw]
+    old = [ListProblem((key,), "it", wanted) for key, wanted in _GONE.items() if key in raw]
     if old:
         raise earliest(old, text, raw, file)
     try:
@@ -266,9 +266,9 @@ def parse(text: str, file: Path, *, sandbox: str | None = None) -> WorkList:
     return _values(document, raw, file, sandbox)
 
 
-def _repeated(document: _Document) -> list[Problem]:
+def _repeated(document: _Document) -> list[ListProblem]:
     """Return the assignments and groups whose name was taken by an earlier one."""
-    problems: list[Problem] = []
+    problems: list[ListProblem] = []
     for table, key, names in (
         ("assignment", "id", [entry.id for entry in document.assignment]),
         ("gang", "name", [entry.name for entry in document.gang]),
@@ -276,7 +276,7 @@ def _repeated(document: _Document) -> list[Problem]:
         for number, name in enumerate(names):
             if name in names[:number]:
                 path = (table, number, key)
-                problems.append(Problem(path, f'"{name}" for the second time', "a unique name"))
+                problems.append(ListProblem(path, f'"{name}" for the second time', "a unique name"))
     return problems
 
 
@@ -366,7 +366,7 @@ def _agent(
         fallback=tuple(table.fallback or ()),
         model=table.model,
         access=table.access or Access.EDIT,
-        context=table.context or Context.RESUME_WITH_NOTE,
+        context=table.context or RestartContext.RESUME_WITH_NOTE,
         changeset=here / table.changeset if table.changeset is not None else None,
         tokens=table.tokens,
         cost_usd=table.cost_usd,

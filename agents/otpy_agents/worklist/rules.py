@@ -9,7 +9,7 @@ from typing import Any, Final, TypeAlias
 from otpy_agents.adapters.registry import BUILT_IN, adapter_names
 from otpy_agents.run.host.walls import COMMAND, OPEN, Flaw, flaw_in
 from otpy_agents.store.redaction import is_secret_name
-from otpy_agents.worklist.diagnosis import Problem
+from otpy_agents.worklist.diagnosis import ListProblem
 
 __all__ = ["contradictions"]
 
@@ -24,7 +24,7 @@ _Path: TypeAlias = tuple[str | int, ...]
 _Found: TypeAlias = tuple[_Path, str, str]
 
 
-def contradictions(raw: Mapping[str, Any], sandbox: str | None = None) -> list[Problem]:
+def contradictions(raw: Mapping[str, Any], sandbox: str | None = None) -> list[ListProblem]:
     """Return what does not go together in a work list whose keys are sound one by one.
 
     Args:
@@ -34,7 +34,7 @@ def contradictions(raw: Mapping[str, Any], sandbox: str | None = None) -> list[P
     gangs = [gang["name"] for gang in raw.get("gang", ())]
     whole = raw.get("list", {})
     return [
-        Problem(("assignment", number, *path), got, wanted)
+        ListProblem(("assignment", number, *path), got, wanted)
         for number, table in enumerate(raw["assignment"])
         for path, got, wanted in (
             *_in_assignment(table, whole, gangs),

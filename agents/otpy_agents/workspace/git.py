@@ -25,7 +25,7 @@ from otpy_agents.errors import (
 )
 from otpy_agents.workspace.place import entries
 
-__all__ = ["Answer", "Git"]
+__all__ = ["GitAnswer", "Git"]
 
 LIMIT: Final = 300.0
 """Seconds one command may take."""
@@ -53,7 +53,7 @@ _DIRTY: Final = re.compile(r"would be overwritten by|Please commit your changes|
 
 
 @frozen
-class Answer:
+class GitAnswer:
     """What a git command said.
 
     Attributes:
@@ -88,7 +88,7 @@ class Git:
 
     async def run(
         self, where: Path, *args: str, stdin: bytes = b"", at: float | None = None
-    ) -> Answer:
+    ) -> GitAnswer:
         """Run a git command and return what it said.
 
         A lock that a killed git has left behind is removed, and one that is held is waited for, two
@@ -116,7 +116,7 @@ class Git:
 
     async def ask(
         self, where: Path, *args: str, stdin: bytes = b"", at: float | None = None
-    ) -> Answer:
+    ) -> GitAnswer:
         """Do as `run` does, but leave the exit code to the caller."""
         lock = where
         for _ in range(_TRIES):
@@ -145,7 +145,7 @@ class Git:
 
     async def _once(
         self, where: Path, args: tuple[str, ...], stdin: bytes, at: float | None
-    ) -> Answer:
+    ) -> GitAnswer:
         loop = asyncio.get_running_loop()
         processes: list[asyncio.subprocess.Process] = []
         timers: list[asyncio.TimerHandle] = []
@@ -168,7 +168,7 @@ class Git:
         stdin: bytes,
         at: float | None,
         processes: list[asyncio.subprocess.Process],
-    ) -> Answer:
+    ) -> GitAnswer:
         try:
             process = await asyncio.create_subprocess_exec(
                 "git",
@@ -194,7 +194,7 @@ class Git:
             await process.wait()
             raise GitFailed(where, args[0], f"no end after {LIMIT:g} s") from None
         said = " ".join(spoken.decode(errors="replace").split())
-        return Answer(process.returncode or 0, out, said)
+        return GitAnswer(process.returncode or 0, out, said)
 
     def _environment(self, at: float | None) -> dict[str, str]:
         environment = {

@@ -13,13 +13,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from otpy_monitors.budget.account import Account
-    from otpy_monitors.budget.accounting import Accounting
+    from otpy_monitors.budget.bookkeeper import Bookkeeper
     from otpy_monitors.findings import FindingHook
 
 __all__ = ["watch_budgets"]
 
 
-async def watch_budgets(accounting: Accounting, report: FindingHook) -> None:
+async def watch_budgets(accounting: Bookkeeper, report: FindingHook) -> None:
     """Report budgets that come to their end, and models whose price is not known (TREE-44).
 
     It is woken by what is charged, and has one timer, for the budget of time that ends first;
@@ -77,7 +77,7 @@ class _Reporter:
             that was raised is another budget, though it be spent again before anybody looks.
     """
 
-    def __init__(self, accounting: Accounting, report: FindingHook) -> None:
+    def __init__(self, accounting: Bookkeeper, report: FindingHook) -> None:
         self.told: dict[tuple[str, Kind], tuple[int | None, set[str]]] = {}
         self._ledger = accounting.ledger
         self._report = report

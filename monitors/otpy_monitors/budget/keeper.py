@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Final
 
-from otpy_monitors.budget.stored import to_plain
+from otpy_monitors.budget.ledger_json import to_plain
 
 if TYPE_CHECKING:
-    from otpy_monitors.budget.accounting import Accounting
-    from otpy_monitors.budget.stored import LedgerStore
+    from otpy_monitors.budget.bookkeeper import Bookkeeper
+    from otpy_monitors.budget.ledger_json import LedgerStore
 
 __all__ = ["EVERY", "TIME_EVERY", "keep_ledger"]
 
@@ -20,7 +20,7 @@ TIME_EVERY: Final = 60.0
 """Seconds after which time is saved that passed while nothing else happened."""
 
 
-async def keep_ledger(accounting: Accounting, store: LedgerStore) -> None:
+async def keep_ledger(accounting: Bookkeeper, store: LedgerStore) -> None:
     """Save the ledger when it changes, at once after a quiet time and else every 5 s.
 
     What a host that is killed loses is at most the last 5 seconds of usage, which agents tell again
@@ -45,7 +45,7 @@ async def keep_ledger(accounting: Accounting, store: LedgerStore) -> None:
             raise
 
 
-async def _change(changed: asyncio.Event, accounting: Accounting) -> None:
+async def _change(changed: asyncio.Event, accounting: Bookkeeper) -> None:
     """Wait for a change; time that passes is one, once a minute."""
     while not changed.is_set():
         try:
@@ -55,7 +55,7 @@ async def _change(changed: asyncio.Event, accounting: Accounting) -> None:
             accounting.settle()
 
 
-async def _save(changed: asyncio.Event, accounting: Accounting, store: LedgerStore) -> None:
+async def _save(changed: asyncio.Event, accounting: Bookkeeper, store: LedgerStore) -> None:
     accounting.settle()
     changed.clear()
     try:

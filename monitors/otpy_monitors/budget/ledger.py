@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from otpy_monitors.activity import UsageSeen
 
-__all__ = ["Ledger", "Thread"]
+__all__ = ["BudgetLedger", "Thread"]
 
 
 @final
@@ -47,7 +47,7 @@ class Thread:
 
 
 @final
-class Ledger:
+class BudgetLedger:
     """Accounts in a tree. What one spends, all above it have spent too.
 
     Args:

@@ -19,7 +19,7 @@ from otpy_agents.adapters.registry import BUILT_IN, GROUP, Adapters
 from otpy_agents.run import (
     Access,
     Adapter,
-    Request,
+    AttemptRequest,
     adapter_names,
     classify,
     find_adapter,
@@ -85,7 +85,7 @@ class TestLaunch:
     @pytest.mark.parametrize("prompt", ["say hi", "--help", "-p x", "a\nb 'c' \"d\" $e"])
     def test_any_prompt_is_standard_input(self, cli: str, prompt: str) -> None:
         """A prompt is never read as a flag, never split, and stands in no list of processes."""
-        launch = find_adapter(cli).launch(Request(prompt=prompt, folder=FOLDER))
+        launch = find_adapter(cli).launch(AttemptRequest(prompt=prompt, folder=FOLDER))
         assert launch.argv[0] == cli
         assert launch.stdin is not None
         assert launch.stdin.parent == FOLDER
@@ -95,7 +95,7 @@ class TestLaunch:
     @pytest.mark.parametrize("cli", [*AGENTS, "command"])
     def test_a_long_prompt_is_in_a_file_alone(self, cli: str) -> None:
         """No word of the command and no variable holds it, as Linux takes 128 KiB for each."""
-        request = Request(prompt="p" * 1_000_000, folder=FOLDER, argv=("tool",))
+        request = AttemptRequest(prompt="p" * 1_000_000, folder=FOLDER, argv=("tool",))
         launch = find_adapter(cli).launch(request)
         assert request.prompt in launch.files.values()
         assert max(map(len, (*launch.argv, *launch.environment.values()))) < 1000
@@ -104,7 +104,8 @@ class TestLaunch:
         """It repeats the prompt in its output, and drops what no pipe takes when it ends."""
         adapter = find_adapter("gemini")
         short, long = (
-            adapter.launch(Request(prompt="p" * length, folder=FOLDER)) for length in (9, 9999)
+            adapter.launch(AttemptRequest(prompt="p" * length, folder=FOLDER))
+            for length in (9, 9999)
         )
         assert "NODE_OPTIONS" not in short.environment
         assert str(FOLDER) in long.environment["NODE_OPTIONS"]
@@ -112,12 +113,12 @@ class TestLaunch:
     def test_what_gemini_would_cut_is_refused(self) -> None:
         """It reads 8 MiB, and goes on without the rest."""
         with pytest.raises(InvalidRequest, match="got 9,000,000 bytes, wanted at most 8,388,608"):
-            find_adapter("gemini").launch(Request(prompt="p" * 9_000_000, folder=FOLDER))
+            find_adapter("gemini").launch(AttemptRequest(prompt="p" * 9_000_000, folder=FOLDER))
 
     @pytest.mark.parametrize("cli", AGENTS)
     def test_model_session_and_flags_are_passed_on(self, cli: str) -> None:
         """What the request asks for stands in the command, before the prompt."""
-        request = Request(
+        request = AttemptRequest(
             prompt="p", folder=FOLDER, model="m1", session="s1", flags=("--extra", "1")
         )
         argv = find_adapter(cli).launch(request).argv
@@ -132,7 +133,7 @@ class TestLaunch:
     def test_each_access_has_its_own_flags(self, cli: str) -> None:
         """The three kinds of access lead to three different commands."""
         commands = {
-            find_adapter(cli).launch(Request(prompt="p", folder=FOLDER, access=access)).argv
+            find_adapter(cli).launch(AttemptRequest(prompt="p", folder=FOLDER, access=access)).argv
             for access in Access
         }
         assert len(commands) == len(Access)
@@ -140,20 +141,20 @@ class TestLaunch:
     def test_full_access_is_never_the_default(self) -> None:
         """What switches a CLI's own guards off has to be asked for."""
         for cli in AGENTS:
-            argv = find_adapter(cli).launch(Request(prompt="p", folder=FOLDER)).argv
+            argv = find_adapter(cli).launch(AttemptRequest(prompt="p", folder=FOLDER)).argv
             loose = {"bypassPermissions", "danger-full-access", "yolo", "--allow-all-paths"}
             assert not loose & set(argv)
 
     def test_copilot_reports_what_it_spent(self) -> None:
         """It is told to write its usage, which it does not print, into the attempt's own folder."""
-        launch = find_adapter("copilot").launch(Request(prompt="p", folder=FOLDER))
+        launch = find_adapter("copilot").launch(AttemptRequest(prompt="p", folder=FOLDER))
         assert launch.report is not None
         assert launch.report.parent == FOLDER
         assert f"--usage-output-file={launch.report}" in launch.argv
 
     def test_waiting_is_ours(self) -> None:
         """Where a CLI can be told not to try again by itself, it is told so."""
-        request = Request(prompt="p", folder=FOLDER, provider="mine")
+        request = AttemptRequest(prompt="p", folder=FOLDER, provider="mine")
         claude, codex, gemini = (
             find_adapter(cli).launch(request) for cli in ("claude", "codex", "gemini")
         )
@@ -170,7 +171,9 @@ class TestLaunch:
     )
     def test_codex_is_given_a_twin_of_its_own_provider(self, provider: str, address: str) -> None:
         """The built-in one takes no settings; one with its name, login and address does."""
-        argv = find_adapter("codex").launch(Request(prompt="p", folder=FOLDER, provider=provider))
+        argv = find_adapter("codex").launch(
+            AttemptRequest(prompt="p", folder=FOLDER, provider=provider)
+        )
         fields = 'name="OpenAI",wire_api="responses",requires_openai_auth=true'
         none = "request_max_retries=0,stream_max_retries=0"
         assert f"model_providers.otpy={{{fields},{none}{address}}}" in argv.argv
@@ -178,18 +181,18 @@ class TestLaunch:
 
     def test_codex_is_told_nothing_about_its_own_provider(self) -> None:
         """It refuses settings for a provider that is built in."""
-        argv = find_adapter("codex").launch(Request(prompt="p", folder=FOLDER)).argv
+        argv = find_adapter("codex").launch(AttemptRequest(prompt="p", folder=FOLDER)).argv
         assert "-c" not in argv
 
     def test_the_budget_is_passed_to_who_takes_one(self) -> None:
         """Claude Code stops by itself at an amount of money."""
-        request = Request(prompt="p", folder=FOLDER, budget_usd=2.5)
+        request = AttemptRequest(prompt="p", folder=FOLDER, budget_usd=2.5)
         argv = find_adapter("claude").launch(request).argv
         assert argv[argv.index("--max-budget-usd") + 1] == "2.5"
 
     def test_a_command_is_started_as_it_is(self) -> None:
         """The environment of any command tells its session, its prompt, and the file of that."""
-        request = Request(prompt="p", folder=FOLDER, argv=("tool", "--x"), session="s")
+        request = AttemptRequest(prompt="p", folder=FOLDER, argv=("tool", "--x"), session="s")
         launch = find_adapter("command").launch(request)
         assert launch.argv == ("tool", "--x")
         ((file, text),) = launch.files.items()
@@ -203,9 +206,9 @@ class TestLaunch:
     def test_what_cannot_be_started_is_refused(self) -> None:
         """An empty prompt and a missing program are errors before anything runs (RUN-01)."""
         with pytest.raises(InvalidRequest, match=r"request.prompt: got ' \\n', wanted some text"):
-            Request(prompt=" \n", folder=FOLDER)
+            AttemptRequest(prompt=" \n", folder=FOLDER)
         with pytest.raises(InvalidRequest, match=r"request\.argv"):
-            find_adapter("command").launch(Request(prompt="p", folder=FOLDER))
+            find_adapter("command").launch(AttemptRequest(prompt="p", folder=FOLDER))
 
 
 def test_the_built_in_adapters_are_adapters() -> None:

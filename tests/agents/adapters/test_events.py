@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from otpy_agents.run import (
+    CliFault,
     Event,
-    Fault,
     Final,
     LineSplitter,
     Problem,
@@ -52,7 +52,7 @@ class TestEvents:
         """What Claude Code does about an error by itself is seen, with its status."""
         seen = events("claude", sample("claude", "err500").stdout)
         again = [event for event in seen if isinstance(event, Retrying)]
-        assert again == [Retrying(Fault("server_error", 500, ("server_error",)))] * 10
+        assert again == [Retrying(CliFault("server_error", 500, ("server_error",)))] * 10
 
     def test_claude_does_not_take_a_helpers_words_for_its_own(self) -> None:
         """Text of a sub-agent is no part of the answer, and an empty result leaves the text."""
@@ -92,7 +92,9 @@ class TestEvents:
     def test_codex_tells_of_its_own_attempts(self) -> None:
         """Each reconnection is seen with its reason and is not the last word."""
         seen = events("codex", sample("codex", "rate429_once").stdout)
-        assert Retrying(Fault("exceeded retry limit, last status: 429 Too Many Requests")) in seen
+        assert (
+            Retrying(CliFault("exceeded retry limit, last status: 429 Too Many Requests")) in seen
+        )
         assert Transcript(seen).fault is None
 
     def test_gemini(self) -> None:
@@ -178,7 +180,7 @@ class TestEvents:
             ToolStarted("t", "grep", {"for": "x"}),
             ToolEnded("t"),
             Spent(Usage(input=3, output=1, cost_usd=0.5)),
-            Problem(Fault("slow", 429, ("rate_limited",))),
+            Problem(CliFault("slow", 429, ("rate_limited",))),
             Final("b"),
         ]
 

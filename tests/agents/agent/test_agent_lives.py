@@ -10,13 +10,13 @@ import pytest
 from otpy_agents.agent.prompts import CHECKPOINTS, GUIDE
 from otpy_agents.run import Detail
 from otpy_agents.store.records import State
-from otpy_agents.testing import Ask, Crash, Fail, Finish, Hang, Say, Script, Spend, UseTool
+from otpy_agents.testing import Ask, Crash, Fail, Hang, Say, Script, Spend, Succeed, UseTool
 from tests.agents.agent_world import AgentWorld, agent
 
 
 async def test_an_agent_does_its_work(agents: AgentWorld) -> None:
     """Its run succeeds, so its assignment is done; every move is told and stored."""
-    agents.sandbox.scripts["a"] = [Script(Say(text="hm"), Finish(answer="there you are"))]
+    agents.sandbox.scripts["a"] = [Script(Say(text="hm"), Succeed(answer="there you are"))]
     known = await agents.run(agent("a"))
     assert (known["a"].state, known["a"].restarts, known["a"].attempts) == (State.DONE, 0, 1)
     assert known["a"].last_line == "there you are"
@@ -217,7 +217,14 @@ async def test_a_tool_that_is_spent_on_counts_once(agents: AgentWorld) -> None:
         with agents.workplace.feed.subscribe(lambda one: told.append(type(one).__name__)):
             await root.wait()
     assert [name for name in told if name not in {"OutputSeen", "Progressed"}] == [
-        *("AgentAppeared", "WaitEnded", "ToolBegan", "CommandRun", "ToolEnded", "TurnEnded"),
+        *(
+            "AgentAppeared",
+            "RestEnded",
+            "ToolCallBegan",
+            "CommandRun",
+            "ToolCallEnded",
+            "TurnEnded",
+        ),
         *("UsageSeen", "TurnEnded", "AgentGone"),
     ]
 

@@ -8,13 +8,13 @@ from pathlib import Path
 
 from otpy_agents.agent.verification import Complaint
 from otpy_agents.store.records import State
-from otpy_agents.testing import Finish, Script, Spend
+from otpy_agents.testing import Script, Spend, Succeed
 from otpy_agents.worklist.assignment import Assignment
 from otpy_monitors import Kind
 from tests.agents.agent_world import AgentWorld, agent
 
 RED = Complaint(name="tests_failed", message="it is red")
-ANSWERS = Script(Spend(input=60, output=40), Finish(answer="all good"))
+ANSWERS = Script(Spend(input=60, output=40), Succeed(answer="all good"))
 
 
 class Verifier:

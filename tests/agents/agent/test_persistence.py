@@ -14,7 +14,7 @@ from otpy_agents.agent.verification import Complaint
 from otpy_agents.sandbox import Mount
 from otpy_agents.store.records import State
 from otpy_agents.store.sessions import FileSessions, SqliteSessions
-from otpy_agents.testing import Crash, Fail, Finish, Hang, Say, Script
+from otpy_agents.testing import Crash, Fail, Hang, Say, Script, Succeed
 from otpy_agents.workspace import Changeset, ChangesetOwner, Fate, Fates
 from tests.agents.agent_world import AgentWorld, agent
 
@@ -174,7 +174,7 @@ async def test_a_wrong_changeset_is_discarded_and_the_agent_told_why(
         return Complaint(name="changeset_wrong", message="the tests are gone")
 
     agents.project_settings["verifier"] = verifier
-    agents.sandbox.scripts["a"] = [Script(Finish(answer="did it"))]
+    agents.sandbox.scripts["a"] = [Script(Succeed(answer="did it"))]
     text = agent("a", backoff=[1], changeset=agents.folder / "repository")
     known = await agents.run(text)
     assert answers == ["did it", "did it"]
@@ -191,7 +191,7 @@ async def test_files_are_a_store_of_sessions_too(agents: AgentWorld, tmp_path: P
     """Whatever keeps the protocol will do."""
     sessions = FileSessions(tmp_path / "sessions")
     agents.project_settings["sessions"] = sessions
-    agents.sandbox.scripts["a"] = [Script(Say(text="x", after=0.0), Finish(after=0.1))]
+    agents.sandbox.scripts["a"] = [Script(Say(text="x", after=0.0), Succeed(after=0.1))]
     known = await agents.run(agent("a"))
     assert known["a"].state is State.DONE
     assert await sessions.all() == ()

@@ -19,7 +19,7 @@ from otpy_agents.process.orphans import find
 from otpy_agents.process.process import ExitStatus
 from otpy_agents.sandbox.marker import list_marker
 from otpy_agents.store.records import State
-from otpy_agents.testing import Finish, Script
+from otpy_agents.testing import Script, Succeed
 from otpy_agents.tree.project import Project
 from otpy_agents.workspace import Fate, Fates
 from tests.agents.agent_world import AgentWorld, agent
@@ -287,7 +287,7 @@ async def test_a_real_command_fails_and_then_succeeds(agents: AgentWorld, tmp_pa
     """It works in the work directory of the assignment."""
     script = tmp_path / "check.py"
     script.write_text(TOUCHY)
-    agents.sandbox.scripts["a"] = [Script(Finish(after=0.0))]
+    agents.sandbox.scripts["a"] = [Script(Succeed(after=0.0))]
     known = await agents.run(checked("a", "{python}", "{here}/check.py").replace("[1]", "[0]"))
     assert known["a"].state is State.DONE
     assert f"{shlex.quote(sys.executable)} {script}: exit code 1: not yet" in (
@@ -299,7 +299,7 @@ async def test_a_real_command_fails_and_then_succeeds(agents: AgentWorld, tmp_pa
 @pytest.mark.real_time
 async def test_a_real_command_is_killed_with_its_group(agents: AgentWorld) -> None:
     """When the tree is stopped while it runs."""
-    agents.sandbox.scripts["a"] = [Script(Finish(after=0.0))]
+    agents.sandbox.scripts["a"] = [Script(Succeed(after=0.0))]
     text = checked("a", "sh", "-c", "sleep 99 & sleep 99") + "grace = 0.1\n"
     async with agents.running(text):
         marker = list_marker(agents.ledger.list_id)

@@ -11,7 +11,7 @@ from otpy.snapshot import TreeSnapshot
 from otpy_agents.app import Conclusion, Event
 from otpy_agents.app.chronicle import Chronicle
 from otpy_agents.cli.reporter import Reporter
-from otpy_agents.cli.view import Header, Row
+from otpy_agents.cli.view import Header, TreeRow
 from otpy_agents.tree.journal import Journal
 from otpy_agents.worklist.reader import parse
 
@@ -34,7 +34,7 @@ class Seen:
         self.restarts = 0
         self.states: dict[str, str] = {}
 
-    def show(self, header: Header, rows: Sequence[Row]) -> None:
+    def show(self, header: Header, rows: Sequence[TreeRow]) -> None:
         self.restarts = header.restarts
         self.states = {row.id: row.state for row in rows}
 

@@ -9,10 +9,10 @@ import pytest
 
 from otpy_agents.app import Event
 from otpy_agents.cli.notices import notice
-from otpy_agents.cli.tree_lookup import Tree, tree_of
+from otpy_agents.cli.tree_lookup import KnownTree, tree_of
 from otpy_agents.worklist.reader import parse
 
-TREE = Tree(socket=Path("w.sock"), list="w.toml")
+TREE = KnownTree(socket=Path("w.sock"), list="w.toml")
 JAKE = "AppSupervisor/JakeSupervisor/Jake"
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from rich.console import Console
 
 from otpy_agents.cli.status_table import agents_table, hints, tree_lines, troubles
-from otpy_agents.cli.tree_lookup import Tree
+from otpy_agents.cli.tree_lookup import KnownTree
 
 AGENT: dict[str, Any] = {
     "agent": "a",
@@ -53,7 +53,7 @@ def test_an_unknown_cost_is_no_zero() -> None:
 
 def hint(**paused: object) -> str:
     """Return the hint about an agent that rests."""
-    tree = Tree(socket=Path("x"), list="w.toml", named=("--list", "w.toml"))
+    tree = KnownTree(socket=Path("x"), list="w.toml", named=("--list", "w.toml"))
     whole = {"why": "x", "account": "", "kind": "tokens", "frozen": False, "resting": True}
     row = AGENT | {"paused": whole | paused}
     return next(hints({"projects": [{}], "agents": [row]}, tree))

@@ -12,7 +12,7 @@ from otpy_agents.app import Conclusion, Event
 from otpy_agents.cli.view import (
     Header,
     LiveView,
-    Row,
+    TreeRow,
     json_line,
     open_view,
     plain_line,
@@ -24,9 +24,9 @@ from otpy_agents.cli.view import (
 
 HEADER = Header(name="workshop", seconds=3.21, finished=2, total=10, restarts=3)
 ROWS = [
-    Row(id="app", role="supervisor", state="running"),
-    Row(id="Jake", role="jake", state="running", depth=1, seconds=3.0),
-    Row(id="zip", role="mortal", state="working", restarts=2, seconds=1.24, depth=1,
+    TreeRow(id="app", role="supervisor", state="running"),
+    TreeRow(id="Jake", role="jake", state="running", depth=1, seconds=3.0),
+    TreeRow(id="zip", role="mortal", state="working", restarts=2, seconds=1.24, depth=1,
         last_line="\x1b[2J[bold]half way\r"),
 ]  # fmt: skip
 OUTCOMES = [
@@ -73,7 +73,7 @@ def test_forty_columns_are_enough() -> None:
 @pytest.mark.parametrize("width", [1, 5, 20, 40, 59, 60, 200])
 def test_no_width_breaks_the_lines(width: int) -> None:
     """No line is wider than the terminal, however long the ids and the output are."""
-    long = Row(id="漢" * 90, role="mortal", state="working", last_line="x" * 9000, depth=3)
+    long = TreeRow(id="漢" * 90, role="mortal", state="working", last_line="x" * 9000, depth=3)
     for what in (tree(HEADER, [*ROWS, long], width), summary(OUTCOMES, width)):
         stream = io.StringIO()
         Console(file=stream, width=width).print(what)
@@ -109,7 +109,7 @@ def test_restarts_are_shown_as_the_role_demands(
     role: str, state: str, restarts: int, shown: str
 ) -> None:
     """Jake always, mortals once there are any, drones only when given up (TREE-50)."""
-    assert restart_mark(Row(id="x", role=role, state=state, restarts=restarts)) == shown
+    assert restart_mark(TreeRow(id="x", role=role, state=state, restarts=restarts)) == shown
 
 
 EVENT = Event(

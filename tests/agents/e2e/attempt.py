@@ -17,11 +17,11 @@ from attrs import frozen
 from otpy_agents.process.orphans import end_found, find
 from otpy_agents.run import (
     Adapter,
+    AttemptRequest,
     Classification,
     Launch,
     LineSplitter,
     Orphan,
-    Request,
     Transcript,
     attempt_marker,
     classify,
@@ -67,7 +67,7 @@ class Outcome:
 
 async def attempt(
     adapter: Adapter,
-    request: Request,
+    request: AttemptRequest,
     *,
     environment: Mapping[str, str],
     cwd: Path,

@@ -11,7 +11,7 @@ from typing import Final, final
 
 import psutil
 
-from otpy_agents.run import Access, Adapter, Request, find_adapter
+from otpy_agents.run import Access, Adapter, AttemptRequest, find_adapter
 from tests.agents.e2e.clis import Clis
 
 __all__ = ["PROVIDER", "Home"]
@@ -62,10 +62,10 @@ class Home:
         model: str | None = None,
         access: Access = Access.EDIT,
         flags: tuple[str, ...] = (),
-    ) -> Request:
+    ) -> AttemptRequest:
         """Return a request that this home can serve."""
         cli = self.adapter.name
-        return Request(
+        return AttemptRequest(
             prompt=prompt,
             folder=self._private,
             session=session,

@@ -8,7 +8,7 @@ from typing import Final
 import anyio
 import pytest
 
-from otpy_agents.run import Access, Detail, Request
+from otpy_agents.run import Access, AttemptRequest, Detail
 from tests.agents.e2e.attempt import attempt
 from tests.agents.e2e.conftest import MakeHome
 from tests.agents.e2e.home import Home
@@ -34,7 +34,7 @@ def shell(cli: str, command: str) -> UseTool:
             return UseTool("bash", {"command": command, "description": "Run it"})
 
 
-def may_run_commands(home: Home) -> Request:
+def may_run_commands(home: Home) -> AttemptRequest:
     """Return a request of an agent that may run any command."""
     if home.adapter.name == "claude":
         # Root may not switch its guards off; so one tool by name.

@@ -16,11 +16,11 @@ from otpy_agents.run import (
     AgentInstance,
     AgentSelection,
     Cause,
-    Control,
     Detail,
     Ending,
     Liveness,
     RetryPolicy,
+    RunControl,
     SelectionMode,
     StopCause,
     Usage,
@@ -30,7 +30,7 @@ from otpy_agents.run import (
 from otpy_agents.run.host.facts import Fact, Listener
 from otpy_agents.run.host.host import RunHost, run_host
 from otpy_agents.run.host.order import RunOrder, SandboxChoice
-from otpy_agents.sandbox import Limits
+from otpy_agents.sandbox import SandboxLimits
 from otpy_agents.store import RunStore
 from tests.agents.e2e.conftest import MakeHome
 from tests.agents.e2e.home import PROVIDER, Home
@@ -70,7 +70,7 @@ def order(home: Home, *clis: str, **settings: Any) -> RunOrder:
         agent_fallbacks=dict(pairwise(clis)),
     )
     settings.setdefault("policy", POLICY)
-    sandbox = SandboxChoice(limits=Limits(grace=3.0))
+    sandbox = SandboxChoice(limits=SandboxLimits(grace=3.0))
     return RunOrder(
         prompt="Say hello", cwd=home.work, selection=selection, sandbox=sandbox, **settings
     )
@@ -169,9 +169,9 @@ async def test_every_answer_of_a_vendor_gets_its_class(cli: str, home_of: MakeHo
     await asyncio.gather(*map(check, CASES))
 
 
-@pytest.mark.parametrize("control", [Control.CANCEL, Control.KILL])
+@pytest.mark.parametrize("control", [RunControl.CANCEL, RunControl.KILL])
 @pytest.mark.parametrize("cli", AGENTS)
-async def test_a_stop_leaves_no_orphan(cli: str, control: Control, home_of: MakeHome) -> None:
+async def test_a_stop_leaves_no_orphan(cli: str, control: RunControl, home_of: MakeHome) -> None:
     """While the vendor is silent: the run ends soon, and nothing of the CLI is alive."""
     async with FakeApi(Hang()) as api:
         home = home_of(cli, api.url)

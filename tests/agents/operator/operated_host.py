@@ -15,7 +15,7 @@ import otpy
 from otpy import SupervisorSpec
 from otpy.reports import Report
 from otpy_agents.errors import CommandRefused, LedgerCorrupt, LedgerUnwritable, UnknownRun
-from otpy_agents.operator import Command, operator_supervisor
+from otpy_agents.operator import OperatorCommand, operator_supervisor
 
 
 @final
@@ -30,33 +30,33 @@ class Commands(dict[str, Any]):
     def __init__(self) -> None:
         self.told: list[str] = []
         self.gate = asyncio.Event()
-        self.commands: list[Command] = []
+        self.commands: list[OperatorCommand] = []
         names = ("cancel", "refuse", "unknown_run", "crash", "wait", "huge", "nonsense")
         super().__init__({name: getattr(self, name) for name in names})
 
-    async def cancel(self, command: Command) -> JsonValue:
+    async def cancel(self, command: OperatorCommand) -> JsonValue:
         self.commands.append(command)
         self.told.append("cancel")
         return {"cancelled": command.text("run")}
 
-    async def refuse(self, command: Command) -> JsonValue:
+    async def refuse(self, command: OperatorCommand) -> JsonValue:
         raise CommandRefused("run 'r': got no backoff to cut, wanted a run that waits")
 
-    async def unknown_run(self, command: Command) -> JsonValue:
+    async def unknown_run(self, command: OperatorCommand) -> JsonValue:
         raise UnknownRun(command.text("run"))
 
-    async def crash(self, command: Command) -> JsonValue:
+    async def crash(self, command: OperatorCommand) -> JsonValue:
         raise ZeroDivisionError("by\nzero")
 
-    async def wait(self, command: Command) -> JsonValue:
+    async def wait(self, command: OperatorCommand) -> JsonValue:
         self.told.append("waiting")
         await self.gate.wait()
         return "waited"
 
-    async def huge(self, command: Command) -> JsonValue:
+    async def huge(self, command: OperatorCommand) -> JsonValue:
         return "x" * (5 * 1024 * 1024)
 
-    async def nonsense(self, command: Command) -> JsonValue:
+    async def nonsense(self, command: OperatorCommand) -> JsonValue:
         return object()  # type: ignore[return-value] # pyright: ignore[reportReturnType]
 
 

@@ -11,7 +11,7 @@ import pytest
 
 import otpy
 from otpy_agents.errors import CommandRefused, HostGone, NoAnswer
-from otpy_agents.operator import Refusal, ask, server
+from otpy_agents.operator import CommandRefusal, ask, server
 from tests.agents.operator.operated_host import Host
 
 pytestmark = pytest.mark.real_time
@@ -36,10 +36,10 @@ async def test_a_refusal_is_one_line_with_its_reason(host: Host) -> None:
     """Whether the handler refuses, what it asked fails, or an argument is missing."""
     with pytest.raises(CommandRefused, match="got no backoff to cut") as refusal:
         await ask(host.path, "refuse")
-    assert refusal.value.reason == Refusal.REFUSED
+    assert refusal.value.reason == CommandRefusal.REFUSED
     with pytest.raises(CommandRefused, match="unknown_run: run 'r': got an unknown id") as refusal:
         await ask(host.path, "unknown_run", run="r")
-    assert refusal.value.reason == Refusal.FAILED
+    assert refusal.value.reason == CommandRefusal.FAILED
     for missing in MISSING:
         with pytest.raises(CommandRefused, match=r"cancel: run: got .*, wanted text"):
             await ask(host.path, "cancel", **missing)
@@ -50,7 +50,7 @@ async def test_a_command_nobody_knows_is_not_written_down(host: Host) -> None:
     """The answer names those there are."""
     with pytest.raises(CommandRefused, match="got 'dance', wanted one of cancel, crash") as refusal:
         await ask(host.path, "dance")
-    assert refusal.value.reason == Refusal.UNKNOWN
+    assert refusal.value.reason == CommandRefusal.UNKNOWN
     assert host.notebook.begun == []
 
 
@@ -83,7 +83,7 @@ async def test_a_handler_that_crashes_costs_its_own_answer_and_nothing_else(host
     loop.set_exception_handler(lambda _, context: seen.append(context["exception"]))
     with pytest.raises(CommandRefused, match=r"\Acrash: ZeroDivisionError: by\Z") as refusal:
         await ask(host.path, "crash")
-    assert refusal.value.reason == Refusal.FAILED
+    assert refusal.value.reason == CommandRefusal.FAILED
     with pytest.raises(CommandRefused, match="nonsense: ValidationError: "):
         await ask(host.path, "nonsense")
     assert isinstance(seen[0], ZeroDivisionError)

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 import otpy
 from otpy_agents.errors import CommandRefused, HostGone, NoAnswer, SocketUnusable
-from otpy_agents.operator import Refusal, actor, ask, client, server
-from otpy_agents.operator.message import Request
+from otpy_agents.operator import CommandRefusal, actor, ask, client, server
+from otpy_agents.operator.message import OperatorRequest
 from otpy_agents.operator.place import bound
 from tests.agents.operator.operated_host import Host, answer_in
 
@@ -63,7 +63,7 @@ async def test_what_is_no_request_gets_a_clear_answer(
 ) -> None:
     """One line names what was got and what was wanted; nothing is written down or carried out."""
     answer = await host.told_raw(sent)
-    assert (answer["ok"], answer["reason"]) == (False, Refusal.MALFORMED)
+    assert (answer["ok"], answer["reason"]) == (False, CommandRefusal.MALFORMED)
     assert message in answer["message"]
     assert len(answer["message"]) < 200
     assert (host.notebook.begun, host.incarnation) == ([], 1)
@@ -76,8 +76,8 @@ async def test_what_is_no_request_gets_a_clear_answer(
 def test_no_line_is_too_strange_to_be_refused(sent: bytes) -> None:
     """Whatever comes is a request or refused in one line; nothing else is raised."""
     with pytest.raises(CommandRefused) as refusal:
-        Request.read(sent + b"\n")
-    assert refusal.value.reason == Refusal.MALFORMED
+        OperatorRequest.read(sent + b"\n")
+    assert refusal.value.reason == CommandRefusal.MALFORMED
     assert len(str(refusal.value).splitlines()) == 1
 
 
@@ -160,7 +160,7 @@ async def test_many_are_served_at_once_and_too_many_are_told_so(host: Host) -> N
     await host.until(lambda: host.waiting() == server.CLIENTS)
     with pytest.raises(CommandRefused, match="32 others are being served") as refusal:
         await ask(host.path, "cancel", run="r")
-    assert refusal.value.reason == Refusal.BUSY
+    assert refusal.value.reason == CommandRefusal.BUSY
     host.commands.gate.set()
     assert await asyncio.gather(*waiting) == ["waited"] * server.CLIENTS
     assert await ask(host.path, "cancel", run="r") == {"cancelled": "r"}
@@ -181,7 +181,7 @@ async def test_a_flood_keeps_nothing_from_its_turn(host: Host) -> None:
     answers = await asyncio.gather(*asking, return_exceptions=True)
     ticking.cancel()
     turned_away = [one.reason for one in answers if isinstance(one, CommandRefused)]
-    assert set(turned_away) <= {Refusal.BUSY}
+    assert set(turned_away) <= {CommandRefusal.BUSY}
     assert len(host.notebook.begun) == 300 - len(turned_away) >= server.CLIENTS
     # At most so many are let in at one go, hence at least so many rounds in between.
     assert rounds >= 300 / 16
@@ -201,7 +201,7 @@ async def test_another_user_is_not_heard(host: Host, monkeypatch: pytest.MonkeyP
         patch.setattr(server, "peer_of", stranger)
         with pytest.raises(CommandRefused, match=r"got a client of eve \(uid") as refusal:
             await ask(host.path, "cancel", run="r")
-    assert refusal.value.reason == Refusal.FOREIGN
+    assert refusal.value.reason == CommandRefusal.FOREIGN
     with monkeypatch.context() as patch:
         patch.setattr(client, "peer_of", stranger)
         with pytest.raises(SocketUnusable, match=r"got one of eve .*, wanted a"):

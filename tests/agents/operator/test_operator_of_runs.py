@@ -11,7 +11,7 @@ import otpy
 from otpy import SupervisorSpec
 from otpy_agents.errors import HostGone
 from otpy_agents.log import CommandLog, log_beside
-from otpy_agents.operator import Command, ask, operator_supervisor
+from otpy_agents.operator import OperatorCommand, ask, operator_supervisor
 from otpy_agents.store import RunStore
 from tests.agents.store.run_world import Program
 
@@ -65,7 +65,7 @@ async def test_a_second_terminal_finds_the_host_of_a_run(tmp_path: Path) -> None
 async def test_the_host_writes_down_what_it_could_not_finish(tmp_path: Path) -> None:
     """A command that was begun when its host ended has no answer."""
 
-    async def leave(command: Command) -> None:
+    async def leave(command: OperatorCommand) -> None:
         otpy.current().kill()
         await asyncio.Event().wait()
 

@@ -6,27 +6,27 @@ from typing import Any, TypeVar
 
 from otpy_agents.attempt.failures import Classification, Detail
 from otpy_agents.attempt.usage import Usage
-from otpy_agents.run.decide.chain import AgentInstance, Chain
-from otpy_agents.run.decide.cooldown import Account, Cooldown, CooldownTable
+from otpy_agents.run.decide.chain import AgentChain, AgentInstance
+from otpy_agents.run.decide.cooldown import Cooldown, CooldownTable, VendorAccount
 from otpy_agents.run.decide.machine import RunMachine
 from otpy_agents.run.decide.protocol import (
-    Answered,
-    AttemptEnded,
+    AnswerControl,
+    AttemptGone,
     AttemptStarted,
-    Begin,
+    BeginRun,
     Completed,
-    Control,
     ControlAsked,
     CooldownsSeen,
     Effect,
     Event,
-    Launch,
-    Log,
-    Progress,
+    LaunchAttempt,
+    ProgressHeard,
     Resumed,
+    RunControl,
+    RunDue,
     StopAttempt,
-    TimerDue,
-    Waiting,
+    TellWait,
+    WriteLog,
 )
 from otpy_agents.run.decide.result import RunResult
 from otpy_agents.run.decide.state import RunState
@@ -35,16 +35,16 @@ E = TypeVar("E", bound=Effect)
 START = 1_000_000.0
 
 
-def agents(*names: str) -> Chain:
+def agents(*names: str) -> AgentChain:
     """Return a chain in which each agent has a CLI of its own name."""
-    return Chain(
+    return AgentChain(
         agents=tuple(AgentInstance(agent_id=name.upper(), agent_cli=name) for name in names)
     )
 
 
 def cooldown(name: str, until: float) -> CooldownTable:
     """Return a table in which the agent of `agents(name)` is limited."""
-    return CooldownTable((Cooldown(Account(name), until),))
+    return CooldownTable((Cooldown(VendorAccount(name), until),))
 
 
 class Driver:
@@ -73,7 +73,7 @@ class Driver:
 
     def begin(self, cooldowns: CooldownTable | None = None) -> Driver:
         """Begin the run."""
-        self.send(Begin(cooldowns or CooldownTable()))
+        self.send(BeginRun(cooldowns or CooldownTable()))
         return self
 
     def resume(self, *, adopted: bool = False, after: float = 0.0) -> tuple[Effect, ...]:
@@ -109,7 +109,7 @@ class Driver:
             self.start()
         verdict = Classification(detail=detail, message=message, retry_after=retry_after)
         return self.send(
-            AttemptEnded(
+            AttemptGone(
                 number=self.number,
                 classification=verdict,
                 exit_code=exit_code,
@@ -121,37 +121,37 @@ class Driver:
     def succeed(self) -> tuple[Effect, ...]:
         """Let the attempt start and succeed."""
         self.start()
-        end = AttemptEnded(number=self.number, classification=Classification(), exit_code=0)
+        end = AttemptGone(number=self.number, classification=Classification(), exit_code=0)
         return self.send(end)
 
     def stopped(self, exit_code: int | None = 143) -> tuple[Effect, ...]:
         """Let the attempt end as it was asked to, with a verdict that must not count."""
         verdict = Classification(detail=Detail.AUTH, message="from the exit code")
         return self.send(
-            AttemptEnded(number=self.number, classification=verdict, exit_code=exit_code)
+            AttemptGone(number=self.number, classification=verdict, exit_code=exit_code)
         )
 
-    def ask(self, control: Control) -> Answered:
+    def ask(self, control: RunControl) -> AnswerControl:
         """Ask for something and return the answer, of which there is one."""
         self.send(ControlAsked(control))
-        (answer,) = self.of(Answered, self.last)
+        (answer,) = self.of(AnswerControl, self.last)
         return answer
 
     def sibling(self, name: str, until: float) -> None:
         """Let another run tell of a cooldown."""
         known = self.machine.state.cooldowns
-        self.send(CooldownsSeen(known.with_cooldown(Cooldown(Account(name), until))))
+        self.send(CooldownsSeen(known.with_cooldown(Cooldown(VendorAccount(name), until))))
 
     def say(self, after: float = 0.0) -> None:
         """Let the attempt show progress."""
-        self.send(Progress(self.number), after)
+        self.send(ProgressHeard(self.number), after)
 
     def wait(self) -> float:
         """Wait for the timer, and return how long that took."""
         due = self.machine.due
         assert due is not None, "no timer is set"
         waited = max(0.0, due - self.now)
-        self.send(TimerDue(), waited)
+        self.send(RunDue(), waited)
         return waited
 
     def of(self, kind: type[E], effects: tuple[Effect, ...] | None = None) -> list[E]:
@@ -161,17 +161,17 @@ class Driver:
     @property
     def log(self) -> list[str]:
         """The lines so far."""
-        return [one.text for one in self.of(Log)]
+        return [one.text for one in self.of(WriteLog)]
 
     @property
     def launched(self) -> list[str]:
         """Who was launched so far, in order."""
-        return [one.agent.agent_id for one in self.of(Launch)]
+        return [one.agent.agent_id for one in self.of(LaunchAttempt)]
 
     @property
     def delays(self) -> list[float]:
         """Delays shown so far."""
-        return [one.delay for one in self.of(Waiting)]
+        return [one.delay for one in self.of(TellWait)]
 
     @property
     def stops(self) -> list[bool]:

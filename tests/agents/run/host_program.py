@@ -19,7 +19,7 @@ from otpy_agents.run import Liveness, RetryPolicy
 from otpy_agents.run.host.facts import Fact, as_json
 from otpy_agents.run.host.host import run_host
 from otpy_agents.run.host.order import RunOrder, SandboxChoice
-from otpy_agents.sandbox import BubblewrapSandbox, Limits, ProcessSandbox, Sandbox
+from otpy_agents.sandbox import BubblewrapSandbox, ProcessSandbox, Sandbox, SandboxLimits
 from otpy_agents.sandbox.docker import DockerSandbox
 from otpy_agents.store import RunStore
 from tests.agents.sandbox.dockerd import IMAGE
@@ -40,7 +40,9 @@ def order_of(script: str, folder: Path, sandbox: str, **settings: float) -> RunO
         argv=("sh", "-c", script),
         policy=RetryPolicy(backoff_base=settings.get("backoff", 0.1)),
         liveness=Liveness(),
-        sandbox=SandboxChoice(name=name, image=IMAGE, network=False, limits=Limits(grace=1.0)),
+        sandbox=SandboxChoice(
+            name=name, image=IMAGE, network=False, limits=SandboxLimits(grace=1.0)
+        ),
     )
 
 

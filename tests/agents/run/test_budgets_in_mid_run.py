@@ -12,10 +12,16 @@ from attrs import evolve
 
 from otpy_agents.attempt.failures import Classification, Detail
 from otpy_agents.attempt.usage import Usage
-from otpy_agents.run.decide.chain import AgentInstance, Chain
+from otpy_agents.run.decide.chain import AgentChain, AgentInstance
 from otpy_agents.run.decide.liveness import Liveness
 from otpy_agents.run.decide.policy import RetryPolicy
-from otpy_agents.run.decide.protocol import AttemptEnded, Charged, Control, Launch, Log
+from otpy_agents.run.decide.protocol import (
+    AttemptGone,
+    Charged,
+    LaunchAttempt,
+    RunControl,
+    WriteLog,
+)
 from otpy_agents.run.decide.result import Ending, StopCause
 from otpy_agents.run.host.order import RunOrder
 from tests.agents.run.driver import Driver, run
@@ -71,7 +77,7 @@ def test_a_session_that_is_gone_on_with_is_not_charged_for_again() -> None:
     it = working(budget_usd=2.0)
     usage = Usage(input=10, cost_usd=1.5)
     it.send(
-        AttemptEnded(
+        AttemptGone(
             number=1,
             classification=Classification(detail=Detail.NETWORK),
             exit_code=1,
@@ -85,14 +91,14 @@ def test_a_session_that_is_gone_on_with_is_not_charged_for_again() -> None:
     now = Usage(input=11, cost_usd=1.6)
     it.send(Charged(number=2, usage=now, session="s", cumulative=True))
     assert not it.stops
-    assert it.of(Launch)[-1].budget_usd == 0.5
+    assert it.of(LaunchAttempt)[-1].budget_usd == 0.5
 
 
 def test_a_session_that_an_attempt_did_not_name_is_not_charged_for_again() -> None:
     """Who hears only its bill, as of one that outlived its host, knows what it went on with."""
     it = working(budget_usd=2.0, policy=RetryPolicy(resume=True))
     before = Usage(input=10, cost_usd=1.5)
-    end = AttemptEnded(
+    end = AttemptGone(
         number=1,
         classification=Classification(detail=Detail.NETWORK),
         exit_code=1,
@@ -119,12 +125,12 @@ def test_a_run_without_a_budget_may_spend() -> None:
     assert not it.stops
 
 
-@pytest.mark.parametrize("control", [Control.STOP, Control.CANCEL, Control.KILL])
-def test_an_answer_wins_over_a_stop_that_came_later(control: Control) -> None:
+@pytest.mark.parametrize("control", [RunControl.STOP, RunControl.CANCEL, RunControl.KILL])
+def test_an_answer_wins_over_a_stop_that_came_later(control: RunControl) -> None:
     """It is done, and nobody pays for it twice, whoever stops it and however it takes that."""
     it = working()
     it.ask(control)
-    end = AttemptEnded(number=1, classification=Classification(), exit_code=143, answered=True)
+    end = AttemptGone(number=1, classification=Classification(), exit_code=143, answered=True)
     it.send(end)
     assert (it.result.ending, it.result.status, it.result.exit_code) == (
         Ending.SUCCEEDED,
@@ -137,16 +143,16 @@ def test_an_answer_wins_over_a_stop_that_came_later(control: Control) -> None:
 def test_an_error_that_was_told_does_not_win_over_a_stop() -> None:
     """Only finished work is worth keeping: a failure is read into nothing that we have ended."""
     it = working()
-    it.ask(Control.STOP)
+    it.ask(RunControl.STOP)
     verdict = Classification(detail=Detail.NETWORK, message="reset")
-    it.send(AttemptEnded(number=1, classification=verdict, exit_code=143, answered=True))
+    it.send(AttemptGone(number=1, classification=verdict, exit_code=143, answered=True))
     assert (it.result.ending, it.launched) == (Ending.STOPPED, ["A"])
 
 
 def test_a_run_that_was_stopped_is_listed_as_that() -> None:
     """It has not failed: whoever stopped it may go on with its session."""
     it = working()
-    it.ask(Control.STOP)
+    it.ask(RunControl.STOP)
     it.stopped()
     assert (it.machine.state.status, it.result.exit_code) == ("stopped", 143)
 
@@ -199,7 +205,7 @@ async def test_a_stop_after_the_answer_leaves_the_run_done(stage: Stage) -> None
     async with stage.host(Play(lines=((1.0, ANSWER),), lasts=FOREVER)) as host:
         handle = await host.submit(stage.order())
         await asyncio.sleep(5)
-        await handle.ask(Control.STOP)
+        await handle.ask(RunControl.STOP)
         result = await handle.wait()
     assert (result.ending, result.exit_code, handle.answer) == (Ending.SUCCEEDED, 0, "all done")
 
@@ -211,7 +217,7 @@ def test_an_agent_of_unknown_price_is_named_before_the_first_request(tmp_path: P
         AgentInstance(agent_id="claude", agent_cli="claude", model="ours"),
         AgentInstance(agent_id="gemini", agent_cli="gemini", model="ours"),
     )
-    chain = Chain(agents=agents)
+    chain = AgentChain(agents=agents)
     order = RunOrder(prompt="x", cwd=tmp_path, budget_usd=1.0)
     it = Driver(order.first_state(chain)).begin()
     codex, gemini = it.log
@@ -220,8 +226,8 @@ def test_an_agent_of_unknown_price_is_named_before_the_first_request(tmp_path: P
     assert codex == f"[supervisor] {why}; {known}"
     why = "gemini is not held by the budget: nobody knows the price of its model 'ours'"
     assert gemini == f"[supervisor] {why}; {known}"
-    assert [type(one) for one in it.effects].index(Log) < [type(one) for one in it.effects].index(
-        Launch
-    )
+    assert [type(one) for one in it.effects].index(WriteLog) < [
+        type(one) for one in it.effects
+    ].index(LaunchAttempt)
     free = Driver(evolve(order, budget_usd=None).first_state(chain)).begin()
     assert free.log == []

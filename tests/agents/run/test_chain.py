@@ -10,16 +10,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from otpy_agents.errors import InvalidRunSetting
-from otpy_agents.run import Access, Request
+from otpy_agents.run import Access, AttemptRequest
 from otpy_agents.run.decide.chain import (
+    AgentChain,
     AgentInstance,
     AgentSelection,
-    Chain,
     SelectionMode,
     build_chain,
     default_agent,
 )
-from otpy_agents.run.decide.cooldown import Account
+from otpy_agents.run.decide.cooldown import VendorAccount
 
 DEFAULT = default_agent()
 
@@ -38,7 +38,7 @@ def select(
     )
 
 
-def ids(chain: Chain) -> str:
+def ids(chain: AgentChain) -> str:
     return "".join(one.agent_id for one in chain.agents)
 
 
@@ -46,13 +46,13 @@ def ids(chain: Chain) -> str:
 def test_nobody_selected_means_the_default_agent(selection: AgentSelection | None) -> None:
     """RUN-20 and RUN-30: without a selection the chain is one agent, `codex` by default."""
     chain, cursor = build_chain(selection, DEFAULT, 4)
-    assert (chain, cursor) == (Chain(agents=(DEFAULT,)), 4)
+    assert (chain, cursor) == (AgentChain(agents=(DEFAULT,)), 4)
     assert (DEFAULT.agent_id, DEFAULT.agent_cli) == ("codex", "codex")
 
 
 def test_the_default_agent_is_named_as_people_write_it() -> None:
     """RUN-20: the name is normalised, and an empty one is `codex`."""
-    assert default_agent(" Claude ", config_dir="/c").account == Account("claude", "/c")
+    assert default_agent(" Claude ", config_dir="/c").account == VendorAccount("claude", "/c")
     assert default_agent(" ").agent_cli == "codex"
 
 
@@ -168,7 +168,7 @@ def test_any_selection_gives_a_chain(
 
 def test_an_agent_overrides_what_a_run_is_about() -> None:
     """RUN-36: every other field of the base is copied; flags are split as a shell does."""
-    base = Request(
+    base = AttemptRequest(
         prompt="p",
         folder=Path("/f"),
         session="old",
@@ -181,7 +181,7 @@ def test_an_agent_overrides_what_a_run_is_about() -> None:
     )
     one = agent("a", cli_flags="--dir '/a b' -v", model="opus")
     got = one.request(base, session="s", budget_usd=1.5)
-    assert got == Request(
+    assert got == AttemptRequest(
         prompt="p",
         folder=Path("/f"),
         session="s",
@@ -220,4 +220,4 @@ def test_an_agent_that_cannot_be_started_is_refused(settings: dict[str, str], pl
 def test_a_chain_by_hand_is_checked_too(names: str) -> None:
     """A run needs an agent, and never uses one twice."""
     with pytest.raises(InvalidRunSetting, match="at least one agent, no id twice"):
-        Chain(agents=tuple(agent(name) for name in names))
+        AgentChain(agents=tuple(agent(name) for name in names))

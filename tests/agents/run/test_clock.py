@@ -8,14 +8,14 @@ import pytest
 
 from otpy.testing import MockClock
 from otpy_agents.attempt.failures import Classification, Detail
-from otpy_agents.clock import Moved, Reading
+from otpy_agents.clock import ClockReading, Moved
 from otpy_agents.run import Ending, Liveness, RetryPolicy
 from otpy_agents.run.decide.protocol import (
-    AttemptEnded,
+    AttemptGone,
     ClockMoved,
-    ClockSet,
     MoveCooldown,
-    TimerDue,
+    RunDue,
+    TellClock,
     Unheard,
 )
 from otpy_agents.run.host import facts
@@ -27,8 +27,8 @@ from tests.agents.run.stage import Stage
 HOUR = 3600.0
 
 
-def read(wall: float, steady: float, slept: float | None = 0.0) -> Reading:
-    return Reading(wall, steady, slept)
+def read(wall: float, steady: float, slept: float | None = 0.0) -> ClockReading:
+    return ClockReading(wall, steady, slept)
 
 
 def test_clocks_that_go_alike_are_not_worth_a_word() -> None:
@@ -62,11 +62,11 @@ def move(it: Driver, by: float, slept: float = 0.0) -> None:
 def test_no_limit_of_an_attempt_follows_the_wall_clock(liveness: str, by: float) -> None:
     """Of 200 s, 150 are left, whatever the clock was set to."""
     it = run("a", liveness=Liveness.parse(liveness)).start()
-    it.send(TimerDue(), 50)
+    it.send(RunDue(), 50)
     move(it, by)
-    it.send(TimerDue(), 149)
+    it.send(RunDue(), 149)
     assert it.stops == []
-    it.send(TimerDue(), 1)
+    it.send(RunDue(), 1)
     assert it.stops == [False]
 
 
@@ -74,11 +74,11 @@ def test_no_limit_of_an_attempt_follows_the_wall_clock(liveness: str, by: float)
 def test_an_agent_is_not_blamed_for_the_sleep_of_its_machine(liveness: str) -> None:
     """It slept as well."""
     it = run("a", liveness=Liveness.parse(liveness)).start()
-    it.send(TimerDue(), 50)
+    it.send(RunDue(), 50)
     move(it, 0, HOUR)
-    it.send(TimerDue(), 149)
+    it.send(RunDue(), 149)
     assert it.stops == []
-    it.send(TimerDue(), 1)
+    it.send(RunDue(), 1)
     assert it.stops == [False]
     assert "[supervisor] the machine slept for 3600s" in it.log
 
@@ -88,14 +88,14 @@ def test_a_delay_lasts_as_long_as_it_was_announced(by: float) -> None:
     """Neither longer nor shorter, and what is stored is a moment of the clock as it goes now."""
     it = run("a").start()
     it.fail(Detail.NETWORK)
-    it.send(TimerDue(), 2)
+    it.send(RunDue(), 2)
     move(it, by)
     wait = it.machine.state.wait
     assert wait is not None
     assert (wait.until - it.now, it.machine.due) == (3, wait.until)
-    it.send(TimerDue(), 2.9)
+    it.send(RunDue(), 2.9)
     assert it.launched == ["A"]
-    it.send(TimerDue(), 0.1)
+    it.send(RunDue(), 0.1)
     assert it.launched == ["A", "A"]
 
 
@@ -104,7 +104,7 @@ def test_a_delay_goes_on_while_the_machine_sleeps() -> None:
     it = run("a").start()
     it.fail(Detail.NETWORK)
     move(it, 0, HOUR)
-    it.send(TimerDue())
+    it.send(RunDue())
     assert it.launched == ["A", "A"]
 
 
@@ -140,9 +140,9 @@ def test_what_nobody_could_hear_is_no_silence() -> None:
     it.now += 240
     it.send(Unheard(since, 200))
     assert it.log == ["[supervisor] this host stood still for 200s"]
-    it.send(TimerDue(), 59)
+    it.send(RunDue(), 59)
     assert it.stops == []
-    it.send(TimerDue(), 1)
+    it.send(RunDue(), 1)
     assert it.stops == [False]
 
 
@@ -150,7 +150,7 @@ def test_a_deadline_goes_on_while_nobody_listens() -> None:
     """The agent did work meanwhile."""
     it = run("a", liveness=Liveness.parse("deadline:100")).start()
     it.send(Unheard(it.now, 99), 99)
-    it.send(TimerDue(), 1)
+    it.send(RunDue(), 1)
     assert it.stops == [False]
 
 
@@ -159,18 +159,18 @@ def test_a_rest_that_was_given_in_seconds_is_a_delay(by: float) -> None:
     """`Retry-After: 90` are 90 s, for this run and in the table of all."""
     it = run("a").start()
     it.fail(Detail.RATE_LIMIT, retry_after=90)
-    it.send(TimerDue(), 10)
+    it.send(RunDue(), 10)
     move(it, by)
     wait = it.machine.state.wait
     assert wait is not None
     assert wait.until - it.now == 80
     (moved,) = it.of(MoveCooldown)
     assert (moved.after.until - it.now, moved.after.until - moved.before.until) == (80, by)
-    (told,) = it.of(ClockSet)
+    (told,) = it.of(TellClock)
     assert told.until == wait.until
-    it.send(TimerDue(), 79)
+    it.send(RunDue(), 79)
     assert it.launched == ["A"]
-    it.send(TimerDue(), 1)
+    it.send(RunDue(), 1)
     assert it.launched == ["A", "A"]
 
 
@@ -179,7 +179,7 @@ def test_a_moment_that_a_vendor_named_is_one_of_the_wall_clock(by: float) -> Non
     """3pm comes when the clock says so."""
     it = run("a").start()
     verdict = Classification(detail=Detail.QUOTA, retry_after=2 * HOUR, named=True)
-    it.send(AttemptEnded(number=1, classification=verdict, exit_code=1))
+    it.send(AttemptGone(number=1, classification=verdict, exit_code=1))
     moment = it.machine.due
     move(it, by)
     assert it.machine.due == moment

@@ -9,9 +9,9 @@ import pytest
 from otpy_agents.attempt.failures import Detail
 from otpy_agents.run.decide.liveness import Liveness
 from otpy_agents.run.decide.policy import RetryPolicy
-from otpy_agents.run.decide.protocol import Control, ControlAsked, Launch
+from otpy_agents.run.decide.protocol import ControlAsked, LaunchAttempt, RunControl
 from otpy_agents.run.decide.result import Cause, Ending, StopCause
-from otpy_agents.run.decide.state import Phase, RunState
+from otpy_agents.run.decide.state import RunPhase, RunState
 from tests.agents.run.driver import START, Driver, agents, cooldown, run
 
 
@@ -39,19 +39,19 @@ def cooling() -> Driver:
 
 def cancelling() -> Driver:
     it = running()
-    it.ask(Control.CANCEL)
+    it.ask(RunControl.CANCEL)
     return it
 
 
 def killing() -> Driver:
     it = running()
-    it.ask(Control.KILL)
+    it.ask(RunControl.KILL)
     return it
 
 
 def switching() -> Driver:
     it = running()
-    it.ask(Control.FORCE_FALLBACK)
+    it.ask(RunControl.FORCE_FALLBACK)
     return it
 
 
@@ -144,38 +144,38 @@ ANSWERS: dict[Callable[[], Driver], tuple[str, ...]] = {
 }
 
 
-@pytest.mark.parametrize("control", Control)
+@pytest.mark.parametrize("control", RunControl)
 @pytest.mark.parametrize("make", STATES)
 def test_every_control_has_an_answer_in_every_state(
-    make: Callable[[], Driver], control: Control
+    make: Callable[[], Driver], control: RunControl
 ) -> None:
     """C-11: it is done or refused with a reason, and a refusal changes nothing."""
     it = make()
     before = it.machine.state
     answer = it.ask(control)
     text = answer.text if answer.accepted else f"({answer.text})"
-    assert text == ANSWERS[make][list(Control).index(control)]
+    assert text == ANSWERS[make][list(RunControl).index(control)]
     if not answer.accepted:
         assert (it.machine.state, it.last) == (before, (answer,))
 
 
 STOPS = [
-    (Control.CANCEL, "user_cancel requested", Ending.CANCELLED, 130),
-    (Control.KILL, "user_kill requested", Ending.KILLED, 137),
-    (Control.STOP, "stop requested", Ending.STOPPED, 143),
+    (RunControl.CANCEL, "user_cancel requested", Ending.CANCELLED, 130),
+    (RunControl.KILL, "user_kill requested", Ending.KILLED, 137),
+    (RunControl.STOP, "stop requested", Ending.STOPPED, 143),
 ]
 
 
 @pytest.mark.parametrize(("control", "line", "ending", "code"), STOPS)
 def test_a_stop_of_an_attempt_ends_the_run(
-    control: Control, line: str, ending: Ending, code: int
+    control: RunControl, line: str, ending: Ending, code: int
 ) -> None:
     """RUN-60, RUN-61, RUN-63: no retry, no fallback, and nothing is read into the exit code."""
     it = running()
     it.ask(control)
     assert it.log == [line]
-    assert it.stops == [control is Control.KILL]
-    assert it.machine.state.phase is Phase.DETECT_EXIT
+    assert it.stops == [control is RunControl.KILL]
+    assert it.machine.state.phase is RunPhase.DETECT_EXIT
     it.stopped(exit_code=0)
     assert (it.result.ending, it.result.exit_code) == (ending, code)
     assert (it.result.user_stop, it.launched) == (StopCause(control), ["A"])
@@ -185,7 +185,7 @@ def test_a_stop_of_an_attempt_ends_the_run(
 
 @pytest.mark.parametrize(("control", "line", "ending", "code"), STOPS)
 def test_a_stop_during_a_wait_ends_the_run_at_once(
-    control: Control, line: str, ending: Ending, code: int
+    control: RunControl, line: str, ending: Ending, code: int
 ) -> None:
     """Acceptance 4, RUN-62: nothing is waited for any more, with the line that says so."""
     it = run("a")
@@ -202,7 +202,7 @@ def test_a_stop_during_a_wait_ends_the_run_at_once(
 def test_a_kill_overtakes_a_cancel() -> None:
     """RUN-61: who asked nicely may stop asking nicely; the result is that of the kill."""
     it = cancelling()
-    it.ask(Control.KILL)
+    it.ask(RunControl.KILL)
     assert it.stops == [False, True]
     it.stopped()
     assert (it.result.ending, it.result.user_stop) == (Ending.KILLED, StopCause.KILL)
@@ -211,7 +211,7 @@ def test_a_kill_overtakes_a_cancel() -> None:
 def test_a_cancel_of_what_ends_already_changes_only_what_follows() -> None:
     """An attempt that is asked to end is not asked twice."""
     it = switching()
-    it.ask(Control.CANCEL)
+    it.ask(RunControl.CANCEL)
     assert it.stops == [False]
     it.stopped()
     assert (it.result.ending, it.launched) == (Ending.CANCELLED, ["A"])
@@ -220,9 +220,9 @@ def test_a_cancel_of_what_ends_already_changes_only_what_follows() -> None:
 def test_an_attempt_that_has_not_started_is_ended_too() -> None:
     """It may be pulling an image: it is told, and its end is waited for."""
     it = starting()
-    it.ask(Control.CANCEL)
+    it.ask(RunControl.CANCEL)
     it.start()
-    assert it.machine.state.phase is Phase.DETECT_EXIT
+    assert it.machine.state.phase is RunPhase.DETECT_EXIT
     it.stopped()
     assert it.result.ending is Ending.CANCELLED
 
@@ -230,15 +230,15 @@ def test_an_attempt_that_has_not_started_is_ended_too() -> None:
 def test_retry_now_cuts_the_backoff() -> None:
     """RUN-52: the next attempt begins at once, as the retry it would have been."""
     it = backing_off()
-    it.ask(Control.RETRY_NOW)
+    it.ask(RunControl.RETRY_NOW)
     assert (it.launched, it.machine.state.retries, it.now) == (["A", "A"], 1, START)
-    assert it.of(Launch)[-1].cause is Cause.RETRY
+    assert it.of(LaunchAttempt)[-1].cause is Cause.RETRY
 
 
 def test_a_retry_that_is_cancelled_ends_with_the_last_result() -> None:
     """RUN-66: with the error and the exit code of the attempt before."""
     it = backing_off()
-    it.ask(Control.CANCEL_RETRY)
+    it.ask(RunControl.CANCEL_RETRY)
     assert (it.result.ending, it.result.exit_code) == (Ending.RETRY_CANCELLED, 9)
     assert it.result.error == "the retry was cancelled: reset"
     assert (it.result.retry_count, it.result.user_stop) == (0, None)
@@ -248,7 +248,7 @@ def test_a_retry_that_is_cancelled_ends_with_the_last_result() -> None:
 def test_a_run_without_any_attempt_has_a_result_too() -> None:
     """RUN-59: it names the agent that would have been first, and is no success."""
     it = cooling()
-    it.ask(Control.CANCEL_RETRY)
+    it.ask(RunControl.CANCEL_RETRY)
     assert (it.result.agent_id, it.result.exit_code, it.result.status) == ("A", 1, "failed")
     assert it.result.error == "the retry was cancelled"
 
@@ -256,7 +256,7 @@ def test_a_run_without_any_attempt_has_a_result_too() -> None:
 def test_a_forced_fallback_does_not_wait() -> None:
     """RUN-66: between two attempts the next agent begins at once, limited or not."""
     it = cooling()
-    it.ask(Control.FORCE_FALLBACK)
+    it.ask(RunControl.FORCE_FALLBACK)
     assert (it.launched, it.now, it.machine.due) == (["B"], START, None)
 
 
@@ -273,7 +273,7 @@ def test_a_forced_fallback_ends_the_attempt_first() -> None:
 def test_a_forced_fallback_prefers_an_agent_that_is_free() -> None:
     """The next one, unless it is limited and a later one is not."""
     it = run("a", "b", "c", cooldowns=cooldown("b", START + 90)).start()
-    it.ask(Control.FORCE_FALLBACK)
+    it.ask(RunControl.FORCE_FALLBACK)
     it.stopped()
     assert it.launched == ["A", "C"]
 
@@ -281,7 +281,7 @@ def test_a_forced_fallback_prefers_an_agent_that_is_free() -> None:
 def test_a_person_may_force_what_the_policy_does_not_do_by_itself() -> None:
     """C-02: the operator declared the chain; `enable_fallback` only forbids going along unasked."""
     it = run("a", "b", policy=RetryPolicy(enable_fallback=False)).start()
-    assert it.ask(Control.FORCE_FALLBACK).accepted
+    assert it.ask(RunControl.FORCE_FALLBACK).accepted
     it.stopped()
     assert it.launched == ["A", "B"]
 
@@ -289,7 +289,7 @@ def test_a_person_may_force_what_the_policy_does_not_do_by_itself() -> None:
 def test_a_forced_fallback_takes_over_from_a_stall() -> None:
     """What follows the end that is under way is what was asked last."""
     it = stalling()
-    it.ask(Control.FORCE_FALLBACK)
+    it.ask(RunControl.FORCE_FALLBACK)
     assert it.stops == [False]
     it.stopped()
     assert (it.launched, it.delays) == (["A", "B"], [])
@@ -298,7 +298,7 @@ def test_a_forced_fallback_takes_over_from_a_stall() -> None:
 def test_a_run_that_never_began_can_be_given_up() -> None:
     """RUN-60: a queued run is cancelled without having started anything."""
     it = fresh()
-    it.send(ControlAsked(Control.CANCEL))
+    it.send(ControlAsked(RunControl.CANCEL))
     assert (it.result.ending, it.launched) == (Ending.CANCELLED, [])
     it.begin()
     assert it.launched == []

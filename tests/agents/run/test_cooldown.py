@@ -5,9 +5,13 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from otpy_agents.run.decide.cooldown import Account, Cooldown, CooldownTable
+from otpy_agents.run.decide.cooldown import Cooldown, CooldownTable, VendorAccount
 
-ACCOUNTS = [Account("claude"), Account("claude", "team"), Account("codex", "team")]
+ACCOUNTS = [
+    VendorAccount("claude"),
+    VendorAccount("claude", "team"),
+    VendorAccount("codex", "team"),
+]
 COOLDOWNS = st.builds(Cooldown, st.sampled_from(ACCOUNTS), st.floats(0, 100))
 
 

@@ -7,15 +7,15 @@ import json
 import pytest
 
 from otpy_agents.attempt.failures import Detail
-from otpy_agents.run.decide.cooldown import Account, Cooldown, CooldownTable
+from otpy_agents.run.decide.cooldown import Cooldown, CooldownTable, VendorAccount
 from otpy_agents.run.decide.policy import RetryPolicy
 from otpy_agents.run.decide.protocol import (
-    Control,
     CooldownsSeen,
     EndCooldown,
     Resumed,
+    RunControl,
     SetCooldown,
-    Waiting,
+    TellWait,
 )
 from otpy_agents.run.decide.result import Ending
 from otpy_agents.run.decide.state import RunState
@@ -28,9 +28,9 @@ HOUR, DAY = 3600.0, 86400.0
 def test_a_success_ends_the_cooldown_of_its_account() -> None:
     """C-15: who was asked in spite of it and did it has proven it over, for all runs."""
     it = run("a", cooldowns=cooldown("a", START + HOUR))
-    it.ask(Control.RETRY_NOW)
+    it.ask(RunControl.RETRY_NOW)
     it.succeed()
-    assert it.of(EndCooldown) == [EndCooldown(Account("a"), START)]
+    assert it.of(EndCooldown) == [EndCooldown(VendorAccount("a"), START)]
     free = run("a")
     free.succeed()
     assert free.of(EndCooldown) == []
@@ -40,7 +40,9 @@ def test_a_success_proves_nothing_about_what_was_told_meanwhile() -> None:
     """Its last request may have been made before: ten at work must not lift the limit of one."""
     it = run("a")
     it.start()
-    it.send(CooldownsSeen(CooldownTable((Cooldown(Account("a"), START + HOUR, START + 5),))), 10)
+    it.send(
+        CooldownsSeen(CooldownTable((Cooldown(VendorAccount("a"), START + HOUR, START + 5),))), 10
+    )
     it.succeed()
     assert it.of(EndCooldown) == []
 
@@ -51,7 +53,7 @@ def test_who_waits_goes_on_when_the_cooldown_is_ended() -> None:
     it.send(CooldownsSeen(cooldown("a", START + HOUR)), 5)
     assert it.launched == []
     it.send(CooldownsSeen(CooldownTable()), 5)
-    assert (len(it.of(Waiting)), it.wait()) == (1, 0.0)
+    assert (len(it.of(TellWait)), it.wait()) == (1, 0.0)
     assert (it.launched, it.now) == (["A"], START + 10)
 
 
@@ -59,7 +61,7 @@ def test_who_is_cancelled_when_the_cooldown_is_ended_starts_nothing() -> None:
     """An attempt would only be begun so as to be stopped."""
     it = run("a", cooldowns=cooldown("a", START + HOUR))
     it.send(CooldownsSeen(CooldownTable()), 5)
-    it.ask(Control.CANCEL)
+    it.ask(RunControl.CANCEL)
     assert (it.launched, it.result.ending) == ([], Ending.CANCELLED)
 
 
@@ -73,7 +75,7 @@ def test_the_delay_of_a_retry_is_not_cut_by_the_end_of_a_cooldown() -> None:
 
 def test_a_cooldown_that_was_ended_is_not_written_again_by_the_next_host() -> None:
     """One that is not there was lost with the dead host; one ended since leaves its moment."""
-    for shared, again in ((), 1), ((Cooldown(Account("a"), START + 9, START + 9),), 0):
+    for shared, again in ((), 1), ((Cooldown(VendorAccount("a"), START + 9, START + 9),), 0):
         it = run("a")
         it.fail(Detail.QUOTA, retry_after=HOUR)
         it.effects.clear()
@@ -84,7 +86,7 @@ def test_a_cooldown_that_was_ended_is_not_written_again_by_the_next_host() -> No
 
 def test_a_wait_that_is_too_long_ends_the_run() -> None:
     """As quota, before anything is started, with the moment; 24 h unless the policy says more."""
-    told = Cooldown(Account("a"), START + 30 * DAY, START, "quota, told by run 4e14")
+    told = Cooldown(VendorAccount("a"), START + 30 * DAY, START, "quota, told by run 4e14")
     it = run("a", cooldowns=CooldownTable((told,)))
     assert (it.launched, it.result.ending, it.result.exit_code) == ([], Ending.QUOTA, 1)
     assert it.result.error == (
@@ -110,7 +112,9 @@ def test_an_account_rests_where_that_is_wanted(detail: Detail) -> None:
     """Its login or bill failed: all its runs wait, and the next of the chain is asked."""
     it = run("a", "b", policy=RetryPolicy(account_rest=300))
     it.fail(detail)
-    assert it.of(SetCooldown)[0].cooldown == Cooldown(Account("a"), START + 300, START, detail)
+    assert it.of(SetCooldown)[0].cooldown == Cooldown(
+        VendorAccount("a"), START + 300, START, detail
+    )
     assert it.launched == ["A", "B"]
     plain = run("a")
     plain.fail(detail)
@@ -146,7 +150,7 @@ def test_spans_are_rounded_to_the_smaller_of_two_units(seconds: float, text: str
 
 def test_a_long_wait_is_said_with_its_moment_and_who_said_so() -> None:
     """So that nobody has to add up."""
-    told = Cooldown(Account("a"), START + 10756.8, START, "quota, told by run 4e14")
+    told = Cooldown(VendorAccount("a"), START + 10756.8, START, "quota, told by run 4e14")
     it = run("a", cooldowns=CooldownTable((told,)))
     until = moment(told.until, START)
     assert it.log == [f"[supervisor] A is free at {until} (in 2 h 59 min; quota, told by run 4e14)"]

@@ -7,17 +7,17 @@ from attrs import evolve
 
 from otpy_agents.attempt.failures import Classification, Detail
 from otpy_agents.attempt.usage import Usage
-from otpy_agents.run.decide.chain import AgentInstance, Chain
+from otpy_agents.run.decide.chain import AgentChain, AgentInstance
 from otpy_agents.run.decide.policy import FatalScope, RetryPolicy
 from otpy_agents.run.decide.protocol import (
-    AgentSwitched,
-    AttemptEnded,
-    Launch,
-    PhaseChanged,
-    Waiting,
+    AttemptGone,
+    LaunchAttempt,
+    TellPhase,
+    TellSwitch,
+    TellWait,
 )
-from otpy_agents.run.decide.result import Cause, Ending, Outcome
-from otpy_agents.run.decide.state import Phase, WaitReason
+from otpy_agents.run.decide.result import Cause, Ending, RunOutcome
+from otpy_agents.run.decide.state import RunPhase, WaitReason
 from tests.agents.run.driver import agents, run
 
 RETRYABLE = [
@@ -43,7 +43,7 @@ def test_three_network_errors_and_a_success() -> None:
         "fallback_count": 0,
         "total_attempts": 4,
     }
-    assert (it.result.outcome, it.result.exit_code) == (Outcome.SUCCESS, 0)
+    assert (it.result.outcome, it.result.exit_code) == (RunOutcome.SUCCESS, 0)
     assert it.log == [
         "[supervisor] retry 1/3 with A in 5s",
         "[supervisor] retry 2/3 with A in 15s",
@@ -64,9 +64,15 @@ def test_a_run_goes_through_the_states_of_the_requirements() -> None:
     it = run("a", "b")
     it.fail(Detail.USAGE)
     it.succeed()
-    assert [one.phase for one in it.of(PhaseChanged)] == [
-        *(Phase.LAUNCH, Phase.RUN, Phase.DETECT_EXIT, Phase.CLASSIFY_ERROR),
-        *(Phase.SWITCH_AGENT, Phase.LAUNCH, Phase.RUN, Phase.DETECT_EXIT, Phase.COMPLETE),
+    assert [one.phase for one in it.of(TellPhase)] == [
+        *(RunPhase.LAUNCH, RunPhase.RUN, RunPhase.DETECT_EXIT, RunPhase.CLASSIFY_ERROR),
+        *(
+            RunPhase.SWITCH_AGENT,
+            RunPhase.LAUNCH,
+            RunPhase.RUN,
+            RunPhase.DETECT_EXIT,
+            RunPhase.COMPLETE,
+        ),
     ]
 
 
@@ -88,7 +94,7 @@ def test_retries_used_up_lead_to_the_next_agent(detail: Detail) -> None:
     assert (it.result.ending, it.result.error) == (Ending.EXHAUSTED, "the last of B")
     assert (it.result.exit_code, it.result.retry_count, it.result.fallback_count) == (7, 6, 1)
     assert "[supervisor] switching from A to B (fallback)" in it.log
-    assert it.of(AgentSwitched) == [AgentSwitched(source="A", target="B")]
+    assert it.of(TellSwitch) == [TellSwitch(source="A", target="B")]
 
 
 def test_a_retry_is_counted_when_it_is_made() -> None:
@@ -96,7 +102,7 @@ def test_a_retry_is_counted_when_it_is_made() -> None:
     it = run("a")
     it.fail(Detail.NETWORK)
     assert (it.machine.state.status, it.machine.state.retries) == ("retrying (1/3)", 0)
-    (wait,) = it.of(Waiting)
+    (wait,) = it.of(TellWait)
     assert (wait.retry, wait.agent_id, wait.reason) == (1, "A", WaitReason.BACKOFF)
     it.wait()
     assert (it.machine.state.status, it.machine.state.retries) == ("starting", 1)
@@ -117,7 +123,7 @@ def test_an_attempt_that_could_not_be_started_counts_as_one() -> None:
     """C-05: a CLI that is not installed never starts, and leads to the next agent."""
     it = run("a", "b")
     missing = Classification(detail=Detail.USAGE, message="npm install -g a")
-    it.send(AttemptEnded(number=1, classification=missing))
+    it.send(AttemptGone(number=1, classification=missing))
     assert it.launched == ["A", "B"]
     assert it.machine.state.attempts[0].exit_code is None
     assert not any("exit code" in line for line in it.log)
@@ -172,8 +178,12 @@ def test_a_dead_session_is_left_once() -> None:
     it.fail(Detail.SESSION_INVALID)
     it.fail(Detail.SESSION_INVALID)
     it.wait()
-    assert [one.session for one in it.of(Launch)] == ["s1", None, None]
-    assert [one.cause for one in it.of(Launch)] == [Cause.FIRST, Cause.FRESH_SESSION, Cause.RETRY]
+    assert [one.session for one in it.of(LaunchAttempt)] == ["s1", None, None]
+    assert [one.cause for one in it.of(LaunchAttempt)] == [
+        Cause.FIRST,
+        Cause.FRESH_SESSION,
+        Cause.RETRY,
+    ]
     assert it.delays == [5]
 
 
@@ -181,7 +191,7 @@ def test_a_long_history_is_left_once() -> None:
     """A prompt that does not fit with its history may fit without; otherwise it is fatal."""
     it = run("a", "b", session="s1")
     it.fail(Detail.CONTEXT_OVERFLOW)
-    assert it.of(Launch)[-1].session is None
+    assert it.of(LaunchAttempt)[-1].session is None
     it.fail(Detail.CONTEXT_OVERFLOW, "Prompt is too long")
     assert (it.launched, it.result.ending) == (["A", "A"], Ending.FATAL)
 
@@ -212,7 +222,7 @@ def test_an_unknown_failure_takes_a_retry_from_the_same_counter() -> None:
 def test_without_an_exit_code_nothing_succeeds() -> None:
     """C-37: it is unknown, which is retryable, and it is logged."""
     it = run("a").start()
-    it.send(AttemptEnded(number=1, classification=Classification()))
+    it.send(AttemptGone(number=1, classification=Classification()))
     assert it.log[0] == "[supervisor] attempt 1: nobody knows its exit code"
     assert it.machine.state.attempts[0].detail is Detail.UNKNOWN
     assert it.machine.state.status == "retrying (1/3)"
@@ -247,7 +257,7 @@ def test_money_that_is_spent_ends_the_run() -> None:
     it = run("a", budget_usd=2.0)
     it.fail(Detail.NETWORK, usage=Usage(cost_usd=0.5))
     it.wait()
-    assert [one.budget_usd for one in it.of(Launch)] == [2.0, 1.5]
+    assert [one.budget_usd for one in it.of(LaunchAttempt)] == [2.0, 1.5]
     it.fail(Detail.NETWORK, "reset", usage=Usage(cost_usd=1.5))
     assert (it.result.ending, it.result.error) == (Ending.BUDGET, "the budget is spent: reset")
     assert it.result.usage.cost_usd == 2.0
@@ -257,7 +267,7 @@ def test_usage_of_a_thread_is_counted_once() -> None:
     """G-07: a count that covers the whole thread adds only what is new in it."""
     it = run("a", session="t")
     for tokens in (10, 30):
-        end = AttemptEnded(
+        end = AttemptGone(
             number=it.number,
             classification=Classification(detail=Detail.NETWORK),
             exit_code=1,
@@ -279,7 +289,7 @@ def test_a_session_is_gone_on_with_where_that_is_wanted() -> None:
         it = run("a", policy=RetryPolicy(resume=resume))
         it.fail(Detail.NETWORK, session="s1")
         it.wait()
-        assert [one.session for one in it.of(Launch)] == wanted
+        assert [one.session for one in it.of(LaunchAttempt)] == wanted
 
 
 @pytest.mark.parametrize(("other", "wanted"), [("a", "s1"), ("b", None)])
@@ -289,11 +299,11 @@ def test_a_session_goes_to_an_agent_that_can_read_it(other: str, wanted: str | N
         AgentInstance(agent_id="A", agent_cli="a", model="big"),
         AgentInstance(agent_id="B", agent_cli=other, model="small"),
     )
-    it = run(chain=Chain(agents=two), session="s1")
+    it = run(chain=AgentChain(agents=two), session="s1")
     it.fail(Detail.USAGE)
     it.fail(Detail.NETWORK)
     it.wait()
-    assert [one.session for one in it.of(Launch)] == ["s1", wanted, wanted]
+    assert [one.session for one in it.of(LaunchAttempt)] == ["s1", wanted, wanted]
 
 
 def test_events_of_an_attempt_that_is_over_change_nothing() -> None:
@@ -302,6 +312,6 @@ def test_events_of_an_attempt_that_is_over_change_nothing() -> None:
     it.fail(Detail.NETWORK)
     it.wait()
     before = it.machine.state
-    late = AttemptEnded(number=1, classification=Classification(), exit_code=0)
+    late = AttemptGone(number=1, classification=Classification(), exit_code=0)
     assert it.send(late) == ()
     assert it.machine.state == before

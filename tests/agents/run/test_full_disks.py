@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from otpy_agents.errors import LedgerUnwritable
-from otpy_agents.run import Control, Ending
+from otpy_agents.run import Ending, RunControl
 from otpy_agents.run.host.facts import AttemptBegan, Fact, RunLeft
 from otpy_agents.run.host.handle import RunHandle
 from otpy_agents.run.host.host import RunHost
@@ -142,9 +142,9 @@ async def test_a_first_attempt_that_cannot_be_stored_is_not_begun(stage: Stage, 
     assert stage.sandbox.jobs == []
 
 
-@pytest.mark.parametrize("control", [Control.CANCEL, Control.KILL])
+@pytest.mark.parametrize("control", [RunControl.CANCEL, RunControl.KILL])
 async def test_a_run_is_ended_at_once_on_a_full_disk(
-    stage: Stage, disk: Disk, control: Control
+    stage: Stage, disk: Disk, control: RunControl
 ) -> None:
     """It waits for its agent only, not for the disk."""
     async with stage.host(silent(), listeners=[disk.fills]) as host:
@@ -164,7 +164,7 @@ async def test_what_was_asked_on_a_full_disk_is_stored_later(stage: Stage, disk:
     async with stage.host(Play(lasts=1e9, deaf=True), listeners=[disk.fills]) as host:
         handle = await begin(stage, disk, host)
         await asyncio.sleep(10.0)
-        assert (await handle.ask(Control.CANCEL)).accepted
+        assert (await handle.ask(RunControl.CANCEL)).accepted
         disk.full = False
         result = await handle.wait()
     assert result.ending is Ending.CANCELLED
@@ -176,7 +176,7 @@ async def test_what_needs_room_is_refused_with_the_reason(stage: Stage, disk: Di
     async with stage.host(works(60.0), listeners=[disk.fills]) as host:
         handle = await begin(stage, disk, host)
         await asyncio.sleep(10.0)
-        answered = await handle.ask(Control.RETRY_NOW)
+        answered = await handle.ask(RunControl.RETRY_NOW)
         disk.full = False
         await handle.wait()
     assert not answered.accepted

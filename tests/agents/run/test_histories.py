@@ -16,30 +16,30 @@ from hypothesis.stateful import (
 
 from otpy_agents.attempt.failures import Classification, Detail
 from otpy_agents.attempt.usage import Usage
-from otpy_agents.run.decide.chain import AgentInstance, Chain
-from otpy_agents.run.decide.cooldown import Account, Cooldown, CooldownTable
+from otpy_agents.run.decide.chain import AgentChain, AgentInstance
+from otpy_agents.run.decide.cooldown import Cooldown, CooldownTable, VendorAccount
 from otpy_agents.run.decide.liveness import Liveness
 from otpy_agents.run.decide.policy import FatalScope, RetryPolicy
 from otpy_agents.run.decide.protocol import (
-    AttemptEnded,
+    AttemptGone,
     AttemptStarted,
-    Begin,
-    Control,
+    BeginRun,
     ControlAsked,
     CooldownsSeen,
     Event,
-    Output,
-    Progress,
+    OutputHeard,
+    ProgressHeard,
     Resumed,
+    RunControl,
+    RunDue,
     SessionKnown,
-    TimerDue,
 )
 from otpy_agents.run.decide.state import RunState
 from tests.agents.run.witness import Witness, phases_fit
 
 START = 1000.0
 CLIS = ["claude", "codex"]
-ACCOUNTS = [Account(cli, credential) for cli in CLIS for credential in ("", "team")]
+ACCOUNTS = [VendorAccount(cli, credential) for cli in CLIS for credential in ("", "team")]
 COOLDOWNS = st.builds(
     Cooldown, st.sampled_from(ACCOUNTS), st.sampled_from([START, START + 4, START + 30, START + 99])
 )
@@ -61,7 +61,7 @@ LASTING = [
 ]
 DETAILS = st.sampled_from([*LASTING, *LASTING, *LASTING, *Detail])
 ENDS = st.builds(
-    AttemptEnded,
+    AttemptGone,
     number=st.just(0),
     classification=st.builds(
         Classification,
@@ -87,7 +87,7 @@ def states(draw: st.DrawFn) -> RunState:
         for name in "ABCD"[: draw(st.sampled_from([4, 3, 2, 1]))]
     ]
     return RunState(
-        chain=Chain(agents=tuple(agents)),
+        chain=AgentChain(agents=tuple(agents)),
         policy=draw(POLICIES),
         liveness=Liveness.parse(draw(LIVENESS)),
         budget_usd=draw(st.sampled_from([None, None, 2.0])),
@@ -121,7 +121,7 @@ class Histories(RuleBasedStateMachine):
         self.world = Witness(state, START)
         self.patience = patience
         if not late:
-            self.send(Begin(table(cooldowns)))
+            self.send(BeginRun(table(cooldowns)))
 
     def send(self, event: Event) -> None:
         effects = self.world.send(event)
@@ -137,8 +137,8 @@ class Histories(RuleBasedStateMachine):
 
     @rule()
     def it_begins(self) -> None:
-        """A second `Begin` changes nothing."""
-        self.send(Begin())
+        """A second `BeginRun` changes nothing."""
+        self.send(BeginRun())
 
     @precondition(lambda self: self.flies)
     @rule()
@@ -147,7 +147,7 @@ class Histories(RuleBasedStateMachine):
         self.send(AttemptStarted(self.number))
 
     @rule(detail=DETAILS, end=ENDS)
-    def it_fails(self, detail: Detail, end: AttemptEnded) -> None:
+    def it_fails(self, detail: Detail, end: AttemptGone) -> None:
         """The attempt ends, in one way or another, and is waited for if it has to be."""
         if not self.flies:
             self.the_timer_is_due()
@@ -156,7 +156,7 @@ class Histories(RuleBasedStateMachine):
             self.send(evolve(end, number=self.number, classification=verdict))
 
     @rule(details=st.lists(DETAILS, min_size=1, max_size=6), end=ENDS)
-    def it_goes_wrong_for_a_while(self, details: list[Detail], end: AttemptEnded) -> None:
+    def it_goes_wrong_for_a_while(self, details: list[Detail], end: AttemptGone) -> None:
         """Several attempts, one after the other."""
         for detail in details:
             self.it_fails(detail, end)
@@ -166,28 +166,28 @@ class Histories(RuleBasedStateMachine):
     def it_succeeds(self, exit_code: int | None) -> None:
         """The attempt says that it is done."""
         done = Classification()
-        self.send(AttemptEnded(number=self.number, classification=done, exit_code=exit_code))
+        self.send(AttemptGone(number=self.number, classification=done, exit_code=exit_code))
 
     @rule(late=st.integers(0, 2), seconds=st.sampled_from([0, 1, 10]))
     def it_is_heard(self, late: int, seconds: float) -> None:
         """The attempt, or one that is over, shows signs of life."""
         self.world.now += seconds
         number = self.number - late
-        for event in (Progress(number), Output(number), SessionKnown(number, "s3")):
+        for event in (ProgressHeard(number), OutputHeard(number), SessionKnown(number, "s3")):
             self.send(event)
 
     @rule(seconds=st.sampled_from([0, 1, 10]))
     def it_only_writes(self, seconds: float) -> None:
         """Output that is no progress."""
         self.world.now += seconds
-        self.send(Output(self.number))
+        self.send(OutputHeard(self.number))
 
     @rule()
     def an_old_attempt_ends_again(self) -> None:
         """An end that was told late, or twice."""
         done = Classification()
         for number in (self.number - 1, self.number + 1):
-            self.send(AttemptEnded(number=number, classification=done, exit_code=0))
+            self.send(AttemptGone(number=number, classification=done, exit_code=0))
 
     @rule()
     def the_timer_is_due(self) -> None:
@@ -195,34 +195,34 @@ class Histories(RuleBasedStateMachine):
         due = self.world.machine.due
         if due is not None:
             self.world.now = max(self.world.now, due)
-        self.send(TimerDue())
+        self.send(RunDue())
 
     @rule(seconds=st.sampled_from([0, 1, 20, 500]))
     def a_timer_comes_at_any_time(self, seconds: float) -> None:
         """Too early, or much too late."""
         self.world.now += seconds
-        self.send(TimerDue())
+        self.send(RunDue())
 
-    @rule(control=st.sampled_from([Control.RETRY_NOW, Control.FORCE_FALLBACK]))
-    def somebody_helps(self, control: Control) -> None:
+    @rule(control=st.sampled_from([RunControl.RETRY_NOW, RunControl.FORCE_FALLBACK]))
+    def somebody_helps(self, control: RunControl) -> None:
         """A person wants the run to go on."""
         self.send(ControlAsked(control))
 
     @precondition(lambda self: self.number > self.patience or self.world.completed is not None)
-    @rule(control=st.sampled_from(Control))
-    def somebody_asks(self, control: Control) -> None:
+    @rule(control=st.sampled_from(RunControl))
+    def somebody_asks(self, control: RunControl) -> None:
         """A person asks for anything."""
         self.send(ControlAsked(control))
 
     @rule(account=st.sampled_from(ACCOUNTS), seconds=st.sampled_from([-5, 3, 30, 300]))
-    def a_sibling_is_limited(self, account: Account, seconds: float) -> None:
+    def a_sibling_is_limited(self, account: VendorAccount, seconds: float) -> None:
         """Another run tells of a cooldown."""
         known = self.world.machine.state.cooldowns
         until = self.world.now + seconds
         self.send(CooldownsSeen(known.with_cooldown(Cooldown(account, until))))
 
     @rule(account=st.sampled_from(ACCOUNTS))
-    def a_cooldown_is_ended(self, account: Account) -> None:
+    def a_cooldown_is_ended(self, account: VendorAccount) -> None:
         """A person, or a success of another run, ends it before its time."""
         known = self.world.machine.state.cooldowns
         self.send(CooldownsSeen(known.only({*ACCOUNTS} - {account})))
@@ -237,13 +237,13 @@ class Histories(RuleBasedStateMachine):
         """Whatever has happened, failing on and on brings every run to its end."""
         if not hasattr(self, "world"):
             return
-        self.send(Begin())
+        self.send(BeginRun())
         for _ in range(200):
             if self.world.completed is not None:
                 return
             if self.flies:
                 end = Classification(detail=Detail.NETWORK)
-                self.send(AttemptEnded(number=self.number, classification=end, exit_code=1))
+                self.send(AttemptGone(number=self.number, classification=end, exit_code=1))
             else:
                 self.the_timer_is_due()
         raise AssertionError("it never ends")

@@ -16,7 +16,7 @@ import pytest
 
 from otpy_agents.errors import RunLost
 from otpy_agents.process.orphans import find
-from otpy_agents.run import Cause, Control, Ending, StopCause, run_marker
+from otpy_agents.run import Cause, Ending, RunControl, StopCause, run_marker
 from otpy_agents.run.host.facts import AttemptBegan, Fact, OutputLine, RunEnded, RunLeft
 from otpy_agents.run.host.host import run_host
 from otpy_agents.sandbox.docker import DockerSandbox
@@ -236,7 +236,7 @@ async def test_the_rest_of_a_delay_is_waited_for(tmp_path: Path) -> None:
         assert handle.state.wait is not None
         assert handle.state.wait.until <= end
         assert end - time.time() < 3600.0
-        assert (await handle.ask(Control.RETRY_NOW)).accepted
+        assert (await handle.ask(RunControl.RETRY_NOW)).accepted
         result = await handle.wait()
     assert result.ending is Ending.SUCCEEDED
     assert result.retry_count == 1
@@ -278,7 +278,7 @@ async def test_a_container_is_stopped_at_once(docker_socket: Path, tmp_path: Pat
     ):
         handle = await host.submit(order_of("sleep 600", tmp_path, str(docker_socket)))
         await until(lambda: handle.state.status == "running")
-        assert (await handle.ask(Control.KILL)).accepted
+        assert (await handle.ask(RunControl.KILL)).accepted
         result = await handle.wait()
     assert result.ending is Ending.KILLED
     assert await DockerSandbox(IMAGE, docker_socket).find(run_marker(handle.id)) == ()
@@ -308,7 +308,7 @@ async def test_a_cancel_ends_a_real_process_at_once(tmp_path: Path) -> None:
         handle = await host.submit(order)
         await until(lambda: handle.state.wait is not None)
         before = time.monotonic()
-        assert (await handle.ask(Control.CANCEL)).accepted
+        assert (await handle.ask(RunControl.CANCEL)).accepted
         result = await handle.wait()
         assert time.monotonic() - before < 0.1
     assert result.ending is Ending.CANCELLED
@@ -331,6 +331,6 @@ async def test_a_host_that_was_taken_for_dead_stops_at_once(tmp_path: Path) -> N
             with pytest.raises(RunLost, match="taken over"):
                 await mine.wait()
             assert (await theirs.wait()).ending is Ending.SUCCEEDED
-        assert not (await mine.ask(Control.CANCEL)).accepted
+        assert not (await mine.ask(RunControl.CANCEL)).accepted
         assert alive(mine.id) == []
     assert len(told(facts, RunLeft)) == 1

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from otpy_agents.run.decide.chain import AgentInstance, AgentSelection, Chain
-from otpy_agents.run.decide.cooldown import Account
+from otpy_agents.run.decide.chain import AgentChain, AgentInstance, AgentSelection
+from otpy_agents.run.decide.cooldown import VendorAccount
 from otpy_agents.run.host.logins import provider_of, with_accounts
 from otpy_agents.run.host.order import RunOrder, SandboxChoice
 
@@ -68,23 +68,27 @@ def test_a_key_in_the_environment_is_a_login_too(tmp_path: Path) -> None:
 def test_each_key_is_an_account() -> None:
     """G-06: the limit of one does not hold up the other, and no key is stored."""
     agents = tuple(AgentInstance(agent_id=cli, agent_cli=cli) for cli in ("claude", "gemini", "x"))
-    chain = Chain(agents=agents)
+    chain = AgentChain(agents=agents)
 
-    def accounts(**around: str) -> list[Account]:
+    def accounts(**around: str) -> list[VendorAccount]:
         return [agent.account for agent in with_accounts(chain, around).agents]
 
-    assert accounts(PATH="/bin") == [Account("claude"), Account("gemini"), Account("x")]
+    assert accounts(PATH="/bin") == [
+        VendorAccount("claude"),
+        VendorAccount("gemini"),
+        VendorAccount("x"),
+    ]
     one, other = accounts(ANTHROPIC_API_KEY="sesame"), accounts(ANTHROPIC_API_KEY="bread")
     assert accounts(ANTHROPIC_API_KEY="sesame", GEMINI_API_KEY="x")[0] == one[0]
     assert one[0] != other[0]
-    assert one[1:] == other[1:] == [Account("gemini"), Account("x")]
+    assert one[1:] == other[1:] == [VendorAccount("gemini"), VendorAccount("x")]
     assert "sesame" not in str(one)
     assert accounts(CLAUDE_CONFIG_DIR="/a") != accounts(CLAUDE_CONFIG_DIR="/b")
 
 
 def test_an_account_that_is_named_stays() -> None:
     """And a folder of an agent's own counts before that of the environment."""
-    chain = Chain(
+    chain = AgentChain(
         agents=(
             AgentInstance(agent_id="a", agent_cli="claude", credential="team"),
             AgentInstance(agent_id="b", agent_cli="claude", config_dir="/mine"),
@@ -93,5 +97,8 @@ def test_an_account_that_is_named_stays() -> None:
     named = with_accounts(chain, {"CLAUDE_CONFIG_DIR": "/a"})
     assert named == chain
     both = with_accounts(chain, {"ANTHROPIC_API_KEY": "sesame"}).agents
-    assert both[0].account == Account("claude", "team")
-    assert both[1].account not in {Account("claude", "/mine"), Account("claude", "team")}
+    assert both[0].account == VendorAccount("claude", "team")
+    assert both[1].account not in {
+        VendorAccount("claude", "/mine"),
+        VendorAccount("claude", "team"),
+    }

@@ -14,11 +14,11 @@ from attrs import evolve
 
 from otpy_agents.attempt.failures import Classification, Detail
 from otpy_agents.attempt.usage import Usage
-from otpy_agents.run.decide.chain import AgentInstance, Chain
+from otpy_agents.run.decide.chain import AgentChain, AgentInstance
 from otpy_agents.run.decide.cooldown import Cooldown
 from otpy_agents.run.decide.liveness import Liveness
 from otpy_agents.run.decide.policy import FatalScope, RetryPolicy
-from otpy_agents.run.decide.protocol import AttemptEnded, Control
+from otpy_agents.run.decide.protocol import AttemptGone, RunControl
 from otpy_agents.run.decide.result import Cause, Ending
 from otpy_agents.run.decide.state import RunState
 from tests.agents.run.test_histories import ACCOUNTS, CLIS, LASTING, START, Histories
@@ -34,7 +34,7 @@ def drawn(chance: Random) -> RunState:
         for name in "ABCD"[: chance.randint(1, 4)]
     ]
     return RunState(
-        chain=Chain(agents=tuple(agents)),
+        chain=AgentChain(agents=tuple(agents)),
         policy=RetryPolicy(
             max_retries=pick([0, 1, 3, 3, 3]),
             backoff_base=pick([0, 2, 5, 5]),
@@ -83,10 +83,12 @@ def _step(it: Histories, chance: Random, details: list[Detail]) -> None:
         case 6:
             it.its_host_dies(chance.random() < 0.5, chance.choice([0, 2, 100]))
         case 7 | 8:
-            it.somebody_helps(chance.choice([Control.RETRY_NOW, Control.FORCE_FALLBACK]))
+            it.somebody_helps(chance.choice([RunControl.RETRY_NOW, RunControl.FORCE_FALLBACK]))
         case 9 if chance.random() < 0.3:
             waits = it.world.machine.state.wait is not None
-            it.somebody_asks(chance.choice([Control.CANCEL_RETRY] if waits else list(Control)))
+            it.somebody_asks(
+                chance.choice([RunControl.CANCEL_RETRY] if waits else list(RunControl))
+            )
         case 10 if it.flies and chance.random() < 0.2:
             it.it_succeeds(chance.choice([0, None]))
         case 11 | 12 | 13 | 14 if it.flies:
@@ -97,9 +99,9 @@ def _step(it: Histories, chance: Random, details: list[Detail]) -> None:
             it.it_fails(chance.choice(details), _end(chance))
 
 
-def _end(chance: Random) -> AttemptEnded:
+def _end(chance: Random) -> AttemptGone:
     waits = [None, None, 0, 3, 50, 400]
-    end = AttemptEnded(number=0, classification=Classification(retry_after=chance.choice(waits)))
+    end = AttemptGone(number=0, classification=Classification(retry_after=chance.choice(waits)))
     return evolve(
         end,
         exit_code=chance.choice([1, 0, None]),

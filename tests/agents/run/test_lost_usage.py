@@ -7,7 +7,7 @@ import pytest
 from otpy_agents.attempt.failures import Classification
 from otpy_agents.errors import UnknownRun
 from otpy_agents.run import RetryPolicy, Usage
-from otpy_agents.run.decide.protocol import AttemptEnded, Control, Resumed, SessionKnown
+from otpy_agents.run.decide.protocol import AttemptGone, Resumed, RunControl, SessionKnown
 from otpy_agents.run.decide.result import Ending, StopCause
 from otpy_agents.run.host.facts import SpentFound
 from tests.agents.run.driver import run
@@ -23,8 +23,8 @@ def test_what_a_lost_attempt_spent_counts_once(cumulative: bool, second: Usage) 
     it = run("a").start()
     it.send(SessionKnown(1, "s"))
 
-    def end(number: int, usage: Usage) -> AttemptEnded:
-        return AttemptEnded(
+    def end(number: int, usage: Usage) -> AttemptGone:
+        return AttemptGone(
             number=number,
             classification=Classification(),
             session="s",
@@ -56,7 +56,7 @@ async def test_a_run_that_is_over_is_told_again(stage: Stage, code: int, ending:
         again = await host.ended(first.id)
         assert again is not None
         assert (await again.wait(), again.answer) == (before, first.answer)
-        assert not (await again.ask(Control.STOP)).accepted
+        assert not (await again.ask(RunControl.STOP)).accepted
         with pytest.raises(UnknownRun):
             await host.ended("none")
     assert before.ending is ending

@@ -9,7 +9,7 @@ import pytest
 
 from otpy.testing import MockClock
 from otpy_agents.errors import SpawnFailed
-from otpy_agents.run import Cause, Control, Detail, Ending, FatalScope, RetryPolicy, Usage
+from otpy_agents.run import Cause, Detail, Ending, FatalScope, RetryPolicy, RunControl, Usage
 from otpy_agents.run.decide.chain import AgentInstance, AgentSelection
 from otpy_agents.run.decide.result import VendorSession
 from otpy_agents.run.host.callbacks import RunCallbacks
@@ -136,13 +136,13 @@ async def test_a_person_may_begin_the_retry_at_once_or_give_it_up(
     async with stage.host(network(), network(), ok()) as host:
         handle = await host.submit(stage.order())
         await asyncio.sleep(3.0)
-        assert (await handle.ask(Control.RETRY_NOW)).accepted
+        assert (await handle.ask(RunControl.RETRY_NOW)).accepted
         await asyncio.sleep(3.0)
         assert handle.state.status == "retrying (2/3)"
         assert clock.now < 7.0
-        assert (await handle.ask(Control.CANCEL_RETRY)).accepted
+        assert (await handle.ask(RunControl.CANCEL_RETRY)).accepted
         result = await handle.wait()
-        assert not (await handle.ask(Control.RETRY_NOW)).accepted
+        assert not (await handle.ask(RunControl.RETRY_NOW)).accepted
     assert (result.ending, result.total_attempts) == (Ending.RETRY_CANCELLED, 2)
     assert "connection reset" in str(result.error)
 
@@ -152,10 +152,10 @@ async def test_a_forced_fallback_cuts_the_delay(stage: Stage) -> None:
     async with stage.host(network(), silent()) as host:
         handle = await host.submit(stage.order("a", "b"))
         await asyncio.sleep(3.0)
-        assert (await handle.ask(Control.FORCE_FALLBACK)).accepted
+        assert (await handle.ask(RunControl.FORCE_FALLBACK)).accepted
         await asyncio.sleep(1.0)  # the delay would have lasted two more
         assert [(fact.source, fact.target) for fact in stage.told(AgentSwitched)] == [("a", "b")]
-        refusal = await handle.ask(Control.FORCE_FALLBACK)
+        refusal = await handle.ask(RunControl.FORCE_FALLBACK)
         assert (refusal.accepted, refusal.text) == (False, "no agent comes after 'b'")
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from otpy_agents.attempt.failures import ERROR_TYPES, Detail, ErrorType
 from otpy_agents.errors import InvalidRunSetting
-from otpy_agents.run.decide.policy import Action, FatalScope, RetryPolicy, Rule
+from otpy_agents.run.decide.policy import FailureAction, FailureRule, FatalScope, RetryPolicy
 from otpy_agents.run.decide.result import StopCause
 
 
@@ -31,11 +31,11 @@ def test_the_bases_scale_the_tables() -> None:
 
 
 FIRST = {
-    ErrorType.RETRYABLE: Action.RETRY,
-    ErrorType.RATE_LIMIT: Action.COOL_DOWN,
-    ErrorType.AGENT_FAILURE: Action.NEXT_AGENT,
-    ErrorType.FATAL: Action.END,
-    ErrorType.CONTAINER_CRASH: Action.CRASH_RESTART,
+    ErrorType.RETRYABLE: FailureAction.RETRY,
+    ErrorType.RATE_LIMIT: FailureAction.COOL_DOWN,
+    ErrorType.AGENT_FAILURE: FailureAction.NEXT_AGENT,
+    ErrorType.FATAL: FailureAction.END,
+    ErrorType.CONTAINER_CRASH: FailureAction.CRASH_RESTART,
 }
 APART = {Detail.SESSION_INVALID, Detail.CONTEXT_OVERFLOW, Detail.UNKNOWN}
 
@@ -49,9 +49,13 @@ def test_the_class_decides(detail: Detail) -> None:
 def test_the_three_that_differ() -> None:
     """G-12, a prompt that is too long, and a failure that nobody can explain."""
     rule = RetryPolicy().rule
-    assert rule(Detail.SESSION_INVALID) == Rule(Action.FRESH_SESSION, 1, Action.RETRY)
-    assert rule(Detail.CONTEXT_OVERFLOW) == Rule(Action.FRESH_SESSION, 1, Action.END)
-    assert rule(Detail.UNKNOWN) == Rule(Action.RETRY, 1, Action.NEXT_AGENT)
+    assert rule(Detail.SESSION_INVALID) == FailureRule(
+        FailureAction.FRESH_SESSION, 1, FailureAction.RETRY
+    )
+    assert rule(Detail.CONTEXT_OVERFLOW) == FailureRule(
+        FailureAction.FRESH_SESSION, 1, FailureAction.END
+    )
+    assert rule(Detail.UNKNOWN) == FailureRule(FailureAction.RETRY, 1, FailureAction.NEXT_AGENT)
 
 
 @pytest.mark.parametrize("detail", Detail)
@@ -59,7 +63,7 @@ def test_a_narrow_fatal_scope_lets_another_agent_try(detail: Detail) -> None:
     """C-06: login, money and model belong to one agent; a bad prompt is bad for all."""
     task, agent = RetryPolicy(fatal_scope=FatalScope.TASK), RetryPolicy()
     mine = {Detail.AUTH, Detail.BILLING, Detail.MODEL_UNAVAILABLE}
-    wanted = Action.NEXT_AGENT if detail in mine else task.rule(detail).first
+    wanted = FailureAction.NEXT_AGENT if detail in mine else task.rule(detail).first
     assert agent.rule(detail).first is wanted
 
 

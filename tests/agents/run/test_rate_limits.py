@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from otpy_agents.attempt.failures import Detail
-from otpy_agents.run.decide.chain import AgentInstance, Chain
-from otpy_agents.run.decide.cooldown import Account, Cooldown, CooldownTable
+from otpy_agents.run.decide.chain import AgentChain, AgentInstance
+from otpy_agents.run.decide.cooldown import Cooldown, CooldownTable, VendorAccount
 from otpy_agents.run.decide.policy import RetryPolicy
-from otpy_agents.run.decide.protocol import Control, Launch, SetCooldown, Waiting
+from otpy_agents.run.decide.protocol import LaunchAttempt, RunControl, SetCooldown, TellWait
 from otpy_agents.run.decide.result import Cause, Ending
 from otpy_agents.run.decide.state import WaitReason
 from otpy_agents.run.decide.time_text import moment
@@ -20,7 +20,7 @@ def test_a_limit_is_recorded_and_the_next_run_passes_the_agent_by() -> None:
     first = run("a", "b", "c")
     first.fail(Detail.RATE_LIMIT, retry_after=600)
     (told,) = first.of(SetCooldown)
-    assert told.cooldown == Cooldown(Account("a"), START + 600, START, "rate_limit")
+    assert told.cooldown == Cooldown(VendorAccount("a"), START + 600, START, "rate_limit")
     assert (first.launched, first.delays) == (["A", "B"], [])
     second = run("a", "b", "c", cooldowns=CooldownTable((told.cooldown,)))
     assert (second.launched, second.delays) == (["B"], [])
@@ -43,7 +43,7 @@ def test_without_another_agent_a_run_waits(detail: Detail) -> None:
     it.fail(detail, "429")
     assert (it.launched, it.result.ending) == (["A"] * 4, Ending.EXHAUSTED)
     assert it.log[:1] == ["[supervisor] retry 1/3 with A in 60s"]
-    assert [one.reason for one in it.of(Waiting)] == [WaitReason.COOLDOWN] * 3
+    assert [one.reason for one in it.of(TellWait)] == [WaitReason.COOLDOWN] * 3
     assert [one.cooldown.until for one in it.of(SetCooldown)][-1] == it.now + 300
 
 
@@ -108,7 +108,7 @@ def test_a_limited_agent_comes_back_if_it_is_free_first() -> None:
     it = run("a", "b", cooldowns=cooldown("b", START + 900))
     it.fail(Detail.RATE_LIMIT)
     assert (it.wait(), it.launched) == (60, ["A", "A"])
-    assert it.of(Launch)[-1].cause is Cause.RETRY
+    assert it.of(LaunchAttempt)[-1].cause is Cause.RETRY
 
 
 def test_retries_that_are_used_up_leave_only_the_others() -> None:
@@ -125,7 +125,7 @@ def test_agents_of_one_account_are_limited_together() -> None:
         AgentInstance(agent_id="B", agent_cli="a", model="small", credential="team"),
         AgentInstance(agent_id="C", agent_cli="a", credential="mine"),
     )
-    it = run(chain=Chain(agents=two))
+    it = run(chain=AgentChain(agents=two))
     it.fail(Detail.RATE_LIMIT)
     assert it.launched == ["A", "C"]
 
@@ -136,7 +136,7 @@ def test_a_sibling_s_limit_counts_at_once() -> None:
     it.fail(Detail.NETWORK)
     it.sibling("a", it.now + 600)
     assert it.wait() == 5
-    assert (it.launched, it.of(Launch)[-1].cause) == (["A", "B"], Cause.FALLBACK)
+    assert (it.launched, it.of(LaunchAttempt)[-1].cause) == (["A", "B"], Cause.FALLBACK)
 
 
 def test_a_longer_limit_of_a_sibling_prolongs_the_wait() -> None:
@@ -169,8 +169,8 @@ def test_a_run_may_begin_with_a_wait() -> None:
     it = run("a", cooldowns=cooldown("a", START + 50))
     assert (it.launched, it.machine.state.status) == ([], "waiting")
     assert it.log == ["[supervisor] A is free in 50s"]
-    assert it.ask(Control.RETRY_NOW).accepted
-    assert it.of(Launch)[-1].cause is Cause.FIRST
+    assert it.ask(RunControl.RETRY_NOW).accepted
+    assert it.of(LaunchAttempt)[-1].cause is Cause.FIRST
 
 
 def test_without_fallback_a_limit_is_waited_for() -> None:

@@ -13,7 +13,7 @@ from attrs import evolve
 
 from otpy_agents.adapters.session_log import UsageReader
 from otpy_agents.attempt.events import Spent
-from otpy_agents.run import Adapter, Request, Usage, find_adapter
+from otpy_agents.run import Adapter, AttemptRequest, Usage, find_adapter
 from otpy_agents.run.host.session_tail import SessionTail, tail_of
 
 AGENTS = ("claude", "codex", "copilot", "gemini")
@@ -237,7 +237,7 @@ def test_the_configuration_folder_counts_before_the_home(
 def test_a_new_session_of_copilot_is_known_from_its_start(tmp_path: Path) -> None:
     """By an id that no other attempt has; one that is chosen already stays."""
     adapter: Adapter = find_adapter("copilot")
-    request = Request(prompt="x", folder=tmp_path)
+    request = AttemptRequest(prompt="x", folder=tmp_path)
     launch = adapter.launch(request)
     assert f"--session-id={launch.session}" in launch.argv
     assert adapter.launch(request).session == launch.session

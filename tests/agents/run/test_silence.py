@@ -7,9 +7,9 @@ import pytest
 from otpy_agents.attempt.failures import ErrorType
 from otpy_agents.errors import InvalidRunSetting
 from otpy_agents.run.decide.liveness import Liveness, LivenessKind
-from otpy_agents.run.decide.protocol import Output, Quiet, TimerDue
+from otpy_agents.run.decide.protocol import OutputHeard, RunDue, TellQuiet
 from otpy_agents.run.decide.result import StopCause
-from otpy_agents.run.decide.state import Phase
+from otpy_agents.run.decide.state import RunPhase
 from tests.agents.run.driver import Driver, run
 
 HOUR = 3600.0
@@ -20,7 +20,7 @@ def watched(text: str) -> Driver:
 
 
 def quiet(it: Driver) -> list[float]:
-    return [one.seconds for one in it.of(Quiet)]
+    return [one.seconds for one in it.of(TellQuiet)]
 
 
 PARSED = [
@@ -53,7 +53,7 @@ def test_an_hour_of_silence_is_shown_once_and_nothing_else() -> None:
     it = watched("none")
     assert it.wait() == 60
     assert (quiet(it), it.machine.due) == ([60], None)
-    it.send(TimerDue(), HOUR)
+    it.send(RunDue(), HOUR)
     assert (quiet(it), it.stops, it.log) == ([60], [], [])
 
 
@@ -114,16 +114,16 @@ def test_progress_keeps_a_stall_away() -> None:
 def test_bytes_are_no_progress() -> None:
     """G-05: a spinner does not keep a stalled agent alive."""
     it = watched("stall:100")
-    it.send(Output(1), 90)
-    it.send(TimerDue(), 10)
+    it.send(OutputHeard(1), 90)
+    it.send(RunDue(), 10)
     assert it.stops == [False]
 
 
 def test_any_output_is_a_heartbeat() -> None:
     """C-01: with `heartbeat` bytes count, and so does progress."""
     it = watched("heartbeat:30")
-    it.send(Output(1), 25)
-    it.send(TimerDue(), 20)
+    it.send(OutputHeard(1), 25)
+    it.send(RunDue(), 20)
     assert it.stops == []
     it.say(after=5)
     assert it.wait() == 30
@@ -149,14 +149,14 @@ def test_an_attempt_that_is_being_started_is_not_watched() -> None:
     """Pulling an image is no silence of the agent."""
     it = run("a", liveness=Liveness.parse("stall:1"))
     assert it.machine.due is None
-    it.send(TimerDue(), HOUR)
+    it.send(RunDue(), HOUR)
     assert it.last == ()
 
 
 def test_a_timer_that_comes_too_early_does_no_harm() -> None:
     """Whoever drives a run may ask at any time."""
     it = watched("stall:60")
-    it.send(TimerDue(), 59)
+    it.send(RunDue(), 59)
     assert (it.last, it.wait()) == ((), 1)
 
 
@@ -164,6 +164,6 @@ def test_a_stalled_attempt_is_waited_for() -> None:
     """It is ended once, and the run is not over before it is."""
     it = watched("stall:60")
     it.wait()
-    it.send(TimerDue(), HOUR)
+    it.send(RunDue(), HOUR)
     it.say()
-    assert (it.stops, it.machine.state.phase) == ([False], Phase.DETECT_EXIT)
+    assert (it.stops, it.machine.state.phase) == ([False], RunPhase.DETECT_EXIT)

@@ -14,25 +14,25 @@ from otpy_agents.run.decide.liveness import Liveness
 from otpy_agents.run.decide.machine import RunMachine
 from otpy_agents.run.decide.policy import RetryPolicy
 from otpy_agents.run.decide.protocol import (
-    AttemptEnded,
+    AttemptGone,
     Completed,
-    Control,
-    Launch,
+    LaunchAttempt,
     Resumed,
+    RunControl,
     SessionKnown,
     SetCooldown,
     StopAttempt,
-    Waiting,
+    TellWait,
 )
 from otpy_agents.run.decide.result import Cause, Ending, StopCause
-from otpy_agents.run.decide.state import VERSION, Phase, RunState
+from otpy_agents.run.decide.state import VERSION, RunPhase, RunState
 from tests.agents.run.driver import START, Driver, agents, run
 
 
 def well_travelled() -> Driver:
     """Return a run in which every field of the state holds something."""
     it = run("a", "b", budget_usd=9.0, session="s0", policy=RetryPolicy(resume=True))
-    end = AttemptEnded(
+    end = AttemptGone(
         number=1,
         classification=Classification(detail=Detail.RATE_LIMIT, message="429", retry_after=300),
         exit_code=1,
@@ -58,7 +58,7 @@ def test_a_state_is_the_same_after_it_was_stored(running: bool) -> None:
     if running:
         it.wait()
         it.start()
-        it.ask(Control.CANCEL)
+        it.ask(RunControl.CANCEL)
     state = it.machine.state
     assert RunState.from_json(state.to_json()) == state
     assert plain(it)["version"] == VERSION
@@ -129,7 +129,7 @@ def test_an_attempt_whose_host_died_costs_no_retry() -> None:
     it.start()
     it.resume(after=3600)
     assert (it.machine.state.retries, it.delays) == (1, [5])
-    assert it.of(Launch)[-1].cause is Cause.INTERRUPTED
+    assert it.of(LaunchAttempt)[-1].cause is Cause.INTERRUPTED
     record = it.machine.state.attempts[-1]
     assert (record.stopped, record.message) == (StopCause.INTERRUPTED, "its host died")
     it.fail(Detail.NETWORK)
@@ -140,7 +140,7 @@ def test_an_attempt_that_was_being_started_may_have_been() -> None:
     """The host died between storing and starting: the number is spent, so none exists twice."""
     it = run("a")
     it.resume()
-    assert [one.number for one in it.of(Launch)] == [1, 2]
+    assert [one.number for one in it.of(LaunchAttempt)] == [1, 2]
 
 
 def test_an_adopted_attempt_goes_on() -> None:
@@ -148,7 +148,7 @@ def test_an_adopted_attempt_goes_on() -> None:
     it = run("a", liveness=Liveness.parse("stall:100")).start()
     it.resume(adopted=True, after=500)
     assert (it.launched, it.last, it.machine.due) == (["A"], (), it.now + 60)
-    it.send(AttemptEnded(number=1, classification=Classification(), exit_code=0))
+    it.send(AttemptGone(number=1, classification=Classification(), exit_code=0))
     assert it.result.status == "done"
 
 
@@ -164,21 +164,21 @@ def test_an_adopted_attempt_runs_even_if_nobody_stored_its_start() -> None:
     """The container was started, and its host died before it heard so."""
     it = run("a")
     it.resume(adopted=True)
-    assert (it.machine.state.phase, it.machine.state.status) == (Phase.RUN, "running")
+    assert (it.machine.state.phase, it.machine.state.status) == (RunPhase.RUN, "running")
 
 
-@pytest.mark.parametrize("control", [Control.CANCEL, Control.KILL])
-def test_an_adopted_attempt_is_asked_again_to_end(control: Control) -> None:
+@pytest.mark.parametrize("control", [RunControl.CANCEL, RunControl.KILL])
+def test_an_adopted_attempt_is_asked_again_to_end(control: RunControl) -> None:
     """The stop was stored, and perhaps never sent."""
     it = run("a").start()
     it.ask(control)
-    assert it.resume(adopted=True) == (StopAttempt(1, control is Control.KILL),)
+    assert it.resume(adopted=True) == (StopAttempt(1, control is RunControl.KILL),)
 
 
 def test_a_stop_that_was_stored_holds_if_the_host_died() -> None:
     """RUN-60: what was cancelled is not begun again by the next host."""
     it = run("a", "b").start()
-    it.ask(Control.CANCEL)
+    it.ask(RunControl.CANCEL)
     it.resume()
     assert (it.result.ending, it.launched) == (Ending.CANCELLED, ["A"])
 
@@ -186,7 +186,7 @@ def test_a_stop_that_was_stored_holds_if_the_host_died() -> None:
 def test_a_forced_fallback_holds_if_the_host_died() -> None:
     """RUN-66: the next host goes on with the next agent."""
     it = run("a", "b").start()
-    it.ask(Control.FORCE_FALLBACK)
+    it.ask(RunControl.FORCE_FALLBACK)
     it.resume()
     assert it.launched == ["A", "B"]
 
@@ -196,7 +196,7 @@ def test_a_backoff_goes_on_where_it_was() -> None:
     it = run("a")
     it.fail(Detail.NETWORK)
     (shown,) = it.resume(after=3)
-    assert isinstance(shown, Waiting)
+    assert isinstance(shown, TellWait)
     assert (shown.delay, shown.retry, it.wait()) == (2, 1, 2)
     it.fail(Detail.NETWORK)
     it.resume(after=60)
@@ -241,7 +241,7 @@ def test_a_session_is_known_before_the_attempt_is_over() -> None:
         it = run("a", policy=RetryPolicy(resume=resume)).start()
         it.send(SessionKnown(1, "s1"))
         it.resume()
-        assert it.of(Launch)[-1].session == wanted
+        assert it.of(LaunchAttempt)[-1].session == wanted
 
 
 def test_a_run_that_is_not_over_has_no_result() -> None:

@@ -8,11 +8,11 @@ from attrs import evolve
 from otpy.testing import MockClock
 from otpy_agents.run import (
     Cause,
-    Control,
     Detail,
     Ending,
     Liveness,
     RetryPolicy,
+    RunControl,
     StopCause,
 )
 from otpy_agents.run.decide.chain import AgentInstance, AgentSelection
@@ -95,7 +95,7 @@ async def test_a_cancel_cuts_a_long_delay(stage: Stage, clock: MockClock) -> Non
         await asyncio.sleep(100.0)
         assert handle.state.status == "retrying (1/3)"
         before = clock.now
-        answered = await handle.ask(Control.CANCEL)
+        answered = await handle.ask(RunControl.CANCEL)
         result = await handle.wait()
         assert clock.now - before < 0.1
     assert answered.accepted
@@ -224,7 +224,7 @@ async def test_runs_over_capacity_wait_for_their_turn(stage: Stage) -> None:
             "pending",
             "pending",
         ]
-        assert (await handles[2].ask(Control.CANCEL)).accepted
+        assert (await handles[2].ask(RunControl.CANCEL)).accepted
         assert (await handles[2].wait()).ending is Ending.CANCELLED
         for handle in (handles[0], handles[1], handles[3]):
             assert (await handle.wait()).ending is Ending.SUCCEEDED
@@ -238,15 +238,15 @@ async def test_controls_reach_the_attempt(stage: Stage, clock: MockClock) -> Non
     async with stage.host(deaf, deaf, ok()) as host:
         handle = await host.submit(stage.order())
         await asyncio.sleep(1.0)
-        assert (await handle.ask(Control.CANCEL)).accepted
-        assert (await handle.ask(Control.KILL)).accepted
+        assert (await handle.ask(RunControl.CANCEL)).accepted
+        assert (await handle.ask(RunControl.KILL)).accepted
         assert (await handle.wait()).ending is Ending.KILLED
         assert clock.now < 3.0
         other = await host.submit(stage.order("a", "b"))
         await asyncio.sleep(1.0)
-        assert (await other.ask(Control.FORCE_FALLBACK)).accepted
+        assert (await other.ask(RunControl.FORCE_FALLBACK)).accepted
         result = await other.wait()
-        assert not (await other.ask(Control.CANCEL)).accepted
+        assert not (await other.ask(RunControl.CANCEL)).accepted
     assert [record.agent_id for record in result.attempts] == ["a", "b"]
     assert result.ending is Ending.SUCCEEDED
 
@@ -267,7 +267,7 @@ async def test_an_attempt_is_stopped_while_it_starts(stage: Stage, clock: MockCl
     async with stage.host(Play(starting=3600.0)) as host:
         handle = await host.submit(stage.order())
         await asyncio.sleep(5.0)
-        assert (await handle.ask(Control.CANCEL)).accepted
+        assert (await handle.ask(RunControl.CANCEL)).accepted
         assert (await handle.wait()).ending is Ending.CANCELLED
     assert clock.now < 10.0
 

@@ -10,38 +10,38 @@ from collections import Counter
 
 from otpy_agents.attempt.failures import Classification
 from otpy_agents.run.decide.chain import AgentInstance
-from otpy_agents.run.decide.cooldown import Account
+from otpy_agents.run.decide.cooldown import VendorAccount
 from otpy_agents.run.decide.machine import RunMachine
 from otpy_agents.run.decide.policy import FatalScope
 from otpy_agents.run.decide.protocol import (
-    AgentSwitched,
-    Answered,
-    AttemptEnded,
+    AnswerControl,
+    AttemptGone,
     AttemptStarted,
-    Begin,
+    BeginRun,
     Completed,
-    Control,
     ControlAsked,
     CooldownsSeen,
     Effect,
     Event,
-    Launch,
-    PhaseChanged,
-    Quiet,
+    LaunchAttempt,
     Resumed,
+    RunControl,
+    RunDue,
     SetCooldown,
     StopAttempt,
-    TimerDue,
-    Waiting,
+    TellPhase,
+    TellQuiet,
+    TellSwitch,
+    TellWait,
 )
-from otpy_agents.run.decide.result import Ending, Outcome
+from otpy_agents.run.decide.result import Ending, RunOutcome
 from otpy_agents.run.decide.state import RunState, WaitReason
 
 _FREE = {"crash_restart", "fresh_session", "interrupted"}
-_USER: dict[Control | None, str] = {
-    Control.CANCEL: "cancelled",
-    Control.KILL: "killed",
-    Control.STOP: "stopped",
+_USER: dict[RunControl | None, str] = {
+    RunControl.CANCEL: "cancelled",
+    RunControl.KILL: "killed",
+    RunControl.STOP: "stopped",
 }
 
 
@@ -53,18 +53,18 @@ class Witness:
         self.setting, self.now = state, now
         self.agents = [agent.agent_id for agent in state.chain.agents]
         self.at = 0
-        self.flight: Launch | None = None
+        self.flight: LaunchAttempt | None = None
         self.started = False
         self.stop_sent = self.kill_sent = False
-        self.wish: Control | None = None  # what a person asked for and was granted
+        self.wish: RunControl | None = None  # what a person asked for and was granted
         self.silenced = False
         self.begun = False
-        self.launches: list[Launch] = []
+        self.launches: list[LaunchAttempt] = []
         self.used: Counter[str] = Counter()
         self.ends: Counter[tuple[str, str]] = Counter()
         self.switches = 0
         self.cost = 0.0
-        self.cold: dict[Account, float] = {}
+        self.cold: dict[VendorAccount, float] = {}
         self.allowed = {"first"}
         self.asked = 0.0
         self.completed: Completed | None = None
@@ -81,7 +81,7 @@ class Witness:
         self._answers(event, effects)
         if self.completed is not None:
             again = (self.completed,) if isinstance(event, Resumed) else ()
-            told = [one for one in effects if type(one) not in {Answered, SetCooldown}]
+            told = [one for one in effects if type(one) not in {AnswerControl, SetCooldown}]
             assert tuple(told) == again
             assert self.machine.state.ending is before.ending
             return effects
@@ -92,7 +92,7 @@ class Witness:
         return effects
 
     def _answers(self, event: Event, effects: tuple[Effect, ...]) -> None:
-        answers = [one for one in effects if isinstance(one, Answered)]
+        answers = [one for one in effects if isinstance(one, AnswerControl)]
         assert len(answers) == isinstance(event, ControlAsked)
         if not isinstance(event, ControlAsked):
             return
@@ -105,8 +105,8 @@ class Witness:
 
     def _note(self, event: Event, effects: tuple[Effect, ...]) -> None:
         match event:
-            case Begin() | Resumed():
-                if isinstance(event, Begin) and not self.begun:
+            case BeginRun() | Resumed():
+                if isinstance(event, BeginRun) and not self.begun:
                     self.cold = {}  # the table it brings is all there is
                 self.begun = True
                 for one in event.cooldowns.entries:
@@ -123,7 +123,7 @@ class Witness:
                 self.cold = {one.account: one.until for one in event.cooldowns.entries}
             case AttemptStarted() if self.flight and event.number == self.flight.number:
                 self.started = True
-            case AttemptEnded() if self.flight and event.number == self.flight.number:
+            case AttemptGone() if self.flight and event.number == self.flight.number:
                 self.cost += event.usage.cost_usd if event.usage is not None else 0
                 verdict = event.classification
                 lost = event.exit_code is None and verdict.detail is None
@@ -131,7 +131,7 @@ class Witness:
             case _:
                 pass
 
-    def _cool(self, account: Account, until: float) -> None:
+    def _cool(self, account: VendorAccount, until: float) -> None:
         self.cold[account] = max(self.cold.get(account, 0.0), until)
 
     def _ended(self, word: str, verdict: Classification | None) -> None:
@@ -140,7 +140,7 @@ class Witness:
         self.asked = 0.0
         if self.wish in _USER:
             self.allowed = {_USER[self.wish]}
-        elif self.wish is Control.FORCE_FALLBACK and self.stop_sent:
+        elif self.wish is RunControl.FORCE_FALLBACK and self.stop_sent:
             self.allowed = {"next"}
         elif self.silenced:
             self.allowed = self._onward() if self._left() == 0 else {"retry"}
@@ -197,7 +197,7 @@ class Witness:
 
     def _check(self, effect: Effect, event: Event) -> None:
         match effect:
-            case Launch():
+            case LaunchAttempt():
                 self._launched(effect, event)
             case StopAttempt():
                 assert self.flight is not None
@@ -205,27 +205,27 @@ class Witness:
                 assert not self.kill_sent
                 assert effect.kill or not self.stop_sent
                 self.stop_sent, self.kill_sent = True, effect.kill
-                self.silenced = self.silenced or isinstance(event, TimerDue)
-            case Waiting():
+                self.silenced = self.silenced or isinstance(event, RunDue)
+            case TellWait():
                 self._waits(effect, event)
-            case AgentSwitched():
+            case TellSwitch():
                 assert self.agents.index(effect.target) > self.agents.index(effect.source)
                 assert effect.source == self.agents[self.at]
                 self.switches += 1
             case SetCooldown():
                 assert effect.cooldown.until >= self.now
                 self._cool(effect.cooldown.account, effect.cooldown.until)
-            case Quiet():
+            case TellQuiet():
                 assert self.started
             case Completed():
                 self._over(effect)
             case _:
                 pass
 
-    def _launched(self, launch: Launch, event: Event) -> None:
+    def _launched(self, launch: LaunchAttempt, event: Event) -> None:
         assert self.flight is None
         assert launch.number == len(self.launches) + 1 <= self.setting.policy.max_attempts
-        asked = isinstance(event, ControlAsked) or self.wish is Control.FORCE_FALLBACK
+        asked = isinstance(event, ControlAsked) or self.wish is RunControl.FORCE_FALLBACK
         target = self.agents.index(launch.agent.agent_id)
         assert target >= self.at, "it went back"
         here = self.setting.chain.agents[self.at].account
@@ -247,7 +247,7 @@ class Witness:
         self.at, self.flight, self.wish = target, launch, None
         self.launches.append(launch)
 
-    def _waits(self, wait: Waiting, event: Event) -> None:
+    def _waits(self, wait: TellWait, event: Event) -> None:
         assert self.flight is None
         assert wait.delay == max(0.0, wait.until - self.now)
         assert wait.retry in {0, self.used[self.agents[self.at]] + 1}
@@ -266,7 +266,7 @@ class Witness:
         base = self.setting.policy.backoff_base
         return max((1, 3, 9)[min(2, self.used[self.agents[self.at]])] * base, self.asked)
 
-    def _fair(self, wait: Waiting, delay: float) -> None:
+    def _fair(self, wait: TellWait, delay: float) -> None:
         """Nobody is waited for while somebody who may is free."""
         policy = self.setting.policy
         may: list[AgentInstance] = []
@@ -299,11 +299,11 @@ class Witness:
         assert result.retry_count == sum(self.used.values())
         assert result.fallback_count == self.switches
         assert result.agent_id == self.agents[self.at]
-        assert (result.exit_code == 0) == (result.outcome is Outcome.SUCCESS)
-        assert (result.error is None) == (result.outcome is Outcome.SUCCESS)
+        assert (result.exit_code == 0) == (result.outcome is RunOutcome.SUCCESS)
+        assert (result.error is None) == (result.outcome is RunOutcome.SUCCESS)
         if self.wish in _USER:
             assert result.ending == _USER[self.wish]
-        elif self.wish is Control.CANCEL_RETRY:
+        elif self.wish is RunControl.CANCEL_RETRY:
             assert result.ending is Ending.RETRY_CANCELLED
         elif result.ending is Ending.ATTEMPT_LIMIT:
             assert len(self.launches) == policy.max_attempts
@@ -334,5 +334,5 @@ class Witness:
 
 def phases_fit(effects: tuple[Effect, ...], state: RunState) -> bool:
     """Whether the last phase that was told is that of the state."""
-    told = [one.phase for one in effects if isinstance(one, PhaseChanged)]
+    told = [one.phase for one in effects if isinstance(one, TellPhase)]
     return not told or told[-1] is state.phase

@@ -11,7 +11,7 @@ import pytest
 
 from otpy_agents.errors import SandboxUnavailable
 from otpy_agents.process.orphans import find
-from otpy_agents.sandbox import BubblewrapSandbox, Limits, Mount
+from otpy_agents.sandbox import BubblewrapSandbox, Mount, SandboxLimits
 from tests.agents.sandbox.scene import PYTHON, SLEEP, STUBBORN, UP, Scene, sleepers
 
 pytestmark = pytest.mark.real_time
@@ -109,7 +109,7 @@ async def test_what_no_sweep_can_find_dies_with_it(scene: Scene) -> None:
 async def test_a_kill_takes_everything_with_it(scene: Scene) -> None:
     """Also what ignores SIGTERM and cannot be found."""
     code = f"import subprocess;subprocess.Popen(['sleep','97.6543'],env={{}});{STUBBORN}{UP}{SLEEP}"
-    async with scene.python(code, limits=Limits(grace=60)) as running:
+    async with scene.python(code, limits=SandboxLimits(grace=60)) as running:
         await scene.up.wait()
         await running.kill()
         assert (await running.wait()).exit_code == -signal.SIGKILL

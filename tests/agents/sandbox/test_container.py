@@ -13,7 +13,7 @@ from otpy.testing import MockClock
 from otpy_agents.docker.engine import Engine
 from otpy_agents.docker.frames import STDERR, STDOUT, Frame
 from otpy_agents.errors import EngineError, SpawnFailed
-from otpy_agents.sandbox import Ended, Job, Limits
+from otpy_agents.sandbox import Ended, Job, SandboxLimits
 from otpy_agents.sandbox.container import LOST_AFTER, POLL, RunningContainer
 from otpy_agents.sandbox.launch import Launch
 from otpy_agents.store.redaction import Redaction
@@ -245,7 +245,7 @@ async def test_what_cannot_be_started_is_removed_and_a_typed_error(
 
 async def test_a_stop_asks_and_waits(engine: FakeEngine) -> None:
     """RUN-12: what wrote last words has them in its output."""
-    async with container(engine, limits=Limits(grace=7)) as running:
+    async with container(engine, limits=SandboxLimits(grace=7)) as running:
         await asyncio.sleep(1)
         await running.stop()
         assert (await running.wait()).exit_code == 143
@@ -256,7 +256,7 @@ async def test_a_kill_cuts_the_grace_of_a_stop(engine: FakeEngine) -> None:
     """It is a container kill (RUN-12), and both return."""
     engine.obeys = False
     loop = asyncio.get_running_loop()
-    async with container(engine, limits=Limits(grace=100)) as running:
+    async with container(engine, limits=SandboxLimits(grace=100)) as running:
         stopping = asyncio.create_task(running.stop())
         await asyncio.sleep(1)
         asked = loop.time()
@@ -289,7 +289,7 @@ async def test_a_cancellation_while_leaving_cuts_the_grace(engine: FakeEngine) -
     loop = asyncio.get_running_loop()
 
     async def attempt() -> None:
-        async with container(engine, limits=Limits(grace=100)):
+        async with container(engine, limits=SandboxLimits(grace=100)):
             await asyncio.sleep(1)
 
     task = asyncio.create_task(attempt())

@@ -16,7 +16,7 @@ import pytest
 from otpy_agents.classify.classification import classify
 from otpy_agents.errors import CannotAdopt, SandboxUnavailable, SpawnFailed
 from otpy_agents.process.orphans import Recorded
-from otpy_agents.sandbox import ContainerIdentity, Limits, Mount
+from otpy_agents.sandbox import ContainerIdentity, Mount, SandboxLimits
 from otpy_agents.sandbox.docker import DockerSandbox
 from otpy_agents.store.redaction import Redaction
 from tests.agents.sandbox.dockerd import IMAGE, NoEngine, engine
@@ -116,7 +116,7 @@ async def test_an_attempt_in_a_container_is_like_any_other(scene: Scene, tmp_pat
 
 async def test_too_much_memory_is_told_from_a_kill(scene: Scene) -> None:
     """`OOMKilled` and exit 137, and the classifier knows what that means."""
-    limits = Limits(memory=32 << 20)
+    limits = SandboxLimits(memory=32 << 20)
     async with scene.run("dd", "if=/dev/zero", "of=/dev/null", "bs=200M", limits=limits) as running:
         ended = await running.wait()
     assert (ended.exit_code, (ended.container_state or {})["OOMKilled"]) == (137, True)
@@ -133,7 +133,9 @@ async def test_too_much_memory_is_told_from_a_kill(scene: Scene) -> None:
 async def test_limits_are_those_of_the_container(scene: Scene) -> None:
     """A fork bomb stops at its limit, and open files are counted."""
     script = "ulimit -n; for i in 1 2 3 4 5 6 7 8 9; do sleep 9 & done"
-    async with scene.shell(script, limits=Limits(pids=6, cpus=0.5, open_files=77)) as running:
+    async with scene.shell(
+        script, limits=SandboxLimits(pids=6, cpus=0.5, open_files=77)
+    ) as running:
         ended = await running.wait()
     assert scene.stdout == ["77"]
     assert "fork" in ended.stderr
@@ -150,7 +152,7 @@ async def test_there_is_no_network_unless_asked(scene: Scene) -> None:
 async def test_a_stop_asks_and_a_kill_does_not(scene: Scene) -> None:
     """RUN-12: the first process hands SIGTERM on; SIGKILL needs nobody."""
     script = "trap 'echo bye; exit 4' TERM; echo up; while :; do sleep 0.05; done"
-    async with scene.shell(script, limits=Limits(grace=20)) as running:
+    async with scene.shell(script, limits=SandboxLimits(grace=20)) as running:
         await scene.up.wait()
         await running.stop()
         ended = await running.wait()
@@ -190,7 +192,7 @@ async def test_cancelled_at_any_moment_nothing_is_left(scene: Scene, after: floa
     """While it is created, started or running: the container is removed."""
 
     async def attempt() -> None:
-        async with scene.shell("sleep 99", limits=Limits(grace=0)) as running:
+        async with scene.shell("sleep 99", limits=SandboxLimits(grace=0)) as running:
             await running.wait()
 
     task = asyncio.create_task(attempt())
@@ -235,7 +237,7 @@ async def test_a_container_may_be_kept_to_be_looked_at(scene: Scene, docker: Doc
     """RUN-11: it does not run any more, and the next clearing removes it."""
     keeping = DockerSandbox(IMAGE, docker.socket, auto_remove=False, init=False, user="7:7")
     scene.sandbox = keeping
-    async with scene.shell("sleep 99", limits=Limits(grace=0)) as running:
+    async with scene.shell("sleep 99", limits=SandboxLimits(grace=0)) as running:
         assert await docker.find(scene.marker) == (running.identity,)
     assert scene.alive() == []
     assert await docker.find(scene.marker) == (running.identity,)

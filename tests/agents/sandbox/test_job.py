@@ -13,9 +13,9 @@ from otpy_agents.sandbox import (
     Ended,
     Job,
     LeftOver,
-    Limits,
     Mount,
     ProcessSandbox,
+    SandboxLimits,
 )
 from otpy_agents.sandbox.launch import Launch
 
@@ -58,15 +58,15 @@ def test_limits_and_mounts_are_checked_too() -> None:
     ]
     for wrong in wrongs:
         with pytest.raises(InvalidJob, match=next(iter(wrong))):
-            Limits(**wrong)
+            SandboxLimits(**wrong)
     with pytest.raises(InvalidJob, match="target"):
         Mount(Path("/a"), Path("b"))
 
 
 @pytest.mark.parametrize("sandbox", [ProcessSandbox(), BubblewrapSandbox()])
-@pytest.mark.parametrize("limits", [Limits(pids=5), Limits(cpus=0.5)])
+@pytest.mark.parametrize("limits", [SandboxLimits(pids=5), SandboxLimits(cpus=0.5)])
 def test_a_limit_that_cannot_be_held_is_refused(
-    sandbox: ProcessSandbox | BubblewrapSandbox, limits: Limits
+    sandbox: ProcessSandbox | BubblewrapSandbox, limits: SandboxLimits
 ) -> None:
     """RLIMIT_NPROC would count every process of the user, so nobody claims to limit them."""
     with pytest.raises(InvalidJob, match=f"the sandbox '{sandbox.name}' cannot hold it"):

@@ -8,7 +8,7 @@ import pytest
 
 from otpy_agents.errors import CannotAdopt, SpawnFailed
 from otpy_agents.process.orphans import Recorded
-from otpy_agents.sandbox import Limits, Running, Sandbox
+from otpy_agents.sandbox import Running, Sandbox, SandboxLimits
 from otpy_agents.store.redaction import Redaction
 from tests.agents.sandbox.scene import SLEEP, STUBBORN, UP, Scene
 
@@ -70,8 +70,12 @@ async def test_a_file_that_cannot_be_written_starts_nothing(scene: Scene) -> Non
             pytest.fail("started")
 
 
-@pytest.mark.parametrize("limits", [Limits(), Limits(open_files=64)], ids=["bare", "limited"])
-async def test_a_program_that_is_not_there_is_a_typed_error(scene: Scene, limits: Limits) -> None:
+@pytest.mark.parametrize(
+    "limits", [SandboxLimits(), SandboxLimits(open_files=64)], ids=["bare", "limited"]
+)
+async def test_a_program_that_is_not_there_is_a_typed_error(
+    scene: Scene, limits: SandboxLimits
+) -> None:
     """Whatever would have started it: by name, by path, and relative to the work directory."""
     for program in ("no-such-program", "/no/such/program", "./program"):
         with pytest.raises(SpawnFailed) as caught:
@@ -84,7 +88,7 @@ async def test_a_program_that_is_not_there_is_a_typed_error(scene: Scene, limits
 async def test_no_stray_outlives_its_attempt(scene: Scene, how: str) -> None:
     """Not even one that left the session, ignores SIGTERM, is stopped or keeps the pipes."""
     code = f"import os,signal,time\nfrom subprocess import Popen\n{STRAYS[how]}\nprint('done')"
-    async with scene.python(code, limits=Limits(grace=0.1)) as running:
+    async with scene.python(code, limits=SandboxLimits(grace=0.1)) as running:
         ended = await running.wait()
         assert scene.alive() == []
     assert (ended.exit_code, ended.stdout) == (0, "done\n")
@@ -99,7 +103,7 @@ async def test_a_stop_leaves_time_to_obey(scene: Scene) -> None:
         "signal.signal(signal.SIGTERM, lambda *_: (print('bye', flush=True), sys.exit(4)))\n"
         f"{UP}{SLEEP}"
     )
-    async with scene.python(code, limits=Limits(grace=30)) as running:
+    async with scene.python(code, limits=SandboxLimits(grace=30)) as running:
         await scene.up.wait()
         await running.stop()
         ended = await running.wait()
@@ -109,7 +113,7 @@ async def test_a_stop_leaves_time_to_obey(scene: Scene) -> None:
 async def test_who_does_not_obey_is_killed_after_the_grace(scene: Scene) -> None:
     """No sooner, and not much later."""
     loop = asyncio.get_running_loop()
-    async with scene.python(STUBBORN + UP + SLEEP, limits=Limits(grace=0.2)) as running:
+    async with scene.python(STUBBORN + UP + SLEEP, limits=SandboxLimits(grace=0.2)) as running:
         await scene.up.wait()
         asked = loop.time()
         await running.stop()
@@ -120,7 +124,7 @@ async def test_who_does_not_obey_is_killed_after_the_grace(scene: Scene) -> None
 async def test_a_kill_waits_for_nothing(scene: Scene) -> None:
     """It also cuts the grace of a stop that goes on."""
     loop = asyncio.get_running_loop()
-    async with scene.python(STUBBORN + UP + SLEEP, limits=Limits(grace=60)) as running:
+    async with scene.python(STUBBORN + UP + SLEEP, limits=SandboxLimits(grace=60)) as running:
         await scene.up.wait()
         asked = loop.time()
         stopping = asyncio.create_task(running.stop())
@@ -139,7 +143,7 @@ async def test_cancelled_at_any_moment_nothing_is_left(scene: Scene, turns: int)
     async def attempt() -> None:
         code = f"import os;os.fork() or os.setsid();{STUBBORN}{UP}{SLEEP}"
         file = {scene.cwd / "settings": "x"}
-        async with scene.python(code, files=file, limits=Limits(grace=0)) as running:
+        async with scene.python(code, files=file, limits=SandboxLimits(grace=0)) as running:
             entered.append(running)
             await running.wait()
 
@@ -156,7 +160,7 @@ async def test_cancelled_at_any_moment_nothing_is_left(scene: Scene, turns: int)
 async def test_an_error_inside_the_block_ends_the_attempt(scene: Scene) -> None:
     """And is what its caller gets."""
     with pytest.raises(ZeroDivisionError):
-        async with scene.python(UP + SLEEP, limits=Limits(grace=0)) as running:
+        async with scene.python(UP + SLEEP, limits=SandboxLimits(grace=0)) as running:
             await scene.up.wait()
             assert running.quiet < 5
             raise ZeroDivisionError
@@ -165,7 +169,7 @@ async def test_an_error_inside_the_block_ends_the_attempt(scene: Scene) -> None:
 
 async def test_limits_hold_for_each_process(scene: Scene) -> None:
     """The program finds them set; a limit is never above what this process has itself."""
-    limits = Limits(memory=512 << 20, cpu_seconds=7, open_files=64)
+    limits = SandboxLimits(memory=512 << 20, cpu_seconds=7, open_files=64)
     code = (
         "import resource as r\n"
         "print(r.getrlimit(r.RLIMIT_DATA), r.getrlimit(r.RLIMIT_CPU), r.getrlimit(r.RLIMIT_NOFILE))"
@@ -178,7 +182,7 @@ async def test_limits_hold_for_each_process(scene: Scene) -> None:
 async def test_who_takes_too_much_memory_gets_no_more(scene: Scene) -> None:
     """The allocation fails, as the program's language tells it."""
     code = "b=[bytearray(1<<20) for _ in range(400)]"
-    async with scene.python(code, limits=Limits(memory=100 << 20)) as running:
+    async with scene.python(code, limits=SandboxLimits(memory=100 << 20)) as running:
         ended = await running.wait()
     assert ended.exit_code == 1
     assert "MemoryError" in ended.stderr
@@ -210,7 +214,7 @@ async def test_an_earlier_host_s_processes_are_found_and_ended(
     scene: Scene, sandbox: Sandbox
 ) -> None:
     """By the marker alone; they cannot be adopted, because nobody hears them any more (G-03)."""
-    async with scene.python(STUBBORN + UP + SLEEP, limits=Limits(grace=0)) as running:
+    async with scene.python(STUBBORN + UP + SLEEP, limits=SandboxLimits(grace=0)) as running:
         await scene.up.wait()
         assert running.identity in await sandbox.find(scene.marker)
         assert await sandbox.find({}) == ()
@@ -226,6 +230,6 @@ async def test_an_earlier_host_s_processes_are_found_and_ended(
 
 async def test_its_identity_is_pid_and_start(scene: Scene) -> None:
     """A bare pid is never trusted (G-03)."""
-    async with scene.python(UP + SLEEP, limits=Limits(grace=0)) as running:
+    async with scene.python(UP + SLEEP, limits=SandboxLimits(grace=0)) as running:
         assert isinstance(running.identity, Recorded)
         assert running.identity.create_time > 0

@@ -17,12 +17,12 @@ from otpy_agents.testing import (
     Crash,
     Do,
     Fail,
-    Finish,
     Hang,
     Say,
     Script,
     Spend,
     Step,
+    Succeed,
     UseTool,
 )
 
@@ -191,7 +191,7 @@ KINDS: Final[Mapping[str, Kind]] = {
     ),
     "gang": Kind(share=3, acts=_until(2, Crash()), keys={"gang": "g"}),
     "long": Kind(share=1, acts=_until(1, Fail(detail=Detail.CONTEXT_OVERFLOW))),
-    "sloppy": Kind(share=2, acts=_until(2, Finish(answer=UNPROVEN))),
+    "sloppy": Kind(share=2, acts=_until(2, Succeed(answer=UNPROVEN))),
     "hopeless": _reaped(_MANY, Crash(), keys=_HOPELESS),
     "drone": _reaped(_MANY, Crash(), keys=_DRONE),
     "unserved": _reaped(
@@ -201,7 +201,7 @@ KINDS: Final[Mapping[str, Kind]] = {
     "wordy": _reaped(
         "persistent failure: context_overflow", Fail(detail=Detail.CONTEXT_OVERFLOW), share=1
     ),
-    "liar": _reaped("terminal failure: tests_failed", Finish(answer=UNPROVEN), share=1),
+    "liar": _reaped("terminal failure: tests_failed", Succeed(answer=UNPROVEN), share=1),
     "rogue": _reaped("outside", UseTool(name="Write", input=_OUTSIDE, lasts=60.0), Hang()),
     "homeless": Kind(
         share=1, acts=_until(0), keys={"cwd": "nowhere"}, ends=State.FAILED, why="a folder that"

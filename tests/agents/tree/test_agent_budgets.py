@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from otpy_agents.store.records import State
-from otpy_agents.testing import Fail, Finish, Hang, Say, Script, Spend, UseTool
+from otpy_agents.testing import Fail, Hang, Say, Script, Spend, Succeed, UseTool
 from otpy_monitors import Kind
 from otpy_monitors.budget.errors import LimitTooWide
 from tests.agents.agent_world import AgentWorld, agent
@@ -51,7 +51,7 @@ async def test_15_a_spent_budget_pauses_until_a_person_grants_more(agents: Agent
 async def test_16_a_session_that_is_resumed_counts_each_token_once(agents: AgentWorld) -> None:
     """Three lives in one session: what the account spent is their sum (acceptance 16)."""
     lives = [Script(Spend(input=10, output=5), Fail()) for _ in range(3)]
-    agents.sandbox.scripts["a"] = [*lives, Script(Spend(input=10, output=5), Finish())]
+    agents.sandbox.scripts["a"] = [*lives, Script(Spend(input=10, output=5), Succeed())]
     async with agents.running(agent("a", backoff=[1])) as root:
         await root.wait()
         balance = agents.workplace.budgets.ledger.balance("w/a", Kind.TOKENS)

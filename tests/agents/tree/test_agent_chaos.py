@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from otpy_agents.store.records import State
-from otpy_agents.testing import Finish, Script
+from otpy_agents.testing import Script, Succeed
 from tests.agents.agent_world import AgentWorld, agent
 
 NAMES = [f"n{number}" for number in range(6)]
@@ -23,7 +23,7 @@ def _same_chances() -> None:
 async def test_attempts_die_and_every_agent_comes_to_its_end(agents: AgentWorld) -> None:
     """A killed attempt is a crash like any other: the run, then the agent, is begun again."""
     for name in NAMES:
-        agents.sandbox.scripts[name] = [Script(Finish(after=2.0))]
+        agents.sandbox.scripts[name] = [Script(Succeed(after=2.0))]
     text = "".join(agent(name, restarts=99, backoff=[0]) for name in NAMES)
     async with agents.running(text, chaos=1.0) as root:
         await root.wait()

@@ -9,7 +9,7 @@ import pytest
 from otpy_agents.errors import DeadlinePassed
 from otpy_agents.store import RunStore
 from otpy_agents.store.records import State
-from otpy_agents.testing import Finish, Hang, Script, Spend, Step, UseTool, Write
+from otpy_agents.testing import Hang, Script, Spend, Step, Succeed, UseTool, Write
 from otpy_agents.testing.script import line_of
 from otpy_monitors import Kind
 from tests.agents.agent_world import AgentWorld, agent
@@ -109,7 +109,7 @@ async def test_the_model_of_the_list_prices_what_an_agent_spends(agents: AgentWo
 
 async def test_an_answer_that_is_over_the_budget_is_taken(agents: AgentWorld) -> None:
     """What it cost is known with the answer: the work is done, once, and nobody is asked."""
-    agents.sandbox.scripts["a"] = [Script(Spend(input=500, after=1.0), Finish(after=0.3))]
+    agents.sandbox.scripts["a"] = [Script(Spend(input=500, after=1.0), Succeed(after=0.3))]
     known = await agents.run(agent("a", tokens=100))
     assert known["a"].state is State.DONE
     assert len(agents.sandbox.played) == 1
@@ -120,7 +120,7 @@ async def test_an_answer_that_is_over_the_budget_is_taken(agents: AgentWorld) ->
 
 async def test_an_answer_is_not_restarted_for_a_fresh_budget(agents: AgentWorld) -> None:
     """`restart(fresh=2)` makes nobody do again what is done."""
-    agents.sandbox.scripts["a"] = [Script(Spend(input=500, after=1.0), Finish(after=0.3))]
+    agents.sandbox.scripts["a"] = [Script(Spend(input=500, after=1.0), Succeed(after=0.3))]
     known = await agents.run(agent("a", tokens=100, on_exceed="restart(fresh=2)"))
     assert (known["a"].state, known["a"].restarts) == (State.DONE, 0)
     assert len(agents.sandbox.played) == 1
@@ -180,7 +180,7 @@ async def test_an_answer_that_fails_its_check_rests_for_its_budget(
     agents: AgentWorld,
 ) -> None:
     """It was over its budget before: only a grant begins another run."""
-    agents.sandbox.scripts["a"] = [Script(Spend(input=500, after=1.0), Finish(after=0.3))]
+    agents.sandbox.scripts["a"] = [Script(Spend(input=500, after=1.0), Succeed(after=0.3))]
     text = agent("a", tokens=100, backoff=[1], verify=["false"])
     async with agents.running(text):
         await agents.until(lambda: "mortal.paused" in agents.names("a"))

@@ -13,7 +13,7 @@ from otpy import OtpyError
 from otpy_agents.run import Detail
 from otpy_agents.store import RunStore
 from otpy_agents.store.records import State
-from otpy_agents.testing import Ask, Crash, Do, Fail, Finish, Hang, Say, Script, UseTool
+from otpy_agents.testing import Ask, Crash, Do, Fail, Hang, Say, Script, Succeed, UseTool
 from tests.agents.agent_world import AgentWorld, agent
 from tests.agents.tree_world import path_of
 
@@ -152,7 +152,7 @@ async def test_a_kill_near_the_end_repeats_nothing_and_hides_nothing(
     """At any turn from the end of the run on: it is done once, and told to be done once."""
     ending = asyncio.Event()
     last = Do(action=lambda _: ending.set(), after=10.0)
-    agents.sandbox.scripts["a"] = [Script(last, Finish(after=0.0))]
+    agents.sandbox.scripts["a"] = [Script(last, Succeed(after=0.0))]
     async with agents.running(agent("a", backoff=[5])) as root:
         await ending.wait()
         for _ in range(turn):

@@ -14,7 +14,7 @@ from otpy_monitors import (
     AgentCard,
     Custom,
     RuleBook,
-    ToolBegan,
+    ToolCallBegan,
     Violated,
     ViolationRule,
 )
@@ -25,7 +25,7 @@ def book(action: Action, *, broken: bool = False) -> RuleBook:
     """Return a rule that nobody may call a tool, or one whose predicate raises then."""
 
     def judge(activity: Activity, _card: AgentCard) -> str | None:
-        if not isinstance(activity, ToolBegan):
+        if not isinstance(activity, ToolCallBegan):
             return None
         if broken:
             raise RuntimeError("no idea")

@@ -10,7 +10,7 @@ from otpy_agents.agent.card import Program
 from otpy_agents.errors import CommandRefused
 from otpy_agents.store.records import State
 from otpy_agents.testing import Hang, Say, Script
-from otpy_monitors import Feed, Kind, OutputSeen, Progressed, WaitBegan, WaitEnded
+from otpy_monitors import Feed, Kind, OutputSeen, Progressed, RestBegan, RestEnded
 from tests.agents.agent_world import AgentWorld, agent, typed
 from tests.agents.tree_world import Life, World, assignment, path_of, work
 
@@ -50,7 +50,7 @@ async def test_what_was_written_before_it_was_frozen_does_not_wake_it() -> None:
     program.chunk(9)
     program.frozen(False)
     kinds = [type(one) for one in told]
-    assert kinds == [WaitBegan, OutputSeen, WaitEnded]
+    assert kinds == [RestBegan, OutputSeen, RestEnded]
 
 
 async def test_a_program_is_there_as_long_as_it_works(world: World) -> None:

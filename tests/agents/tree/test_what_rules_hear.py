@@ -38,8 +38,8 @@ from otpy_monitors import (
     RuleState,
     parse_rules,
 )
-from otpy_monitors.budget import Kind, Ledger
-from otpy_monitors.budget.accounting import Accounting
+from otpy_monitors.budget import BudgetLedger, Kind
+from otpy_monitors.budget.bookkeeper import Bookkeeper
 from tests.agents.agent_world import QUICK, AgentWorld, agent
 
 BUSY = Script(Say(text="x", after=500.0))
@@ -155,8 +155,8 @@ async def test_tokens_count_by_session_from_where_it_was_taken_up() -> None:
 async def test_what_a_killed_host_left_counts_once_and_is_nobodys_speed(cli: str) -> None:
     """Whether it was told before or not: the reading is of the same counter (G-07, TREE-28)."""
     told: list[object] = []
-    feed, ledger = Feed(), Ledger()
-    accounting = Accounting(feed, ledger)
+    feed, ledger = Feed(), BudgetLedger()
+    accounting = Bookkeeper(feed, ledger)
     narrator = Narrator(feed)
     narrator.follow("label", Post("p/a", ASSIGNMENT, AgentState.WORKING, lambda _: None))
     state = RuleState(book("kind: token-speed, tokens: 1000, seconds: 60"))

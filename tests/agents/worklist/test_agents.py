@@ -8,7 +8,7 @@ import pytest
 
 from otpy_agents.errors import InvalidWorkList
 from otpy_agents.run import Access
-from otpy_agents.store.sessions import Context
+from otpy_agents.store.sessions import RestartContext
 from otpy_agents.worklist.gang import Gang, GangAction
 from otpy_agents.worklist.reader import parse
 
@@ -51,7 +51,11 @@ def test_everything_can_be_said_of_an_agent() -> None:
     assert one.agent is not None
     agent = one.agent
     assert (agent.cli, agent.prompt, agent.fallback) == ("claude", "Mend it.", ("codex", "gemini"))
-    assert (agent.model, agent.access, agent.context) == ("haiku", Access.READ, Context.FRESH)
+    assert (agent.model, agent.access, agent.context) == (
+        "haiku",
+        Access.READ,
+        RestartContext.FRESH,
+    )
     assert (agent.changeset, agent.stall_warn) == (Path("/lists/site"), 200.0)
     assert agent.long_tools == {"Bash": 1800.0, "*": 300.0}
     assert (agent.tokens, agent.cost_usd) == (100_000, 2.5)
@@ -65,7 +69,7 @@ def test_an_agent_has_defaults() -> None:
     """It may edit, it resumes with a note, and it has no limit of its own."""
     (one,) = parse(AGENT, FILE).assignments
     assert one.agent is not None
-    assert (one.agent.access, one.agent.context) == (Access.EDIT, Context.RESUME_WITH_NOTE)
+    assert (one.agent.access, one.agent.context) == (Access.EDIT, RestartContext.RESUME_WITH_NOTE)
     assert (one.agent.tokens, one.agent.cost_usd, one.agent.changeset) == (None, None, None)
     assert (one.agent.verify, one.agent.verify_deadline) == ((), 300.0)
     assert (one.agent.stall_warn, one.agent.long_tools) == (None, {"*": 600.0})

@@ -14,7 +14,7 @@ import pytest
 
 from otpy_agents.errors import ChangesetError, WorktreeLocked
 from otpy_agents.workspace import Changeset, Changesets, git
-from otpy_agents.workspace.git import Answer, Git
+from otpy_agents.workspace.git import Git, GitAnswer
 from otpy_agents.workspace.place import Place
 from tests.agents.workspace.git_world import GitWorld, worked
 
@@ -34,7 +34,7 @@ class Scissors:
         self.count = 0
         real = Git._once
 
-        async def once(self_: Git, where: Path, args: tuple[str, ...], *rest: Any) -> Answer:
+        async def once(self_: Git, where: Path, args: tuple[str, ...], *rest: Any) -> GitAnswer:
             self.count += 1
             if self.count == at and not after:
                 raise Cut

@@ -6,15 +6,15 @@ import asyncio
 import json
 from typing import final
 
-from otpy_monitors import Accounting, Feed, Finding, Kind, Ledger
+from otpy_monitors import Bookkeeper, BudgetLedger, Feed, Finding, Kind
 from otpy_monitors.activity import (
     AgentAppeared,
     AgentCard,
     AgentGone,
-    WaitBegan,
-    WaitEnded,
+    RestBegan,
+    RestEnded,
 )
-from otpy_monitors.budget.stored import Plain
+from otpy_monitors.budget.ledger_json import Plain
 from tests.monitors.budget.used import PRICES, used
 
 
@@ -22,10 +22,10 @@ from tests.monitors.budget.used import PRICES, used
 class Office:
     """A feed, a ledger charged by it, and what was reported, each with its time."""
 
-    def __init__(self, ledger: Ledger | None = None) -> None:
+    def __init__(self, ledger: BudgetLedger | None = None) -> None:
         self.feed = Feed()
-        self.ledger = Ledger(PRICES) if ledger is None else ledger
-        self.accounting = Accounting(self.feed, self.ledger)
+        self.ledger = BudgetLedger(PRICES) if ledger is None else ledger
+        self.accounting = Bookkeeper(self.feed, self.ledger)
         self.found: list[Finding] = []
         self.times: list[float] = []
 
@@ -45,10 +45,10 @@ class Office:
         self.feed.tell(AgentGone(agent, self.now, "done"))
 
     def wait(self, agent: str) -> None:
-        self.feed.tell(WaitBegan(agent, self.now, "a person"))
+        self.feed.tell(RestBegan(agent, self.now, "a person"))
 
     def wait_no_more(self, agent: str) -> None:
-        self.feed.tell(WaitEnded(agent, self.now))
+        self.feed.tell(RestEnded(agent, self.now))
 
     def use(self, agent: str, tokens: int, run: str = "", model: str = "model") -> None:
         """Use that many tokens more; with `run`, be at that many."""

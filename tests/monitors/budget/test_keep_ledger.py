@@ -18,7 +18,7 @@ from otpy_monitors import (
     monitor_supervisor,
     watch_budgets,
 )
-from otpy_monitors.budget.stored import to_plain
+from otpy_monitors.budget.ledger_json import to_plain
 from tests.monitors.budget.spending import Memory, Office
 from tests.monitors.budget.used import PRICES
 from tests.monitors.shown import running

@@ -5,9 +5,9 @@ import pytest
 from otpy import InvalidSpec
 from otpy_monitors import (
     AccountExists,
+    BudgetLedger,
     Exceeding,
     Kind,
-    Ledger,
     Limits,
     LimitTooWide,
     NoAccount,
@@ -19,22 +19,24 @@ from tests.monitors.budget.used import PRICES, used
 
 
 @pytest.fixture
-def ledger() -> Ledger:
+def ledger() -> BudgetLedger:
     """A project with 1000 tokens, 10 dollars and an hour."""
-    ledger = Ledger(PRICES)
+    ledger = BudgetLedger(PRICES)
     ledger.open(
         "site", limits=Limits(tokens=1000, cost_usd=10.0, seconds=3600.0, output_bytes=2000)
     )
     return ledger
 
 
-def numbers(ledger: Ledger, account: str, kind: Kind = Kind.TOKENS) -> tuple[float | None, ...]:
+def numbers(
+    ledger: BudgetLedger, account: str, kind: Kind = Kind.TOKENS
+) -> tuple[float | None, ...]:
     """Return allocated, spent, delegated, remaining."""
     balance = ledger.balance(account, kind)
     return balance.allocated, balance.spent, balance.delegated, balance.remaining
 
 
-def test_a_parent_has_spent_what_its_children_have(ledger: Ledger) -> None:
+def test_a_parent_has_spent_what_its_children_have(ledger: BudgetLedger) -> None:
     """Spending travels up to the root, and narrows what every sibling may still spend."""
     ledger.open("site/a", "site", Limits(tokens=800))
     ledger.open("site/a/drone", "site/a")
@@ -47,7 +49,7 @@ def test_a_parent_has_spent_what_its_children_have(ledger: Ledger) -> None:
     assert numbers(ledger, "site/b") == (None, 0, 0, 600)
 
 
-def test_limits_of_siblings_may_be_more_than_there_is_together(ledger: Ledger) -> None:
+def test_limits_of_siblings_may_be_more_than_there_is_together(ledger: BudgetLedger) -> None:
     """They are bounds and no reservations; what is left above bounds each of them."""
     for name in "abc":
         ledger.open(name, "site", Limits(tokens=900))
@@ -56,7 +58,7 @@ def test_limits_of_siblings_may_be_more_than_there_is_together(ledger: Ledger) -
 
 
 @pytest.mark.parametrize("kind", Kind)
-def test_a_limit_may_only_narrow_the_one_above(ledger: Ledger, kind: Kind) -> None:
+def test_a_limit_may_only_narrow_the_one_above(ledger: BudgetLedger, kind: Kind) -> None:
     """The error names the account, what it got, what is wanted, and whose limit that is."""
     ledger.open("loose", "site")
     with pytest.raises(LimitTooWide) as caught:
@@ -74,7 +76,7 @@ def test_a_limit_may_only_narrow_the_one_above(ledger: Ledger, kind: Kind) -> No
     assert "a" not in ledger
 
 
-def test_what_is_delegated_is_set_aside(ledger: Ledger) -> None:
+def test_what_is_delegated_is_set_aside(ledger: BudgetLedger) -> None:
     """The parent and its other children have less from then on; the child spends from its own."""
     ledger.delegate("lead", "site", Limits(tokens=600))
     ledger.open("other", "site")
@@ -87,7 +89,7 @@ def test_what_is_delegated_is_set_aside(ledger: Ledger) -> None:
     assert numbers(ledger, "lead")[3] == 350
 
 
-def test_nobody_delegates_what_it_has_not(ledger: Ledger) -> None:
+def test_nobody_delegates_what_it_has_not(ledger: BudgetLedger) -> None:
     """Neither what is spent, nor what is set aside for another, nor what those above have not."""
     ledger.charge(used("site", tokens=100))
     ledger.delegate("one", "site", Limits(tokens=600))
@@ -103,7 +105,7 @@ def test_nobody_delegates_what_it_has_not(ledger: Ledger) -> None:
     assert numbers(ledger, "loose") == (900, 0, 300, 0)
 
 
-def test_what_was_overspent_is_missing_from_what_was_set_aside(ledger: Ledger) -> None:
+def test_what_was_overspent_is_missing_from_what_was_set_aside(ledger: BudgetLedger) -> None:
     """Agents stop at the end of a turn: no reservation brings back what was spent by then."""
     ledger.delegate("lead", "site", Limits(tokens=600))
     ledger.charge(used("site", tokens=450))
@@ -111,7 +113,7 @@ def test_what_was_overspent_is_missing_from_what_was_set_aside(ledger: Ledger) -
     assert numbers(ledger, "lead")[3] == 550
 
 
-def test_a_closed_child_gives_back_what_it_did_not_spend(ledger: Ledger) -> None:
+def test_a_closed_child_gives_back_what_it_did_not_spend(ledger: BudgetLedger) -> None:
     """What it did spend stays with its parent, with all below it."""
     ledger.delegate("lead", "site", Limits(tokens=600))
     ledger.delegate("drone", "lead", Limits(tokens=200))
@@ -125,7 +127,7 @@ def test_a_closed_child_gives_back_what_it_did_not_spend(ledger: Ledger) -> None
         ledger.close("lead")
 
 
-def test_an_operator_raises_a_limit_within_the_one_above(ledger: Ledger) -> None:
+def test_an_operator_raises_a_limit_within_the_one_above(ledger: BudgetLedger) -> None:
     """The root first, then those below it."""
     ledger.open("a", "site", Limits(tokens=1000))
     with pytest.raises(LimitTooWide):
@@ -135,7 +137,7 @@ def test_an_operator_raises_a_limit_within_the_one_above(ledger: Ledger) -> None
     assert numbers(ledger, "a") == (1500, 0, 0, 1500)
 
 
-def test_a_delegated_limit_is_raised_from_what_remains(ledger: Ledger) -> None:
+def test_a_delegated_limit_is_raised_from_what_remains(ledger: BudgetLedger) -> None:
     """More is set aside; beyond what the parent has left it is refused."""
     ledger.delegate("lead", "site", Limits(tokens=600))
     ledger.charge(used("lead", tokens=700))  # 100 of them from what was not set aside
@@ -147,7 +149,7 @@ def test_a_delegated_limit_is_raised_from_what_remains(ledger: Ledger) -> None:
     assert numbers(ledger, "site") == (1000, 700, 200, 100)
 
 
-def test_there_is_no_limit_to_raise_where_there_is_none(ledger: Ledger) -> None:
+def test_there_is_no_limit_to_raise_where_there_is_none(ledger: BudgetLedger) -> None:
     """A typing error of an operator must not look like a grant."""
     ledger.open("a", "site")
     with pytest.raises(NoLimit, match="'a' has no limit of tokens"):
@@ -156,7 +158,7 @@ def test_there_is_no_limit_to_raise_where_there_is_none(ledger: Ledger) -> None:
         ledger.raise_limit("site", Kind.TOKENS, -5)
 
 
-def test_fresh_budgets_are_counted(ledger: Ledger) -> None:
+def test_fresh_budgets_are_counted(ledger: BudgetLedger) -> None:
     """C-12: as often as declared, as large as the first, and nothing spent is forgotten."""
     ledger.open("a", "site", Limits(tokens=100), OnExceed.parse("restart(fresh=2)"))
     for round_ in (1, 2):
@@ -171,7 +173,7 @@ def test_fresh_budgets_are_counted(ledger: Ledger) -> None:
         ledger.renew("a")
 
 
-def test_there_is_no_fresh_budget_beyond_the_one_above(ledger: Ledger) -> None:
+def test_there_is_no_fresh_budget_beyond_the_one_above(ledger: BudgetLedger) -> None:
     """A restart must not widen what the project may spend."""
     ledger.open("a", "site", Limits(tokens=600), OnExceed(Exceeding.RESTART, 5))
     ledger.charge(used("a", tokens=600))
@@ -180,7 +182,7 @@ def test_there_is_no_fresh_budget_beyond_the_one_above(ledger: Ledger) -> None:
         ledger.renew("a")
 
 
-def test_a_fresh_budget_takes_nothing_that_was_granted(ledger: Ledger) -> None:
+def test_a_fresh_budget_takes_nothing_that_was_granted(ledger: BudgetLedger) -> None:
     """One that an operator had raised stays at least as large."""
     ledger.open("a", "site", Limits(tokens=100, seconds=10), OnExceed(Exceeding.RESTART, 1))
     ledger.raise_limit("a", Kind.TOKENS, 500)
@@ -190,7 +192,7 @@ def test_a_fresh_budget_takes_nothing_that_was_granted(ledger: Ledger) -> None:
     assert numbers(ledger, "a", Kind.SECONDS) == (21, 11, 0, 10)
 
 
-def test_who_is_spent_up_is_told_with_the_account_that_is_spent(ledger: Ledger) -> None:
+def test_who_is_spent_up_is_told_with_the_account_that_is_spent(ledger: BudgetLedger) -> None:
     """Its own if that ends first; otherwise the one above, up to the root."""
     ledger.open("a", "site", Limits(tokens=500))
     ledger.open("b", "site")
@@ -203,7 +205,7 @@ def test_who_is_spent_up_is_told_with_the_account_that_is_spent(ledger: Ledger) 
     assert ledger.spent_up("a") == {Kind.TOKENS: "a", Kind.SECONDS: "site"}
 
 
-def test_a_budget_that_only_warns_stops_nobody(ledger: Ledger) -> None:
+def test_a_budget_that_only_warns_stops_nobody(ledger: BudgetLedger) -> None:
     """Those above it still do."""
     ledger.open("a", "site", Limits(tokens=5), OnExceed(Exceeding.WARN))
     ledger.charge(used("a", tokens=500))
@@ -212,7 +214,7 @@ def test_a_budget_that_only_warns_stops_nobody(ledger: Ledger) -> None:
     assert ledger.spent_up("a") == {Kind.TOKENS: "site"}
 
 
-def test_names_are_unique_and_parents_exist(ledger: Ledger) -> None:
+def test_names_are_unique_and_parents_exist(ledger: BudgetLedger) -> None:
     """A second account of one name would hide the first."""
     with pytest.raises(AccountExists):
         ledger.open("site")
@@ -244,7 +246,7 @@ def test_what_follows_is_one_of_three(text: str) -> None:
         OnExceed.parse(text)
 
 
-def test_a_balance_reads_as_a_line(ledger: Ledger) -> None:
+def test_a_balance_reads_as_a_line(ledger: BudgetLedger) -> None:
     """For a status page, and for the prompt of an agent."""
     ledger.delegate("lead", "site", Limits(tokens=600))
     ledger.charge(used("lead", tokens=250))

@@ -17,8 +17,8 @@ from hypothesis.stateful import (
     rule,
 )
 
-from otpy_monitors import Kind, Ledger, Limits, LimitTooWide, OnExceed
-from otpy_monitors.budget.stored import from_plain, to_plain
+from otpy_monitors import BudgetLedger, Kind, Limits, LimitTooWide, OnExceed
+from otpy_monitors.budget.ledger_json import from_plain, to_plain
 from tests.monitors.budget.used import PRICES, used
 
 AMOUNTS = st.integers(0, 60)
@@ -67,7 +67,7 @@ class Histories(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.ledger = Ledger(PRICES)
+        self.ledger = BudgetLedger(PRICES)
         self.simple: dict[str, Simple] = {}
         self.gone = dict.fromkeys(Kind, 0.0)
         self.all = dict.fromkeys(Kind, 0.0)
@@ -279,7 +279,7 @@ def test_charges_come_to_the_same_in_any_order(
     """What is told first must not matter: agents run side by side."""
     plain: list[object] = []
     for _ in range(2):
-        ledger = Ledger(PRICES)
+        ledger = BudgetLedger(PRICES)
         ledger.open("site", limits=Limits(tokens=100, seconds=100))
         ledger.delegate("a", "site", Limits(tokens=60))
         ledger.open("b", "site", Limits(tokens=90))

@@ -8,17 +8,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from otpy_monitors import Kind, Ledger
-from otpy_monitors.budget.stored import from_plain, to_plain
+from otpy_monitors import BudgetLedger, Kind
+from otpy_monitors.budget.ledger_json import from_plain, to_plain
 from tests.monitors.budget.used import PRICES, used
 
 
-def spent(ledger: Ledger, account: str = "a", kind: Kind = Kind.TOKENS) -> float | None:
+def spent(ledger: BudgetLedger, account: str = "a", kind: Kind = Kind.TOKENS) -> float | None:
     return ledger.balance(account, kind).spent
 
 
-def opened(*accounts: str) -> Ledger:
-    ledger = Ledger(PRICES)
+def opened(*accounts: str) -> BudgetLedger:
+    ledger = BudgetLedger(PRICES)
     for account in accounts or ("a",):
         ledger.open(account)
     return ledger
@@ -43,7 +43,7 @@ def test_three_resumes_count_each_token_once_over_restarts_of_the_host() -> None
 
 def test_a_session_counts_once_though_another_agent_goes_on_with_it() -> None:
     """Its counter is handed up when its account is closed, and the next owner pays the rest."""
-    ledger = Ledger(PRICES)
+    ledger = BudgetLedger(PRICES)
     ledger.open("site")
     for agent, total in (("a", 100), ("b", 250)):
         ledger.open(agent, "site")
@@ -137,7 +137,7 @@ def test_what_the_cli_says_counts_before_the_table() -> None:
 
 def test_tokens_without_a_price_have_no_known_cost() -> None:
     """G-08: tokens are counted, the cost is None and never 0, up to the root."""
-    ledger = Ledger(PRICES)
+    ledger = BudgetLedger(PRICES)
     ledger.open("site")
     ledger.open("a", "site")
     ledger.charge(used("a", "1", 1_000_000))

@@ -4,27 +4,27 @@ from __future__ import annotations
 
 import pytest
 
-from otpy_monitors import Kind, Ledger, Limits, LimitTooWide, NoAccount, OnExceed, UsageSeen
-from otpy_monitors.budget.stored import from_plain, to_plain
+from otpy_monitors import BudgetLedger, Kind, Limits, LimitTooWide, NoAccount, OnExceed, UsageSeen
+from otpy_monitors.budget.ledger_json import from_plain, to_plain
 
 
-def spend(ledger: Ledger, account: str, tokens: int) -> None:
+def spend(ledger: BudgetLedger, account: str, tokens: int) -> None:
     ledger.charge(UsageSeen(account, 0.0, "", "gpt-5", tokens, 0))
 
 
-def limit(ledger: Ledger, account: str, kind: Kind = Kind.TOKENS) -> float | None:
+def limit(ledger: BudgetLedger, account: str, kind: Kind = Kind.TOKENS) -> float | None:
     return ledger.balance(account, kind).allocated
 
 
 @pytest.fixture
-def ledger() -> Ledger:
-    made = Ledger()
+def ledger() -> BudgetLedger:
+    made = BudgetLedger()
     made.open("w", limits=Limits(tokens=1000))
     made.open("w/a", "w", Limits(tokens=500))
     return made
 
 
-def test_a_lower_limit_holds_and_may_be_spent_at_once(ledger: Ledger) -> None:
+def test_a_lower_limit_holds_and_may_be_spent_at_once(ledger: BudgetLedger) -> None:
     """What was spent before counts."""
     spend(ledger, "w/a", 300)
     ledger.redeclare("w/a", Limits(tokens=200))
@@ -36,13 +36,13 @@ def test_a_lower_limit_holds_and_may_be_spent_at_once(ledger: Ledger) -> None:
     assert ledger.balance("w/a", Kind.TOKENS).remaining == 700
 
 
-def test_a_limit_may_be_declared_where_there_was_none(ledger: Ledger) -> None:
+def test_a_limit_may_be_declared_where_there_was_none(ledger: BudgetLedger) -> None:
     """And a wider one."""
     ledger.redeclare("w/a", Limits(tokens=600, seconds=5))
     assert (limit(ledger, "w/a"), limit(ledger, "w/a", Kind.SECONDS)) == (600, 5)
 
 
-def test_what_was_granted_stays_as_long_as_the_same_is_declared(ledger: Ledger) -> None:
+def test_what_was_granted_stays_as_long_as_the_same_is_declared(ledger: BudgetLedger) -> None:
     """Another number takes its place, after a restart too."""
     ledger.raise_limit("w/a", Kind.TOKENS, 100)
     again = from_plain(to_plain(ledger))
@@ -54,7 +54,7 @@ def test_what_was_granted_stays_as_long_as_the_same_is_declared(ledger: Ledger) 
     assert limit(again, "w/a") == 500
 
 
-def test_what_follows_its_end_is_declared_anew_too(ledger: Ledger) -> None:
+def test_what_follows_its_end_is_declared_anew_too(ledger: BudgetLedger) -> None:
     """Fresh budgets are as large as the limit that is declared last."""
     spend(ledger, "w/a", 300)
     ledger.redeclare("w/a", Limits(tokens=200), OnExceed.parse("restart(fresh=1)"))
@@ -66,7 +66,7 @@ def test_what_follows_its_end_is_declared_anew_too(ledger: Ledger) -> None:
     assert ledger.spent_up("w/a") == {}
 
 
-def test_a_limit_that_is_too_wide_changes_nothing(ledger: Ledger) -> None:
+def test_a_limit_that_is_too_wide_changes_nothing(ledger: BudgetLedger) -> None:
     """Of several not even the others; and there must be an account."""
     with pytest.raises(LimitTooWide):
         ledger.redeclare("w/a", Limits(tokens=2000, seconds=5), OnExceed.parse("warn"))
@@ -76,7 +76,7 @@ def test_a_limit_that_is_too_wide_changes_nothing(ledger: Ledger) -> None:
         ledger.redeclare("w/b", Limits())
 
 
-def test_what_is_set_aside_follows_what_is_declared(ledger: Ledger) -> None:
+def test_what_is_set_aside_follows_what_is_declared(ledger: BudgetLedger) -> None:
     """Less for the child is more for those beside it."""
     ledger.delegate("w/c", "w", Limits(tokens=400))
     assert ledger.balance("w", Kind.TOKENS).remaining == 600
@@ -88,7 +88,7 @@ def test_what_is_set_aside_follows_what_is_declared(ledger: Ledger) -> None:
         ledger.redeclare("w/c", Limits(tokens=1001))
 
 
-def test_nearly_spent_is_told_again_of_a_wider_limit(ledger: Ledger) -> None:
+def test_nearly_spent_is_told_again_of_a_wider_limit(ledger: BudgetLedger) -> None:
     """As after a grant."""
     ledger.note_warned("w/a", Kind.TOKENS)
     ledger.redeclare("w/a", Limits(tokens=600))

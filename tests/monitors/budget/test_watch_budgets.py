@@ -18,7 +18,7 @@ from otpy_monitors import (
     PriceUnknown,
     watch_budgets,
 )
-from otpy_monitors.budget.stored import from_plain, to_plain
+from otpy_monitors.budget.ledger_json import from_plain, to_plain
 from tests.monitors.budget.spending import Office
 from tests.monitors.budget.used import PRICES
 from tests.monitors.shown import running

@@ -8,7 +8,7 @@ from attrs import evolve
 
 from otpy_agents.attempt.failures import Classification, Detail
 from otpy_agents.attempt.usage import Usage, UsageMeter
-from otpy_agents.run.decide.protocol import AttemptEnded, Charged
+from otpy_agents.run.decide.protocol import AttemptGone, Charged
 from otpy_agents.run.decide.result import AttemptRecord, StopCause
 from otpy_agents.run.decide.state import Attempt, RunState
 
@@ -22,7 +22,7 @@ _WORDS: Final = {
 }
 
 
-def stop_that_counts(event: AttemptEnded, stopped: StopCause | None) -> StopCause | None:
+def stop_that_counts(event: AttemptGone, stopped: StopCause | None) -> StopCause | None:
     """Return why we ended an attempt; None if its answer came first.
 
     An answer that was heard wins over every stop that came later: nobody pays twice for finished
@@ -32,7 +32,7 @@ def stop_that_counts(event: AttemptEnded, stopped: StopCause | None) -> StopCaus
     return None if done else stopped
 
 
-def verdict_on(event: AttemptEnded, stopped: StopCause | None) -> Classification:
+def verdict_on(event: AttemptGone, stopped: StopCause | None) -> Classification:
     """Return the verdict that counts.
 
     An attempt that was asked to end has none: its exit code depends on how the CLI takes a signal.
@@ -53,7 +53,7 @@ def spent_with(state: RunState, attempt: Attempt, event: Charged) -> Usage:
     return meter.total
 
 
-def _session_of(attempt: Attempt, event: Charged | AttemptEnded) -> str | None:
+def _session_of(attempt: Attempt, event: Charged | AttemptGone) -> str | None:
     """Return the session that `attempt` is in; None if nobody knows of one.
 
     Copilot names it in its last line. Of an attempt that outlived its host only the bill is read,
@@ -67,7 +67,7 @@ def _session_of(attempt: Attempt, event: Charged | AttemptEnded) -> str | None:
 def recorded(
     state: RunState,
     attempt: Attempt,
-    event: AttemptEnded,
+    event: AttemptGone,
     *,
     stopped: StopCause | None,
     now: float,

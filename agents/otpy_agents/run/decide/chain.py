@@ -15,15 +15,15 @@ from typing import Any
 
 from attrs import evolve, field, frozen
 
-from otpy_agents.adapters.adapter import Request
+from otpy_agents.adapters.adapter import AttemptRequest
 from otpy_agents.errors import InvalidRunSetting
-from otpy_agents.run.decide.cooldown import Account
+from otpy_agents.run.decide.cooldown import VendorAccount
 from otpy_agents.run.decide.result import VendorSession
 
 __all__ = [
     "AgentInstance",
     "AgentSelection",
-    "Chain",
+    "AgentChain",
     "SelectionMode",
     "build_chain",
     "default_agent",
@@ -77,9 +77,9 @@ class AgentInstance:
         return tuple(shlex.split(self.cli_flags))
 
     @property
-    def account(self) -> Account:
+    def account(self) -> VendorAccount:
         """What its rate limits are counted by (G-06)."""
-        return Account(self.agent_cli, self.credential or self.config_dir)
+        return VendorAccount(self.agent_cli, self.credential or self.config_dir)
 
     def shares_sessions_with(self, other: AgentInstance) -> bool:
         """Whether a session of `other` can be gone on with here."""
@@ -89,7 +89,9 @@ class AgentInstance:
         """Whether `session` can be gone on with here."""
         return (self.agent_cli, self.config_dir) == (session.agent_cli, session.config_dir)
 
-    def request(self, base: Request, *, session: str | None, budget_usd: float | None) -> Request:
+    def request(
+        self, base: AttemptRequest, *, session: str | None, budget_usd: float | None
+    ) -> AttemptRequest:
         """Return `base` as this agent is to be asked (RUN-36).
 
         Everything else is copied. Flags, model and provider are the agent's own also where it has
@@ -175,7 +177,7 @@ class AgentSelection:
 
 
 @frozen(kw_only=True)
-class Chain:
+class AgentChain:
     """The agents of one run, in the order in which it may use them.
 
     Attributes:
@@ -209,7 +211,7 @@ def default_agent(use: str = "codex", **settings: Any) -> AgentInstance:
 
 def build_chain(
     selection: AgentSelection | None, default: AgentInstance, cursor: int = 0
-) -> tuple[Chain, int]:
+) -> tuple[AgentChain, int]:
     """Return the chain of one run, and the cursor for the next run.
 
     It begins where `selection_mode` says, and goes from agent to agent along `agent_fallbacks`
@@ -227,7 +229,7 @@ def build_chain(
         The chain, and the cursor to store. Only `round-robin` moves it.
     """
     if selection is None or not selection.agents:
-        return Chain(agents=(default,)), cursor
+        return AgentChain(agents=(default,)), cursor
     agents = {agent.agent_id: agent for agent in selection.agents}
     start, following = 0, cursor
     if selection.selection_mode is SelectionMode.ROUND_ROBIN:
@@ -236,9 +238,9 @@ def build_chain(
     first = selection.agents[start]
     if len(agents) < len(selection.agents):
         text = f"agent ids are not unique: {first.agent_id!r} runs without a fallback"
-        return Chain(agents=(first,), warnings=(text,)), following
+        return AgentChain(agents=(first,), warnings=(text,)), following
     ids, warnings = _follow(first.agent_id, agents, selection.agent_fallbacks)
-    return Chain(agents=tuple(agents[name] for name in ids), warnings=warnings), following
+    return AgentChain(agents=tuple(agents[name] for name in ids), warnings=warnings), following
 
 
 def _follow(

@@ -11,11 +11,11 @@ from collections.abc import Collection
 
 from attrs import frozen
 
-__all__ = ["Account", "Cooldown", "CooldownTable"]
+__all__ = ["VendorAccount", "Cooldown", "CooldownTable"]
 
 
 @frozen
-class Account:
+class VendorAccount:
     """What a vendor counts requests by.
 
     Attributes:
@@ -43,7 +43,7 @@ class Cooldown:
         reason: Why, in words; empty if nobody knows.
     """
 
-    account: Account
+    account: VendorAccount
     until: float
     told: float = 0.0
     reason: str = ""
@@ -59,12 +59,12 @@ class CooldownTable:
 
     entries: tuple[Cooldown, ...] = ()
 
-    def until(self, account: Account) -> float:
+    def until(self, account: VendorAccount) -> float:
         """Return when `account` is free, in Unix seconds; 0 if it never was limited."""
         entry = self.of(account)
         return 0.0 if entry is None else entry.until
 
-    def of(self, account: Account) -> Cooldown | None:
+    def of(self, account: VendorAccount) -> Cooldown | None:
         """Return the entry of `account`; None if it never was limited."""
         return next((entry for entry in self.entries if entry.account == account), None)
 
@@ -90,7 +90,7 @@ class CooldownTable:
             table = table.with_cooldown(entry)
         return table
 
-    def only(self, accounts: Collection[Account]) -> CooldownTable:
+    def only(self, accounts: Collection[VendorAccount]) -> CooldownTable:
         """Return what concerns `accounts`."""
         return CooldownTable(tuple(e for e in self.entries if e.account in accounts))
 

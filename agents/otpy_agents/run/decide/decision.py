@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from otpy_agents.attempt.failures import ACCOUNT_FAILURES, ErrorType
 from otpy_agents.run.decide.cooldown import Cooldown
-from otpy_agents.run.decide.policy import Action, Rule
+from otpy_agents.run.decide.policy import FailureAction, FailureRule
 from otpy_agents.run.decide.result import AttemptRecord, Cause, retries_in
 from otpy_agents.run.decide.state import RunState
 
 __all__ = ["action_after", "choose", "cooldown_after", "delay_after"]
 
 
-def action_after(state: RunState, record: AttemptRecord) -> Action:
+def action_after(state: RunState, record: AttemptRecord) -> FailureAction:
     """Return what follows `record`, the last of `state.attempts`, which failed (C-03)."""
     failure = record.stopped or record.detail
     if failure is None:
@@ -22,24 +22,24 @@ def action_after(state: RunState, record: AttemptRecord) -> Action:
     rule = state.policy.rule(failure)
     if _left(state, record, rule):
         return rule.first
-    if rule.then is Action.RETRY and _retries_left(state):
-        return Action.RETRY
-    return rule.then if rule.then is Action.END else Action.NEXT_AGENT
+    if rule.then is FailureAction.RETRY and _retries_left(state):
+        return FailureAction.RETRY
+    return rule.then if rule.then is FailureAction.END else FailureAction.NEXT_AGENT
 
 
-def _left(state: RunState, record: AttemptRecord, rule: Rule) -> bool:
+def _left(state: RunState, record: AttemptRecord, rule: FailureRule) -> bool:
     """Whether the first action of the rule may be taken once more."""
     match rule.first:
-        case Action.RETRY | Action.COOL_DOWN:
+        case FailureAction.RETRY | FailureAction.COOL_DOWN:
             alike = sum(own.failure == record.failure for own in state.own)
             return _retries_left(state) and (rule.times is None or alike <= rule.times)
-        case Action.CRASH_RESTART:
+        case FailureAction.CRASH_RESTART:
             restarts = sum(one.cause is Cause.CRASH_RESTART for one in state.attempts)
             return restarts < (rule.times or 0)
-        case Action.FRESH_SESSION:
+        case FailureAction.FRESH_SESSION:
             fresh = sum(own.cause is Cause.FRESH_SESSION for own in state.own)
             return record.resumed is not None and fresh < (rule.times or 0)
-        case Action.NEXT_AGENT | Action.END:
+        case FailureAction.NEXT_AGENT | FailureAction.END:
             return True
 
 

@@ -19,50 +19,50 @@ from otpy_agents.run.decide.attempt_end import (
     stop_that_counts,
     verdict_on,
 )
-from otpy_agents.run.decide.cooldown import Account, Cooldown, CooldownTable
+from otpy_agents.run.decide.cooldown import Cooldown, CooldownTable, VendorAccount
 from otpy_agents.run.decide.decision import action_after, choose, cooldown_after, delay_after
-from otpy_agents.run.decide.policy import Action
+from otpy_agents.run.decide.policy import FailureAction
 from otpy_agents.run.decide.protocol import (
-    AgentSwitched,
-    Answered,
-    AttemptEnded,
+    AnswerControl,
+    AttemptGone,
     AttemptStarted,
-    Begin,
+    BeginRun,
     Charged,
     ClockMoved,
-    ClockSet,
     Completed,
-    Control,
     ControlAsked,
     CooldownsSeen,
     Effect,
     EndCooldown,
     Event,
-    Launch,
-    Log,
+    LaunchAttempt,
     MoveCooldown,
-    Output,
-    PhaseChanged,
-    Progress,
-    Quiet,
+    OutputHeard,
+    ProgressHeard,
     Resumed,
+    RunControl,
+    RunDue,
     SessionKnown,
     SetCooldown,
     StopAttempt,
-    TimerDue,
+    TellClock,
+    TellPhase,
+    TellQuiet,
+    TellSwitch,
+    TellWait,
     Unheard,
-    Waiting,
+    WriteLog,
 )
 from otpy_agents.run.decide.result import AttemptRecord, Cause, Ending, StopCause, ending_of
-from otpy_agents.run.decide.state import Attempt, Phase, RunState, Wait, WaitReason
+from otpy_agents.run.decide.state import Attempt, RunPhase, RunState, Wait, WaitReason
 from otpy_agents.run.decide.time_text import moment, span
 
 __all__ = ["RunMachine"]
 
 _REQUESTED: Final = {
-    Control.CANCEL: "user_cancel requested",
-    Control.KILL: "user_kill requested",
-    Control.STOP: "stop requested",
+    RunControl.CANCEL: "user_cancel requested",
+    RunControl.KILL: "user_kill requested",
+    RunControl.STOP: "stop requested",
 }
 _LONG: Final = 120.0  # seconds from which on a wait is said with the moment of its end
 
@@ -99,7 +99,7 @@ class RunMachine:
     """One run, from its chain of agents to its result.
 
     Args:
-        state: `RunState(chain=…)` for a new run, whose first event is `Begin`; or a stored one,
+        state: `RunState(chain=…)` for a new run, whose first event is `BeginRun`; or a stored one,
             whose first event is `Resumed`.
     """
 
@@ -107,7 +107,7 @@ class RunMachine:
         self._state = state
         self._effects: list[Effect] = []
         self._now = 0.0
-        self._delays: dict[Account, Cooldown] = {}  # those that no moment of the vendor ends
+        self._delays: dict[VendorAccount, Cooldown] = {}  # those that no moment of the vendor ends
 
     def copy(self) -> RunMachine:
         """Return one that stands where this one stands, to go back to."""
@@ -122,7 +122,7 @@ class RunMachine:
 
     @property
     def due(self) -> float | None:
-        """When `TimerDue` is wanted, in Unix seconds; None if nothing depends on time."""
+        """When `RunDue` is wanted, in Unix seconds; None if nothing depends on time."""
         wait, attempt, liveness = self._state.wait, self._state.attempt, self._state.liveness
         if wait is not None:
             return wait.until
@@ -141,22 +141,22 @@ class RunMachine:
         """
         self._now, self._effects = now, []
         match event:
-            case Begin():
+            case BeginRun():
                 self._begin(event.cooldowns)
             case Resumed():
                 self._resume(event)
             case (
                 AttemptStarted()
                 | SessionKnown()
-                | Progress()
-                | Output()
+                | ProgressHeard()
+                | OutputHeard()
                 | Charged()
-                | AttemptEnded()
+                | AttemptGone()
             ):
                 attempt = self._state.attempt
                 if attempt is not None and attempt.number == event.number:
                     self._hear(attempt, event)
-            case TimerDue():
+            case RunDue():
                 self._look_at_the_clock()
             case ClockMoved():
                 self._move(event)
@@ -178,17 +178,17 @@ class RunMachine:
     def _do(self, *effects: Effect) -> None:
         self._effects.extend(effects)
 
-    def _enter(self, phase: Phase) -> None:
+    def _enter(self, phase: RunPhase) -> None:
         if self._state.phase is not phase:
             self._set(phase=phase)
-            self._do(PhaseChanged(phase))
+            self._do(TellPhase(phase))
 
     # --- beginning and going on -------------------------------------------------------------------
 
     def _begin(self, cooldowns: CooldownTable) -> None:
-        if self._state.phase is Phase.INITIALIZE:
+        if self._state.phase is RunPhase.INITIALIZE:
             self._know(cooldowns.pruned(self._now))
-            self._do(*(Log(f"[supervisor] {text}") for text in self._state.chain.warnings))
+            self._do(*(WriteLog(f"[supervisor] {text}") for text in self._state.chain.warnings))
             self._go_on(0, Cause.FIRST)
 
     def _resume(self, event: Resumed) -> None:
@@ -209,7 +209,7 @@ class RunMachine:
         elif attempt is None:
             self._begin(self._state.cooldowns)
         elif not event.adopted:
-            none = AttemptEnded(number=attempt.number, classification=Classification())
+            none = AttemptGone(number=attempt.number, classification=Classification())
             end = event.lost or none
             self._close(attempt, attempt.stopped or StopCause.INTERRUPTED, end)
         elif attempt.stopped is not None:
@@ -218,7 +218,7 @@ class RunMachine:
             # What it said while nobody listened is not known: its silence begins now.
             started = self._now if attempt.started is None else attempt.started
             self._set(attempt=evolve(attempt.heard(self._now), started=started))
-            self._enter(Phase.RUN)
+            self._enter(RunPhase.RUN)
 
     def _know(self, cooldowns: CooldownTable) -> None:
         accounts = {agent.account for agent in self._state.chain.agents}
@@ -227,7 +227,7 @@ class RunMachine:
     def _reconsider(self) -> None:
         """Wait no longer for an account whose cooldown was ended before its time.
 
-        The wait is over at once; what follows is for `TimerDue`, which may have to wait for a turn.
+        The wait is over at once; what follows is for `RunDue`, which may have to wait for a turn.
         """
         wait = self._state.wait
         if wait is None or wait.reason is not WaitReason.COOLDOWN:
@@ -247,23 +247,23 @@ class RunMachine:
     def _hear(
         self,
         attempt: Attempt,
-        event: AttemptStarted | SessionKnown | Progress | Output | Charged | AttemptEnded,
+        event: AttemptStarted | SessionKnown | ProgressHeard | OutputHeard | Charged | AttemptGone,
     ) -> None:
         match event:
             case AttemptStarted():
                 if attempt.started is None:
                     self._set(attempt=evolve(attempt.heard(self._now), started=self._now))
                     if attempt.stopped is None:
-                        self._enter(Phase.RUN)
+                        self._enter(RunPhase.RUN)
             case SessionKnown():
                 self._set(attempt=evolve(attempt, session=event.session))
-            case Progress():
+            case ProgressHeard():
                 self._set(attempt=attempt.heard(self._now))
-            case Output():
+            case OutputHeard():
                 self._set(attempt=evolve(attempt, output=self._now))
             case Charged():
                 self._charge(attempt, event)
-            case AttemptEnded():
+            case AttemptGone():
                 self._close(attempt, attempt.stopped, event)
 
     def _charge(self, attempt: Attempt, event: Charged) -> None:
@@ -274,7 +274,7 @@ class RunMachine:
         cost = spent_with(self._state, attempt, event).cost_usd
         if cost >= budget:
             spent = f"${cost:.4g} of ${budget:g} are spent"
-            self._do(Log(f"[supervisor] attempt {attempt.number}: {spent}, ending it"))
+            self._do(WriteLog(f"[supervisor] attempt {attempt.number}: {spent}, ending it"))
             self._stop(StopCause.BUDGET)
 
     def _look_at_the_clock(self) -> None:
@@ -289,10 +289,10 @@ class RunMachine:
         stop = StopCause(liveness.kind) if over else None
         if not attempt.shown_quiet and (silent or (over and stop is not StopCause.DEADLINE)):
             self._set(attempt=evolve(attempt, shown_quiet=True))
-            self._do(Quiet(attempt.number, now - attempt.progress))
+            self._do(TellQuiet(attempt.number, now - attempt.progress))
         if stop is not None:
             text = f"[supervisor] attempt {attempt.number} {liveness.complaint()}, ending it"
-            self._do(Log(text))
+            self._do(WriteLog(text))
             self._stop(stop)
 
     def _move(self, event: ClockMoved) -> None:
@@ -320,9 +320,9 @@ class RunMachine:
             self._set(attempts=tuple(past), wait=self._moved_wait(by))
             wait = self._state.wait
             # Before the line, which is told with the time since the run began.
-            self._do(ClockSet(by, None if wait is None else wait.until))
+            self._do(TellClock(by, None if wait is None else wait.until))
             self._move_cooldowns(by)
-        self._do(Log(f"[supervisor] {_moved(by, event.slept)}"))
+        self._do(WriteLog(f"[supervisor] {_moved(by, event.slept)}"))
 
     def _moved_wait(self, by: float) -> Wait | None:
         wait = self._state.wait
@@ -348,7 +348,7 @@ class RunMachine:
         """Count the time in which nobody listened as no silence of the attempt."""
         attempt, now = self._state.attempt, self._now
         if event.seconds:
-            self._do(Log(f"[supervisor] this host stood still for {_seconds(event.seconds)}"))
+            self._do(WriteLog(f"[supervisor] this host stood still for {_seconds(event.seconds)}"))
         if attempt is not None and attempt.started is not None:
             progress = attempt.progress + max(0.0, now - max(event.since, attempt.progress))
             output = attempt.output + max(0.0, now - max(event.since, attempt.output))
@@ -362,23 +362,23 @@ class RunMachine:
         self._set(attempt=evolve(attempt, stopped=stop))
         if attempt.stopped is None or stop is StopCause.KILL:
             self._do(StopAttempt(attempt.number, stop is StopCause.KILL))
-        self._enter(Phase.DETECT_EXIT)
+        self._enter(RunPhase.DETECT_EXIT)
 
     # --- the end of one, and what follows ---------------------------------------------------------
 
-    def _close(self, attempt: Attempt, stopped: StopCause | None, event: AttemptEnded) -> None:
-        self._enter(Phase.DETECT_EXIT)
+    def _close(self, attempt: Attempt, stopped: StopCause | None, event: AttemptGone) -> None:
+        self._enter(RunPhase.DETECT_EXIT)
         stopped = stop_that_counts(event, stopped)
         verdict = verdict_on(event, stopped)
         if verdict.detail is Detail.UNKNOWN and event.exit_code is None and event.signal is None:
-            self._do(Log(f"[supervisor] attempt {attempt.number}: {NO_EXIT_CODE}"))
+            self._do(WriteLog(f"[supervisor] attempt {attempt.number}: {NO_EXIT_CODE}"))
         if self._state.budget_usd is not None and event.usage is not None and event.usage.unpriced:
             agent, why = self._state.agent.agent_id, "nobody knows the price of its model"
-            self._do(Log(f"[supervisor] {agent} is not held by the budget: {why}"))
+            self._do(WriteLog(f"[supervisor] {agent} is not held by the budget: {why}"))
         self._state = recorded(self._state, attempt, event, stopped=stopped, now=self._now)
         record = self._state.attempts[-1]
         if record.cause is Cause.CRASH_RESTART and attempt.started is None and record.detail:
-            self._do(Log(f"[supervisor] restart failed: {record.message or record.detail}"))
+            self._do(WriteLog(f"[supervisor] restart failed: {record.message or record.detail}"))
         cooldown = cooldown_after(self._state, record, verdict.retry_after)
         if cooldown is not None:
             self._know(self._state.cooldowns.with_cooldown(cooldown))
@@ -393,13 +393,13 @@ class RunMachine:
         elif stopped is not None and stopped.ends_run:
             self._complete(ending_of(stopped))
         else:
-            self._enter(Phase.CLASSIFY_ERROR)
+            self._enter(RunPhase.CLASSIFY_ERROR)
             self._follow(record, verdict.retry_after)
 
     def _tell_overrun(self) -> None:
         budget, cost = self._state.budget_usd, self._state.usage.cost_usd
         if budget is not None and cost > budget:
-            self._do(Log(f"[supervisor] done, for ${cost:.4g}: the budget was ${budget:g}"))
+            self._do(WriteLog(f"[supervisor] done, for ${cost:.4g}: the budget was ${budget:g}"))
 
     def _prove_free(self, attempt: Attempt) -> None:
         """End the cooldown of an account that does what it is asked (C-15).
@@ -420,21 +420,21 @@ class RunMachine:
             self._go_on(position, Cause.INTERRUPTED)
             return
         match action_after(self._state, record):
-            case Action.RETRY:
+            case FailureAction.RETRY:
                 delay = delay_after(self._state, retry_after)
                 self._go_on(position, Cause.RETRY, not_before=self._now + delay)
-            case Action.COOL_DOWN:
+            case FailureAction.COOL_DOWN:
                 self._go_on(position, Cause.RETRY)
-            case Action.CRASH_RESTART:
+            case FailureAction.CRASH_RESTART:
                 code = "unknown" if record.exit_code is None else record.exit_code
-                self._do(Log(f"[supervisor] container crashed (exit {code}), restarting..."))
+                self._do(WriteLog(f"[supervisor] container crashed (exit {code}), restarting..."))
                 self._go_on(position, Cause.CRASH_RESTART)
-            case Action.FRESH_SESSION:
+            case FailureAction.FRESH_SESSION:
                 self._set(session=None)
                 self._go_on(position, Cause.FRESH_SESSION)
-            case Action.NEXT_AGENT:
+            case FailureAction.NEXT_AGENT:
                 self._go_on(position + 1, Cause.FALLBACK)
-            case Action.END:
+            case FailureAction.END:
                 self._complete(Ending.FATAL)
 
     def _go_on(
@@ -487,8 +487,8 @@ class RunMachine:
         else:
             why = "" if known is None else known.reason
             text = f"{target.agent_id} is free {_when(ready, self._now, why)}"
-        self._do(Log(f"[supervisor] {text}"))
-        self._enter(Phase.LAUNCH)
+        self._do(WriteLog(f"[supervisor] {text}"))
+        self._enter(RunPhase.LAUNCH)
         self._show(wait)
 
     def _explain(self, target: int) -> None:
@@ -498,14 +498,14 @@ class RunMachine:
             if known is not None and known.until > self._now:
                 until = moment(known.until, self._now)
                 why = f" ({known.reason})" if known.reason else ""
-                self._do(Log(f"[supervisor] {agent.agent_id} rests until {until}{why}"))
+                self._do(WriteLog(f"[supervisor] {agent.agent_id} rests until {until}{why}"))
 
     def _show(self, wait: Wait) -> None:
         state = self._state
         retry = wait.cause is Cause.RETRY and wait.position == state.position
         self._set(wait=wait)
         self._do(
-            Waiting(
+            TellWait(
                 until=wait.until,
                 delay=max(0.0, wait.until - self._now),
                 reason=wait.reason,
@@ -520,78 +520,84 @@ class RunMachine:
         if position != self._state.position:
             cause = Cause.FALLBACK
             session = session if target.shares_sessions_with(source) else None
-            self._enter(Phase.SWITCH_AGENT)
+            self._enter(RunPhase.SWITCH_AGENT)
             self._explain(position)
             text = f"switching from {source.agent_id} to {target.agent_id} (fallback)"
-            self._do(Log(f"[supervisor] {text}"))
-            self._do(AgentSwitched(source=source.agent_id, target=target.agent_id))
+            self._do(WriteLog(f"[supervisor] {text}"))
+            self._do(TellSwitch(source=source.agent_id, target=target.agent_id))
         number = len(self._state.attempts) + 1
         attempt = Attempt(number=number, cause=cause, resumed=session, began=self._now)
         self._set(position=position, session=session, wait=None, attempt=attempt)
-        self._enter(Phase.LAUNCH)
+        self._enter(RunPhase.LAUNCH)
         budget = self._state.budget_usd
         left = None if budget is None else budget - self._state.usage.cost_usd
-        self._do(Launch(number=number, agent=target, cause=cause, session=session, budget_usd=left))
+        self._do(
+            LaunchAttempt(
+                number=number, agent=target, cause=cause, session=session, budget_usd=left
+            )
+        )
 
     def _complete(self, ending: Ending) -> None:
         self._set(ending=ending, wait=None)
-        self._enter(Phase.COMPLETE)
+        self._enter(RunPhase.COMPLETE)
         result = self._state.result()
         if ending is Ending.SUCCEEDED and result.retry_count:
-            self._do(Log(f"[supervisor] completed after {result.retry_count} retries"))
+            self._do(WriteLog(f"[supervisor] completed after {result.retry_count} retries"))
         self._do(Completed(result))
 
     # --- what people ask --------------------------------------------------------------------------
 
-    def _control(self, control: Control) -> None:
+    def _control(self, control: RunControl) -> None:
         state = self._state
         if state.ending is not None:
-            self._do(Answered(False, f"the run is over: {state.ending}"))
+            self._do(AnswerControl(False, f"the run is over: {state.ending}"))
         elif control in _REQUESTED:
             self._end_run(control)
-        elif control is Control.FORCE_FALLBACK:
+        elif control is RunControl.FORCE_FALLBACK:
             self._force_fallback()
         elif state.wait is None:
             what = "has not begun" if state.attempt is None else f"is {state.status}"
-            self._do(Answered(False, f"there is no retry to decide about: the run {what}"))
-        elif control is Control.RETRY_NOW:
-            self._do(Answered(True, "the next attempt begins now"))
+            self._do(AnswerControl(False, f"there is no retry to decide about: the run {what}"))
+        elif control is RunControl.RETRY_NOW:
+            self._do(AnswerControl(True, "the next attempt begins now"))
             self._launch(state.wait.position, state.wait.cause)
         else:
-            self._do(Answered(True, "the run ends with its last result"))
-            self._do(Log("retry skipped due to user stop"))
+            self._do(AnswerControl(True, "the run ends with its last result"))
+            self._do(WriteLog("retry skipped due to user stop"))
             self._complete(Ending.RETRY_CANCELLED)
 
-    def _end_run(self, control: Control) -> None:
+    def _end_run(self, control: RunControl) -> None:
         """Cancel, kill or stop (RUN-60 to RUN-63); a kill overtakes the other two."""
         stop, attempt = StopCause(control), self._state.attempt
         before = attempt.stopped if attempt is not None else None
         overtakes = stop is StopCause.KILL and before is not StopCause.KILL
         if before is not None and before.ends_run and not overtakes:
-            self._do(Answered(False, f"the run is being ended already: {before}"))
+            self._do(AnswerControl(False, f"the run is being ended already: {before}"))
             return
-        self._do(Answered(True, f"the run is being ended: {stop}"), Log(_REQUESTED[control]))
+        self._do(
+            AnswerControl(True, f"the run is being ended: {stop}"), WriteLog(_REQUESTED[control])
+        )
         if attempt is not None:
             self._stop(stop)
             return
         if self._state.wait is not None:
-            self._do(Log("retry skipped due to user stop"))
+            self._do(WriteLog("retry skipped due to user stop"))
         self._complete(ending_of(stop))
 
     def _force_fallback(self) -> None:
         state, attempt = self._state, self._state.attempt
         next_one = choose(state, state.position + 1, self._now, self._now, forced=True)
-        if state.phase is Phase.INITIALIZE:
-            self._do(Answered(False, "the run has not begun"))
+        if state.phase is RunPhase.INITIALIZE:
+            self._do(AnswerControl(False, "the run has not begun"))
         elif next_one is None:
-            self._do(Answered(False, f"no agent comes after {state.agent.agent_id!r}"))
+            self._do(AnswerControl(False, f"no agent comes after {state.agent.agent_id!r}"))
         elif attempt is None:
-            self._do(Answered(True, "the next agent begins now"))
+            self._do(AnswerControl(True, "the next agent begins now"))
             self._launch(next_one[0], Cause.FALLBACK)
         elif attempt.stopped is not None and not attempt.stopped.for_silence:
-            self._do(Answered(False, f"the attempt is being ended already: {attempt.stopped}"))
+            self._do(AnswerControl(False, f"the attempt is being ended already: {attempt.stopped}"))
         elif attempt.number >= state.policy.max_attempts:
-            self._do(Answered(False, f"attempt {attempt.number} is the last one allowed"))
+            self._do(AnswerControl(False, f"attempt {attempt.number} is the last one allowed"))
         else:
-            self._do(Answered(True, "the attempt is being ended for the next agent"))
+            self._do(AnswerControl(True, "the attempt is being ended for the next agent"))
             self._stop(StopCause.FALLBACK)

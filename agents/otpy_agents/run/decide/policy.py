@@ -19,7 +19,7 @@ from otpy_agents.errors import InvalidRunSetting
 from otpy_agents.run.decide.result import StopCause
 from otpy_agents.run.decide.time_text import span
 
-__all__ = ["Action", "FatalScope", "RetryPolicy", "Rule"]
+__all__ = ["FailureAction", "FatalScope", "RetryPolicy", "FailureRule"]
 
 
 class FatalScope(StrEnum):
@@ -31,7 +31,7 @@ class FatalScope(StrEnum):
     """Only this agent's part in it, where another agent may do better."""
 
 
-class Action(StrEnum):
+class FailureAction(StrEnum):
     """What follows a failed attempt."""
 
     RETRY = "retry"
@@ -49,7 +49,7 @@ class Action(StrEnum):
 
 
 @frozen
-class Rule:
+class FailureRule:
     """What follows one kind of failure.
 
     Attributes:
@@ -59,9 +59,9 @@ class Rule:
             without one the run ends (RUN-46).
     """
 
-    first: Action
+    first: FailureAction
     times: int | None
-    then: Action
+    then: FailureAction
 
 
 _ANOTHER_MAY_DO_BETTER: Final = {Detail.AUTH, Detail.BILLING, Detail.MODEL_UNAVAILABLE}
@@ -141,28 +141,34 @@ class RetryPolicy:
         """
         return self.backoff_base
 
-    def rule(self, failure: Detail | StopCause) -> Rule:
+    def rule(self, failure: Detail | StopCause) -> FailureRule:
         """Return what follows `failure`; a `StopCause` is one of `Liveness`."""
         if failure is Detail.SESSION_INVALID:
-            return Rule(Action.FRESH_SESSION, 1, Action.RETRY)
+            return FailureRule(FailureAction.FRESH_SESSION, 1, FailureAction.RETRY)
         if failure is Detail.CONTEXT_OVERFLOW:
-            return Rule(Action.FRESH_SESSION, 1, Action.END)
+            return FailureRule(FailureAction.FRESH_SESSION, 1, FailureAction.END)
         if failure is Detail.UNKNOWN:
-            return Rule(Action.RETRY, _UNKNOWN_RETRIES, Action.NEXT_AGENT)
+            return FailureRule(FailureAction.RETRY, _UNKNOWN_RETRIES, FailureAction.NEXT_AGENT)
         if isinstance(failure, StopCause):
-            return Rule(Action.RETRY, None, Action.NEXT_AGENT)
+            return FailureRule(FailureAction.RETRY, None, FailureAction.NEXT_AGENT)
         match ERROR_TYPES[failure]:
             case ErrorType.RETRYABLE:
-                return Rule(Action.RETRY, None, Action.NEXT_AGENT)
+                return FailureRule(FailureAction.RETRY, None, FailureAction.NEXT_AGENT)
             case ErrorType.RATE_LIMIT:
-                return Rule(Action.COOL_DOWN, None, Action.NEXT_AGENT)
+                return FailureRule(FailureAction.COOL_DOWN, None, FailureAction.NEXT_AGENT)
             case ErrorType.CONTAINER_CRASH:
-                return Rule(Action.CRASH_RESTART, self.crash_restarts, Action.RETRY)
+                return FailureRule(
+                    FailureAction.CRASH_RESTART, self.crash_restarts, FailureAction.RETRY
+                )
             case ErrorType.AGENT_FAILURE:
-                return Rule(Action.NEXT_AGENT, None, Action.END)
+                return FailureRule(FailureAction.NEXT_AGENT, None, FailureAction.END)
             case ErrorType.FATAL:
                 wider = self.fatal_scope is FatalScope.AGENT and failure in _ANOTHER_MAY_DO_BETTER
-                return Rule(Action.NEXT_AGENT if wider else Action.END, None, Action.END)
+                return FailureRule(
+                    FailureAction.NEXT_AGENT if wider else FailureAction.END,
+                    None,
+                    FailureAction.END,
+                )
 
     def rows(self) -> Iterator[tuple[str, str, str, str, str]]:
         """Yield the table's rows: failure, class, first action, how often, what then."""
@@ -197,16 +203,16 @@ class RetryPolicy:
         yield "a fatal failure ends", f"the {self.fatal_scope}"
         yield "later attempts resume", "yes" if self.resume else "no"
 
-    def _times(self, rule: Rule) -> str:
-        if rule.first in {Action.RETRY, Action.COOL_DOWN}:
+    def _times(self, rule: FailureRule) -> str:
+        if rule.first in {FailureAction.RETRY, FailureAction.COOL_DOWN}:
             times = self.max_retries if rule.times is None else min(rule.times, self.max_retries)
             return f"{times} per agent"
-        if rule.first is Action.CRASH_RESTART:
+        if rule.first is FailureAction.CRASH_RESTART:
             return f"{rule.times} per run"
-        return f"{rule.times} per agent" if rule.first is Action.FRESH_SESSION else ""
+        return f"{rule.times} per agent" if rule.first is FailureAction.FRESH_SESSION else ""
 
-    def _then(self, rule: Rule) -> str:
-        return "" if rule.first is Action.END else str(rule.then)
+    def _then(self, rule: FailureRule) -> str:
+        return "" if rule.first is FailureAction.END else str(rule.then)
 
 
 def _spans(backoff: Backoff) -> str:

@@ -10,47 +10,47 @@ from attrs import field, frozen
 from otpy_agents.attempt.failures import Classification
 from otpy_agents.attempt.usage import Usage
 from otpy_agents.run.decide.chain import AgentInstance
-from otpy_agents.run.decide.cooldown import Account, Cooldown, CooldownTable
+from otpy_agents.run.decide.cooldown import Cooldown, CooldownTable, VendorAccount
 from otpy_agents.run.decide.result import Cause, RunResult
-from otpy_agents.run.decide.state import Phase, WaitReason
+from otpy_agents.run.decide.state import RunPhase, WaitReason
 
 __all__ = [
-    "AgentSwitched",
-    "Answered",
-    "AttemptEnded",
+    "TellSwitch",
+    "AnswerControl",
+    "AttemptGone",
     "AttemptStarted",
-    "Begin",
+    "BeginRun",
     "Charged",
     "ClockMoved",
-    "ClockSet",
+    "TellClock",
     "Completed",
-    "Control",
+    "RunControl",
     "ControlAsked",
     "CooldownsSeen",
     "Effect",
     "EndCooldown",
     "Event",
-    "Launch",
-    "Log",
+    "LaunchAttempt",
+    "WriteLog",
     "MoveCooldown",
-    "Output",
-    "PhaseChanged",
-    "Progress",
-    "Quiet",
+    "OutputHeard",
+    "TellPhase",
+    "ProgressHeard",
+    "TellQuiet",
     "Resumed",
     "SessionKnown",
     "SetCooldown",
     "StopAttempt",
-    "TimerDue",
+    "RunDue",
     "Unheard",
-    "Waiting",
+    "TellWait",
 ]
 
 # --- events ---------------------------------------------------------------------------------------
 
 
 @frozen
-class Begin:
+class BeginRun:
     """Begin a new run.
 
     Attributes:
@@ -70,7 +70,7 @@ class Resumed:
     Attributes:
         cooldowns: The shared table as it is now.
         adopted: Whether the attempt of the state is watched again: because it still runs, or
-            because it ended meanwhile and its `AttemptEnded` follows. Otherwise it is given up and
+            because it ended meanwhile and its `AttemptGone` follows. Otherwise it is given up and
             made again, at no cost to what the run may still try.
         lost: What was found out about an attempt that is given up, such as its usage; None if that
             is nothing.
@@ -78,12 +78,12 @@ class Resumed:
 
     cooldowns: CooldownTable = field(factory=CooldownTable)
     adopted: bool = False
-    lost: AttemptEnded | None = None
+    lost: AttemptGone | None = None
 
 
 @frozen
 class AttemptStarted:
-    """The attempt of the last `Launch` runs."""
+    """The attempt of the last `LaunchAttempt` runs."""
 
     number: int
 
@@ -97,14 +97,14 @@ class SessionKnown:
 
 
 @frozen
-class Progress:
+class ProgressHeard:
     """The attempt said something: an event of its adapter, not just bytes (G-05)."""
 
     number: int
 
 
 @frozen
-class Output:
+class OutputHeard:
     """The attempt wrote something, whatever it was."""
 
     number: int
@@ -128,7 +128,7 @@ class Charged:
 
 
 @frozen(kw_only=True)
-class AttemptEnded:
+class AttemptGone:
     """The attempt is over and nothing of it is left, or it could not be started.
 
     Attributes:
@@ -183,7 +183,7 @@ class Unheard:
 
 
 @frozen
-class TimerDue:
+class RunDue:
     """The time of `RunMachine.due` has come; too early or too late does no harm."""
 
 
@@ -198,7 +198,7 @@ class CooldownsSeen:
     cooldowns: CooldownTable
 
 
-class Control(StrEnum):
+class RunControl(StrEnum):
     """What a person, or the program that runs it, may ask of a run (C-11)."""
 
     CANCEL = "cancel"
@@ -217,21 +217,21 @@ class Control(StrEnum):
 
 @frozen
 class ControlAsked:
-    """Somebody asked something of the run; it is answered by exactly one `Answered`."""
+    """Somebody asked something of the run; it is answered by exactly one `AnswerControl`."""
 
-    control: Control
+    control: RunControl
 
 
 Event: TypeAlias = (
-    Begin
+    BeginRun
     | Resumed
     | AttemptStarted
     | SessionKnown
-    | Progress
-    | Output
+    | ProgressHeard
+    | OutputHeard
     | Charged
-    | AttemptEnded
-    | TimerDue
+    | AttemptGone
+    | RunDue
     | CooldownsSeen
     | ControlAsked
     | ClockMoved
@@ -243,8 +243,8 @@ Event: TypeAlias = (
 
 
 @frozen(kw_only=True)
-class Launch:
-    """Start an attempt; answer with `AttemptStarted` and `AttemptEnded`, or the latter alone.
+class LaunchAttempt:
+    """Start an attempt; answer with `AttemptStarted` and `AttemptGone`, or the latter alone.
 
     Attributes:
         number: From 1, over all agents.
@@ -263,7 +263,7 @@ class Launch:
 
 @frozen
 class StopAttempt:
-    """End the attempt, also while it is being started; `AttemptEnded` follows in any case.
+    """End the attempt, also while it is being started; `AttemptGone` follows in any case.
 
     Attributes:
         number: Which.
@@ -290,12 +290,12 @@ class EndCooldown:
         told_by: When the attempt began that proves it over, in Unix seconds.
     """
 
-    account: Account
+    account: VendorAccount
     told_by: float
 
 
 @frozen(kw_only=True)
-class Waiting:
+class TellWait:
     """The run waits from now on; shown to people, with a countdown (RUN-55, RUN-66).
 
     Attributes:
@@ -314,7 +314,7 @@ class Waiting:
 
 
 @frozen(kw_only=True)
-class AgentSwitched:
+class TellSwitch:
     """Another agent takes over (RUN-28, RUN-55, C-02)."""
 
     source: str
@@ -322,14 +322,14 @@ class AgentSwitched:
 
 
 @frozen
-class PhaseChanged:
+class TellPhase:
     """The run has entered another phase (RUN-55)."""
 
-    phase: Phase
+    phase: RunPhase
 
 
 @frozen
-class Quiet:
+class TellQuiet:
     """The attempt has shown no progress for a while; told once for each silence (C-01).
 
     Attributes:
@@ -342,7 +342,7 @@ class Quiet:
 
 
 @frozen
-class ClockSet:
+class TellClock:
     """Moments that were told before are now told by another clock.
 
     Attributes:
@@ -363,14 +363,14 @@ class MoveCooldown:
 
 
 @frozen
-class Log:
+class WriteLog:
     """A line for the log of the run (RUN-57, RUN-60 to RUN-62)."""
 
     text: str
 
 
 @frozen
-class Answered:
+class AnswerControl:
     """The answer to a `ControlAsked`.
 
     Attributes:
@@ -390,18 +390,18 @@ class Completed:
 
 
 Effect: TypeAlias = (
-    Launch
+    LaunchAttempt
     | StopAttempt
     | SetCooldown
     | EndCooldown
-    | Waiting
-    | AgentSwitched
-    | PhaseChanged
-    | Quiet
-    | ClockSet
+    | TellWait
+    | TellSwitch
+    | TellPhase
+    | TellQuiet
+    | TellClock
     | MoveCooldown
-    | Log
-    | Answered
+    | WriteLog
+    | AnswerControl
     | Completed
 )
 """What the driver of a run has to do or to tell, in order."""

@@ -15,7 +15,7 @@ __all__ = [
     "AttemptRecord",
     "Cause",
     "Ending",
-    "Outcome",
+    "RunOutcome",
     "RunResult",
     "StopCause",
     "VendorSession",
@@ -74,7 +74,7 @@ class StopCause(StrEnum):
         return self in {StopCause.DEADLINE, StopCause.STALL, StopCause.HEARTBEAT}
 
 
-class Outcome(StrEnum):
+class RunOutcome(StrEnum):
     """The two outcomes of RUN-25."""
 
     SUCCESS = "success"
@@ -234,10 +234,10 @@ class RunResult:
     usage: Usage
 
     @property
-    def outcome(self) -> Outcome:
+    def outcome(self) -> RunOutcome:
         """Which of the two outcomes of RUN-25 it is."""
         ok = self.ending is Ending.SUCCEEDED
-        return Outcome.SUCCESS if ok else Outcome.TERMINAL_FAIL
+        return RunOutcome.SUCCESS if ok else RunOutcome.TERMINAL_FAIL
 
     @property
     def status(self) -> str:
@@ -247,7 +247,7 @@ class RunResult:
         """
         if self.ending is Ending.STOPPED:
             return "stopped"
-        return "done" if self.outcome is Outcome.SUCCESS else "failed"
+        return "done" if self.outcome is RunOutcome.SUCCESS else "failed"
 
     @property
     def user_stop(self) -> StopCause | None:
@@ -261,7 +261,7 @@ class RunResult:
         130, 137 and 143 after a cancel, a kill and a stop. Otherwise that of the last attempt, 128
         and the signal if one ended it, and 1 where that would say 0 or nothing at all (C-25, C-37).
         """
-        if self.outcome is Outcome.SUCCESS:
+        if self.outcome is RunOutcome.SUCCESS:
             return 0
         if self.ending in _STOP_CODES:
             return _STOP_CODES[self.ending]

@@ -17,7 +17,7 @@ from attrs import evolve, field, frozen
 from otpy_agents.attempt.usage import Usage
 from otpy_agents.attrs_json import from_plain, to_plain
 from otpy_agents.errors import RunStateCorrupt, RunStateTooNew
-from otpy_agents.run.decide.chain import AgentInstance, Chain
+from otpy_agents.run.decide.chain import AgentChain, AgentInstance
 from otpy_agents.run.decide.cooldown import CooldownTable
 from otpy_agents.run.decide.liveness import Liveness
 from otpy_agents.run.decide.policy import RetryPolicy
@@ -32,13 +32,13 @@ from otpy_agents.run.decide.result import (
 )
 from otpy_agents.run.decide.time_text import moment
 
-__all__ = ["VERSION", "Attempt", "Phase", "RunState", "Wait", "WaitReason", "with_waits"]
+__all__ = ["VERSION", "Attempt", "RunPhase", "RunState", "Wait", "WaitReason", "with_waits"]
 
 VERSION: Final = 2
 """Version of the stored form, raised with every change of it, however small."""
 
 
-class Phase(StrEnum):
+class RunPhase(StrEnum):
     """The states of RUN-25. In `CLASSIFY_ERROR` and `SWITCH_AGENT` a run never rests."""
 
     INITIALIZE = "initialize"
@@ -148,11 +148,11 @@ class RunState:
         ending: Why it is over; None as long as it is not.
     """
 
-    chain: Chain
+    chain: AgentChain
     policy: RetryPolicy = field(factory=RetryPolicy)
     liveness: Liveness = field(factory=Liveness)
     budget_usd: float | None = None
-    phase: Phase = Phase.INITIALIZE
+    phase: RunPhase = RunPhase.INITIALIZE
     position: int = 0
     session: str | None = None
     attempts: tuple[AttemptRecord, ...] = ()

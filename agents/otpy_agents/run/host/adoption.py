@@ -13,7 +13,7 @@ from otpy.errors import NotFound, NotRunning, StartFailed
 from otpy_agents.errors import AdapterError, InvalidRequest
 from otpy_agents.process.guardian import exit_on_disk
 from otpy_agents.process.orphans import Recorded
-from otpy_agents.run.decide.protocol import Launch
+from otpy_agents.run.decide.protocol import LaunchAttempt
 from otpy_agents.run.decide.state import Attempt
 from otpy_agents.run.host.attempt import attempt_id, attempt_spec, judge_unheard
 from otpy_agents.run.host.facts import AttemptBegan
@@ -102,7 +102,7 @@ async def _adopt(
 
 
 def _flight(run: LiveRun, attempt: Attempt, identity: Identity) -> Flight:
-    launch = Launch(
+    launch = LaunchAttempt(
         number=attempt.number,
         agent=run.state.agent,
         cause=attempt.cause,

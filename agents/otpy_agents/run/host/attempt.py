@@ -29,7 +29,7 @@ from otpy_agents.errors import (
     SpawnFailed,
 )
 from otpy_agents.run.decide.prices import priced
-from otpy_agents.run.decide.protocol import AttemptEnded
+from otpy_agents.run.decide.protocol import AttemptGone
 from otpy_agents.run.host.facts import AgentEvent, OutputLine
 from otpy_agents.run.host.flight import Flight
 from otpy_agents.run.host.job import job_of
@@ -84,7 +84,7 @@ async def _made(run: LiveRun, flight: Flight) -> None:
         outcome = await _fly(run, flight, lambda: None)
     except (AdapterError, InvalidJob, InvalidRequest, SandboxUnavailable, SpawnFailed) as error:
         verdict = _not_started(run, flight, error)
-        outcome = AttemptEnded(number=flight.number, classification=verdict)
+        outcome = AttemptGone(number=flight.number, classification=verdict)
     flight.finish(outcome)
 
 
@@ -108,7 +108,7 @@ def _not_started(run: LiveRun, flight: Flight, error: Exception) -> Classificati
     return Classification(detail=Detail.USAGE, message=message)
 
 
-async def _fly(run: LiveRun, flight: Flight, ready: Callable[[], object]) -> AttemptEnded:
+async def _fly(run: LiveRun, flight: Flight, ready: Callable[[], object]) -> AttemptGone:
     """Make one attempt and return how it ended; nothing of it is alive then."""
     adapter, job = await _job(run, flight)
     ears = _ears(run, flight, adapter, job)
@@ -194,7 +194,7 @@ async def _until_end(running: Running, flight: Flight, ears: _Ears) -> Ended:
 
 async def _outcome(
     run: LiveRun, flight: Flight, adapter: Adapter, job: Job, ended: Ended
-) -> AttemptEnded:
+) -> AttemptGone:
     judge = partial(
         classify,
         adapter.name,
@@ -214,7 +214,7 @@ async def _outcome(
     # Once more: a secret that came in pieces stood in no line.
     flight.answer = run.clean(said.answer if said.seen else ended.stdout.strip())
     exit_code, number = ended.exit_code, _signal(ended)
-    return AttemptEnded(
+    return AttemptGone(
         number=flight.number,
         classification=evolve(verdict, message=run.clean(verdict.message)),
         exit_code=_SIGNAL_BASE + number if number and exit_code and exit_code < 0 else exit_code,

@@ -7,20 +7,20 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from otpy_agents.errors import CommandRefused
-from otpy_agents.run.decide.protocol import Control
+from otpy_agents.run.decide.protocol import RunControl
 
 if TYPE_CHECKING:
-    from otpy_agents.operator import Command, Handler
+    from otpy_agents.operator import Handler, OperatorCommand
     from otpy_agents.run.host.handle import RunHandle
 
 __all__ = ["COMMANDS", "run_commands"]
 
-COMMANDS: Final[Mapping[str, Control]] = {
-    "cancel": Control.CANCEL,
-    "kill": Control.KILL,
-    "retry-now": Control.RETRY_NOW,
-    "cancel-retry": Control.CANCEL_RETRY,
-    "force-fallback": Control.FORCE_FALLBACK,
+COMMANDS: Final[Mapping[str, RunControl]] = {
+    "cancel": RunControl.CANCEL,
+    "kill": RunControl.KILL,
+    "retry-now": RunControl.RETRY_NOW,
+    "cancel-retry": RunControl.CANCEL_RETRY,
+    "force-fallback": RunControl.FORCE_FALLBACK,
 }
 """Name of each command, and what it asks of the run that its argument `run` names."""
 
@@ -35,7 +35,7 @@ def run_commands(handles: Callable[[], Mapping[str, RunHandle]]) -> dict[str, Ha
 
 
 async def _carry_out(
-    handles: Callable[[], Mapping[str, RunHandle]], control: Control, command: Command
+    handles: Callable[[], Mapping[str, RunHandle]], control: RunControl, command: OperatorCommand
 ) -> str:
     run = command.text("run")
     handle = handles().get(run)

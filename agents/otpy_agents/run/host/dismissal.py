@@ -12,7 +12,7 @@ from otpy_agents.attempt.failures import Classification
 from otpy_agents.clock import CLOCK
 from otpy_agents.errors import RunFinished, RunStateError
 from otpy_agents.run.decide.machine import RunMachine
-from otpy_agents.run.decide.protocol import AttemptEnded, Control, ControlAsked
+from otpy_agents.run.decide.protocol import AttemptGone, ControlAsked, RunControl
 from otpy_agents.run.host.admission import sandbox_of
 from otpy_agents.run.host.creation import identities_of
 from otpy_agents.run.host.stored_form import StoredForm, rows_between
@@ -32,7 +32,7 @@ _CANCELLED: Final = 130
 async def dismiss(
     store: RunStore,
     run: str,
-    control: Control = Control.CANCEL,
+    control: RunControl = RunControl.CANCEL,
     *,
     sandboxes: Mapping[str, Sandbox] | None = None,
     clock: Callable[[], float] = CLOCK,
@@ -77,7 +77,7 @@ async def dismiss(
         left = await sandbox.clear(
             run_marker(run, before.attempt.number),
             () if known is None else (known,),
-            grace=0.0 if control is Control.KILL else form.order.sandbox.limits.grace,
+            grace=0.0 if control is RunControl.KILL else form.order.sandbox.limits.grace,
         )
     after = dismissed(before, control, clock())
     await store.save(
@@ -93,7 +93,7 @@ async def dismiss(
     return left
 
 
-def dismissed(state: RunState, control: Control, now: float) -> RunState:
+def dismissed(state: RunState, control: RunControl, now: float) -> RunState:
     """Return the state in which a run is over as `control` wants, its attempt being gone.
 
     Args:
@@ -105,7 +105,7 @@ def dismissed(state: RunState, control: Control, now: float) -> RunState:
     machine.handle(ControlAsked(control), now)
     attempt = machine.state.attempt
     if attempt is not None:
-        end = AttemptEnded(
+        end = AttemptGone(
             number=attempt.number, classification=Classification(), session=attempt.session
         )
         machine.handle(end, now)

@@ -40,7 +40,7 @@ def tell_changes(
     run: LiveRun, before: RunState, after: RunState, effects: Sequence[protocol.Effect]
 ) -> None:
     """Tell which attempts are over, and whether a wait is; their flights have landed then."""
-    moved = any(isinstance(effect, protocol.ClockSet) for effect in effects)
+    moved = any(isinstance(effect, protocol.TellClock) for effect in effects)
     flight = run.flight
     for record in after.attempts[len(before.attempts) :]:
         if flight is None or flight.number != record.number:
@@ -80,7 +80,7 @@ async def perform(
     """Do what was decided, in order."""
     for effect in effects:
         match effect:
-            case protocol.Launch():
+            case protocol.LaunchAttempt():
                 await _launch(run, effect, attempts, wake)
             case protocol.StopAttempt():
                 if run.flight is not None and run.flight.number == effect.number:
@@ -100,14 +100,17 @@ async def perform(
             case protocol.Completed():
                 await run.remove_folder()
                 run.finish(effect.result)
-            case protocol.Answered():
+            case protocol.AnswerControl():
                 pass  # whoever asked gets it
             case _:
                 _tell(run, effect)
 
 
 async def _launch(
-    run: LiveRun, launch: protocol.Launch, attempts: DynamicSupervisor, wake: Callable[[], None]
+    run: LiveRun,
+    launch: protocol.LaunchAttempt,
+    attempts: DynamicSupervisor,
+    wake: Callable[[], None],
 ) -> None:
     # Before anything is awaited: a task that follows this one must find it.
     run.flight = flight = Flight(launch)
@@ -135,15 +138,15 @@ def _record(run: LiveRun, cooldown: Cooldown) -> CooldownRecord:
 
 def _tell(
     run: LiveRun,
-    effect: protocol.Waiting
-    | protocol.AgentSwitched
-    | protocol.PhaseChanged
-    | protocol.Quiet
-    | protocol.ClockSet
-    | protocol.Log,
+    effect: protocol.TellWait
+    | protocol.TellSwitch
+    | protocol.TellPhase
+    | protocol.TellQuiet
+    | protocol.TellClock
+    | protocol.WriteLog,
 ) -> None:
     match effect:
-        case protocol.Waiting():
+        case protocol.TellWait():
             run.tell(
                 WaitBegan,
                 until=effect.until,
@@ -152,15 +155,15 @@ def _tell(
                 agent_id=effect.agent_id,
                 retry=effect.retry,
             )
-        case protocol.AgentSwitched():
+        case protocol.TellSwitch():
             run.tell(AgentSwitched, source=effect.source, target=effect.target)
-        case protocol.PhaseChanged():
+        case protocol.TellPhase():
             run.tell(PhaseChanged, phase=effect.phase, status=run.state.status)
-        case protocol.Quiet():
+        case protocol.TellQuiet():
             run.tell(Quiet, number=effect.number, seconds=effect.seconds)
-        case protocol.ClockSet():
+        case protocol.TellClock():
             run.tell(ClockSet, by=effect.by, until=effect.until)
-        case protocol.Log():
+        case protocol.WriteLog():
             run.tell(LogLine, text=effect.text)
         case _:
             assert_never(effect)

@@ -16,9 +16,9 @@ from attrs import field, frozen
 from otpy_agents.attempt import events
 from otpy_agents.attempt.usage import Usage
 from otpy_agents.attrs_json import to_plain
-from otpy_agents.run.decide.protocol import Control
+from otpy_agents.run.decide.protocol import RunControl
 from otpy_agents.run.decide.result import AttemptRecord, Cause, RunResult
-from otpy_agents.run.decide.state import Phase, WaitReason
+from otpy_agents.run.decide.state import RunPhase, WaitReason
 from otpy_agents.run.host.order import RunOrder
 
 __all__ = [
@@ -91,7 +91,7 @@ class PhaseChanged(RunFact):
 
     event: ClassVar[str] = "run.phase"
 
-    phase: Phase
+    phase: RunPhase
     status: str
 
 
@@ -219,11 +219,11 @@ class WaitBegan(RunFact):
     reason: WaitReason
     agent_id: str
     retry: int
-    cut_by: tuple[Control, ...] = (
-        Control.RETRY_NOW,
-        Control.CANCEL_RETRY,
-        Control.FORCE_FALLBACK,
-        Control.CANCEL,
+    cut_by: tuple[RunControl, ...] = (
+        RunControl.RETRY_NOW,
+        RunControl.CANCEL_RETRY,
+        RunControl.FORCE_FALLBACK,
+        RunControl.CANCEL,
     )
 
 

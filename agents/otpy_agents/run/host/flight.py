@@ -17,7 +17,7 @@ from otpy_agents.attempt.events import Event, Retrying, Spent
 from otpy_agents.attempt.failures import Classification, Detail
 from otpy_agents.attempt.transcript import Transcript
 from otpy_agents.run.decide.prices import priced
-from otpy_agents.run.decide.protocol import AttemptEnded, Charged, Launch
+from otpy_agents.run.decide.protocol import AttemptGone, Charged, LaunchAttempt
 from otpy_agents.sandbox.behaviour import Identity, Running
 
 __all__ = ["Flight"]
@@ -55,7 +55,7 @@ class Flight:
         survivors: What could not be ended in time, known with `outcome`.
     """
 
-    def __init__(self, order: Launch, identity: Identity | None = None) -> None:
+    def __init__(self, order: LaunchAttempt, identity: Identity | None = None) -> None:
         self.order = order
         self.identity = identity
         self.transcript = Transcript()
@@ -63,7 +63,7 @@ class Flight:
         self.ran = self.identified = self.answered = False
         self.progress: float | None = None
         self.told: float | None = None
-        self.outcome: AttemptEnded | None = None
+        self.outcome: AttemptGone | None = None
         self.answer = ""
         self.cut = 0
         self.left_over: tuple[str, ...] = ()
@@ -199,7 +199,7 @@ class Flight:
             self._next_news = now + _NEWS
             self._listener()
 
-    def finish(self, outcome: AttemptEnded) -> None:
+    def finish(self, outcome: AttemptGone) -> None:
         """It is over, and nothing of it is left; the first end counts."""
         if self.outcome is None:
             self.outcome = outcome
@@ -224,7 +224,7 @@ class Flight:
         detail = Detail.CRASH if isinstance(reason, Killed) else Detail.UNKNOWN
         verdict, said = Classification(detail=detail, message=message), self.transcript
         self.finish(
-            AttemptEnded(
+            AttemptGone(
                 number=self.number,
                 classification=verdict,
                 session=said.session,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import final
 
 from otpy.errors import CallFailed
-from otpy_agents.run.decide.protocol import Answered, Control
+from otpy_agents.run.decide.protocol import AnswerControl, RunControl
 from otpy_agents.run.decide.result import RunResult
 from otpy_agents.run.decide.state import RunState
 from otpy_agents.run.host.live_run import LiveRun
@@ -69,7 +69,7 @@ class RunHandle:
             raise RuntimeError("got a run that is over, wanted one with a result")
         return self._run.result
 
-    async def ask(self, control: Control) -> Answered:
+    async def ask(self, control: RunControl) -> AnswerControl:
         """Ask something of the run, and return its answer as soon as that is stored (C-11).
 
         A run that is over refuses everything. Cancelling the caller takes nothing back. If the task
@@ -85,4 +85,4 @@ class RunHandle:
             await birth.wait()
         ending = self._run.state.ending
         why = f"the run is over: {ending}" if ending is not None else str(self._run.error)
-        return Answered(False, why)
+        return AnswerControl(False, why)

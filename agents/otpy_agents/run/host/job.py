@@ -7,9 +7,9 @@ from pathlib import Path
 
 from attrs import evolve, frozen
 
-from otpy_agents.adapters.adapter import Adapter, Request
+from otpy_agents.adapters.adapter import Adapter, AttemptRequest
 from otpy_agents.run.decide.chain import AgentInstance
-from otpy_agents.run.decide.protocol import Launch
+from otpy_agents.run.decide.protocol import LaunchAttempt
 from otpy_agents.run.host.logins import provider_of
 from otpy_agents.run.host.order import RunOrder
 from otpy_agents.sandbox.behaviour import Job, Mount
@@ -62,7 +62,7 @@ def inherited(order: RunOrder, around: Surroundings, *, inherits: bool) -> dict[
 def job_of(
     run: str,
     order: RunOrder,
-    launch: Launch,
+    launch: LaunchAttempt,
     adapter: Adapter,
     *,
     folder: Path,
@@ -84,7 +84,7 @@ def job_of(
         InvalidRequest: The CLI cannot be started like that.
     """
     agent = launch.agent
-    base = Request(prompt=order.prompt, folder=folder, access=order.access, argv=order.argv)
+    base = AttemptRequest(prompt=order.prompt, folder=folder, access=order.access, argv=order.argv)
     request = agent.request(base, session=launch.session, budget_usd=launch.budget_usd)
     environment = inherited(order, around, inherits=inherits)
     environment.update(_configuration(agent, adapter))

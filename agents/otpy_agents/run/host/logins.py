@@ -14,7 +14,7 @@ from otpy_agents.adapters.registry import find_adapter
 from otpy_agents.errors import AdapterError
 
 if TYPE_CHECKING:
-    from otpy_agents.run.decide.chain import AgentInstance, Chain
+    from otpy_agents.run.decide.chain import AgentChain, AgentInstance
     from otpy_agents.run.host.order import RunOrder
 
 __all__ = ["provider_of", "with_accounts"]
@@ -34,7 +34,7 @@ _KEYS: Final[Mapping[str, tuple[str, ...]]] = {
 }
 
 
-def with_accounts(chain: Chain, environment: Mapping[str, str]) -> Chain:
+def with_accounts(chain: AgentChain, environment: Mapping[str, str]) -> AgentChain:
     """Return the chain with the account of each agent that names none (G-06).
 
     Two keys of one CLI are two accounts: the limit of one must not hold up the other. What stands

@@ -11,7 +11,7 @@ from otpy_agents.attempt.failures import Classification
 from otpy_agents.attempt.usage import Usage
 from otpy_agents.errors import AdapterError, InvalidJob, InvalidRequest
 from otpy_agents.run.decide.prices import priced
-from otpy_agents.run.decide.protocol import AttemptEnded, Launch
+from otpy_agents.run.decide.protocol import AttemptGone, LaunchAttempt
 from otpy_agents.run.host.facts import SpentFound
 from otpy_agents.run.host.job import job_of
 from otpy_agents.run.host.live_run import LiveRun
@@ -53,7 +53,7 @@ def _model_of(run: LiveRun, position: int) -> str:
     return run.state.chain.agents[position].model or ""
 
 
-async def end_of_lost(run: LiveRun) -> AttemptEnded | None:
+async def end_of_lost(run: LiveRun) -> AttemptGone | None:
     """Return what the session files say of the attempt in the stored state, and tell it.
 
     It has ended already, and its host or its task has died with what it had heard.
@@ -64,7 +64,7 @@ async def end_of_lost(run: LiveRun) -> AttemptEnded | None:
     attempt, agent = run.state.attempt, run.state.agent
     if attempt is None:
         return None
-    launch = Launch(
+    launch = LaunchAttempt(
         number=attempt.number,
         agent=agent,
         cause=attempt.cause,
@@ -98,7 +98,7 @@ async def end_of_lost(run: LiveRun) -> AttemptEnded | None:
         usage=spent.usage,
         model=spent.model or agent.model or "",
     )
-    return AttemptEnded(
+    return AttemptGone(
         number=attempt.number,
         classification=Classification(),
         session=session,

@@ -15,13 +15,13 @@ from attrs import Attribute, evolve, field, frozen
 
 from otpy_agents.adapters.adapter import Access
 from otpy_agents.errors import InvalidRunSetting
-from otpy_agents.run.decide.chain import AgentInstance, AgentSelection, Chain, default_agent
+from otpy_agents.run.decide.chain import AgentChain, AgentInstance, AgentSelection, default_agent
 from otpy_agents.run.decide.liveness import Liveness
 from otpy_agents.run.decide.policy import RetryPolicy
 from otpy_agents.run.decide.prices import unheld
 from otpy_agents.run.decide.result import VendorSession
 from otpy_agents.run.decide.state import RunState
-from otpy_agents.sandbox.behaviour import Limits, Mount
+from otpy_agents.sandbox.behaviour import Mount, SandboxLimits
 from otpy_agents.store.redaction import is_secret_name
 
 __all__ = ["RunOrder", "SandboxChoice"]
@@ -42,7 +42,7 @@ class SandboxChoice:
     name: str = "process"
     image: str = ""
     network: bool = True
-    limits: Limits = field(factory=Limits)
+    limits: SandboxLimits = field(factory=SandboxLimits)
     mounts: tuple[Mount, ...] = ()
 
 
@@ -135,7 +135,7 @@ class RunOrder:
         """The agents that may come into its chain."""
         return self.selection.agents or (self.default,)
 
-    def first_state(self, chain: Chain) -> RunState:
+    def first_state(self, chain: AgentChain) -> RunState:
         """Return where its run stands before it begins.
 
         Args:

@@ -11,7 +11,7 @@ from attrs import evolve, frozen
 from otpy_agents.attrs_json import from_plain, to_plain
 from otpy_agents.errors import RunStateCorrupt, RunStateTooNew
 from otpy_agents.process.orphans import Recorded
-from otpy_agents.run.decide.cooldown import Account, Cooldown, CooldownTable
+from otpy_agents.run.decide.cooldown import Cooldown, CooldownTable, VendorAccount
 from otpy_agents.run.decide.result import AttemptRecord
 from otpy_agents.run.decide.state import VERSION as STATE_VERSION
 from otpy_agents.run.decide.state import RunState, with_waits
@@ -136,7 +136,7 @@ def cooldown_table(records: Iterable[CooldownRecord]) -> CooldownTable:
     """Return the table of what is stored."""
     return CooldownTable(
         tuple(
-            Cooldown(Account(one.agent_cli, one.credential), one.until, one.told, one.reason)
+            Cooldown(VendorAccount(one.agent_cli, one.credential), one.until, one.told, one.reason)
             for one in records
         )
     )

@@ -19,25 +19,25 @@ from otpy.server import Init, NoReply, Reply, Result, Stop
 from otpy_agents.errors import LedgerUnwritable, RunHeld, RunLost, RunStateError, UnknownRun
 from otpy_agents.run.decide.machine import RunMachine
 from otpy_agents.run.decide.protocol import (
-    Answered,
+    AnswerControl,
     AttemptStarted,
-    Begin,
+    BeginRun,
     Charged,
     ClockMoved,
-    Control,
     ControlAsked,
     CooldownsSeen,
     Effect,
     Event,
-    Output,
-    Progress,
+    OutputHeard,
+    ProgressHeard,
     Resumed,
+    RunControl,
+    RunDue,
     SessionKnown,
     StopAttempt,
-    TimerDue,
     Unheard,
 )
-from otpy_agents.run.decide.state import Phase, RunState, WaitReason
+from otpy_agents.run.decide.state import RunPhase, RunState, WaitReason
 from otpy_agents.run.host.adoption import end_attempts, take_up
 from otpy_agents.run.host.effects import known_cooldowns, perform, tell_changes
 from otpy_agents.run.host.facts import LogLine, RunBegan
@@ -53,7 +53,7 @@ from otpy_agents.run.host.stored_form import (
     same_but_for_signs,
 )
 
-__all__ = ["ATTEMPTS", "LOOK", "Life", "Look", "RunTask"]
+__all__ = ["ATTEMPTS", "LOOK", "TaskLife", "Look", "RunTask"]
 
 ATTEMPTS: Final = "attempts"
 """Id of the supervisor of the attempts, which stands before the task."""
@@ -63,9 +63,9 @@ _NAP: Final = 60.0  # seconds after which the clock is looked at in any case: it
 _ON_TIME: Final = 0.05  # seconds after which a wake-up is late
 _LATE: Final = 1.0  # seconds after which it is worth a word
 _DRAIN: Final = 0.25  # seconds in which the readers take in what was written meanwhile
-_ENDS: Final = frozenset({Control.CANCEL, Control.KILL, Control.STOP})
+_ENDS: Final = frozenset({RunControl.CANCEL, RunControl.KILL, RunControl.STOP})
 # The first three bring no launch about, the others bring the cooldowns with them.
-_NEED_NO_LOOK: Final = (AttemptStarted, SessionKnown, Charged, Begin, Resumed)
+_NEED_NO_LOOK: Final = (AttemptStarted, SessionKnown, Charged, BeginRun, Resumed)
 _LOST: Final = (RunLost, RunHeld, UnknownRun, RunStateError)
 
 
@@ -80,7 +80,7 @@ LOOK: Final = Look.LOOK
 
 
 @final
-class Life:
+class TaskLife:
     """One life of a task.
 
     Attributes:
@@ -109,7 +109,7 @@ class Life:
         self.looked = self.read.steady
         self.late = self.judges_at = 0.0
         self.unwritten: StoreOutage | None = None
-        self.owed: list[Control] = []
+        self.owed: list[RunControl] = []
         self.steps: tuple[_Decided, ...] = ()
         self._me = current()
 
@@ -161,47 +161,47 @@ class Life:
         return (ClockMoved(moved.by, moved.slept),)
 
 
-_Deed: TypeAlias = Callable[[Life], Awaitable[object]]
-_Handled: TypeAlias = Result[Life]
+_Deed: TypeAlias = Callable[[TaskLife], Awaitable[object]]
+_Handled: TypeAlias = Result[TaskLife]
 
 
 @final
-class RunTask(GenServer[Control | Look, Answered, Life]):
-    """Drives one run: `call` it with a `Control`; it casts `LOOK` to itself."""
+class RunTask(GenServer[RunControl | Look, AnswerControl, TaskLife]):
+    """Drives one run: `call` it with a `RunControl`; it casts `LOOK` to itself."""
 
-    def init(self, run: LiveRun) -> Init[Life]:
+    def init(self, run: LiveRun) -> Init[TaskLife]:
         """Begin a life; the store is asked when this child counts as started."""
         run.taken_up_by(current())
-        return Init(Life(run), continue_with=LOOK)
+        return Init(TaskLife(run), continue_with=LOOK)
 
-    async def handle_continue(self, value: object, state: Life) -> _Handled:  # noqa: ARG002 - an interface
+    async def handle_continue(self, value: object, state: TaskLife) -> _Handled:  # noqa: ARG002 - an interface
         """Take the run up."""
         return await _guarded(state, _look)
 
-    async def handle_cast(self, request: Control | Look, state: Life) -> _Handled:  # noqa: ARG002 - an interface
+    async def handle_cast(self, request: RunControl | Look, state: TaskLife) -> _Handled:  # noqa: ARG002 - an interface
         """Look what is new."""
         return await _guarded(state, _look)
 
     async def handle_call(
         self,
-        request: Control | Look,
+        request: RunControl | Look,
         caller: object,  # noqa: ARG002 - an interface
-        state: Life,
-    ) -> Reply[Answered, Life] | Stop[Answered, Life]:
+        state: TaskLife,
+    ) -> Reply[AnswerControl, TaskLife] | Stop[AnswerControl, TaskLife]:
         """Ask the machine, store what it decides, do it, and then answer."""
-        answered = Answered(False, "the run is over")
+        answered = AnswerControl(False, "the run is over")
         try:
             await _look(state)
             if not state.run.over:
-                answered = await _ask(state, cast("Control", request))
+                answered = await _ask(state, cast("RunControl", request))
         except _LOST as error:
             await _leave(state, error)
-            answered = Answered(False, str(error))
+            answered = AnswerControl(False, str(error))
         if state.run.over:
             return Stop(Normal(), state, reply=answered)
         return Reply(answered, state)
 
-    async def terminate(self, reason: ExitReason, state: Life) -> None:  # noqa: ARG002 - an interface
+    async def terminate(self, reason: ExitReason, state: TaskLife) -> None:  # noqa: ARG002 - an interface
         """Stop the run in order, if it is its supervisor that ends and not just this life."""
         run = state.run
         run.stop_timer()
@@ -210,7 +210,7 @@ class RunTask(GenServer[Control | Look, Answered, Life]):
         if not state.begun and run.state.attempt is not None:
             return  # nobody has looked for what it left: the next host does
         try:
-            await _ask(state, Control.STOP)
+            await _ask(state, RunControl.STOP)
             while not run.over:
                 await state.news.wait()
                 await _look(state)
@@ -218,7 +218,7 @@ class RunTask(GenServer[Control | Look, Answered, Life]):
             await _leave(state, error)
 
 
-async def _guarded(life: Life, do: _Deed) -> _Handled:
+async def _guarded(life: TaskLife, do: _Deed) -> _Handled:
     try:
         await do(life)
     except _LOST as error:
@@ -226,7 +226,7 @@ async def _guarded(life: Life, do: _Deed) -> _Handled:
     return Stop(Normal(), life) if life.run.over else NoReply(life)
 
 
-async def _leave(life: Life, error: Exception) -> None:
+async def _leave(life: TaskLife, error: Exception) -> None:
     """Another has the run: end what runs of it here, at once, and tell."""
     if life.run.flight is not None:
         life.run.flight.stop(kill=True)
@@ -245,7 +245,7 @@ def _attempts() -> DynamicSupervisor:
 # --- beginning ------------------------------------------------------------------------------------
 
 
-async def _take_up(life: Life) -> None:
+async def _take_up(life: TaskLife) -> None:
     """Go on from what is stored; the first life has what was stored a moment ago."""
     run = life.run
     if not run.fresh and not life.taken:
@@ -256,7 +256,7 @@ async def _take_up(life: Life) -> None:
         run.state = evolve(read, chain=run.state.chain)
         life.machine = RunMachine(run.state)
     run.fresh, life.taken = False, True
-    begun = run.state.phase is not Phase.INITIALIZE
+    begun = run.state.phase is not RunPhase.INITIALIZE
     inside = run.site.gate.enter(run.id, life.wake, anyway=begun)
     if not run.known:
         run.known = True
@@ -267,11 +267,11 @@ async def _take_up(life: Life) -> None:
         await _begin(life)
 
 
-async def _begin(life: Life) -> None:
+async def _begin(life: TaskLife) -> None:
     run = life.run
     life.read = run.site.clock.read()  # the machine has heard of no moment before
-    if run.state.phase is Phase.INITIALIZE:
-        await _step(life, Begin(await known_cooldowns(run)))
+    if run.state.phase is RunPhase.INITIALIZE:
+        await _step(life, BeginRun(await known_cooldowns(run)))
         life.begun = True
         life.set_timer()
         return
@@ -287,7 +287,7 @@ async def _begin(life: Life) -> None:
 # --- looking --------------------------------------------------------------------------------------
 
 
-async def _look(life: Life) -> None:
+async def _look(life: TaskLife) -> None:
     """See what is new, unless the store takes no writes and it is not yet time to try again."""
     run, unwritten = life.run, life.unwritten
     life.news.clear()
@@ -304,7 +304,7 @@ async def _look(life: Life) -> None:
         _written(life)
 
 
-async def _look_on(life: Life) -> None:
+async def _look_on(life: TaskLife) -> None:
     """Tell the machine what the attempt did, and what time it is."""
     run = life.run
     if run.over:
@@ -323,11 +323,11 @@ async def _look_on(life: Life) -> None:
     due, now = life.machine.due, asyncio.get_running_loop().time()
     is_due = due is not None and now >= life.judges_at and run.site.clock() >= due
     if not run.over and is_due and life.has_turn():
-        await _step(life, TimerDue())
+        await _step(life, RunDue())
     life.set_timer()
 
 
-async def _hear(life: Life, flight: Flight) -> None:
+async def _hear(life: TaskLife, flight: Flight) -> None:
     """Take in what the attempt has done since."""
     run, number, machine = life.run, flight.number, life.machine
     if flight.running is not None and flight.identity is not None and not flight.identified:
@@ -354,12 +354,12 @@ async def _hear(life: Life, flight: Flight) -> None:
         if said is not None and said != flight.told:
             flight.told = said
             if clock.at(said) > attempt.progress:
-                machine.handle(Progress(number), clock.at(said))
+                machine.handle(ProgressHeard(number), clock.at(said))
         if wrote is not None and clock.at(wrote) > attempt.output:
-            machine.handle(Output(number), clock.at(wrote))
+            machine.handle(OutputHeard(number), clock.at(wrote))
 
 
-async def _compare_clocks(life: Life) -> None:
+async def _compare_clocks(life: TaskLife) -> None:
     """Tell the machine that the wall clock was moved, and that this look comes late."""
     now, late, read = asyncio.get_running_loop().time(), life.late, life.read
     life.late = 0.0
@@ -393,7 +393,7 @@ def _decide(machine: RunMachine, event: Event, now: float) -> _Decided:
     return _Decided(before, effects, machine.state)
 
 
-async def _step(life: Life, *events: Event) -> list[Effect]:
+async def _step(life: TaskLife, *events: Event) -> list[Effect]:
     """Let the machine decide, store that, and do it; without an event it looks at cooldowns.
 
     Raises:
@@ -437,7 +437,7 @@ async def _store(run: LiveRun, before: RunState, after: RunState) -> None:
     run.state = after
 
 
-async def _perform(life: Life) -> None:
+async def _perform(life: TaskLife) -> None:
     """Do what was decided last."""
     run = life.run
     for step in life.steps:
@@ -457,7 +457,7 @@ def _is_flying(run: LiveRun) -> bool:
     return run.flight is not None and run.flight.outcome is None
 
 
-async def _hold(life: Life, error: LedgerUnwritable) -> None:
+async def _hold(life: TaskLife, error: LedgerUnwritable) -> None:
     """Let the attempt go on, and try again later; or end, where one would have to begin.
 
     A run that was told to end does not wait for the disk.
@@ -479,7 +479,7 @@ async def _hold(life: Life, error: LedgerUnwritable) -> None:
     await _perform(life)
 
 
-def _written(life: Life) -> None:
+def _written(life: TaskLife) -> None:
     """Go on as before, if the store takes writes again."""
     run, unwritten = life.run, life.unwritten
     if unwritten is None:
@@ -490,7 +490,7 @@ def _written(life: Life) -> None:
     life.set_timer()
 
 
-async def _ask(life: Life, control: Control) -> Answered:
+async def _ask(life: TaskLife, control: RunControl) -> AnswerControl:
     """Let the machine decide about a control; an end is brought about even if it is not stored."""
     try:
         effects = await _step(life, ControlAsked(control))
@@ -498,7 +498,7 @@ async def _ask(life: Life, control: Control) -> Answered:
         effects = [effect for step in life.steps for effect in step.effects]
         answered = _answer_in(effects)
         if control not in _ENDS:
-            return Answered(False, str(error))
+            return AnswerControl(False, str(error))
         if answered.accepted:
             life.owed.append(control)
             for effect in effects:
@@ -509,5 +509,5 @@ async def _ask(life: Life, control: Control) -> Answered:
     return _answer_in(effects)
 
 
-def _answer_in(effects: Iterable[Effect]) -> Answered:
-    return [effect for effect in effects if isinstance(effect, Answered)][-1]
+def _answer_in(effects: Iterable[Effect]) -> AnswerControl:
+    return [effect for effect in effects if isinstance(effect, AnswerControl)][-1]

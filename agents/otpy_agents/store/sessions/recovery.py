@@ -10,7 +10,7 @@ from attrs import frozen
 
 from otpy_agents.store.sessions.session import StoredSession
 
-__all__ = ["Context", "Continuation", "continuation", "recovery_note"]
+__all__ = ["RestartContext", "Continuation", "continuation", "recovery_note"]
 
 _REASON_LIMIT: Final = 1000
 _SUMMARY_LIMIT: Final = 4000
@@ -18,7 +18,7 @@ _SUMMARY_LIMIT: Final = 4000
 CONTINUE: Final = "Continue your assignment."
 
 
-class Context(StrEnum):
+class RestartContext(StrEnum):
     """What a restarted agent keeps of its last life (C-21)."""
 
     FRESH = "fresh"
@@ -66,7 +66,7 @@ def recovery_note(reason: str, session: StoredSession | None) -> str:
 
 
 def continuation(
-    policy: Context,
+    policy: RestartContext,
     session: StoredSession | None,
     reason: str | None,
     *,
@@ -90,10 +90,10 @@ def continuation(
         prompt: The assignment, as for a first life.
         cli: Name of the adapter that will run the agent.
     """
-    if policy is Context.FRESH or (reason is None and session is None):
+    if policy is RestartContext.FRESH or (reason is None and session is None):
         return Continuation(None, prompt)
     resumed = session if session is not None and session.cli == cli else None
-    if policy is Context.RESUME:
+    if policy is RestartContext.RESUME:
         return Continuation(resumed, prompt if resumed is None else CONTINUE)
     note = recovery_note(reason or "", session)
     return Continuation(resumed, note if resumed is not None else f"{note}\n\n{prompt}")

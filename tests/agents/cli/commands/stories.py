@@ -8,7 +8,7 @@ from otpy_agents.attempt.failures import Detail
 from otpy_agents.attempt.usage import Usage
 from otpy_agents.run.decide.chain import AgentInstance, AgentSelection, SelectionMode, build_chain
 from otpy_agents.run.decide.result import AttemptRecord, Cause, Ending, RunResult, StopCause
-from otpy_agents.run.decide.state import Phase, RunState, Wait, WaitReason
+from otpy_agents.run.decide.state import RunPhase, RunState, Wait, WaitReason
 from otpy_agents.run.host.order import RunOrder
 from otpy_agents.run.host.stored_form import AttemptOutcome, StoredForm
 from otpy_agents.store import AttemptBegun, AttemptEnded, Lease, RunStore
@@ -83,7 +83,7 @@ def waiting(until: float, *attempts: AttemptRecord) -> RunState:
         earliest=0,
         cause=Cause.RETRY,
     )
-    return RunState(chain=chain, phase=Phase.LAUNCH, attempts=attempts, wait=wait)
+    return RunState(chain=chain, phase=RunPhase.LAUNCH, attempts=attempts, wait=wait)
 
 
 async def put(

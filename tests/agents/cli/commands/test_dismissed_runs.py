@@ -12,7 +12,7 @@ from click.testing import CliRunner, Result
 
 from otpy_agents.cli import main
 from otpy_agents.run.decide.result import Ending
-from otpy_agents.run.decide.state import Phase, RunState
+from otpy_agents.run.decide.state import RunPhase, RunState
 from otpy_agents.store import RunStore
 from tests.agents.cli.commands.stories import RUN, put, record, waiting
 from tests.agents.cli.commands.terminal import HANGS, Terminal, survivors
@@ -20,7 +20,7 @@ from tests.agents.cli.commands.terminal import HANGS, Terminal, survivors
 pytestmark = pytest.mark.real_time
 
 OTHER = "1b2c3d4e5f"
-OVER = evolve(waiting(0, record()), wait=None, phase=Phase.COMPLETE, ending=Ending.SUCCEEDED)
+OVER = evolve(waiting(0, record()), wait=None, phase=RunPhase.COMPLETE, ending=Ending.SUCCEEDED)
 
 
 @pytest.fixture

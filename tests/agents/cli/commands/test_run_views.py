@@ -10,14 +10,14 @@ import pytest
 from attrs import evolve
 from rich.console import Console
 
-from otpy_agents.attempt.events import Fault, Problem, Spent, Text, ToolEnded, ToolStarted
+from otpy_agents.attempt.events import CliFault, Problem, Spent, Text, ToolEnded, ToolStarted
 from otpy_agents.attempt.failures import Detail
 from otpy_agents.attempt.usage import Usage
-from otpy_agents.cli.run_progress import Progress
+from otpy_agents.cli.run_progress import RunProgress
 from otpy_agents.cli.run_view import JsonRunView, LiveRunView, PlainRunView, SteadyRunView, told
 from otpy_agents.cli.run_words import countdown, harmless, money, span, spent
 from otpy_agents.run.decide.result import Cause, Ending
-from otpy_agents.run.decide.state import Phase, WaitReason
+from otpy_agents.run.decide.state import RunPhase, WaitReason
 from otpy_agents.run.host.facts import (
     AgentEvent,
     AgentSwitched,
@@ -40,7 +40,7 @@ BEGAN = RunBegan(**AT, order=ORDER, agents=("claude", "codex"), resumed=False, w
 ATTEMPT = AttemptBegan(
     **AT, number=1, agent_id="claude", agent_cli="claude", cause=Cause.FIRST, session=None
 )
-RUNS = PhaseChanged(**AT, phase=Phase.RUN, status="running")
+RUNS = PhaseChanged(**AT, phase=RunPhase.RUN, status="running")
 FAILED = AttemptOver(**AT, record=record(detail=Detail.NETWORK))
 WAITS = WaitBegan(
     **AT, until=111.96, delay=11.999999, reason=WaitReason.BACKOFF, agent_id="claude", retry=1
@@ -55,7 +55,7 @@ def said(event: Any) -> AgentEvent:
 
 
 def line(*facts: Fact, now: float = 103.0) -> str:
-    progress = Progress()
+    progress = RunProgress()
     for fact in facts:
         progress.take(fact)
     return progress.line(now)
@@ -117,7 +117,7 @@ def test_no_time_that_is_shown_follows_a_clock_that_was_set() -> None:
         (BEGAN, f"run {RUN}: claude -> codex"),
         (ATTEMPT, "attempt 1: claude (first)"),
         (said(ToolStarted("c1", "Bash")), "attempt 1: uses Bash"),
-        (said(Problem(Fault("lost\nit"))), "attempt 1: lost it"),
+        (said(Problem(CliFault("lost\nit"))), "attempt 1: lost it"),
         (said(Text("secret thoughts")), None),
         (FAILED, "attempt 1: failed: network  1.2k+34 tokens $0.0500  no route to host"),
         (WAITS, f"waits 12 s for the backoff; `otpy-agents runs retry-now {RUN}` cuts it"),

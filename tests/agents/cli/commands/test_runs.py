@@ -18,11 +18,11 @@ from otpy_agents.attempt.failures import Detail
 from otpy_agents.cli import main
 from otpy_agents.errors import CommandRefused
 from otpy_agents.log import CommandLog, log_beside
-from otpy_agents.operator import Command, operator_supervisor
-from otpy_agents.run.decide.cooldown import Account, Cooldown, CooldownTable
+from otpy_agents.operator import OperatorCommand, operator_supervisor
+from otpy_agents.run.decide.cooldown import Cooldown, CooldownTable, VendorAccount
 from otpy_agents.run.decide.policy import RetryPolicy
 from otpy_agents.run.decide.result import Cause, Ending, StopCause
-from otpy_agents.run.decide.state import Phase
+from otpy_agents.run.decide.state import RunPhase
 from otpy_agents.store import CooldownRecord, RunStore
 from tests.agents.cli.commands.stories import RUN, put, record, waiting
 
@@ -95,7 +95,7 @@ def test_a_run_whose_host_is_dead_is_interrupted(state: Path) -> None:
 
 def test_those_that_are_over_are_listed_if_asked_for(state: Path) -> None:
     """`--all` has them all."""
-    over = evolve(waiting(0, record()), wait=None, phase=Phase.COMPLETE, ending=Ending.SUCCEEDED)
+    over = evolve(waiting(0, record()), wait=None, phase=RunPhase.COMPLETE, ending=Ending.SUCCEEDED)
     left(state, lambda store: put(store, RUN, over, exit_code=0))
     assert call(state).stdout == ""
     assert call(state, "--all").stdout.splitlines()[1].split()[:2] == [RUN, "done"]
@@ -115,7 +115,7 @@ def test_a_run_is_shown_with_all_its_attempts(state: Path) -> None:
     """What it waits for and how to cut that, who told it what, and each attempt with its reason."""
 
     async def work(store: RunStore) -> Result:
-        account = Account("codex")
+        account = VendorAccount("codex")
         long = Cooldown(account, time.time() + 600)
         begun = waiting(time.time() + 3600, FAILED, RETRIED)
         await put(store, RUN, evolve(begun, cooldowns=CooldownTable((long,))))
@@ -150,7 +150,7 @@ def test_a_run_is_shown_with_all_its_attempts(state: Path) -> None:
 
 def test_a_run_that_is_over_is_shown_with_its_answer(state: Path) -> None:
     """How it ended, what that took, and what the agent said."""
-    over = evolve(waiting(0, record()), wait=None, phase=Phase.COMPLETE, ending=Ending.SUCCEEDED)
+    over = evolve(waiting(0, record()), wait=None, phase=RunPhase.COMPLETE, ending=Ending.SUCCEEDED)
     left(state, lambda store: put(store, RUN, over, exit_code=0, answer="It\x1b was\nthe clock."))
     text = call(state, "show", RUN).stdout
     assert "succeeded, last agent claude" in text
@@ -192,10 +192,10 @@ def test_an_id_may_be_cut_as_long_as_it_is_plain_which_is_meant(state: Path) -> 
 def test_a_command_is_carried_out_by_the_host_of_the_run(state: Path) -> None:
     """What the run answers is printed; a refusal is, too, with status 1."""
 
-    async def agrees(command: Command) -> str:
+    async def agrees(command: OperatorCommand) -> str:
         return f"{command.name} of {command.text('run')[:4]}"
 
-    async def refuses(command: Command) -> str:
+    async def refuses(command: OperatorCommand) -> str:
         raise CommandRefused("there is no retry to decide about: the run is running")
 
     async def main() -> tuple[Result, Result]:
@@ -226,7 +226,7 @@ def test_a_run_without_a_host_cannot_be_commanded(state: Path, name: str) -> Non
 def test_a_run_that_is_over_cannot_be_commanded(state: Path) -> None:
     """One line says how it ended."""
     stopped = record(stopped=StopCause.CANCEL)
-    over = evolve(waiting(0, stopped), wait=None, phase=Phase.COMPLETE, ending=Ending.CANCELLED)
+    over = evolve(waiting(0, stopped), wait=None, phase=RunPhase.COMPLETE, ending=Ending.CANCELLED)
     left(state, lambda store: put(store, RUN, over, exit_code=130))
     result = call(state, "cancel", RUN)
     assert result.exit_code == 1

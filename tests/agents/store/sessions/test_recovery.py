@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from otpy_agents.store.sessions import Context, continuation, recovery_note
+from otpy_agents.store.sessions import RestartContext, continuation, recovery_note
 from tests.agents.store.sessions.session_world import session
 
 PROMPT = "Write the parser."
@@ -44,8 +44,8 @@ def test_nothing_that_killed_an_agent_keeps_the_next_from_starting() -> None:
     assert "You were restarted; why is not known." in recovery_note("", None)
 
 
-@pytest.mark.parametrize("policy", Context)
-def test_a_first_life_gets_its_assignment_and_nothing_else(policy: Context) -> None:
+@pytest.mark.parametrize("policy", RestartContext)
+def test_a_first_life_gets_its_assignment_and_nothing_else(policy: RestartContext) -> None:
     """There is nothing to recover from."""
     first = continuation(policy, None, None, prompt=PROMPT, cli="claude")
     assert (first.session, first.prompt) == (None, PROMPT)
@@ -54,12 +54,14 @@ def test_a_first_life_gets_its_assignment_and_nothing_else(policy: Context) -> N
 @pytest.mark.parametrize(
     ("policy", "resumed", "prompt"),
     [
-        (Context.FRESH, False, PROMPT),
-        (Context.RESUME, True, "Continue your assignment."),
-        (Context.RESUME_WITH_NOTE, True, recovery_note(WHY, session())),
+        (RestartContext.FRESH, False, PROMPT),
+        (RestartContext.RESUME, True, "Continue your assignment."),
+        (RestartContext.RESUME_WITH_NOTE, True, recovery_note(WHY, session())),
     ],
 )
-def test_a_restart_goes_on_as_the_policy_says(policy: Context, resumed: bool, prompt: str) -> None:
+def test_a_restart_goes_on_as_the_policy_says(
+    policy: RestartContext, resumed: bool, prompt: str
+) -> None:
     """Fresh, silently, or with the note (C-21)."""
     found = continuation(policy, session(), WHY, prompt=PROMPT, cli="claude")
     assert found.session == (session() if resumed else None)
@@ -69,12 +71,14 @@ def test_a_restart_goes_on_as_the_policy_says(policy: Context, resumed: bool, pr
 @pytest.mark.parametrize(
     ("policy", "prompt"),
     [
-        (Context.FRESH, PROMPT),
-        (Context.RESUME, PROMPT),
-        (Context.RESUME_WITH_NOTE, f"{recovery_note(WHY, None)}\n\n{PROMPT}"),
+        (RestartContext.FRESH, PROMPT),
+        (RestartContext.RESUME, PROMPT),
+        (RestartContext.RESUME_WITH_NOTE, f"{recovery_note(WHY, None)}\n\n{PROMPT}"),
     ],
 )
-def test_without_a_session_the_assignment_is_given_again(policy: Context, prompt: str) -> None:
+def test_without_a_session_the_assignment_is_given_again(
+    policy: RestartContext, prompt: str
+) -> None:
     """A new session knows nothing of it."""
     found = continuation(policy, None, WHY, prompt=PROMPT, cli="claude")
     assert (found.session, found.prompt) == (None, prompt)
@@ -82,16 +86,20 @@ def test_without_a_session_the_assignment_is_given_again(policy: Context, prompt
 
 def test_the_session_of_another_cli_is_told_and_not_resumed() -> None:
     """After a fallback the next agent cannot open it, but can read where the last one stood."""
-    found = continuation(Context.RESUME_WITH_NOTE, session(), WHY, prompt=PROMPT, cli="codex")
+    found = continuation(
+        RestartContext.RESUME_WITH_NOTE, session(), WHY, prompt=PROMPT, cli="codex"
+    )
     assert found.session is None
     assert "half of the tests pass" in found.prompt
     assert found.prompt.endswith(PROMPT)
-    silent = continuation(Context.RESUME, session(), WHY, prompt=PROMPT, cli="codex")
+    silent = continuation(RestartContext.RESUME, session(), WHY, prompt=PROMPT, cli="codex")
     assert (silent.session, silent.prompt) == (None, PROMPT)
 
 
 def test_a_session_of_an_earlier_host_is_gone_on_with() -> None:
     """Although nobody knows why that host ended."""
-    found = continuation(Context.RESUME_WITH_NOTE, session(), None, prompt=PROMPT, cli="claude")
+    found = continuation(
+        RestartContext.RESUME_WITH_NOTE, session(), None, prompt=PROMPT, cli="claude"
+    )
     assert found.session == session()
     assert "why is not known" in found.prompt

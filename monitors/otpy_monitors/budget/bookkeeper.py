@@ -11,9 +11,9 @@ from otpy_monitors.activity import (
     AgentAppeared,
     AgentGone,
     OutputSeen,
+    RestBegan,
+    RestEnded,
     UsageSeen,
-    WaitBegan,
-    WaitEnded,
 )
 from otpy_monitors.budget.amount import Kind
 
@@ -22,22 +22,22 @@ if TYPE_CHECKING:
 
     from otpy_monitors.activity import AgentCard
     from otpy_monitors.budget.account import Account, Pot
-    from otpy_monitors.budget.ledger import Ledger
+    from otpy_monitors.budget.ledger import BudgetLedger
     from otpy_monitors.feed import Feed
 
-__all__ = ["Accounting"]
+__all__ = ["Bookkeeper"]
 
 _SOON: Final = 1_000  # microseconds; a timer of 0 would find nothing changed, again and again
 
 
 @final
-class Accounting:
+class Bookkeeper:
     """Charges usage, time and output of agents to their accounts, in the moment they are told.
 
     It has no task: a monitor that is dead misses nothing. An agent that has no account yet gets
     one without limits, below that of its card's `parent`, so that those above it are charged.
 
-    Time is that in which an agent is there and does not wait; waits are told by `WaitBegan`. Two
+    Time is that in which an agent is there and does not wait; waits are told by `RestBegan`. Two
     agents side by side use up what is above them twice as fast.
 
     Args:
@@ -51,7 +51,7 @@ class Accounting:
     """
 
     def __init__(
-        self, feed: Feed, ledger: Ledger, *, clock: Callable[[], float] | None = None
+        self, feed: Feed, ledger: BudgetLedger, *, clock: Callable[[], float] | None = None
     ) -> None:
         self.ledger = ledger
         self.revision = 0
@@ -119,10 +119,10 @@ class Accounting:
             case AgentGone():
                 self._stop(agent, at)
                 self._waiting.discard(agent)
-            case WaitBegan() if agent in self._since:
+            case RestBegan() if agent in self._since:
                 self._stop(agent, at)
                 self._waiting.add(agent)
-            case WaitEnded():
+            case RestEnded():
                 self._go_on(agent, at)
             case _:
                 if agent in self._waiting and isinstance(activity, PROGRESS):

@@ -10,25 +10,25 @@ import pytest
 
 from otpy_monitors import (
     BudgetCorrupt,
+    BudgetLedger,
     BudgetTooNew,
     Kind,
-    Ledger,
     Limits,
     OnExceed,
     OutputSeen,
     load_ledger,
 )
-from otpy_monitors.budget import stored
-from otpy_monitors.budget.stored import from_plain, to_plain
+from otpy_monitors.budget import ledger_json
+from otpy_monitors.budget.ledger_json import from_plain, to_plain
 from tests.monitors.budget.used import PRICES, used
 
 VERSION_1 = Path(__file__).with_name("ledger-1.json")
 VERSION_2 = Path(__file__).with_name("ledger-2.json")
 
 
-def a_ledger() -> Ledger:
+def a_ledger() -> BudgetLedger:
     """Return a ledger in which everything that is stored has a value."""
-    ledger = Ledger(PRICES)
+    ledger = BudgetLedger(PRICES)
     ledger.open("site", limits=Limits(tokens=1000, cost_usd=2.5, seconds=60))
     ledger.delegate("lead", "site", Limits(tokens=200), OnExceed.parse("restart(fresh=2)"))
     ledger.open("lead/drone", "lead", on_exceed=OnExceed.parse("warn"))
@@ -80,8 +80,8 @@ def test_an_older_version_is_brought_up_step_by_step(monkeypatch: pytest.MonkeyP
         kept = {key: plain[key] for key in ("threads", "unpriced_models")}
         return {"version": 4, "accounts": plain["new"], **kept}
 
-    monkeypatch.setattr(stored, "VERSION", 4)
-    monkeypatch.setattr(stored, "UPCASTERS", {2: second, 3: third})
+    monkeypatch.setattr(ledger_json, "VERSION", 4)
+    monkeypatch.setattr(ledger_json, "UPCASTERS", {2: second, 3: third})
     assert to_plain(from_plain(old, PRICES)) == {**ours, "version": 4}
 
 

@@ -10,7 +10,7 @@ from otpy import InvalidSpec
 from otpy_monitors.budget.account import Account, Pot, apply
 from otpy_monitors.budget.amount import Kind, OnExceed
 from otpy_monitors.budget.errors import BudgetCorrupt, BudgetTooNew
-from otpy_monitors.budget.ledger import Ledger, Thread
+from otpy_monitors.budget.ledger import BudgetLedger, Thread
 from otpy_monitors.budget.readings import Reading
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ class LedgerStore(Protocol):
         ...
 
 
-async def load_ledger(store: LedgerStore, prices: Prices | None = None) -> Ledger:
+async def load_ledger(store: LedgerStore, prices: Prices | None = None) -> BudgetLedger:
     """Return the ledger a store keeps, or an empty one if it keeps none.
 
     Args:
@@ -69,10 +69,10 @@ async def load_ledger(store: LedgerStore, prices: Prices | None = None) -> Ledge
         BudgetTooNew: A newer version wrote it.
     """
     plain = await store.load()
-    return Ledger(prices) if plain is None else from_plain(plain, prices)
+    return BudgetLedger(prices) if plain is None else from_plain(plain, prices)
 
 
-def to_plain(ledger: Ledger) -> Plain:
+def to_plain(ledger: BudgetLedger) -> Plain:
     """Return all of a ledger as JSON. Amounts are tokens, nano-dollars, microseconds and bytes."""
     return {
         "version": VERSION,
@@ -105,7 +105,7 @@ def _reading(reading: Reading) -> list[int | None]:
     return [reading.input, reading.output, reading.cached, reading.cost]
 
 
-def from_plain(plain: object, prices: Prices | None = None) -> Ledger:
+def from_plain(plain: object, prices: Prices | None = None) -> BudgetLedger:
     """Return the ledger that `to_plain`, of this version or an older one, made into `plain`.
 
     Raises:
@@ -121,7 +121,7 @@ def from_plain(plain: object, prices: Prices | None = None) -> Ledger:
             raise BudgetCorrupt("version", version, f"a version up to {VERSION}")
         found = UPCASTERS[version](found)
         version += 1
-    ledger = Ledger(prices)
+    ledger = BudgetLedger(prices)
     _fields(found, "it", {"version", "accounts", "threads", "unpriced_models"})
     for number, entry in enumerate(_list(found["accounts"], "accounts")):
         _read_account(ledger, entry, f"accounts[{number}]")
@@ -137,7 +137,7 @@ def from_plain(plain: object, prices: Prices | None = None) -> Ledger:
     return ledger
 
 
-def _read_account(ledger: Ledger, entry: object, place: str) -> None:
+def _read_account(ledger: BudgetLedger, entry: object, place: str) -> None:
     names = {"name", "parent", "on_exceed", "fresh_had", "unpriced", "runs", "pots"}
     fields = _fields(_table(entry, place), place, names)
     name, parent = _text(fields["name"], place), _text(fields["parent"], place)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from otpy.testing import MockClock
-from otpy_monitors import Accounting, Kind, Ledger, Limits
+from otpy_monitors import Bookkeeper, BudgetLedger, Kind, Limits
 from otpy_monitors.activity import OutputSeen, Progressed
 from tests.monitors.budget.spending import Office
 from tests.monitors.budget.used import PRICES
@@ -117,7 +117,7 @@ async def test_agents_that_were_there_before_are_charged_from_now_on(
     office.appear("b", "site")
     office.wait("b")
     await clock.advance(10)
-    late = Accounting(office.feed, Ledger(PRICES))
+    late = Bookkeeper(office.feed, BudgetLedger(PRICES))
     await clock.advance(5)
     office.wait_no_more("b")
     await clock.advance(1)
