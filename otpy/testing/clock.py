@@ -10,6 +10,7 @@ from contextlib import AbstractContextManager, suppress
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 
+from otpy.testing.peers import PATIENCE
 from otpy.testing.virtual_loop import VirtualLoop
 
 try:
@@ -23,6 +24,11 @@ _START = datetime(2030, 1, 1, tzinfo=UTC)
 _NANOSECONDS = 1_000_000_000
 _PATIENCE_VIRTUAL = 60.0
 _PATIENCE_REAL = 5.0
+
+
+def _check_patience(seconds: float) -> None:
+    if not 0 <= seconds < math.inf:
+        raise ValueError(f"patience must be 0 or more seconds, and finite, got {seconds!r}")
 
 
 def in_a_loop() -> bool:
@@ -46,10 +52,16 @@ class MockClock:
     The clock never jumps while something outside the loop is in flight: a call in a thread
     (`asyncio.to_thread`, `run_in_executor`, `anyio.to_thread`), a child process, or the body of a
     `hold()`. While there is such work the clock flows at real speed, so that a timeout around it
-    fires when it should. It does so for a quarter of a second after something was sent over a TCP
-    connection that leads out of the loop, until an answer comes (on Linux). What else may come from
-    outside, such as from a slower peer or a thread that was started by hand, needs a `hold()`. When
-    nothing is left that could wake any task, `Deadlock` is raised.
+    fires when it should.
+
+    What else may come from outside it expects for as long as it can tell, and some more. A thread
+    that was started by somebody else, such as a driver of a database, holds the clock while it
+    works, and not while it waits for work (on Linux). A peer behind a socket or a pipe may answer
+    what it was sent, or speak first, as long as it has not been silent for `patience`; and when it
+    has said something it may say more, so that no timeout is jumped to before it has been silent as
+    long. Time flows meanwhile, so a timeout that real time has reached fires. A slower peer needs
+    more patience, or a `hold()`. When nothing is left that could wake any task, `Deadlock` is
+    raised.
 
     Each new loop of a clock starts again at `start`, not paused. Of several open loops the running
     one is meant, and outside all of them the latest. The wall clock belongs to the whole process,
@@ -62,18 +74,22 @@ class MockClock:
     ```
     """
 
-    def __init__(self, start: datetime = _START) -> None:
+    def __init__(self, start: datetime = _START, *, patience: float = PATIENCE) -> None:
         """Create a clock that shows `start` when its loop begins.
 
         Args:
             start: The date and time at `now == 0`; must know its time zone.
+            patience: Real seconds for which a peer outside the loop must have been silent before
+                the clock jumps over what it may still say; at least 0.
 
         Raises:
-            ValueError: `start` is naive.
+            ValueError: `start` is naive, or `patience` is negative, infinite or not a number.
         """
         if start.utcoffset() is None:
             raise ValueError(f"start must know its time zone, got {start!r}")
+        _check_patience(patience)
         self.start = start
+        self.patience_at_first = patience
         self._latest: MockedLoop | None = None
 
     @classmethod
@@ -93,6 +109,23 @@ class MockClock:
         """Seconds since the clock's loop began; 0.0 before there is one."""
         loop = self._running() or self._latest
         return 0.0 if loop is None else loop.time()
+
+    @property
+    def patience(self) -> float:
+        """Real seconds of silence after which a peer outside the loop has nothing to say.
+
+        What is set holds for the loop of the clock, and the next one begins anew. More of it costs
+        nothing where peers answer, and lets a timeout that is meant to fire beside them take so
+        much longer. Setting it raises `ValueError` for what is negative, infinite or not a number,
+        and `RuntimeError` as long as the clock has no loop.
+        """
+        loop = self._running() or self._latest
+        return self.patience_at_first if loop is None else loop.patience
+
+    @patience.setter
+    def patience(self, seconds: float) -> None:
+        _check_patience(seconds)
+        self._driven().patience = seconds
 
     def loop_factory(self) -> asyncio.AbstractEventLoop:
         """Return a new event loop on this clock, at `now == 0`; the caller closes it.
@@ -126,8 +159,9 @@ class MockClock:
     def hold(self) -> AbstractContextManager[None]:
         """Keep the clock from jumping: inside, it flows at real speed.
 
-        For work that the clock cannot see, such as a thread that was started by hand or a peer
-        behind a socket. Use it in the thread of the loop; it may be nested.
+        For what the clock cannot know to be coming, such as the message of a peer that was sent
+        nothing, or of one that takes longer than the clock has `patience`. Use it in the thread of
+        the loop; it may be nested.
 
         Raises:
             RuntimeError: The clock has no loop yet.
@@ -260,6 +294,7 @@ class MockedLoop(VirtualLoop):
     def __init__(self, clock: MockClock) -> None:
         super().__init__()
         self.clock = clock
+        self.patience = clock.patience_at_first
         self._jumped = 0  # nanoseconds, like what is shown
         self._shown = 0
 

@@ -4,9 +4,10 @@ Each time the loop would block, it asks in this order:
 
 1. Is work that it knows of in flight (a thread, a child process, a `hold()`)? Then it really
    waits, and the clock flows at real speed up to the next timer.
-2. Is a timer set? Then the clock jumps to exactly that moment. Open descriptors and threads that
-   the loop knows nothing of are given `GRACE` real seconds to speak up before that, and a peer
-   that may be about to answer some more, in which the clock flows (`otpy.testing.replies`).
+2. Is a timer set? Then the clock jumps to exactly that moment, unless a thread of somebody else's
+   works (`otpy.testing.strange_threads`) or a peer may be about to speak (`otpy.testing.peers`).
+   Until that is over the clock flows as well, and a timeout that is due in it, but would not be by
+   real time since it was set, has to wait.
 3. Otherwise nobody can wake the loop any more: `Deadlock`.
 
 While it is paused, the clock neither jumps nor flows, but for what `go_to()` asks for.
@@ -15,6 +16,9 @@ Private names of others that this module stands on, all of them (`tests/testing/
 each to its meaning on every Python version):
 
 - `asyncio.BaseEventLoop._scheduled`: the heap of timers; cancelled ones never stay at its head.
+- `asyncio.SelectorEventLoop._make_socket_transport`, `._make_ssl_transport` and
+  `._make_datagram_transport`: each gets the socket first, and sends with its methods.
+- `asyncio.futures._set_result_unless_cancelled`: what the timer of a sleep calls.
 - `asyncio.BaseEventLoop._clock_resolution`: how close, in seconds, a timer must be to be due.
 - `asyncio.TimerHandle._scheduled`: whether a timer is in the heap.
 - `concurrent.futures.ThreadPoolExecutor._threads`: the threads of a pool.
@@ -28,10 +32,12 @@ import heapq
 import itertools
 import math
 import selectors
+import socket
 import sys
 import threading
 import time
 import weakref
+from asyncio import futures
 from collections.abc import Callable, Collection, Generator
 from contextlib import contextmanager, suppress
 from contextvars import Context
@@ -41,10 +47,11 @@ from otpy import OtpyError
 from otpy._runtime.stack import stack_of
 from otpy._runtime.watch_thread import WatchThread
 from otpy.testing.anyio_threads import any_at_work, workers_of
-from otpy.testing.replies import Replies
+from otpy.testing.peers import PATIENCE, Peers
+from otpy.testing.strange_threads import Doing, StrangeThreads
 
 GRACE = 0.002
-"""Real seconds that open descriptors and unknown threads get before each jump."""
+"""Real seconds after which threads that the loop has not started are looked at again."""
 DEADLOCK_AFTER = 0.05
 """Real seconds without any way on after which the loop gives up."""
 DOUBT = 10.0
@@ -91,12 +98,13 @@ class Deadlock(OtpyError, RuntimeError):
 
 
 class _Timer(asyncio.TimerHandle):
-    """A timer that keeps its place among equals.
+    """A timer that keeps its place among equals, and knows when real time would be up.
 
     Equal deadlines are the rule in virtual time, and a heap alone returns equals in any order.
     """
 
     _scheduled: bool
+    _callback: Callable[..., object] | None
 
     def __init__(
         self,
@@ -108,25 +116,54 @@ class _Timer(asyncio.TimerHandle):
     ) -> None:
         super().__init__(when, callback, args, loop, context)
         self._scheduled = True
+        self.really_due = time.monotonic() + when - loop.time()
         self._rank = (when, loop.place_among_equals())
+
+    def ends_no_sleep(self) -> bool:
+        """Whether it is not cancelled and not the end of a sleep: a timeout, for all one knows."""
+        return self._callback is not None and self._callback not in _ENDS_OF_SLEEPS
 
     def __lt__(self, other: asyncio.TimerHandle) -> bool:
         return self._rank < other._rank if isinstance(other, _Timer) else super().__lt__(other)
 
 
 class _AskingSelector(selectors.DefaultSelector):
-    """A selector that asks before it blocks."""
+    """A selector that asks before it blocks, and tells what becomes of its descriptors."""
 
-    before_blocking: Callable[[], _Events]
+    def __init__(self, before_blocking: Callable[[], _Events]) -> None:
+        super().__init__()
+        self._before_blocking = before_blocking
+        self.peers = Peers(lambda: [key.fd for key in self.get_map().values()])
 
     def select(self, timeout: float | None = None) -> _Events:
-        ready = super().select(0)
+        ready = self.block(0)
         if ready or (timeout is not None and timeout <= 0):
             return ready
-        return self.before_blocking()
+        return self._before_blocking()
 
-    def block(self, timeout: float | None) -> _Events:
-        return super().select(timeout)
+    def block(self, timeout: float) -> _Events:
+        ready = super().select(timeout)
+        for key, events in ready:
+            if events & selectors.EVENT_READ:
+                self.peers.heard(key.fd)
+        return ready
+
+    def register(self, fileobj: Any, events: int, data: Any = None) -> selectors.SelectorKey:
+        key = super().register(fileobj, events, data)
+        self.peers.opened(key.fd)
+        return key
+
+    def modify(self, fileobj: Any, events: int, data: Any = None) -> selectors.SelectorKey:
+        before = self.get_key(fileobj).events
+        key = super().modify(fileobj, events, data)
+        if events & ~before & selectors.EVENT_READ:
+            self.peers.opened(key.fd)
+        return key
+
+    def unregister(self, fileobj: Any) -> selectors.SelectorKey:
+        key = super().unregister(fileobj)
+        self.peers.closed(key.fd)
+        return key
 
 
 def _in_main_thread() -> bool:
@@ -138,23 +175,31 @@ def _wake(waiter: asyncio.Future[None]) -> None:
         waiter.set_result(None)
 
 
+_ENDS_OF_SLEEPS = (futures._set_result_unless_cancelled, _wake)  # type: ignore[attr-defined]
+
+
 class VirtualLoop(asyncio.SelectorEventLoop):
     """The loop behind `MockClock`; `time()` starts at 0.0 seconds.
 
     Attributes:
         paused: Whether time stands unless `go_to()` moves it.
+        patience: Real seconds of silence after which a peer has nothing to say.
     """
 
     _scheduled: list[asyncio.TimerHandle]
     _clock_resolution: float
 
     def __init__(self) -> None:
-        self._asking = _AskingSelector()
-        self._asking.before_blocking = self._before_blocking
+        self._asking = _AskingSelector(self._before_blocking)
+        self._peers = self._asking.peers
         super().__init__(self._asking)
         self._own_descriptors: set[int] = set()
         self._own_descriptors = self._descriptors()
-        self._replies = Replies()
+        self._peers.leave_out(self._own_descriptors)
+        self.patience = PATIENCE
+        self._threads = StrangeThreads()
+        self._graced = False
+        self._threads_await_until = -math.inf
         # The main thread is kept out: it may well feed a loop that runs in another thread.
         self._bystanders = {*threading.enumerate()} - {threading.main_thread()}
         self.paused = False
@@ -239,13 +284,15 @@ class VirtualLoop(asyncio.SelectorEventLoop):
 
     def _before_blocking(self) -> _Events:
         known = self._in_flight()
+        works = not known and self._strangers_work()
         # A thread that reported between the last look at the selector and this one is idle now.
-        if not known and workers_of(self) and (ready := self._asking.block(0)):
-            return ready
-        suspects = () if known else self._suspects()
-        if suspects and (ready := self._asking.block(GRACE)):
+        if not known and (ready := self._asking.block(0)):
             return ready
         if self._idle_waiters:
+            if not self._graced and (works or self._peers.seconds_left(self.patience)[0] > 0):
+                self._graced = True
+                return self._asking.block(GRACE)
+            self._graced = False
             for waiter in self._idle_waiters:
                 _wake(waiter)
             self._idle_waiters.clear()
@@ -262,21 +309,53 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         if known:
             return self._flow(next_timer, _LOOK_AGAIN)
         if next_timer < math.inf:
-            patience = self._replies.patience_left(self._descriptors()) if suspects else 0.0
-            if patience > 0:
-                return self._flow(next_timer, patience)
-            self._move_to(next_timer)
-            return []
+            if works:
+                return self._flow(next_timer, GRACE)
+            return self._wait_for_peers(next_timer)
+        suspects = self._suspects()
         ready = self._asking.block(DOUBT if suspects else DEADLOCK_AFTER)
         if not ready:
             raise Deadlock(self, suspects)
         return ready
+
+    def _wait_for_peers(self, next_timer: float) -> _Events:
+        """Jump to the next timer, unless a peer may be about to speak."""
+        any_timer, timeouts = self._peers.seconds_left(self.patience)
+        patience = max(any_timer, timeouts, self._threads_await_until - time.monotonic())
+        if patience > 0:
+            due = self._timeout_at(next_timer)
+            if due is not None:
+                patience = min(patience, due - time.monotonic())
+                if patience > 0:
+                    return self._flow_short_of(next_timer, patience)
+            elif any_timer > 0:
+                return self._flow(next_timer, any_timer)
+        self._graced = False
+        self._move_to(next_timer)
+        return []
+
+    def _timeout_at(self, when: float) -> float | None:
+        """Return when in real time the first timeout at `when` is due; None if only sleeps end."""
+        due = [
+            timer.really_due
+            for timer in self._scheduled
+            if isinstance(timer, _Timer) and timer.when() <= when and timer.ends_no_sleep()
+        ]
+        return min(due, default=None)
 
     def _flow(self, next_timer: float, patience: float) -> _Events:
         began = time.monotonic()
         patience = min(next_timer - self._now, patience)
         ready = self._asking.block(patience)
         self._move_to(min(self._now + time.monotonic() - began, next_timer))
+        return ready
+
+    def _flow_short_of(self, next_timer: float, patience: float) -> _Events:
+        began = time.monotonic()
+        ready = self._asking.block(patience)
+        now = self._now + time.monotonic() - began
+        if now < next_timer:
+            self._move_to(now)
         return ready
 
     # --- what is in flight ------------------------------------------------------------------------
@@ -292,22 +371,50 @@ class VirtualLoop(asyncio.SelectorEventLoop):
     def _descriptors(self) -> set[int]:
         return {key.fd for key in self._asking.get_map().values()} - self._own_descriptors
 
-    def _suspects(self) -> list[str]:
-        """Name the open descriptors and the threads that may wake the loop, for all it knows."""
-        alone = threading.active_count() == 1 and _in_main_thread()
-        if alone and len(self._asking.get_map()) == len(self._own_descriptors):
+    def _strangers(self) -> list[threading.Thread]:
+        """Return the threads that may wake the loop, and of which it does not know whether."""
+        if threading.active_count() == 1 and _in_main_thread():
             return []  # as nearly always; this is asked before each move of the clock
         known = {threading.current_thread(), *self._bystanders, *workers_of(self)}
         for executor in self._executors:
             known.update(getattr(executor, "_threads", ()))
         return [
-            *(f"descriptor {descriptor}" for descriptor in self._descriptors()),
-            *(
-                f"thread {thread.name}"
-                for thread in threading.enumerate()
-                if thread not in known and not isinstance(thread, WatchThread)
-            ),
+            thread
+            for thread in threading.enumerate()
+            if thread not in known and not isinstance(thread, WatchThread)
         ]
+
+    def _strangers_work(self) -> bool:
+        """Tell whether a thread of somebody else's works, or may be about to."""
+        strangers = self._strangers()
+        if not strangers:
+            return False
+        doing = self._threads.look(strangers)
+        if doing is None:
+            first, self._graced = not self._graced, True
+            return first
+        if doing is Doing.AWAITING:
+            self._threads_await_until = time.monotonic() + self.patience
+        return doing is Doing.WORK
+
+    def _suspects(self) -> list[str]:
+        """Name the open descriptors and the threads that may wake the loop, for all it knows."""
+        return [
+            *(f"descriptor {descriptor}" for descriptor in self._descriptors()),
+            *(f"thread {thread.name}" for thread in self._strangers()),
+        ]
+
+    def _make_socket_transport(self, sock: socket.socket, *args: Any, **kwargs: Any) -> Any:
+        self._peers.watch(sock)
+        return super()._make_socket_transport(sock, *args, **kwargs)  # type: ignore[misc]
+
+    def _make_ssl_transport(self, rawsock: socket.socket, *args: Any, **kwargs: Any) -> Any:
+        self._peers.watch(rawsock)
+        return super()._make_ssl_transport(rawsock, *args, **kwargs)  # type: ignore[misc]
+
+    def _make_datagram_transport(self, sock: socket.socket, *args: Any, **kwargs: Any) -> Any:
+        self._peers.watch(sock)
+        return super()._make_datagram_transport(sock, *args, **kwargs)  # type: ignore[misc]
 
     def set_default_executor(  # type: ignore[override] # typeshed disagrees with itself here
         self, executor: concurrent.futures.ThreadPoolExecutor

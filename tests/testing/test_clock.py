@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
@@ -112,6 +113,14 @@ async def test_the_private_names_still_mean_what_they_did() -> None:
     assert "_scheduled" in vars(asyncio.TimerHandle)  # a slot
     timer.cancel()
     assert vars(loop)["_timer_cancelled_count"] == 1  # it looked at the slot
+    sleeping = asyncio.create_task(asyncio.sleep(5))
+    await asyncio.sleep(0)
+    (timer,) = (timer for timer in loop._scheduled if not timer.cancelled())
+    assert vars(asyncio.futures)["_set_result_unless_cancelled"] is timer._callback  # type: ignore[attr-defined]
+    sleeping.cancel()
+    for kind in ("socket", "ssl", "datagram"):
+        method = getattr(asyncio.SelectorEventLoop, f"_make_{kind}_transport")
+        assert [*inspect.signature(method).parameters][1] in {"sock", "rawsock"}
     await anyio.to_thread.run_sync(slow, 7, 0)
     workers = _run_vars[loop][anyio_asyncio._threadpool_workers]
     assert set(_run_vars[loop][anyio_asyncio._threadpool_idle_workers]) == workers

@@ -1,0 +1,234 @@
+"""Peers outside the loop that may be about to say something, over sockets of any kind and pipes.
+
+A descriptor that the loop waits on says nothing about whether anything will come. But the loop sees
+what goes on over it, in which order, and when in real time:
+
+- Who was sent something, or has just been connected to, may answer or speak first. Until then, or
+  until it has been silent for as long as the clock has patience, no timer is jumped to.
+- Who has said something may say more. Nobody can tell, so the clock jumps to the end of a sleep at
+  once, but to no timeout before the silence has lasted as long.
+
+Sockets that lead back into the loop are none of this: what is sent over them has arrived before the
+loop would jump. Nor are listening ones: nobody outside knows of them.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import struct
+import sys
+import time
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, TypeAlias, final
+
+from attrs import frozen
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Container, Iterable
+
+PATIENCE = 0.25
+"""Real seconds of silence after which a peer has nothing to say, unless somebody sets others."""
+
+_ANYWHERE = ("0.0.0.0", "::")  # noqa: S104 - to recognize it, not to listen there
+# How an end of a connection is known: kind, host and port, or the inode of a Unix socket.
+_Name: TypeAlias = tuple[int, str, int] | int | None
+
+# Of Linux: NETLINK_SOCK_DIAG, SOCK_DIAG_BY_FAMILY, NLM_F_REQUEST, UDIAG_SHOW_PEER, UNIX_DIAG_PEER.
+_SOCK_DIAG, _BY_FAMILY, _REQUEST, _SHOW_PEER, _PEER = 4, 20, 1, 4, 2
+_HEADER = struct.Struct("=IHHII")
+_QUESTION = struct.Struct("=BBHIIIII")
+_ALL = 0xFFFFFFFF
+_ANSWER_BEGINS = 32  # the header and a unix_diag_msg
+_ATTRIBUTE = struct.Struct("=HHI")
+
+
+@final
+class Peers:
+    """What has been said over the descriptors of a loop, and when."""
+
+    def __init__(self, descriptors: Callable[[], Iterable[int]]) -> None:
+        """Know of nothing yet; `descriptors` returns what the loop waits on."""
+        self._descriptors = descriptors
+        self._may_answer: dict[int, float] = {}
+        self._may_go_on: dict[int, float] = {}
+        self._targets: dict[int, _Name] = {}
+        self._lead_back: set[int] = set()
+        self._lead_out: set[int] = set()
+        self._watched: type[socket.socket] | None = None
+
+    # --- what the loop tells ---------------------------------------------------------------------
+
+    def opened(self, number: int) -> None:
+        """Note that the loop waits on a descriptor from now on."""
+        self._may_answer[number] = time.monotonic()
+        self._lead_out.clear()  # another one may be its other end
+
+    def sent(self, number: int) -> None:
+        """Note that something was sent."""
+        if number not in self._lead_back:
+            self._may_answer[number] = time.monotonic()
+
+    def sent_to(self, number: int, address: Any) -> None:
+        """Note that a datagram was sent to somebody."""
+        with suppress(TypeError, ValueError, AttributeError):  # it is no address of the internet
+            self._targets[number] = _named(socket.SOCK_DGRAM, address)
+        self.sent(number)
+
+    def heard(self, number: int) -> None:
+        """Note that something has come."""
+        if number not in self._lead_back:
+            self._may_answer.pop(number, None)
+            self._may_go_on[number] = time.monotonic()
+
+    def closed(self, number: int) -> None:
+        """Note that the loop waits on a descriptor no more."""
+        for known in (self._may_answer, self._may_go_on, self._targets):
+            known.pop(number, None)
+        self._lead_back.discard(number)
+        self._lead_out.discard(number)
+
+    def leave_out(self, numbers: Iterable[int]) -> None:
+        """Take descriptors for the loop's own."""
+        for number in numbers:
+            self.closed(number)
+            self._lead_back.add(number)
+
+    def watch(self, sock: socket.socket) -> None:
+        """Note from now on what is sent over a socket."""
+        if type(sock) is socket.socket:
+            if self._watched is None:
+                self._watched = _watched_by(self)
+            sock.__class__ = self._watched
+
+    # --- what the loop asks ----------------------------------------------------------------------
+
+    def seconds_left(self, patience: float) -> tuple[float, float]:
+        """Return for how many real seconds no timer may be jumped to, and no timeout."""
+        if not self._may_answer and not self._may_go_on:
+            return 0.0, 0.0
+        return self._left(self._may_answer, patience), self._left(self._may_go_on, patience)
+
+    def _left(self, since: dict[int, float], patience: float) -> float:
+        now = time.monotonic()
+        for number in [n for n, moment in since.items() if moment + patience <= now]:
+            del since[number]
+        if since:
+            outside = set(self.outside(since))
+            for number in [n for n in since if n not in outside]:
+                del since[number]
+        return max(since.values()) + patience - now if since else 0.0
+
+    def outside(self, numbers: Iterable[int]) -> list[int]:
+        """Return which of some descriptors lead out of the loop, for all it knows."""
+        ends: dict[int, _End] | None = None
+        found: list[int] = []
+        for number in numbers:
+            if number not in self._lead_back and number not in self._lead_out:
+                ends = ends or {n: end for n in self._descriptors() if (end := _end_of(n))}
+                if not self._leads_out(number, ends):
+                    continue
+            if number not in self._lead_back:
+                found.append(number)
+        return found
+
+    def _leads_out(self, number: int, ends: dict[int, _End]) -> bool:
+        end = ends.get(number)
+        if end is None:  # a pipe, for example
+            return True
+        names = {each.name for each in ends.values()}
+        if end.takes_from_anybody:
+            # Not to be remembered: the next datagram may go to somebody else.
+            if number in self._targets:
+                return not _is_among(self._targets[number], names)
+            said_here = any(_is_among(each.peer, {end.name}) for each in ends.values())
+            return number in self._may_go_on and not said_here
+        leads_back = end.listens or _is_among(end.peer, names)
+        (self._lead_back if leads_back else self._lead_out).add(number)
+        return not leads_back
+
+
+@frozen
+class _End:
+    """A socket, as far as it matters who is at its other end."""
+
+    name: _Name
+    peer: _Name
+    listens: bool
+    takes_from_anybody: bool
+
+
+def _end_of(number: int) -> _End | None:
+    try:
+        end = socket.socket(fileno=number)
+    except OSError:
+        return None
+    try:
+        listens = bool(end.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN))
+        if end.family == socket.AF_UNIX:
+            inode = os.fstat(number).st_ino
+            return _End(inode, None if listens else _unix_peer(inode), listens, False)
+        name, peer = _named(end.type, end.getsockname()), None
+        with suppress(OSError):
+            peer = _named(end.type, end.getpeername())
+        anybody = peer is None and end.type == socket.SOCK_DGRAM
+        return _End(name, peer, listens, anybody)
+    except (OSError, IndexError, TypeError):  # of a family that has no such names
+        return None
+    finally:
+        end.detach()
+
+
+def _named(kind: int, address: Any) -> _Name:
+    host, port = address[:2]
+    return kind, host.removeprefix("::ffff:"), port
+
+
+def _is_among(peer: _Name, names: Container[_Name]) -> bool:
+    if not isinstance(peer, tuple):
+        return peer is not None and peer in names
+    kind, _, port = peer
+    return peer in names or any((kind, host, port) in names for host in _ANYWHERE)
+
+
+def _unix_peer(inode: int) -> int | None:
+    """Return the inode of the other end of a Unix socket; None where that is not known."""
+    if sys.platform != "linux":
+        return None
+    question = _QUESTION.pack(socket.AF_UNIX, 0, 0, _ALL, inode, _SHOW_PEER, _ALL, _ALL)
+    header = _HEADER.pack(_HEADER.size + len(question), _BY_FAMILY, _REQUEST, 0, 0)
+    try:
+        with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, _SOCK_DIAG) as kernel:
+            kernel.settimeout(1)
+            kernel.send(header + question)
+            answer = kernel.recv(4096)
+    except OSError:
+        return None
+    at = _ANSWER_BEGINS
+    while at + _ATTRIBUTE.size <= len(answer):
+        length, attribute, peer = _ATTRIBUTE.unpack_from(answer, at)
+        if attribute == _PEER:
+            return int(peer)
+        at += max(4, (length + 3) & ~3)
+    return None
+
+
+def _watched_by(peers: Peers) -> type[socket.socket]:
+    """Return a class that a socket can become, which tells what it sends."""
+
+    class WatchedSocket(socket.socket):
+        __slots__ = ()
+
+        def send(self, *args: Any) -> int:
+            peers.sent(self.fileno())
+            return super().send(*args)
+
+        def sendmsg(self, *args: Any) -> int:
+            peers.sent(self.fileno())
+            return super().sendmsg(*args)
+
+        def sendto(self, *args: Any) -> int:
+            peers.sent_to(self.fileno(), args[-1])
+            return super().sendto(*args)
+
+    return WatchedSocket

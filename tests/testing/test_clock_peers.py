@@ -1,0 +1,404 @@
+"""Peers in other processes: a timeout that is longer than they take never fires."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import platform
+import socket
+import sqlite3
+import sys
+import threading
+import time
+from collections.abc import AsyncGenerator, Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager, closing
+from pathlib import Path
+
+import aiosqlite
+import pytest
+
+from otpy.testing import MockClock, strange_threads, virtual_loop
+from tests.testing import peer
+from tests.testing.delays import BRIEF, stranger
+
+PAUSE = 0.08
+"""Real seconds that a peer takes: a multiple of what the clock once waited for the unknown."""
+
+Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+
+
+@asynccontextmanager
+async def connected(address: tuple[str, int] | str) -> AsyncGenerator[Streams]:
+    """Connect to a host and port, or to the path of a Unix socket."""
+    if isinstance(address, str):
+        reader, writer = await asyncio.open_unix_connection(address)
+    else:
+        reader, writer = await asyncio.open_connection(*address)
+    yield reader, writer
+    writer.close()
+    await writer.wait_closed()
+
+
+async def test_a_peer_may_speak_first(clock: MockClock) -> None:
+    """A greeting comes in time, over a connection that nothing was sent over."""
+    with peer.tcp_peer(peer.GREETS, PAUSE) as address:
+        async with connected(address) as (reader, _), asyncio.timeout(5):
+            assert await reader.readline() == b"hello\n"
+    assert clock.now < 5
+
+
+async def test_an_answer_may_come_in_parts() -> None:
+    """Each part lets the clock wait for the next, whether one timeout holds for all or for each."""
+    with peer.tcp_peer(peer.ANSWERS_IN_PARTS, PAUSE) as address:
+        async with connected(address) as (reader, writer):
+            writer.write(b"1\n2\n3\n4\n5\n")
+            async with asyncio.timeout(5):
+                assert await reader.readline() == b"1\n"
+                assert await reader.readline() == b"2\n"
+            for part in (b"3\n", b"4\n", b"5\n"):
+                assert await asyncio.wait_for(reader.readline(), 5) == part
+
+
+async def test_a_heart_that_beats_does_not_eat_up_the_time_of_an_answer() -> None:
+    """What others sleep meanwhile does not count against a timeout around an answer in parts."""
+
+    async def beat() -> None:
+        for _ in range(1000):
+            await asyncio.sleep(0.9)
+
+    heart = asyncio.create_task(beat())
+    with peer.tcp_peer(peer.ANSWERS_IN_PARTS, PAUSE) as address:
+        async with connected(address) as (reader, writer):
+            writer.write(b"1\n2\n3\n4\n5\n")
+            async with asyncio.timeout(5):
+                for part in (b"1\n", b"2\n", b"3\n", b"4\n", b"5\n"):
+                    assert await reader.readline() == part
+    heart.cancel()
+
+
+async def test_a_unix_socket_counts_as_tcp_does(tmp_path: Path) -> None:
+    """An answer over a Unix socket is waited for, and so are its parts."""
+    with peer.unix_peer(tmp_path, peer.ANSWERS_IN_PARTS, PAUSE) as address:
+        async with connected(address) as (reader, writer):
+            for _ in range(3):
+                writer.write(b"1\n2\n")
+                async with asyncio.timeout(5):
+                    assert await reader.readline() == b"1\n"
+                    assert await reader.readline() == b"2\n"
+
+
+async def test_a_bare_socket_counts_too(tmp_path: Path) -> None:
+    """Who reads from a socket through the loop, without a transport, gets the answer."""
+    with peer.unix_peer(tmp_path, peer.ANSWERS, PAUSE) as address:
+        loop = asyncio.get_running_loop()
+        with socket.socket(socket.AF_UNIX) as plain:
+            plain.setblocking(False)
+            await loop.sock_connect(plain, address)
+            for _ in range(3):
+                await loop.sock_sendall(plain, b"x")
+                assert await asyncio.wait_for(loop.sock_recv(plain, 9), 5) == b"x"
+
+
+@pytest.mark.parametrize("to_one", [True, False])
+async def test_a_datagram_is_answered(to_one: bool) -> None:
+    """UDP is waited for as TCP is, whether the socket is connected to its peer or not."""
+    answers: asyncio.Queue[bytes] = asyncio.Queue()
+
+    class Client(asyncio.DatagramProtocol):
+        def datagram_received(self, data: bytes, addr: object) -> None:
+            answers.put_nowait(data)
+
+    loop = asyncio.get_running_loop()
+    with peer.udp_peer(PAUSE) as address:
+        transport, _ = await loop.create_datagram_endpoint(
+            Client,
+            remote_addr=address if to_one else None,
+            local_addr=None if to_one else ("127.0.0.1", 0),
+        )
+        for _ in range(3):
+            transport.sendto(b"x", None if to_one else address)
+            assert await asyncio.wait_for(answers.get(), 5) == b"x"
+        transport.close()
+
+
+async def test_an_answered_command_costs_no_patience(clock: MockClock) -> None:
+    """A command and an hour of sleep, again and again, take hardly longer than the commands."""
+    with peer.tcp_peer(peer.ANSWERS) as address:
+        async with connected(address) as (reader, writer):
+            began = time.perf_counter()
+            for _ in range(20):
+                writer.write(b"x")
+                assert await asyncio.wait_for(reader.read(9), 5) == b"x"
+                await asyncio.sleep(3600)
+            assert time.perf_counter() - began < 10 * clock.patience
+    assert clock.now >= 20 * 3600
+
+
+async def test_a_peer_that_is_silent_costs_patience_once(clock: MockClock) -> None:
+    """Then the clock jumps as if there were no connection."""
+    with peer.tcp_peer(peer.SWALLOWS) as address:
+        async with connected(address) as (_, writer):
+            writer.write(b"x")
+            began = time.perf_counter()
+            for _ in range(1000):
+                await asyncio.sleep(3600)
+            assert clock.patience * 0.9 < time.perf_counter() - began < clock.patience + 1
+
+
+async def test_a_timeout_that_is_really_due_is_not_put_off(clock: MockClock) -> None:
+    """A peer that takes longer than the timeout is timed out, at the second of the timeout."""
+    clock.patience = 30
+    with peer.tcp_peer(peer.SWALLOWS) as address:
+        async with connected(address) as (reader, _):
+            until = clock.now + PAUSE
+            with pytest.raises(TimeoutError):
+                async with asyncio.timeout_at(until):
+                    await reader.read(9)
+            assert clock.now == until
+
+
+async def test_the_patience_of_a_clock_can_be_set(clock: MockClock) -> None:
+    """A peer is as slow as the test says, and no longer waited for than it says."""
+    with peer.tcp_peer(peer.ANSWERS, 2 * clock.patience) as address:
+        clock.patience *= 8
+        async with connected(address) as (reader, writer):
+            writer.write(b"x")
+            assert await asyncio.wait_for(reader.read(9), 60) == b"x"
+            clock.patience = 0
+            writer.write(b"x")
+            with pytest.raises(TimeoutError):
+                await asyncio.wait_for(reader.read(9), 60)
+
+
+def test_each_loop_begins_with_the_patience_of_its_clock() -> None:
+    """What was set lasts as long as the loop; a clock is made with another default."""
+    clock = MockClock(patience=3)
+
+    async def impatient() -> float:
+        before, clock.patience = clock.patience, 0
+        return before
+
+    assert [clock.run(impatient()) for _ in range(2)] == [3, 3]
+    assert clock.patience == 0
+    for wrong in (-1, float("nan"), float("inf")):
+        with pytest.raises(ValueError, match="patience"):
+            MockClock(patience=wrong)
+        with pytest.raises(ValueError, match="patience"):
+            clock.patience = wrong
+
+
+# --- what costs nothing ---------------------------------------------------------------------------
+
+
+async def nothing_costs(clock: MockClock, exchange: Callable[[], object] = lambda: None) -> None:
+    """Sleep and wait in vain, after an exchange, two hundred times, in less than a second."""
+    began, until = time.perf_counter(), clock.now
+    for _ in range(100):
+        exchange()
+        await asyncio.sleep(1)
+        exchange()
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(asyncio.Event().wait(), 1)
+        until += 2
+        assert clock.now == until
+    assert time.perf_counter() - began < 1
+
+
+async def test_both_ends_in_this_loop_cost_nothing(clock: MockClock, tmp_path: Path) -> None:
+    """TCP, IPv6 too, Unix sockets by path and by pair: neither grace nor patience."""
+
+    async def swallow(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read()
+        writer.close()
+
+    path = str(tmp_path / "own")
+    everywhere = await asyncio.start_server(swallow, None, 0, family=socket.AF_INET)
+    server = await asyncio.start_unix_server(swallow, path)
+    port = everywhere.sockets[0].getsockname()[1]
+    ours, theirs = socket.socketpair()
+    other = asyncio.create_task(swallow(*await asyncio.open_connection(sock=theirs)))
+    pair = await asyncio.open_connection(sock=ours)
+    async with (
+        everywhere,
+        server,
+        connected(path) as (_, one),
+        connected(("127.0.0.1", port)) as (_, two),
+    ):
+
+        def speak() -> None:
+            for writer in (one, two, pair[1]):
+                writer.write(b"x")
+
+        await nothing_costs(clock, speak)
+    pair[1].close()
+    await other
+
+
+async def test_datagrams_within_the_loop_cost_nothing(clock: MockClock) -> None:
+    """A socket that waits for anybody's datagrams, and one that sends them to it."""
+    loop = asyncio.get_running_loop()
+    server, _ = await loop.create_datagram_endpoint(
+        asyncio.DatagramProtocol,
+        local_addr=("0.0.0.0", 0),  # noqa: S104 - it is the point
+    )
+    address = ("127.0.0.1", server.get_extra_info("sockname")[1])
+    client, _ = await loop.create_datagram_endpoint(asyncio.DatagramProtocol, remote_addr=address)
+    await nothing_costs(clock, lambda: client.sendto(b"x"))
+    client.close()
+    server.close()
+
+
+async def test_a_listener_costs_nothing(clock: MockClock) -> None:
+    """Nobody outside was told of it."""
+
+    def ignore(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        pytest.fail("nobody knows of it")
+
+    async with await asyncio.start_server(ignore, "127.0.0.1", 0):
+        await nothing_costs(clock)
+
+
+# --- threads --------------------------------------------------------------------------------------
+
+
+def in_a_thread(work: Callable[[], object]) -> asyncio.Future[object]:
+    """Do some work in a thread that reports to the loop itself."""
+    loop = asyncio.get_running_loop()
+    result: asyncio.Future[object] = loop.create_future()
+
+    def run() -> None:
+        done = work()
+        loop.call_soon_threadsafe(result.set_result, done)
+
+    threading.Thread(target=run).start()
+    return result
+
+
+def compute() -> int:
+    """Keep the processor and the interpreter busy."""
+    until = time.perf_counter() + 2 * BRIEF
+    while time.perf_counter() < until:
+        pass
+    return 7
+
+
+def sleep_long() -> int:
+    """Let longer pass than the clock has patience."""
+    time.sleep(0.4)
+    return 7
+
+
+on_linux = pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells what a thread does")
+
+
+@on_linux
+@pytest.mark.parametrize("work", [compute, sleep_long])
+async def test_a_thread_that_works_holds_the_clock(work: Callable[[], int]) -> None:
+    """A thread that reports by `call_soon_threadsafe`, or whose future was wrapped, is in time."""
+    assert await asyncio.wait_for(in_a_thread(work), 5) == 7
+    with ThreadPoolExecutor(1) as pool:
+        assert await asyncio.wait_for(asyncio.wrap_future(pool.submit(work)), 5) == 7
+
+
+@on_linux
+async def test_a_thread_may_feed_a_pipe(clock: MockClock) -> None:
+    """What a working thread writes arrives before a timeout."""
+    out, into = os.pipe()
+
+    def feed() -> None:
+        time.sleep(0.4)
+        os.write(into, b"x\n")
+        os.close(into)
+
+    reader = asyncio.StreamReader()
+    transport, _ = await asyncio.get_running_loop().connect_read_pipe(
+        lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(out)
+    )
+    threading.Thread(target=feed).start()
+    async with asyncio.timeout(5):
+        assert await reader.readline() == b"x\n"
+    transport.close()
+
+
+@on_linux
+async def test_a_driver_with_a_thread_of_its_own(clock: MockClock, tmp_path: Path) -> None:
+    """A database that is locked for longer than the clock has patience: aiosqlite waits for it."""
+    path = tmp_path / "a.db"
+    with closing(sqlite3.connect(path, check_same_thread=False)) as locking:
+        locking.execute("create table t (x)")
+        locking.commit()
+        async with aiosqlite.connect(path, timeout=30) as db:
+            locking.execute("begin immediate")
+            threading.Timer(2 * clock.patience, locking.rollback).start()
+            async with asyncio.timeout(20):
+                await db.execute("insert into t values (1)")
+                await db.commit()
+                (row,) = await db.execute_fetchall("select * from t")
+            assert row == (1,)
+
+
+@on_linux
+async def test_an_idle_driver_costs_hardly_anything(clock: MockClock) -> None:
+    """A thread that waits for work does not make time real, after its command neither."""
+    async with aiosqlite.connect(":memory:") as db:
+        began = time.perf_counter()
+        for _ in range(50):
+            async with asyncio.timeout(5):
+                await db.execute("select 1")
+            await asyncio.sleep(3600)
+            with pytest.raises(TimeoutError):
+                await asyncio.wait_for(asyncio.Event().wait(), 3600)
+        assert time.perf_counter() - began < 10 * clock.patience
+    assert clock.now >= 100 * 3600
+
+
+@on_linux
+async def test_a_thread_that_waits_for_a_lock_lets_the_clock_jump() -> None:
+    """Only another thread can wake it, and that is either at work or not."""
+    lock = threading.Lock()
+    thread = threading.Thread(target=lock.acquire)
+    with lock:
+        thread.start()
+        began = time.perf_counter()
+        for _ in range(100):
+            await asyncio.sleep(3600)
+        assert time.perf_counter() - began < 1
+    thread.join()
+
+
+@on_linux
+@pytest.mark.parametrize("poll", [time.sleep, threading.Event().wait])
+async def test_a_thread_that_polls_does_not_make_time_real_for_long(
+    monkeypatch: pytest.MonkeyPatch, poll: Callable[[float], object]
+) -> None:
+    """One that sleeps again and again is no longer taken for one that works."""
+    monkeypatch.setattr(strange_threads, "LONGEST_SLEEP", BRIEF)
+    monkeypatch.setattr(strange_threads, "LONGEST_NAP", BRIEF)
+    ends = threading.Event()
+
+    def watch() -> None:
+        while not ends.is_set():
+            poll(BRIEF / 4)
+
+    thread = threading.Thread(target=watch)
+    thread.start()
+    began = time.perf_counter()
+    for _ in range(100):
+        await asyncio.sleep(3600)
+    assert time.perf_counter() - began < 2
+    ends.set()
+    thread.join()
+
+
+def test_where_nobody_tells_what_threads_do_they_get_a_moment(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """On other systems, each jump leaves them a while to report."""
+    monkeypatch.setattr(platform, "machine", lambda: "abacus")
+    monkeypatch.setattr(virtual_loop, "GRACE", 10)
+
+    async def wait() -> int:
+        return await asyncio.wait_for(stranger(BRIEF), 20)
+
+    assert MockClock().run(wait()) == 7
