@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from typing import Any, TypeVar
 
 from otpy.testing.peers import PATIENCE
+from otpy.testing.timeout_notes import noting
 from otpy.testing.virtual_loop import VirtualLoop
 
 try:
@@ -60,8 +61,9 @@ class MockClock:
     what it was sent, or speak first, as long as it has not been silent for `patience`; and when it
     has said something it may say more, so that no timeout is jumped to before it has been silent as
     long. Time flows meanwhile, so a timeout that real time has reached fires. A slower peer needs
-    more patience, or a `hold()`. When nothing is left that could wake any task, `Deadlock` is
-    raised.
+    more patience, or a `hold()`; a `TimeoutError` that was raised because the clock jumped over
+    what a peer could have said has a note that says so. When nothing is left that could wake any
+    task, `Deadlock` is raised, and `NoProgress` when the program runs and runs and no time passes.
 
     Each new loop of a clock starts again at `start`, not paused. Of several open loops the running
     one is meant, and outside all of them the latest. The wall clock belongs to the whole process,
@@ -219,7 +221,7 @@ class MockClock:
         Returns when `now` is exactly `seconds` later and nothing more can run at that moment
         (threads and processes may still be in flight; they are not waited for). `advance(0)` lets
         everything run that is ready now. A task that never stops running, such as a loop around
-        `sleep(0)`, keeps the clock where it is, here as everywhere.
+        `sleep(0)`, keeps the clock where it is, here as everywhere, until it is `NoProgress`.
 
         Cancelling leaves the clock wherever it has come to.
 
@@ -280,7 +282,8 @@ class MockClock:
             raise RuntimeError("run() needs a thread without a running loop")
         loop = self.loop_factory()
         try:
-            return loop.run_until_complete(coro)
+            with noting(self._driven().latest_jump):
+                return loop.run_until_complete(coro)
         finally:
             self.resume()  # whoever cleans up may have to sleep
             _close(loop)

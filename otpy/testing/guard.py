@@ -15,6 +15,7 @@ from otpy._runtime.stack import stack_of
 from otpy.testing.leaks import Snapshot, left_over
 from otpy.testing.schedule import LONGEST_DELAY
 from otpy.testing.simulated_loop import SimulatedLoop
+from otpy.testing.timeout_notes import noting
 from otpy.testing.trees import Trees
 from otpy.testing.virtual_loop import VirtualLoop
 
@@ -101,8 +102,14 @@ class Guard:
         __tracebackhide__ = True
         known = self._enter()
         ended: BaseException | None = None
+        loop = self._loop
         try:
-            if not self.trees.failures:  # one may have failed before the test began
+            if self.trees.failures:  # one may have failed before the test began
+                pass
+            elif isinstance(loop, VirtualLoop):
+                with noting(loop.latest_jump):
+                    await test(*args, **kwargs)
+            else:
                 await test(*args, **kwargs)
         except _ENDS as error:
             ended = error

@@ -62,7 +62,7 @@ async def settled(sup: AnySupervisor, *, timeout: float = 60.0) -> None:
     Args:
         sup: The root, or any supervisor of a running tree.
         timeout: Seconds of the loop's clock. A `MockClock` stands still while a task never stops
-            running, such as a loop around `sleep(0)`; then nothing ends this wait.
+            running, such as a loop around `sleep(0)`; then only `NoProgress` ends this wait.
 
     Raises:
         NotSettled: It took longer; the error says what was in progress.

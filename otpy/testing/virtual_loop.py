@@ -10,6 +10,8 @@ Each time the loop would block, it asks in this order:
    real time since it was set, has to wait.
 3. Otherwise nobody can wake the loop any more: `Deadlock`.
 
+It never asks while something always is ready to run: `NoProgress`, after a million turns.
+
 While it is paused, the clock neither jumps nor flows, but for what `go_to()` asks for.
 
 Private names of others that this module stands on, all of them (`tests/testing/test_clock.py` holds
@@ -20,7 +22,10 @@ each to its meaning on every Python version):
   `._make_datagram_transport`: each gets the socket first, and sends with its methods.
 - `asyncio.futures._set_result_unless_cancelled`: what the timer of a sleep calls.
 - `asyncio.BaseEventLoop._clock_resolution`: how close, in seconds, a timer must be to be due.
+- `asyncio.BaseEventLoop._ready`: what runs next, of which `asyncio.Handle._callback` is called.
+- `asyncio.BaseEventLoop._check_thread` and `._check_callback`: what asyncio refuses in debug mode.
 - `asyncio.TimerHandle._scheduled`: whether a timer is in the heap.
+- `asyncio.Handle._source_traceback`: in debug mode, where a timer was set.
 - `concurrent.futures.ThreadPoolExecutor._threads`: the threads of a pool.
 """
 
@@ -38,7 +43,7 @@ import threading
 import time
 import weakref
 from asyncio import futures
-from collections.abc import Callable, Collection, Generator
+from collections.abc import Callable, Collection, Generator, Iterator
 from contextlib import contextmanager, suppress
 from contextvars import Context
 from typing import Any, TypeVar, TypeVarTuple, Unpack
@@ -48,7 +53,9 @@ from otpy._runtime.stack import stack_of
 from otpy._runtime.watch_thread import WatchThread
 from otpy.testing.anyio_threads import any_at_work, workers_of
 from otpy.testing.peers import PATIENCE, Peers
+from otpy.testing.schedule import MOST_TURNS, NoProgress
 from otpy.testing.strange_threads import Doing, StrangeThreads
+from otpy.testing.timeout_notes import Jump, covered
 
 GRACE = 0.002
 """Real seconds after which threads that the loop has not started are looked at again."""
@@ -105,6 +112,7 @@ class _Timer(asyncio.TimerHandle):
 
     _scheduled: bool
     _callback: Callable[..., object] | None
+    _source_traceback: list[object] | None
 
     def __init__(
         self,
@@ -115,9 +123,15 @@ class _Timer(asyncio.TimerHandle):
         context: Context | None,
     ) -> None:
         super().__init__(when, callback, args, loop, context)
+        self.hide_last_frame()
         self._scheduled = True
         self.really_due = time.monotonic() + when - loop.time()
         self._rank = (when, loop.place_among_equals())
+
+    def hide_last_frame(self) -> None:
+        """Leave one line of ours out of what debug mode says of where the timer was set."""
+        if self._source_traceback:
+            del self._source_traceback[-1]
 
     def ends_no_sleep(self) -> bool:
         """Whether it is not cancelled and not the end of a sleep: a timeout, for all one knows."""
@@ -130,15 +144,27 @@ class _Timer(asyncio.TimerHandle):
 class _AskingSelector(selectors.DefaultSelector):
     """A selector that asks before it blocks, and tells what becomes of its descriptors."""
 
-    def __init__(self, before_blocking: Callable[[], _Events]) -> None:
+    def __init__(
+        self, before_blocking: Callable[[], _Events], on_no_progress: Callable[[], None]
+    ) -> None:
         super().__init__()
         self._before_blocking = before_blocking
+        self._on_no_progress = on_no_progress
+        self.turns = 0
         self.peers = Peers(lambda: [key.fd for key in self.get_map().values()])
 
     def select(self, timeout: float | None = None) -> _Events:
         ready = self.block(0)
-        if ready or (timeout is not None and timeout <= 0):
+        if ready:
+            self.turns = 0
             return ready
+        if timeout is not None and timeout <= 0:
+            self.turns += 1
+            if self.turns > MOST_TURNS:
+                self.turns = 0  # or the loop could not even be closed
+                self._on_no_progress()
+            return ready
+        self.turns = 0
         return self._before_blocking()
 
     def block(self, timeout: float) -> _Events:
@@ -188,9 +214,12 @@ class VirtualLoop(asyncio.SelectorEventLoop):
 
     _scheduled: list[asyncio.TimerHandle]
     _clock_resolution: float
+    _ready: Any
+    _check_thread: Callable[[], None]
+    _check_callback: Callable[[object, str], None]
 
     def __init__(self) -> None:
-        self._asking = _AskingSelector(self._before_blocking)
+        self._asking = _AskingSelector(self._before_blocking, self._on_no_progress)
         self._peers = self._asking.peers
         super().__init__(self._asking)
         self._own_descriptors: set[int] = set()
@@ -198,6 +227,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         self._peers.leave_out(self._own_descriptors)
         self.patience = PATIENCE
         self._threads = StrangeThreads()
+        self._jump: Jump | None = None
         self._graced = False
         self._threads_await_until = -math.inf
         # The main thread is kept out: it may well feed a loop that runs in another thread.
@@ -271,7 +301,11 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         """Call `callback` at loop time `when` (seconds); among equals, first come, first served."""
         if self.is_closed():
             raise RuntimeError("Event loop is closed")
+        if self.get_debug():
+            self._check_thread()
+            self._check_callback(callback, "call_at")
         timer = _Timer(when, callback, args, self, context)
+        timer.hide_last_frame()
         heapq.heappush(self._scheduled, timer)
         return timer
 
@@ -318,30 +352,65 @@ class VirtualLoop(asyncio.SelectorEventLoop):
             raise Deadlock(self, suspects)
         return ready
 
+    def _on_no_progress(self) -> None:
+        """Raise, unless somebody outside the loop may end it."""
+        if self._in_flight() or self._strangers_work():
+            return
+        steps = [getattr(handle._callback, "__self__", None) for handle in self._ready]
+        tasks: list[asyncio.Task[Any]] = [step for step in steps if isinstance(step, asyncio.Task)]
+        who = ", ".join(task.get_name() for task in tasks[:_SHOWN]) or "callbacks"
+        error = NoProgress(
+            f"{MOST_TURNS} turns of the loop, and the clock stood still at {self._now} s:"
+            f" {who} always had something to run. Time passes for who waits, not for who asks"
+            " again and again, as with sleep(0)"
+        )
+        for task in tasks[:_SHOWN]:
+            error.add_note("\n  ".join([f"task {task.get_name()}, which is at", *stack_of(task)]))
+        raise error
+
     def _wait_for_peers(self, next_timer: float) -> _Events:
         """Jump to the next timer, unless a peer may be about to speak."""
         any_timer, timeouts = self._peers.seconds_left(self.patience)
         patience = max(any_timer, timeouts, self._threads_await_until - time.monotonic())
-        if patience > 0:
-            due = self._timeout_at(next_timer)
-            if due is not None:
-                patience = min(patience, due - time.monotonic())
-                if patience > 0:
-                    return self._flow_short_of(next_timer, patience)
-            elif any_timer > 0:
+        outside = self._outside()
+        if patience > 0 or outside:
+            due = min(self._timeouts_at(next_timer), default=None)
+            left = math.inf if due is None else due - time.monotonic()
+            if due is None and any_timer > 0:
                 return self._flow(next_timer, any_timer)
+            if due is not None and min(patience, left) > 0:
+                return self._flow_short_of(next_timer, min(patience, left))
+            if due is not None and left > 0 and outside:
+                self._jump = Jump(self._now, next_timer, self.patience, outside)
         self._graced = False
         self._move_to(next_timer)
         return []
 
-    def _timeout_at(self, when: float) -> float | None:
-        """Return when in real time the first timeout at `when` is due; None if only sleeps end."""
-        due = [
-            timer.really_due
-            for timer in self._scheduled
-            if isinstance(timer, _Timer) and timer.when() <= when and timer.ends_no_sleep()
-        ]
-        return min(due, default=None)
+    def _timeouts_at(self, when: float) -> Iterator[float]:
+        """Yield when in real time each timer is due that is set for `when` and ends no sleep."""
+        heap, waiting = self._scheduled, [0]
+        while waiting:
+            place = waiting.pop()
+            if place >= len(heap) or heap[place].when() > when:
+                continue  # and so are those below it
+            timer = heap[place]
+            if isinstance(timer, _Timer) and timer.ends_no_sleep():
+                yield timer.really_due
+            waiting += (2 * place + 1, 2 * place + 2)
+
+    def _outside(self) -> list[int]:
+        if len(self._asking.get_map()) == len(self._own_descriptors):
+            return []
+        return sorted(self._peers.outside(self._descriptors()))
+
+    def latest_jump(self) -> Jump | None:
+        """Return the jump over a peer that has led to this moment, if one has."""
+        return self._jump if self._jump is not None and self._jump.to == self._now else None
+
+    def run_forever(self) -> None:
+        """Run until stopped."""
+        with covered(self.latest_jump):
+            super().run_forever()
 
     def _flow(self, next_timer: float, patience: float) -> _Events:
         began = time.monotonic()

@@ -45,7 +45,7 @@ class Stepper:
         self._do = do
         self.append = loop.schedule.append
         self.clear = loop.schedule.clear
-        loop._ready = self  # type: ignore[assignment]
+        loop._ready = self
 
     def popleft(self) -> asyncio.Handle:
         """Return the next handle."""

@@ -1,0 +1,195 @@
+"""What the loop says of mistakes: asyncio's debug mode, tasks that never wait, jumps over reads."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import anyio
+import pytest
+
+from otpy.testing import MockClock, NoProgress, virtual_loop
+from tests.testing import peer
+from tests.testing.conftest import RunTests
+
+
+@pytest.fixture
+async def debugged() -> Any:
+    """Switch debug mode on."""
+    loop = asyncio.get_running_loop()
+    loop.set_debug(True)
+    return loop
+
+
+async def nothing() -> None:
+    """End at once."""
+
+
+async def test_a_timer_needs_something_to_call(debugged: Any) -> None:
+    """A forgotten call or `create_task` is found in the test."""
+    for wrong in (None, nothing):
+        with pytest.raises(TypeError, match="call_at"):
+            debugged.call_later(1, wrong)
+    coroutine = nothing()
+    with pytest.raises(TypeError, match="call_at"):
+        debugged.call_at(1, coroutine)
+    coroutine.close()
+
+
+async def test_a_timer_is_set_in_the_thread_of_the_loop(debugged: Any) -> None:
+    """One that another thread sets is a bug that production would find."""
+    caught: list[Exception] = []
+
+    def set_timer() -> None:
+        try:
+            debugged.call_later(1, print)
+        except RuntimeError as error:
+            caught.append(error)
+
+    thread = threading.Thread(target=set_timer)
+    thread.start()
+    thread.join()
+    assert "Non-thread-safe" in str(*caught)
+
+
+async def test_a_timer_tells_where_it_was_set(debugged: Any) -> None:
+    """The last line is the one that set it, and not a line of ours."""
+    for timer in (debugged.call_later(1, print), debugged.call_at(1, print)):
+        assert timer._source_traceback[-1].name == "test_a_timer_tells_where_it_was_set"
+        timer.cancel()
+
+
+# --- no progress ----------------------------------------------------------------------------------
+
+
+def test_a_task_that_never_waits_is_no_silent_hang(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who asks again and again whether a timer was due stops time; the error says who and where."""
+    monkeypatch.setattr(virtual_loop, "MOST_TURNS", 1000)
+    cleaned: list[str] = []
+
+    async def main() -> None:
+        done: list[int] = []
+        asyncio.get_running_loop().call_later(0.002, done.append, 1)
+        try:
+            while not done:  # noqa: ASYNC110 - it is the point
+                await asyncio.sleep(0)
+        finally:
+            await asyncio.sleep(5)
+            cleaned.append("cleaned")
+
+    with pytest.raises(NoProgress, match=r"1000 turns .* 0\.0 s: Task-\d+ always") as caught:
+        MockClock().run(main())
+    assert "main (" in caught.value.__notes__[0]
+    assert cleaned
+
+
+async def test_who_asks_for_a_thread_makes_progress(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A call in flight ends some time, whoever looks at it meanwhile."""
+    monkeypatch.setattr(virtual_loop, "MOST_TURNS", 100)
+    ends = threading.Event()
+    call = asyncio.ensure_future(asyncio.to_thread(ends.wait))
+    for _ in range(1000):
+        await asyncio.sleep(0)
+    ends.set()
+    while not call.done():  # noqa: ASYNC110 - it is the point
+        await asyncio.sleep(0)
+
+
+async def test_turns_count_only_while_nothing_comes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Any wait, and any moment that passes, begins the count anew."""
+    monkeypatch.setattr(virtual_loop, "MOST_TURNS", 100)
+    for _ in range(20):
+        for _ in range(90):
+            await asyncio.sleep(0)
+        await asyncio.sleep(1)
+
+
+# --- jumps over reads -----------------------------------------------------------------------------
+
+
+async def with_timeout(reading: Awaitable[bytes]) -> None:
+    async with asyncio.timeout(5):
+        await reading
+
+
+async def with_wait_for(reading: Awaitable[bytes]) -> None:
+    await asyncio.wait_for(reading, 5)
+
+
+async def with_fail_after(reading: Awaitable[bytes]) -> None:
+    with anyio.fail_after(5):
+        await reading
+
+
+WAYS = [with_timeout, with_wait_for, with_fail_after]
+
+
+@pytest.mark.parametrize("way", WAYS)
+async def test_a_jump_over_a_read_is_noted_where_it_is_raised(
+    clock: MockClock, way: Callable[[Awaitable[bytes]], Awaitable[None]]
+) -> None:
+    """A timeout says that the clock jumped, from where, and what to do."""
+    clock.patience = 0
+    with peer.tcp_peer(peer.ANSWERS, 1) as address:
+        reader, writer = await asyncio.open_connection(*address)
+        writer.write(b"x")
+        with pytest.raises(TimeoutError) as caught:
+            await way(reader.read(9))
+        number = writer.get_extra_info("socket").fileno()
+        (note,) = caught.value.__notes__
+        assert (
+            f"to 5.0 s while a peer outside the loop could have spoken (descriptor {number})"
+            in note
+        )
+        assert "patience" in note
+        assert "hold()" in note
+        writer.close()
+        await writer.wait_closed()
+    with pytest.raises(TimeoutError) as caught:
+        await asyncio.wait_for(asyncio.Event().wait(), 5)
+    assert not hasattr(caught.value, "__notes__")
+
+
+def test_a_jump_over_a_read_is_noted_on_what_ends_a_run() -> None:
+    """Also on a timeout that a library raises in its own way, and on none that was really due."""
+
+    async def raises(address: tuple[str, int], seconds: float) -> None:
+        _, writer = await asyncio.open_connection(*address)
+        failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        asyncio.get_running_loop().call_later(seconds, failed.set_exception, TimeoutError())
+        try:
+            await failed
+        finally:
+            writer.close()
+            await writer.wait_closed()
+
+    with peer.tcp_peer(peer.SWALLOWS) as address, pytest.raises(TimeoutError) as caught:
+        MockClock(patience=0.01).run(raises(address, 5))
+    assert "patience" in caught.value.__notes__[0]
+    with peer.tcp_peer(peer.SWALLOWS) as address, pytest.raises(TimeoutError) as caught:
+        MockClock().run(raises(address, 0.01))
+    assert not hasattr(caught.value, "__notes__")
+
+
+def test_a_jump_over_a_read_is_noted_on_what_ends_a_test(run_tests: RunTests) -> None:
+    """The plugin shows it, too."""
+    result = run_tests(
+        """
+async def test_it(mock_clock):
+    import socket
+    ours, theirs = socket.socketpair()
+    reader, writer = await asyncio.open_connection(sock=ours)
+    failed = asyncio.get_running_loop().create_future()
+    asyncio.get_running_loop().call_later(5, failed.set_exception, TimeoutError())
+    with ours, theirs:
+        try:
+            await failed
+        finally:
+            writer.close()
+            await writer.wait_closed()
+""",
+        asyncio_mode="auto",
+    )
+    result.stdout.fnmatch_lines(["*mock clock jumped from*"])
