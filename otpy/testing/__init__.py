@@ -1,8 +1,8 @@
 """What a test of a supervision tree needs.
 
 A clock that never makes anybody wait, faults, simulation, and assertions in the words of the
-domain. The pytest plugin `otpy.testing.plugin` adds the fixtures `mock_clock` and
-`supervisor_tree`, and the markers `otpy` and `otpy_simulate`.
+domain. The pytest plugin `otpy.testing.plugin` adds the fixtures `mock_clock`,
+`supervisor_tree` and `start_supervised`, and the markers `otpy` and `otpy_simulate`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from otpy.testing.settling import NotSettled, settled
     from otpy.testing.simulated_loop import SeededClock
     from otpy.testing.simulation import Simulation, SimulationFailed, explore, simulate
-    from otpy.testing.trees import StartTree
+    from otpy.testing.trees import StartChild, StartTree
     from otpy.testing.virtual_loop import Deadlock, VirtualLoop
 
 __all__ = [
@@ -43,6 +43,7 @@ __all__ = [
     "SeededClock",
     "Simulation",
     "SimulationFailed",
+    "StartChild",
     "StartTree",
     "VirtualLoop",
     "assert_reports",
@@ -69,6 +70,7 @@ _HOMES = {
     "SeededClock": "simulated_loop",
     "Simulation": "simulation",
     "SimulationFailed": "simulation",
+    "StartChild": "trees",
     "StartTree": "trees",
     "VirtualLoop": "virtual_loop",
     "assert_reports": "recording",

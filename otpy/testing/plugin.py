@@ -2,7 +2,7 @@
 
 Nothing happens to a test that does not ask for it, in one of four ways:
 
-- it requests one of the fixtures `mock_clock` and `supervisor_tree`;
+- it requests one of the fixtures `mock_clock`, `supervisor_tree` and `start_supervised`;
 - it is marked `@pytest.mark.otpy`;
 - it is an async test, and the ini option `otpy_mode` is `auto`;
 - it is marked `@pytest.mark.otpy_simulate(seeds=…)`.
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from otpy.testing.clock import MockClock
     from otpy.testing.guard import Guard
     from otpy.testing.loops_of_tests import Loops
-    from otpy.testing.trees import StartTree
+    from otpy.testing.trees import StartChild, StartTree, Trees
 
 _MODES = ("strict", "auto")
 _SIMULATE = "otpy_simulate"
@@ -42,7 +42,7 @@ _MARKERS = {
     " that draws from the seed which ready task goes on next.",
 }
 _CLOCKS = ("mock", "real")
-_FIXTURES = {"mock_clock", "supervisor_tree"}
+_FIXTURES = {"mock_clock", "supervisor_tree", "start_supervised"}
 _GUARD = pytest.StashKey["Guard"]()  # of the test that runs now
 _MOCK_LOOPS = pytest.StashKey["Loops"]()
 
@@ -277,10 +277,21 @@ def mock_clock(request: pytest.FixtureRequest) -> MockClock:
 @pytest.fixture
 def supervisor_tree(request: pytest.FixtureRequest) -> StartTree:
     """Start trees that are stopped at the end of the test, see `otpy.testing.StartTree`."""
+    return cast("StartTree", _trees(request))  # its overloads are for the caller
+
+
+@pytest.fixture
+def start_supervised(request: pytest.FixtureRequest) -> StartChild:
+    """Start one child, stopped at the end of the test, see `otpy.testing.StartChild`."""
+    return _trees(request).start_child
+
+
+def _trees(request: pytest.FixtureRequest) -> Trees:
     guard: Guard | None = request.config.stash.get(_GUARD, None)
     if guard is None or not _is_async(request.node.obj):
         pytest.fail(
-            "supervisor_tree: only an async test that requests it in its signature can use it.",
+            f"{request.fixturename}: only an async test that requests it in its signature can use"
+            " it.",
             pytrace=False,
         )
-    return cast("StartTree", guard.trees)  # its overloads are for the caller
+    return guard.trees

@@ -5,18 +5,22 @@ from __future__ import annotations
 import asyncio
 import traceback
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Protocol, final, overload
+from typing import TYPE_CHECKING, Protocol, TypeVar, cast, final, overload
 
 import otpy
+from otpy import ChildSpec, InvalidSpec, SupervisorSpec
 from otpy.reports import ChildExited, ChildStartFailed, ChildStopped, HookFailed, Report
 from otpy.testing.path_pattern import matches
 
 if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
 
-    from otpy import DynamicSupervisor, Supervisor, SupervisorFailed, SupervisorSpec
+    from otpy import DynamicSupervisor, Process, Supervisor, SupervisorFailed
     from otpy.reports import ReportHook
     from otpy.specs import DynamicSpec
+
+_T = TypeVar("_T")
+_ROOT = "test"
 
 
 class StartTree(Protocol):
@@ -70,6 +74,38 @@ class StartTree(Protocol):
         ...
 
 
+class StartChild(Protocol):
+    """What the fixture `start_supervised` is: a function that starts one child for one test."""
+
+    async def __call__(
+        self,
+        spec: ChildSpec[_T],
+        *,
+        hooks: Iterable[ReportHook] | None = None,
+        crashes: bool = False,
+    ) -> Process[_T]:
+        """Start a child, return it when it is ready, and stop it after the test.
+
+        It has a tree of its own, whose root is called `test`, so `"test/db"` is the path of a child
+        `"db"`; `process.root` is that root. What `StartTree` says of trees holds for it.
+
+        Args:
+            spec: The child.
+            hooks: Who gets the reports, as in `otpy.start`.
+            crashes: Whether it will raise. A crash that was not expected fails the test, and so
+                does one that was and did not happen.
+
+        Raises:
+            InvalidSpec: If `spec` is no child's.
+            TreeStartFailed: It did not start.
+            NotRunning: It declined to run (`Ignore`).
+
+        Cancellation:
+            What has been started is stopped first.
+        """
+        ...
+
+
 @final
 class Trees:
     """The trees of one test; called as `StartTree` says.
@@ -107,6 +143,20 @@ class Trees:
             await asyncio.wait([tree.task])
             raise
         return root
+
+    async def start_child(
+        self,
+        spec: ChildSpec[_T],
+        *,
+        hooks: Iterable[ReportHook] | None = None,
+        crashes: bool = False,
+    ) -> Process[_T]:
+        """Start a tree of one child; see `StartChild`."""
+        if not isinstance(spec, ChildSpec):
+            raise InvalidSpec(f"start_supervised: a ChildSpec is needed, got {spec!r}")
+        expected = [f"{_ROOT}/{spec.id}"] if crashes else []
+        root = await self(SupervisorSpec(_ROOT, [spec]), hooks=hooks, crashes=expected)
+        return cast("Process[_T]", root.child(spec.id))
 
     async def _keep(
         self,

@@ -294,6 +294,68 @@ async def test_both(supervisor_tree, mock_clock):
         result.stdout.no_fnmatch_line("*app/typo did not crash*")
 
 
+class TestOneChild:
+    def test_it_is_started_and_stopped(self, run_tests: RunTests) -> None:
+        """It runs when the test gets it, and is stopped when the test function ends."""
+        run_tests(
+            CHILDREN
+            + """
+async def test_it(start_supervised):
+    child = await start_supervised(ChildSpec("waits", waits, args=("it",)), hooks=())
+    assert child.alive and child.path == "test/waits"
+    assert child.root.child("waits") is child
+    await start_supervised(ChildSpec("waits", waits, args=("other",)), hooks=())
+    assert log == []
+
+async def test_then():
+    assert log == ["other", "it"]
+""",
+        ).assert_outcomes(passed=2)
+
+    @pytest.mark.parametrize(
+        ("crashes", "seconds", "outcome", "shown"),
+        [
+            (True, 90, "passed", "*1 passed*"),
+            (True, 30, "failed", "*test/crashes did not crash, as the test expected"),
+            (False, 90, "failed", "*test/crashes crashed in its life 1, which the test did not*"),
+        ],
+    )
+    def test_a_crash_is_expected_or_fails_the_test(
+        self, run_tests: RunTests, crashes: bool, seconds: int, outcome: str, shown: str
+    ) -> None:
+        """As in a tree; without its path, which the test did not choose."""
+        result = run_tests(
+            CHILDREN
+            + f"""
+async def test_it(start_supervised, mock_clock):
+    await start_supervised(ChildSpec("crashes", crashes), hooks=(), crashes={crashes})
+    await mock_clock.advance({seconds})
+"""
+        )
+        result.assert_outcomes(**{outcome: 1})
+        result.stdout.fnmatch_lines([shown])
+
+    def test_it_is_one_child(self, run_tests: RunTests) -> None:
+        """A whole tree has a fixture of its own."""
+        run_tests(
+            CHILDREN
+            + """
+async def test_it(start_supervised):
+    with pytest.raises(InvalidSpec, match="start_supervised: a ChildSpec"):
+        await start_supervised(tree(waits))
+
+async def declines(*, task_status):
+    raise Ignore
+
+async def test_not(start_supervised):
+    with pytest.raises(otpy.errors.NotRunning):
+        await start_supervised(ChildSpec("declines", declines))
+"""
+        ).assert_outcomes(passed=2)
+        result = run_tests("def test_plain(start_supervised): pass")
+        result.stdout.fnmatch_lines(["start_supervised: only an async test *"])
+
+
 class TestExceptionsInTheLoop:
     def test_one_that_nobody_retrieved_fails_the_test(self, run_tests: RunTests) -> None:
         """A task that failed unseen, and a callback that raised, are named with the exception."""
