@@ -54,6 +54,7 @@ SLOW = (
     "docs/test_served.py",
     "runtime/test_log_programs.py",
     "runtime/test_run.py",
+    "servers/test_beside_servers.py",
     "servers/test_real_servers.py",
 )
 """Files whose tests start whole programs, and take longer than all others together."""
