@@ -8,12 +8,14 @@ what goes on over it, in which order, and when in real time:
 - Who has said something may say more. Nobody can tell, so the clock jumps to the end of a sleep at
   once, but to no timeout before the silence has lasted as long.
 
-Sockets that lead back into the loop are none of this: what is sent over them has arrived before the
-loop would jump. Nor are listening ones: nobody outside knows of them.
+Sockets that lead back into the loop are none of this: what the kernel has sent over them has
+arrived before the loop would jump. But it may hold a part back for some milliseconds (Nagle's
+algorithm), and that is waited for. Nor are listening ones: nobody outside knows of them.
 """
 
 from __future__ import annotations
 
+import fcntl
 import os
 import socket
 import struct
@@ -34,6 +36,8 @@ _ANYWHERE = ("0.0.0.0", "::")  # noqa: S104 - to recognize it, not to listen the
 # How an end of a connection is known: kind, host and port, or the inode of a Unix socket.
 _Name: TypeAlias = tuple[int, str, int] | int | None
 
+# Of Linux: SIOCOUTQNSD.
+_UNSENT = 0x894B
 # Of Linux: NETLINK_SOCK_DIAG, SOCK_DIAG_BY_FAMILY, NLM_F_REQUEST, UDIAG_SHOW_PEER, UNIX_DIAG_PEER.
 _SOCK_DIAG, _BY_FAMILY, _REQUEST, _SHOW_PEER, _PEER = 4, 20, 1, 4, 2
 _HEADER = struct.Struct("=IHHII")
@@ -52,6 +56,7 @@ class Peers:
         self._descriptors = descriptors
         self._may_answer: dict[int, float] = {}
         self._may_go_on: dict[int, float] = {}
+        self._on_the_way: dict[int, float] = {}
         self._targets: dict[int, _Name] = {}
         self._lead_back: set[int] = set()
         self._lead_out: set[int] = set()
@@ -66,8 +71,8 @@ class Peers:
 
     def sent(self, number: int) -> None:
         """Note that something was sent."""
-        if number not in self._lead_back:
-            self._may_answer[number] = time.monotonic()
+        sent = self._on_the_way if number in self._lead_back else self._may_answer
+        sent[number] = time.monotonic()
 
     def sent_to(self, number: int, address: Any) -> None:
         """Note that a datagram was sent to somebody."""
@@ -83,7 +88,7 @@ class Peers:
 
     def closed(self, number: int) -> None:
         """Note that the loop waits on a descriptor no more."""
-        for known in (self._may_answer, self._may_go_on, self._targets):
+        for known in (self._may_answer, self._may_go_on, self._on_the_way, self._targets):
             known.pop(number, None)
         self._lead_back.discard(number)
         self._lead_out.discard(number)
@@ -105,19 +110,19 @@ class Peers:
 
     def seconds_left(self, patience: float) -> tuple[float, float]:
         """Return for how many real seconds no timer may be jumped to, and no timeout."""
-        if not self._may_answer and not self._may_go_on:
+        if not self._may_answer and not self._may_go_on and not self._on_the_way:
             return 0.0, 0.0
-        return self._left(self._may_answer, patience), self._left(self._may_go_on, patience)
-
-    def _left(self, since: dict[int, float], patience: float) -> float:
-        now = time.monotonic()
-        for number in [n for n, moment in since.items() if moment + patience <= now]:
-            del since[number]
-        if since:
-            outside = set(self.outside(since))
-            for number in [n for n in since if n not in outside]:
-                del since[number]
-        return max(since.values()) + patience - now if since else 0.0
+        outside = set(self.outside([*self._may_answer, *self._may_go_on]))
+        for number in self._may_answer.keys() - outside:
+            self._on_the_way[number] = self._may_answer.pop(number)
+        for number in self._may_go_on.keys() - outside:
+            del self._may_go_on[number]
+        for number in [number for number in self._on_the_way if not _holds_back(number)]:
+            del self._on_the_way[number]
+        return (
+            max(_left(self._may_answer, patience), _left(self._on_the_way, patience)),
+            _left(self._may_go_on, patience),
+        )
 
     def outside(self, numbers: Iterable[int]) -> list[int]:
         """Return which of some descriptors lead out of the loop, for all it knows."""
@@ -146,6 +151,22 @@ class Peers:
         leads_back = end.listens or _is_among(end.peer, names)
         (self._lead_back if leads_back else self._lead_out).add(number)
         return not leads_back
+
+
+def _left(since: dict[int, float], patience: float) -> float:
+    now = time.monotonic()
+    for number in [number for number, moment in since.items() if moment + patience <= now]:
+        del since[number]
+    return max(since.values()) + patience - now if since else 0.0
+
+
+def _holds_back(number: int) -> bool:
+    """Tell whether the kernel has not sent all yet, which only Linux tells."""
+    try:
+        unsent = fcntl.ioctl(number, _UNSENT, bytes(4))
+    except OSError:
+        return False
+    return any(unsent)
 
 
 @frozen

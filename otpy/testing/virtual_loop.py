@@ -23,6 +23,7 @@ each to its meaning on every Python version):
 - `asyncio.futures._set_result_unless_cancelled`: what the timer of a sleep calls.
 - `asyncio.BaseEventLoop._clock_resolution`: how close, in seconds, a timer must be to be due.
 - `asyncio.BaseEventLoop._ready`: what runs next, of which `asyncio.Handle._callback` is called.
+- `asyncio.SelectorEventLoop._signal_handlers`: the handlers that were added, by signal.
 - `asyncio.BaseEventLoop._check_thread` and `._check_callback`: what asyncio refuses in debug mode.
 - `asyncio.TimerHandle._scheduled`: whether a timer is in the heap.
 - `asyncio.Handle._source_traceback`: in debug mode, where a timer was set.
@@ -37,6 +38,7 @@ import heapq
 import itertools
 import math
 import selectors
+import signal
 import socket
 import sys
 import threading
@@ -215,6 +217,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
     _scheduled: list[asyncio.TimerHandle]
     _clock_resolution: float
     _ready: Any
+    _signal_handlers: dict[int, asyncio.Handle]
     _check_thread: Callable[[], None]
     _check_callback: Callable[[object, str], None]
 
@@ -434,6 +437,8 @@ class VirtualLoop(asyncio.SelectorEventLoop):
             return True
         if any_at_work(self):
             return True
+        if signal.SIGALRM in self._signal_handlers and any(signal.getitimer(signal.ITIMER_REAL)):
+            return True
         self._children = [child for child in self._children if child.get_returncode() is None]
         return bool(self._children)
 
@@ -513,6 +518,8 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         """
         if self.is_closed():
             raise RuntimeError("Event loop is closed")
+        if self.get_debug():
+            self._check_callback(func, "run_in_executor")
         if executor is None:
             executor = self._own_pool()
         call = executor.submit(func, *args)

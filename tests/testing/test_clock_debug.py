@@ -32,6 +32,8 @@ async def test_a_timer_needs_something_to_call(debugged: Any) -> None:
     for wrong in (None, nothing):
         with pytest.raises(TypeError, match="call_at"):
             debugged.call_later(1, wrong)
+    with pytest.raises(TypeError, match="run_in_executor"):
+        debugged.run_in_executor(None, nothing)
     coroutine = nothing()
     with pytest.raises(TypeError, match="call_at"):
         debugged.call_at(1, coroutine)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import platform
+import signal
 import socket
 import sqlite3
 import sys
@@ -24,6 +25,8 @@ from tests.testing.delays import BRIEF, stranger
 
 PAUSE = 0.08
 """Real seconds that a peer takes: a multiple of what the clock once waited for the unknown."""
+
+on_linux = pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells")
 
 Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
@@ -249,6 +252,23 @@ async def test_datagrams_within_the_loop_cost_nothing(clock: MockClock) -> None:
     server.close()
 
 
+@on_linux
+async def test_what_the_kernel_holds_back_is_waited_for() -> None:
+    """With both ends in the loop, too: a corked socket sends a small part 0.2 s later."""
+
+    async def corked(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.get_extra_info("socket").setsockopt(socket.IPPROTO_TCP, socket.TCP_CORK, 1)
+        writer.write(b"x")
+        await ended.wait()
+        writer.close()
+
+    ended = asyncio.Event()
+    async with await asyncio.start_server(corked, "127.0.0.1", 0) as server:
+        async with connected(server.sockets[0].getsockname()) as (reader, _), asyncio.timeout(5):
+            assert await reader.read(9) == b"x"
+            ended.set()
+
+
 async def test_a_listener_costs_nothing(clock: MockClock) -> None:
     """Nobody outside was told of it."""
 
@@ -257,6 +277,16 @@ async def test_a_listener_costs_nothing(clock: MockClock) -> None:
 
     async with await asyncio.start_server(ignore, "127.0.0.1", 0):
         await nothing_costs(clock)
+
+
+async def test_a_signal_may_be_due(clock: MockClock) -> None:
+    """The alarm clock of the process goes by real time; its handler runs before a timeout."""
+    loop, alarm = asyncio.get_running_loop(), asyncio.Event()
+    loop.add_signal_handler(signal.SIGALRM, alarm.set)
+    signal.setitimer(signal.ITIMER_REAL, PAUSE)
+    await asyncio.wait_for(alarm.wait(), 5)
+    loop.remove_signal_handler(signal.SIGALRM)
+    await nothing_costs(clock)
 
 
 # --- threads --------------------------------------------------------------------------------------
@@ -287,9 +317,6 @@ def sleep_long() -> int:
     """Let longer pass than the clock has patience."""
     time.sleep(0.4)
     return 7
-
-
-on_linux = pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells what a thread does")
 
 
 @on_linux
