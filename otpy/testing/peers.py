@@ -58,8 +58,11 @@ class Peers:
         self._may_go_on: dict[int, float] = {}
         self._on_the_way: dict[int, float] = {}
         self._targets: dict[int, _Name] = {}
+        # Each descriptor is in one of these.
+        self._undecided: set[int] = set()
         self._lead_back: set[int] = set()
         self._lead_out: set[int] = set()
+        self._take_from_anybody: set[int] = set()
         self._watched: type[socket.socket] | None = None
 
     # --- what the loop tells ---------------------------------------------------------------------
@@ -67,7 +70,9 @@ class Peers:
     def opened(self, number: int) -> None:
         """Note that the loop waits on a descriptor from now on."""
         self._may_answer[number] = time.monotonic()
-        self._lead_out.clear()  # another one may be its other end
+        self._undecided.add(number)
+        self._undecided |= self._lead_out  # it may be the other end of any
+        self._lead_out.clear()
 
     def sent(self, number: int) -> None:
         """Note that something was sent."""
@@ -76,12 +81,18 @@ class Peers:
 
     def sent_to(self, number: int, address: Any) -> None:
         """Note that a datagram was sent to somebody."""
+        target: _Name = None
         with suppress(TypeError, ValueError, AttributeError):  # it is no address of the internet
-            self._targets[number] = _named(socket.SOCK_DGRAM, address)
+            target = _named(socket.SOCK_DGRAM, address)
+        if target != self._targets.get(number):
+            self._targets[number] = target
+            self._decide_again(number)
         self.sent(number)
 
     def heard(self, number: int) -> None:
         """Note that something has come."""
+        if number in self._take_from_anybody:
+            self._decide_again(number)
         if number not in self._lead_back:
             self._may_answer.pop(number, None)
             self._may_go_on[number] = time.monotonic()
@@ -90,8 +101,13 @@ class Peers:
         """Note that the loop waits on a descriptor no more."""
         for known in (self._may_answer, self._may_go_on, self._on_the_way, self._targets):
             known.pop(number, None)
+        for decided in (self._undecided, self._lead_back, self._lead_out, self._take_from_anybody):
+            decided.discard(number)
+
+    def _decide_again(self, number: int) -> None:
         self._lead_back.discard(number)
         self._lead_out.discard(number)
+        self._undecided.add(number)
 
     def leave_out(self, numbers: Iterable[int]) -> None:
         """Take descriptors for the loop's own."""
@@ -112,7 +128,7 @@ class Peers:
         """Return for how many real seconds no timer may be jumped to, and no timeout."""
         if not self._may_answer and not self._may_go_on and not self._on_the_way:
             return 0.0, 0.0
-        outside = set(self.outside([*self._may_answer, *self._may_go_on]))
+        outside = self.outside()
         for number in self._may_answer.keys() - outside:
             self._on_the_way[number] = self._may_answer.pop(number)
         for number in self._may_go_on.keys() - outside:
@@ -124,33 +140,28 @@ class Peers:
             _left(self._may_go_on, patience),
         )
 
-    def outside(self, numbers: Iterable[int]) -> list[int]:
-        """Return which of some descriptors lead out of the loop, for all it knows."""
-        ends: dict[int, _End] | None = None
-        found: list[int] = []
-        for number in numbers:
-            if number not in self._lead_back and number not in self._lead_out:
-                ends = ends or {n: end for n in self._descriptors() if (end := _end_of(n))}
-                if not self._leads_out(number, ends):
-                    continue
-            if number not in self._lead_back:
-                found.append(number)
-        return found
+    def outside(self) -> set[int]:
+        """Return which descriptors lead out of the loop, for all it knows."""
+        if self._undecided:
+            ends = {n: end for n in self._descriptors() if (end := _end_of(n)) is not None}
+            names = {end.name for end in ends.values()}
+            for number in self._undecided:
+                out = self._leads_out(number, ends, names)
+                (self._lead_out if out else self._lead_back).add(number)
+            self._undecided.clear()
+        return self._lead_out
 
-    def _leads_out(self, number: int, ends: dict[int, _End]) -> bool:
+    def _leads_out(self, number: int, ends: dict[int, _End], names: set[_Name]) -> bool:
         end = ends.get(number)
         if end is None:  # a pipe, for example
             return True
-        names = {each.name for each in ends.values()}
-        if end.takes_from_anybody:
-            # Not to be remembered: the next datagram may go to somebody else.
-            if number in self._targets:
-                return not _is_among(self._targets[number], names)
-            said_here = any(_is_among(each.peer, {end.name}) for each in ends.values())
-            return number in self._may_go_on and not said_here
-        leads_back = end.listens or _is_among(end.peer, names)
-        (self._lead_back if leads_back else self._lead_out).add(number)
-        return not leads_back
+        if not end.takes_from_anybody:
+            return not end.listens and not _is_among(end.peer, names)
+        self._take_from_anybody.add(number)
+        if number in self._targets:
+            return not _is_among(self._targets[number], names)
+        said_here = any(_is_among(each.peer, {end.name}) for each in ends.values())
+        return number in self._may_go_on and not said_here
 
 
 def _left(since: dict[int, float], patience: float) -> float:

@@ -375,7 +375,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         """Jump to the next timer, unless a peer may be about to speak."""
         any_timer, timeouts = self._peers.seconds_left(self.patience)
         patience = max(any_timer, timeouts, self._threads_await_until - time.monotonic())
-        outside = self._outside()
+        outside = self._peers.outside()
         if patience > 0 or outside:
             due = min(self._timeouts_at(next_timer), default=None)
             left = math.inf if due is None else due - time.monotonic()
@@ -384,7 +384,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
             if due is not None and min(patience, left) > 0:
                 return self._flow_short_of(next_timer, min(patience, left))
             if due is not None and left > 0 and outside:
-                self._jump = Jump(self._now, next_timer, self.patience, outside)
+                self._jump = Jump(self._now, next_timer, self.patience, sorted(outside))
         self._graced = False
         self._move_to(next_timer)
         return []
@@ -400,11 +400,6 @@ class VirtualLoop(asyncio.SelectorEventLoop):
             if isinstance(timer, _Timer) and timer.ends_no_sleep():
                 yield timer.really_due
             waiting += (2 * place + 1, 2 * place + 2)
-
-    def _outside(self) -> list[int]:
-        if len(self._asking.get_map()) == len(self._own_descriptors):
-            return []
-        return sorted(self._peers.outside(self._descriptors()))
 
     def latest_jump(self) -> Jump | None:
         """Return the jump over a peer that has led to this moment, if one has."""
