@@ -6,28 +6,39 @@ what goes on over it, in which order, and when in real time:
 - Who was sent something, or has just been connected to, may answer or speak first. Until then, or
   until it has been silent for as long as the clock has patience, no timer is jumped to.
 - Who has said something may say more. Nobody can tell, so the clock jumps to the end of a sleep at
-  once, but to no timeout before the silence has lasted as long.
+  once, but to no timeout before the silence has lasted as long. Of a stream (`StreamReader`) it is
+  known whether a task waits for more; if none does, nothing has to wait.
 
 Sockets that lead back into the loop are none of this: what the kernel has sent over them has
 arrived before the loop would jump. But it may hold a part back for some milliseconds (Nagle's
 algorithm), and that is waited for. Nor are listening ones: nobody outside knows of them.
+
+Private names of asyncio that this module stands on (`tests/testing/test_clock.py` holds each to its
+meaning): what a descriptor is registered with is a pair of handles, for reading and writing, and
+`asyncio.Handle._callback` of the first is a method of the transport; `StreamReader._waiter` is what
+a task waits for, `StreamReaderProtocol._stream_reader` its reader, and `SSLProtocol._app_protocol`
+the protocol behind the encryption.
 """
 
 from __future__ import annotations
 
+import asyncio
 import fcntl
+import math
 import os
 import socket
 import struct
 import sys
 import time
+from asyncio.sslproto import SSLProtocol
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, TypeAlias, final
+from typing import TYPE_CHECKING, Any, TypeAlias, cast, final
 
 from attrs import frozen
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Iterable
+    from collections.abc import Callable, Container, Iterable, Mapping
+    from selectors import SelectorKey
 
 PATIENCE = 0.25
 """Real seconds of silence after which a peer has nothing to say, unless somebody sets others."""
@@ -51,9 +62,9 @@ _ATTRIBUTE = struct.Struct("=HHI")
 class Peers:
     """What has been said over the descriptors of a loop, and when."""
 
-    def __init__(self, descriptors: Callable[[], Iterable[int]]) -> None:
-        """Know of nothing yet; `descriptors` returns what the loop waits on."""
-        self._descriptors = descriptors
+    def __init__(self, registered: Callable[[], Mapping[Any, SelectorKey]]) -> None:
+        """Know of nothing yet; `registered` returns what the loop waits on."""
+        self._registered = registered
         self._may_answer: dict[int, float] = {}
         self._may_go_on: dict[int, float] = {}
         self._on_the_way: dict[int, float] = {}
@@ -137,13 +148,22 @@ class Peers:
             del self._on_the_way[number]
         return (
             max(_left(self._may_answer, patience), _left(self._on_the_way, patience)),
-            _left(self._may_go_on, patience),
+            _left(self._may_go_on, patience, self._is_read),
         )
+
+    def _is_read(self, number: int) -> bool:
+        """Tell whether a task may wait for what comes over a descriptor."""
+        key = self._registered().get(number)
+        handles: Any = () if key is None else key.data
+        with suppress(TypeError, IndexError, AttributeError):  # not registered by a transport
+            return _waits_for_more(handles[0]._callback.__self__)
+        return True
 
     def outside(self) -> set[int]:
         """Return which descriptors lead out of the loop, for all it knows."""
         if self._undecided:
-            ends = {n: end for n in self._descriptors() if (end := _end_of(n)) is not None}
+            numbers = [key.fd for key in self._registered().values()]
+            ends = {n: end for n in numbers if (end := _end_of(n)) is not None}
             names = {end.name for end in ends.values()}
             for number in self._undecided:
                 out = self._leads_out(number, ends, names)
@@ -164,11 +184,26 @@ class Peers:
         return number in self._may_go_on and not said_here
 
 
-def _left(since: dict[int, float], patience: float) -> float:
+def _waits_for_more(transport: Any) -> bool:
+    """Tell whether a task may wait for what comes over a transport; of streams that is known."""
+    protocol = transport.get_protocol()
+    if isinstance(protocol, SSLProtocol):
+        protocol = cast("Any", protocol)._app_protocol
+    received: object = cast("Any", type(protocol)).data_received
+    if received is not asyncio.StreamReaderProtocol.data_received:
+        return True
+    reader = protocol._stream_reader
+    return reader is not None and reader._waiter is not None
+
+
+def _left(
+    since: dict[int, float], patience: float, counts: Callable[[int], bool] = lambda _: True
+) -> float:
     now = time.monotonic()
     for number in [number for number, moment in since.items() if moment + patience <= now]:
         del since[number]
-    return max(since.values()) + patience - now if since else 0.0
+    counted = (moment for number, moment in since.items() if counts(number))
+    return max(0.0, max(counted, default=-math.inf) + patience - now)
 
 
 def _holds_back(number: int) -> bool:

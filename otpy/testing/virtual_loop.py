@@ -153,7 +153,7 @@ class _AskingSelector(selectors.DefaultSelector):
         self._before_blocking = before_blocking
         self._on_no_progress = on_no_progress
         self.turns = 0
-        self.peers = Peers(lambda: [key.fd for key in self.get_map().values()])
+        self.peers = Peers(self.get_map)
 
     def select(self, timeout: float | None = None) -> _Events:
         ready = self.block(0)

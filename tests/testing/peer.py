@@ -24,6 +24,11 @@ ANSWERS_IN_PARTS = (
 ANSWERS_DATAGRAMS = (
     "while True:\n data, back = peer.recvfrom(99); time.sleep({pause}); peer.sendto(data, back)"
 )
+ENCRYPTS = (
+    "import ssl; context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)\n"
+    "context.load_cert_chain({certificate!r})\n"
+    "peer = context.wrap_socket(peer, server_side=True)\n"
+)
 SWALLOWS = "while peer.recv(99): pass"
 
 

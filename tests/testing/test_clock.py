@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import threading
+from asyncio import sslproto
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 
@@ -121,6 +122,15 @@ async def test_the_private_names_still_mean_what_they_did() -> None:
     for kind in ("socket", "ssl", "datagram"):
         method = getattr(asyncio.SelectorEventLoop, f"_make_{kind}_transport")
         assert [*inspect.signature(method).parameters][1] in {"sock", "rawsock"}
+    reader = asyncio.StreamReader()
+    protocol = asyncio.StreamReaderProtocol(reader)
+    reading = asyncio.create_task(reader.read())
+    assert reader._waiter is None  # type: ignore[attr-defined]
+    await asyncio.sleep(0)
+    assert isinstance(reader._waiter, asyncio.Future)  # type: ignore[attr-defined]
+    assert getattr(protocol, "_stream_reader") is reader  # noqa: B009 - typeshed has it not
+    reading.cancel()
+    assert "_app_protocol" in inspect.getsource(sslproto.SSLProtocol)
     await anyio.to_thread.run_sync(slow, 7, 0)
     workers = _run_vars[loop][anyio_asyncio._threadpool_workers]
     assert set(_run_vars[loop][anyio_asyncio._threadpool_idle_workers]) == workers

@@ -5,9 +5,12 @@ from __future__ import annotations
 import asyncio
 import os
 import platform
+import shutil
 import signal
 import socket
 import sqlite3
+import ssl
+import subprocess
 import sys
 import threading
 import time
@@ -136,6 +139,43 @@ async def test_an_answered_command_costs_no_patience(clock: MockClock) -> None:
                 await asyncio.sleep(3600)
             assert time.perf_counter() - began < 10 * clock.patience
     assert clock.now >= 20 * 3600
+
+
+@pytest.mark.parametrize("encrypted", [False, True])
+async def test_a_stream_that_nobody_reads_costs_no_patience(
+    clock: MockClock, tmp_path: Path, encrypted: bool
+) -> None:
+    """Timeouts fire at once where no task waits for what a peer may still say."""
+    talk, context = peer.ANSWERS, None
+    if encrypted:
+        certificate = tmp_path / "certificate.pem"
+        certify(certificate)
+        talk = peer.ENCRYPTS.format(certificate=str(certificate)) + talk
+        context = ssl.create_default_context(cafile=certificate)
+    with peer.tcp_peer(talk) as (_, port):
+        reader, writer = await asyncio.open_connection("localhost", port, ssl=context)
+        began = time.perf_counter()
+        for _ in range(20):
+            writer.write(b"x")
+            assert await asyncio.wait_for(reader.read(9), 5) == b"x"
+            with pytest.raises(TimeoutError):
+                await asyncio.wait_for(asyncio.Event().wait(), 3600)
+        assert time.perf_counter() - began < 10 * clock.patience
+        writer.transport.abort()
+
+
+def certify(file: Path) -> None:
+    """Write a certificate of localhost, and its key."""
+    if shutil.which("openssl") is None:
+        pytest.skip("openssl is not installed")
+    command = "openssl req -x509 -nodes -newkey ec -pkeyopt ec_paramgen_curve:prime256v1"
+    names = "-subj /CN=localhost -addext subjectAltName=DNS:localhost"
+    subprocess.run(
+        [*command.split(), *names.split(), "-keyout", file, "-out", f"{file}.only"],
+        check=True,
+        capture_output=True,
+    )
+    file.write_text(file.read_text() + Path(f"{file}.only").read_text())
 
 
 async def test_a_peer_that_is_silent_costs_patience_once(clock: MockClock) -> None:
