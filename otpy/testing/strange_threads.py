@@ -88,6 +88,16 @@ class StrangeThreads:
             self._forget_all_but(numbers)
         return max(done, default=Doing.NOTHING)
 
+    def awaits_work(self, thread: Thread) -> bool:
+        """Tell whether a thread waits for a lock, and for nothing less: as in an idle pool."""
+        if self._calls is None or thread.native_id is None:
+            return False
+        try:
+            call, *arguments = _system_call(thread.native_id)
+        except OSError:
+            return False
+        return call == self._calls[0] and arguments[3] == _FOR_EVER
+
     def _forget_all_but(self, numbers: Collection[int | None]) -> None:
         for known in (self._ran, self._first_seen, self._asleep_since):
             for number in [number for number in known if number not in numbers]:

@@ -230,11 +230,14 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         self._peers.leave_out(self._own_descriptors)
         self.patience = PATIENCE
         self._threads = StrangeThreads()
+        # The main thread is kept out: it may well feed a loop that runs in another thread. So may
+        # those that wait for work now, such as a pool that was there before.
+        self._bystanders = {
+            thread for thread in threading.enumerate() if not self._threads.awaits_work(thread)
+        } - {threading.main_thread()}
         self._jump: Jump | None = None
         self._graced = False
         self._threads_await_until = -math.inf
-        # The main thread is kept out: it may well feed a loop that runs in another thread.
-        self._bystanders = {*threading.enumerate()} - {threading.main_thread()}
         self.paused = False
         self._goals: list[float] = []
         self._holds = 0

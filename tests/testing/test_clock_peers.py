@@ -369,6 +369,26 @@ async def test_a_thread_that_works_holds_the_clock(work: Callable[[], int]) -> N
 
 
 @on_linux
+@pytest.mark.parametrize("work", [compute, sleep_long])
+def test_a_pool_may_be_older_than_the_clock(work: Callable[[], int]) -> None:
+    """Its threads wait for work when the loop begins, and hold the clock when they have some."""
+
+    async def main() -> int:
+        return await asyncio.wait_for(asyncio.wrap_future(pool.submit(work)), 5)
+
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(int).result()
+        wait_until_idle(*pool._threads)
+        assert MockClock().run(main()) == 7
+
+
+def wait_until_idle(thread: threading.Thread) -> None:
+    """Wait until a thread of a pool waits for work."""
+    while not strange_threads.StrangeThreads().awaits_work(thread):
+        time.sleep(0.001)
+
+
+@on_linux
 async def test_a_thread_may_feed_a_pipe(clock: MockClock) -> None:
     """What a working thread writes arrives before a timeout."""
     out, into = os.pipe()
