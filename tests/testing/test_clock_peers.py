@@ -106,6 +106,17 @@ async def test_a_bare_socket_counts_too(tmp_path: Path) -> None:
                 assert await asyncio.wait_for(loop.sock_recv(plain, 9), 5) == b"x"
 
 
+async def test_a_peer_may_answer_who_is_still_sending(tmp_path: Path) -> None:
+    """A reader that is added beside a writer counts as a reader from then on."""
+    loop = asyncio.get_running_loop()
+    with peer.unix_peer(tmp_path, peer.GREETS, PAUSE) as address:
+        with socket.socket(socket.AF_UNIX) as plain:
+            plain.setblocking(False)
+            await loop.sock_connect(plain, address)
+            loop.add_writer(plain, lambda: loop.remove_writer(plain))
+            assert await asyncio.wait_for(loop.sock_recv(plain, 9), 5) == b"hello\n"
+
+
 @pytest.mark.parametrize("to_one", [True, False])
 async def test_a_datagram_is_answered(to_one: bool) -> None:
     """UDP is waited for as TCP is, whether the socket is connected to its peer or not."""
