@@ -323,7 +323,7 @@ class BudgetLedger:
         elif seen.cumulative:
             thread = self.threads.get(seen.run)
             before = NOTHING if thread is None else thread.reading
-            new, after = since(before, now, cumulative=True)
+            new, after = since(before, now, cumulative=True, late=seen.late)
             self._charge_new(account, seen.model, new)
             self.threads[seen.run] = Thread(account.name, after)
         else:

@@ -52,22 +52,27 @@ def read(seen: UsageSeen) -> Reading:
     )
 
 
-def since(before: Reading, now: Reading, *, cumulative: bool) -> tuple[Reading, Reading]:
+def since(
+    before: Reading, now: Reading, *, cumulative: bool, late: bool = False
+) -> tuple[Reading, Reading]:
     """Return what is new in a reading, and where the counter stands after it.
 
     A counter of one run only grows, so that a lower reading is an old one. A cumulative counter
-    that fell has begun anew, as after its session was forked or compacted: all of it is new. A cost
-    that is reported for one run takes the place of the one before, be it lower.
+    that fell has begun anew, as after its session was forked or compacted: all of it is new. But
+    one that says nothing yet has not begun anew, nor has one that is read of an attempt that is
+    over: a CLI that was killed may have told more than it has written down. A cost that is reported
+    for one run takes the place of the one before, be it lower.
 
     Args:
         before: Where it stood; `NOTHING` for a counter never read.
         now: What it says.
         cumulative: Whether it counts a session, over all its runs, and not one run.
+        late: Whether it was found only when its run was over.
     """
     if not cumulative:
         return _since_in_run(before, now)
     if now.input + now.cached < before.input + before.cached or now.output < before.output:
-        return now, now
+        return (NOTHING, before) if late or now.tokens == 0 else (now, now)
     # A cost counts from the last one that was reported. Where tokens went before without any, it
     # would count those again, which have had their price.
     is_known = now.cost is not None and before.cost is not None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 
 import pytest
+from attrs import evolve
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -61,6 +62,22 @@ def test_a_session_counter_that_fell_has_begun_anew() -> None:
     for total in (100, 250, 40, 60):
         ledger.charge(used("a", "session", total, cumulative=True))
     assert spent(ledger) == 310
+
+
+def test_a_session_counter_that_says_nothing_yet_has_not_begun_anew() -> None:
+    """An attempt tells of its session before the CLI has read what was used before."""
+    ledger = opened()
+    for total in (100, 250, 0, 300):
+        ledger.charge(used("a", "session", total, cumulative=True))
+    assert spent(ledger) == 300
+
+
+def test_what_is_found_late_is_no_new_beginning_of_a_session_counter() -> None:
+    """A CLI that is killed may have told more than it has written down."""
+    ledger = opened()
+    for total, late in ((100, False), (250, False), (200, True), (300, False)):
+        ledger.charge(evolve(used("a", "session", total, cumulative=True), late=late))
+    assert spent(ledger) == 300
 
 
 def test_the_last_reading_of_a_run_is_what_it_used() -> None:
