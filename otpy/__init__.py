@@ -10,6 +10,7 @@
 | to talk to it | `Supervisor`, `DynamicSupervisor`, `Process`, `current` |
 | to talk to it in other threads | `Portal` |
 | to keep a state and serve requests | `GenServer` |
+| to let the state decide how | `GenStateMachine` |
 | to run a function beside yourself | `TaskSupervisor` |
 | to spread load over several of a kind | `PartitionSupervisor` |
 | to find a process by a name of its own | `Registry` |
@@ -25,6 +26,7 @@ What else a topic has is in a module of its own, and `import otpy` is enough for
 |---|---|
 | specs | `otpy.specs` |
 | servers and their callbacks | `otpy.server` |
+| state machines and their callbacks | `otpy.statem` |
 | tasks and how they came out | `otpy.tasks` |
 | registries and their listeners | `otpy.registry` |
 | partitions | `otpy.partition` |
@@ -47,6 +49,7 @@ from otpy import server as server
 from otpy import signals as signals
 from otpy import snapshot as snapshot
 from otpy import specs as specs
+from otpy import statem as statem
 from otpy import tasks as tasks
 from otpy._core.backoff import Backoff as Backoff
 from otpy._core.reason import Abandoned as Abandoned
@@ -79,6 +82,7 @@ from otpy._runtime.log_console import console_logger as console_logger
 from otpy._runtime.root import start as start
 from otpy._runtime.run import run as run
 from otpy.behaviours.gen_server import GenServer as GenServer
+from otpy.behaviours.gen_statem import GenStateMachine as GenStateMachine
 from otpy.behaviours.partition import PartitionSupervisor as PartitionSupervisor
 from otpy.behaviours.registry import Registry as Registry
 from otpy.behaviours.task_supervisor import TaskSupervisor as TaskSupervisor

@@ -18,7 +18,7 @@ import pytest
 import otpy
 
 REFERENCE = Path(__file__).parents[1] / "docs" / "reference"
-TOPICS = ("specs", "server", "tasks", "registry", "partition", "signals", "snapshot")
+TOPICS = ("specs", "server", "statem", "tasks", "registry", "partition", "signals", "snapshot")
 FACADES = ("otpy", *(f"otpy.{topic}" for topic in TOPICS), "otpy.observe")
 DEFINED_WHERE_THEY_STAND = ("otpy.errors", "otpy.reports")
 

@@ -2,37 +2,30 @@
 
 from __future__ import annotations
 
-from functools import partial
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from otpy._core.text import shown
 from otpy._runtime.current import current
-from otpy._runtime.links import LiveMonitor, watchers_of
-from otpy._runtime.process import live_of
 from otpy._runtime.shells import shell_of
 from otpy.behaviours.results import NoReply
-from otpy.behaviours.server import Server
-from otpy.behaviours.server_ref import ServerRef
-from otpy.behaviours.watched_callbacks import WatchedCallbacks
-from otpy.errors import NotRunning, NotSupervised
+from otpy.behaviours.served import Served
 from otpy.reports import MessageUnhandled
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Coroutine
+    from collections.abc import Awaitable, Callable
 
     from otpy._core.reason import ExitReason
-    from otpy._runtime.handles import AnySupervisor, Monitor, Process
     from otpy._runtime.process import LiveProcess
+    from otpy.behaviours.callbacks import Callbacks
     from otpy.behaviours.mailbox import Caller
     from otpy.behaviours.results import CallResult, Init, Result
-    from otpy.behaviours.server_ref import Target
 
 RequestT = TypeVar("RequestT")
 ReplyT = TypeVar("ReplyT")
 StateT = TypeVar("StateT")
 
 
-class GenServer(Generic[RequestT, ReplyT, StateT]):
+class GenServer(Served[RequestT, ReplyT, StateT]):
     """A server: subclass it, and list the subclass in a spec: `ChildSpec("counter", Counter)`.
 
     `class Counter(GenServer[Add | Get, int, int])` takes requests `Add | Get`, replies `int` and
@@ -122,76 +115,7 @@ class GenServer(Generic[RequestT, ReplyT, StateT]):
         """
         return None
 
-    # --- for the callbacks -----------------------------------------------------------------------
-
-    def trap_exit(self) -> None:
-        """Let exit signals come to `handle_info` as `ExitSignal`, from now on (SIG-01, GEN-20).
-
-        What its supervisor tells it still ends it, and is no message. Call it in `init`, before
-        linking.
-
-        Raises:
-            NotSupervised: If called outside of the server.
-        """
-        process = current()
-        watchers_of(live_of(process)).inbox = self._own().mailbox
-
-    def monitor(self, process: Process) -> Monitor:
-        """Let a `Down` come to `handle_info` when `process` has ended; at once if it has (SIG-04).
-
-        `demonitor()` of the result takes it back, from the mailbox too. `await process.monitor()`
-        works as well, but keeps the server from serving meanwhile.
-
-        Raises:
-            NotSupervised: If called outside of the server.
-        """
-        return LiveMonitor(live_of(process), self._own().mailbox)
-
-    @staticmethod
-    def _own() -> Server:
-        process = live_of(current())
-        process.parent.tree.check_thread(process)
-        if not process.alive:  # it was given up, and this is what it left behind
-            raise NotRunning(process.path)
-        if not isinstance(process.behaviour, Server):
-            msg = f"{process.path}: for the callbacks of a GenServer, in its own process"
-            raise RuntimeError(msg)
-        return process.behaviour
-
-    # --- from outside ----------------------------------------------------------------------------
-
     @classmethod
-    def at(
-        cls, target: Target, root: AnySupervisor | None = None
-    ) -> ServerRef[RequestT, ReplyT, StateT]:
-        """Return a handle to talk to a server of this class.
-
-        That the process is of this class is the caller's word: only its types depend on it.
-
-        Args:
-            target: Its process, to talk to this one life; its path or its name (`Via`), to talk
-                to whichever life has it when the message is sent; or a function that returns its
-                process, and raises `NotFound`, `NotRegistered` or `NotRunning` if there is none.
-            root: The root supervisor that the path begins with; that of the running child if none
-                is given.
-
-        Raises:
-            NotSupervised: If `target` is a path, no root is given, and no child is running.
-        """
-        if root is None and isinstance(target, str):
-            try:
-                root = current().root
-            except NotSupervised:
-                msg = f"{cls.__name__}.at({target!r}): no child is running; give root="
-                raise NotSupervised(msg) from None
-        return ServerRef(target, root)
-
-    @classmethod
-    def __otpy_life__(cls, process: LiveProcess) -> Callable[..., Coroutine[Any, Any, None]]:
-        """Attach a server to `process` and return its life; for the runtime."""
-        server = Server(process, cls)
-        if getattr(process.spec, "max_step", None) is not None:
-            stand_in: Any = partial(WatchedCallbacks, process, cls)
-            server.make = stand_in
-        process.behaviour = server
-        return server.live
+    def __otpy_callbacks__(cls, process: LiveProcess) -> Callable[[], Callbacks]:
+        """Return what makes the callbacks of one life; for the runtime."""
+        return cls

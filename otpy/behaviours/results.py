@@ -20,7 +20,7 @@ R = TypeVar("R")
 S = TypeVar("S")
 
 
-class Timeout(Enum):
+class IdleTimeout(Enum):
     """The type of `TIMEOUT`."""
 
     TIMEOUT = "timeout"
@@ -30,7 +30,7 @@ class Timeout(Enum):
         return self.name
 
 
-TIMEOUT: Final = Timeout.TIMEOUT
+TIMEOUT: Final = IdleTimeout.TIMEOUT
 """What `handle_info` gets when no message came within the idle timeout (GEN-18)."""
 
 

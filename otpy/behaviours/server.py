@@ -42,6 +42,7 @@ from otpy.behaviours.mailbox import (
 )
 from otpy.behaviours.results import NO_ANSWER, TIMEOUT, NoReply, Reply, Stop
 from otpy.behaviours.server_task import ServerTask
+from otpy.behaviours.server_timer import ServerTimer
 from otpy.errors import BadReturn, CallingSelf, CallTimeout
 
 if TYPE_CHECKING:
@@ -84,6 +85,7 @@ class Server:
         "_done",
         "_timeout",
         "_timer",
+        "_timers",
         "callbacks",
         "ending",
         "halted",
@@ -110,6 +112,7 @@ class Server:
         self._continue: Continue | None = None
         self._timeout: float | None = None
         self._timer: asyncio.TimerHandle | None = None  # of the idle timeout, while it is idle
+        self._timers: set[ServerTimer] | None = None  # those that its callbacks started
         self._context: Context | None = None  # of its callbacks; None if nothing is in it
         self.halted = False
         self._done = False
@@ -131,6 +134,9 @@ class Server:
         self.awake()
         reader = self.mailbox.reader
         waiting = [*(self.owed or ()), *self.mailbox.close()]
+        for timer in tuple(self._timers or ()):
+            timer.cancel()
+        self._timers = None
         if isinstance(reader, ServerTask):
             reader.ended()
         self.owed = None
@@ -142,6 +148,17 @@ class Server:
         for question in waiting:
             if isinstance(question, Question):
                 question.fail(reason)
+
+    # --- asked by its callbacks ------------------------------------------------------------------
+
+    def start_timer(self, seconds: float, message: Message) -> ServerTimer:
+        """Put `message` into the mailbox in `seconds`, unless this life is over before."""
+        if self._timers is None:
+            self._timers = set()
+        timer = ServerTimer(self._timers, self.mailbox, message)
+        timer.handle = self.process.parent.tree.call_later(seconds, timer.ring)
+        self._timers.add(timer)
+        return timer
 
     # --- asked from outside ----------------------------------------------------------------------
 

@@ -1,0 +1,250 @@
+"""`GenStateMachine`, as its user meets it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+import otpy
+from otpy import ChildSpec, Crashed, GenStateMachine, Shutdown, SupervisorSpec
+from otpy.errors import BadReturn, CallFailed
+from otpy.server import ServerRef
+from otpy.statem import (
+    CallbackMode,
+    End,
+    EventTimeout,
+    EventType,
+    Keep,
+    MachineEvent,
+    Next,
+    NextEvent,
+    Postpone,
+    Repeat,
+    ReplyTo,
+    StateResult,
+    StateTimeout,
+    Timeout,
+)
+
+Result = StateResult[str, int]
+Whatever = StateResult[Any, Any]
+
+
+class Door(GenStateMachine[str, str, str, int]):
+    """A door that locks itself again; who comes while it is locked waits."""
+
+    callback_mode = CallbackMode.STATE_FUNCTIONS
+    state_enter = True
+
+    def init(self, log: list[Any]) -> Next[str, int]:
+        self.log = log
+        return Next("locked", 0)
+
+    async def locked(self, event: MachineEvent, data: int) -> Result:
+        self.log.append(("locked", event.type, event.content, data))
+        match event:
+            case MachineEvent(EventType.CALL, "unlock"):
+                return Next("opened", data + 1, [ReplyTo(event.caller, "welcome")])
+            case MachineEvent(EventType.CALL):
+                await asyncio.sleep(0)
+                return Keep(actions=[Postpone()])
+            case _:
+                return Keep()
+
+    def opened(self, event: MachineEvent, data: int) -> Result:
+        self.log.append(("opened", event.type, event.content, data))
+        match event.type:
+            case EventType.ENTER:
+                return Keep(actions=[StateTimeout(10, "lock")])
+            case EventType.STATE_TIMEOUT:
+                return Next("locked", data)
+            case EventType.CALL:
+                return Keep(actions=[ReplyTo(event.caller, "is open")])
+            case _:
+                return End(Shutdown("enough"))
+
+    def terminate(self, reason: Any, state: str, data: int) -> None:
+        self.log.append(("terminate", reason, state, data))
+
+
+class Script(GenStateMachine[Any, Any, Any, Any]):
+    """A machine whose requests are functions of the machine, the event, the state and the data."""
+
+    def init(self, log: list[Any], *actions: Any) -> Next[Any, Any]:
+        self.log = log
+        return Next("a", 0, actions)
+
+    def handle_event(self, event: MachineEvent, state: Any, data: Any) -> Whatever:
+        self.log.append((event.type, event.content if not callable(event.content) else "do", state))
+        if not callable(event.content):
+            return Keep()
+        do: Any = event.content
+        result: Whatever = do(event, state, data)
+        return result
+
+    def terminate(self, reason: Any, state: Any, data: Any) -> None:
+        self.log.append(("terminate", state, data))
+
+
+@asynccontextmanager
+async def running(
+    machine: type[GenStateMachine[Any, Any, Any, Any]], *args: Any, **spec: Any
+) -> AsyncGenerator[tuple[ServerRef[Any, Any, Any], otpy.Supervisor]]:
+    """A tree with this machine."""
+    tree = SupervisorSpec("app", [ChildSpec("it", machine, args, **spec)])
+    async with otpy.start(tree, hooks=()) as root:
+        yield machine.at("app/it", root), root
+
+
+async def test_a_door_opens_for_who_waited_and_locks_itself() -> None:
+    """State functions, enter calls, postponed calls and state timeouts work together."""
+    log: list[Any] = []
+    async with running(Door, log) as (door, _):
+        waiting = asyncio.ensure_future(door.call("push"))
+        await asyncio.sleep(1)
+        assert not waiting.done()
+        assert await door.call("unlock") == "welcome"
+        assert await waiting == "is open"
+        assert await door.get_state() == ("opened", 1)
+        await asyncio.sleep(11)
+        assert await door.get_state() == ("locked", 1)
+    assert [entry[:3] for entry in log[:-1]] == [
+        ("locked", EventType.ENTER, "locked"),
+        ("locked", EventType.CALL, "push"),
+        ("locked", EventType.CALL, "unlock"),
+        ("opened", EventType.ENTER, "locked"),
+        ("opened", EventType.CALL, "push"),
+        ("opened", EventType.STATE_TIMEOUT, "lock"),
+        ("locked", EventType.ENTER, "opened"),
+    ]
+    assert log[-1] == ("terminate", Shutdown(), "locked", 1)
+
+
+async def test_a_reply_may_come_from_a_later_event() -> None:
+    """The caller is kept as data, and replied to when a timer with a name has fired."""
+    log: list[Any] = []
+
+    def ask(event: MachineEvent, _state: Any, _data: Any) -> Result:
+        def reply(_event: MachineEvent, _state: Any, data: Any) -> Whatever:
+            return Keep(None, [ReplyTo(data, "late")])
+
+        return Keep(event.caller, [Timeout("later", 3, reply)])
+
+    async with running(Script, log) as (machine, _):
+        began = asyncio.get_running_loop().time()
+        assert await machine.call(ask) == "late"
+        assert asyncio.get_running_loop().time() - began == pytest.approx(3)
+        assert await machine.get_state() == ("a", None)
+
+
+async def test_actions_of_init_come_before_any_message() -> None:
+    """A `NextEvent` and a timeout of 0 of the first result are handled first, in this order."""
+    log: list[Any] = []
+    actions = (EventTimeout(0, "lost"), NextEvent(content="first"), StateTimeout(0, "second"))
+    async with running(Script, log, *actions) as (machine, _):
+        machine.cast("third")
+        assert await machine.get_state() == ("a", 0)
+    assert log[:-1] == [
+        (EventType.INTERNAL, "first", "a"),
+        (EventType.STATE_TIMEOUT, "second", "a"),
+        (EventType.CAST, "third", "a"),
+    ]
+
+
+async def test_stop_replies_and_terminates_with_new_data() -> None:
+    """`End` gives its replies, other callers fail with the reason, `terminate` gets the data."""
+    log: list[Any] = []
+
+    def stop(event: MachineEvent, _state: Any, data: Any) -> Whatever:
+        return End(Shutdown("over"), "new", [ReplyTo(event.caller, "bye")])
+
+    async with running(Script, log, restart=otpy.Restart.TEMPORARY) as (machine, _):
+        process = machine.whereis()
+        other = asyncio.ensure_future(machine.call(postpone))
+        assert await machine.call(stop) == "bye"
+        with pytest.raises(CallFailed, match="over"):
+            await other
+        assert await process.wait() == Shutdown("over")
+    assert log[-1] == ("terminate", "a", "new")
+
+
+NO_ACTION: Any = 1
+NO_REASON: Any = "why"
+BAD: list[Any] = [
+    None,
+    "keep",
+    Keep(actions=[NO_ACTION]),
+    Keep(actions=[StateTimeout(-1)]),
+    Keep(actions=[NextEvent(EventType.ENTER)]),
+    End(NO_REASON),
+]
+
+
+def postpone(_event: MachineEvent, _state: Any, _data: Any) -> Whatever:
+    """Handle it when the state has changed."""
+    return Keep(actions=[Postpone()])
+
+
+@pytest.mark.parametrize("bad", BAD)
+async def test_a_bad_result_crashes_the_machine(bad: Any) -> None:
+    """What a callback must not return is a `BadReturn`; the call fails with it."""
+    log: list[Any] = []
+
+    def answer(_event: MachineEvent, _state: Any, _data: Any) -> Whatever:
+        result: Whatever = bad
+        return result
+
+    async with running(Script, log, restart=otpy.Restart.TEMPORARY) as (machine, _):
+        process = machine.whereis()
+        with pytest.raises(CallFailed):
+            await machine.call(answer)
+        reason = await process.wait()
+        assert isinstance(reason, Crashed)
+        assert isinstance(reason.error, BadReturn)
+
+
+async def test_no_timer_outlives_its_machine() -> None:
+    """The timers of a life end with it: the next life hears of none of them."""
+    log: list[Any] = []
+
+    def start(_event: MachineEvent, _state: Any, _data: Any) -> Whatever:
+        return Keep(actions=[StateTimeout(5, "old"), Timeout("x", 6, "old")])
+
+    def crash(_event: MachineEvent, _state: Any, _data: Any) -> Whatever:
+        raise ZeroDivisionError
+
+    async with running(Script, log) as (machine, root):
+        machine.cast(start)
+        machine.cast(crash)
+        await root.wait_for_restart("it", after=1)
+        await asyncio.sleep(20)
+        assert await machine.get_state() == ("a", 0)
+    assert not [entry for entry in log if entry[1] == "old"]
+
+
+async def test_a_machine_that_never_rests_leaves_the_loop_to_others() -> None:
+    """Events to itself and repeated enter calls do not keep the loop from anybody else."""
+
+    class Restless(Script):
+        state_enter = True
+
+        def handle_event(self, event: MachineEvent, state: Any, data: Any) -> Whatever:
+            return Repeat(data + 1)
+
+    async with running(Restless, [], shutdown=otpy.BRUTAL_KILL):
+        for _ in range(3):
+            await asyncio.sleep(0)
+
+
+async def test_a_replaced_state_is_that_of_the_next_event() -> None:
+    """`replace_state` replaces the pair of state and data."""
+    log: list[Any] = []
+    async with running(Script, log) as (machine, _):
+        assert await machine.replace_state(lambda _: ("b", 2)) == ("b", 2)
+        machine.cast("x")
+        assert await machine.get_state() == ("b", 2)
+    assert log == [(EventType.CAST, "x", "b"), ("terminate", "b", 2)]

@@ -1,0 +1,65 @@
+"""State machines beside Erlang's `gen_statem`: what is recorded, and what is fresh."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from tests.conformance.erlang import erlang_is_missing
+from tests.conformance.statem_explore import (
+    Tally,
+    acted,
+    compare,
+    drawn,
+    loses_a_timer,
+    originals,
+    recorded,
+)
+
+SCENARIOS = int(os.environ.get("OTPY_CONFORMANCE_SCENARIOS") or 50)
+SEED = int(os.environ.get("OTPY_CONFORMANCE_SEED") or 1)
+
+
+def test_a_state_machine_does_what_erlang_did() -> None:
+    """In each recorded scenario, with plain and with awaited callbacks, the traces are the same."""
+    tally = Tally()
+    for scenario, trace in recorded():
+        compare(scenario, trace, tally)
+    assert tally.compared >= 140
+
+
+@pytest.mark.skipif(erlang_is_missing(), reason="there is no escript: install erlang-base")
+@pytest.mark.real_time
+@pytest.mark.slow
+@pytest.mark.timeout(420)
+def test_a_state_machine_does_what_erlang_does() -> None:
+    """On fresh scenarios of a seed, both show the same trace."""
+    batch = drawn(SEED, SCENARIOS)
+    tally = Tally()
+    for scenario, trace in zip(batch, originals(batch), strict=True):
+        compare(scenario, trace, tally)
+    assert tally.compared + tally.timers_lost == SCENARIOS
+
+
+LOSES = (
+    "handle_event_function",
+    False,
+    ("a", [("timeout", "x", 0, "zero"), ("next", "w")]),
+    [("keep", "same", [("timeout", "x", 5, "late")])],
+    [("wait", 26)],
+)
+
+
+def test_a_timeout_that_takes_the_place_of_one_of_zero_is_kept() -> None:
+    """Its event comes when its time is over, where OTP 25 hands out the message of a lost timer."""
+    trace, _ = acted(LOSES)
+    assert "{{timeout,x},late,a,0}" in trace
+
+
+@pytest.mark.skipif(erlang_is_missing(), reason="there is no escript: install erlang-base")
+@pytest.mark.real_time
+@pytest.mark.slow
+def test_erlang_still_loses_that_timeout() -> None:
+    """The difference with a name is one: a later OTP that repairs it fails here."""
+    assert loses_a_timer(originals([LOSES])[0])
