@@ -7,6 +7,7 @@
 | to answer it later, or nothing | `NoReply`, `Caller` |
 | to end the server | `Stop` |
 | to notice that no message came | `TIMEOUT` |
+| to name what `send_after` returns | `ServerTimer` |
 | to annotate callbacks | `CallResult`, `Result` |
 | to call a server | `ServerRef` |
 | to type a request by its own reply | `Request` |
@@ -25,5 +26,6 @@ from otpy.behaviours.results import Reply as Reply
 from otpy.behaviours.results import Result as Result
 from otpy.behaviours.results import Stop as Stop
 from otpy.behaviours.server_ref import ServerRef as ServerRef
+from otpy.behaviours.server_timer import ServerTimer as ServerTimer
 
 _be_home(globals())

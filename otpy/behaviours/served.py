@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from functools import partial
+from math import inf
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+from otpy._core.checks import check_timeout
 from otpy._runtime.current import current
 from otpy._runtime.links import LiveMonitor, watchers_of
 from otpy._runtime.process import live_of
+from otpy.behaviours.mailbox import Info
 from otpy.behaviours.server import Server
 from otpy.behaviours.server_ref import ServerRef
 from otpy.behaviours.watched_callbacks import WatchedCallbacks
@@ -20,6 +23,7 @@ if TYPE_CHECKING:
     from otpy._runtime.process import LiveProcess
     from otpy.behaviours.callbacks import Callbacks
     from otpy.behaviours.server_ref import Target
+    from otpy.behaviours.server_timer import ServerTimer
 
 RequestT = TypeVar("RequestT")
 ReplyT = TypeVar("ReplyT")
@@ -53,6 +57,62 @@ class Served(Generic[RequestT, ReplyT, KeptT]):
             NotSupervised: If called outside of the server.
         """
         return LiveMonitor(live_of(process), self._own().mailbox)
+
+    def send_after(self, delay: float, message: object) -> ServerTimer:
+        """Send `message` to this server in `delay` seconds, as `send` would; unless it has ended.
+
+        The next life hears of it no more. `cancel_timer` takes it back.
+
+        Raises:
+            NotSupervised: If called outside of the server.
+            ValueError: If `delay` is no number of seconds.
+
+        Source:
+            OTP `erlang:send_after/3`, to oneself.
+        """
+        return self._own().start_timer(self._seconds(delay), Info(message))
+
+    def send_interval(self, period: float, message: object) -> ServerTimer:
+        """Send `message` to this server every `period` seconds, as `send_after` would.
+
+        The first comes in `period` seconds. One that comes late delays no later one.
+
+        Raises:
+            NotSupervised: If called outside of the server.
+            ValueError: If `period` is no number of seconds, or 0.
+
+        Source:
+            OTP `timer:send_interval/2`.
+        """
+        seconds = self._seconds(period)
+        if not seconds:
+            raise ValueError(f"{current().path}: period={period}: would never rest")
+        return self._own().start_timer(seconds, Info(message), again=True)
+
+    def cancel_timer(self, timer: ServerTimer) -> bool:
+        """Let `timer` send nothing any more; return whether it still would have.
+
+        What it has sent stays in the mailbox.
+
+        Source:
+            OTP `erlang:cancel_timer/1`. Differs: it does not say how much time was left.
+        """
+        return timer.cancel()
+
+    def ref(self) -> ServerRef[RequestT, ReplyT, KeptT]:
+        """Return a handle to this one life, for others to talk to it; OTP's `self()`.
+
+        Raises:
+            NotSupervised: If called outside of the server.
+        """
+        return ServerRef(self._own().process)
+
+    def _seconds(self, seconds: float) -> float:
+        path = self._own().process.path
+        check_timeout(path, seconds)
+        if seconds is None or seconds < 0 or seconds == inf:  # pyright: ignore[reportUnnecessaryComparison]
+            raise ValueError(f"{path}: {seconds} is no number of seconds")
+        return seconds
 
     @staticmethod
     def _own() -> Server:

@@ -151,14 +151,11 @@ class Server:
 
     # --- asked by its callbacks ------------------------------------------------------------------
 
-    def start_timer(self, seconds: float, message: Message) -> ServerTimer:
+    def start_timer(self, seconds: float, message: Message, *, again: bool = False) -> ServerTimer:
         """Put `message` into the mailbox in `seconds`, unless this life is over before."""
         if self._timers is None:
             self._timers = set()
-        timer = ServerTimer(self._timers, self.mailbox, message)
-        timer.handle = self.process.parent.tree.call_later(seconds, timer.ring)
-        self._timers.add(timer)
-        return timer
+        return ServerTimer(self._timers, self.mailbox, message, seconds, again=again)
 
     # --- asked from outside ----------------------------------------------------------------------
 

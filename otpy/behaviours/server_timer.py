@@ -12,27 +12,41 @@ if TYPE_CHECKING:
 
 @final
 class ServerTimer:
-    """One that runs; `among` all of its server, which cancels them when it ends.
+    """What `send_after` and `send_interval` return, for `cancel_timer`; ends with its server."""
 
-    Attributes:
-        handle: What the loop has of it; set by who starts it.
-    """
+    __slots__ = ("_among", "_handle", "_mailbox", "_message", "_period")
 
-    __slots__ = ("_among", "_mailbox", "_message", "handle")
+    def __init__(
+        self,
+        among: set[ServerTimer],
+        mailbox: Mailbox,
+        message: Message,
+        seconds: float,
+        *,
+        again: bool,
+    ) -> None:
+        """Put `message` into `mailbox` in `seconds`, and `again` and again; for the runtime.
 
-    def __init__(self, among: set[ServerTimer], mailbox: Mailbox, message: Message) -> None:
-        """Have a `message` for this `mailbox`."""
+        It is `among` all timers of its server, which cancels them when it ends, while it runs.
+        """
         self._among = among
         self._mailbox = mailbox
         self._message = message
-        self.handle: asyncio.TimerHandle
+        self._period = seconds if again else None
+        self._handle: asyncio.TimerHandle = mailbox.tree.call_later(seconds, self._ring)
+        among.add(self)
 
-    def ring(self) -> None:
-        """Time is over: send the message."""
-        self._among.discard(self)
+    def _ring(self) -> None:
+        if self._period is None:
+            self._among.discard(self)
+        else:  # from when it was due: what comes late delays no later one
+            due = self._handle.when() + self._period
+            self._handle = self._mailbox.tree.call_at(due, self._ring)
         self._mailbox.put(self._message)
 
-    def cancel(self) -> None:
-        """Never ring; nothing happens if it has rung or was cancelled."""
+    def cancel(self) -> bool:
+        """Send nothing any more; return whether there was anything to come."""
+        ran = self in self._among
         self._among.discard(self)
-        self.handle.cancel()
+        self._handle.cancel()
+        return ran

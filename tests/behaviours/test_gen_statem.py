@@ -248,3 +248,12 @@ async def test_a_replaced_state_is_that_of_the_next_event() -> None:
         machine.cast("x")
         assert await machine.get_state() == ("b", 2)
     assert log == [(EventType.CAST, "x", "b"), ("terminate", "b", 2)]
+
+
+@pytest.mark.parametrize("max_step", [None, 5.0])
+async def test_its_callbacks_are_steps(max_step: float | None) -> None:
+    """With `max_step`, plain and awaited callbacks are called as without."""
+    log: list[Any] = []
+    async with running(Door, log, max_step=max_step) as (door, _):
+        assert await door.call("unlock") == "welcome"
+        assert await door.call("push") == "is open"
