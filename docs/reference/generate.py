@@ -18,7 +18,8 @@ LONGEST = 200
 """Most characters of a default that is shown; tables have a page of their own."""
 TARGET = Path(__file__).with_name("api.md")
 PACKAGES = (
-    *("otpy", "otpy.specs", "otpy.server", "otpy.tasks", "otpy.registry", "otpy.partition"),
+    *("otpy", "otpy.specs", "otpy.server", "otpy.statem", "otpy.tasks"),
+    *("otpy.registry", "otpy.partition"),
     *("otpy.signals", "otpy.snapshot", "otpy.observe", "otpy.testing"),
     *("otpy_monitors", "otpy_agents", "otpy_agents.tree", "otpy_agents.store.sessions"),
     *("otpy_agents.workspace", "otpy_agents.run", "otpy_agents.run.host"),
