@@ -62,3 +62,16 @@ def test_every_page_can_be_reached_from_the_index() -> None:
         goals = [(page.parent / t.partition("#")[0]).resolve() for t in _links(page)]
         todo += [goal for goal in goals if goal.suffix == ".md" and goal.is_file()]
     assert set((ROOT / "docs").rglob("*.md")) - reached == set()
+
+
+def test_the_index_lists_every_decision_by_its_number() -> None:
+    """In order, each number once; that of a record that is gone is not given again."""
+    records = sorted(path.name for path in (ROOT / "docs/explanation/decisions").glob("*.md"))
+    listed = re.findall(
+        r"^(\d+)\. \[.*\]\(explanation/decisions/(.+)\)$",
+        (ROOT / "docs/index.md").read_text(encoding="utf-8"),
+        re.MULTILINE,
+    )
+    assert [name for _, name in listed] == records
+    assert [int(number) for number, _ in listed] == [int(name[:4]) for name in records]
+    assert len({number for number, _ in listed}) == len(listed)
