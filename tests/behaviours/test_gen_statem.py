@@ -29,6 +29,7 @@ from otpy.statem import (
     StateTimeout,
     Timeout,
 )
+from otpy.testing import MockClock
 
 Result = StateResult[str, int]
 Whatever = StateResult[Any, Any]
@@ -124,7 +125,7 @@ async def test_a_door_opens_for_who_waited_and_locks_itself() -> None:
     assert log[-1] == ("terminate", Shutdown(), "locked", 1)
 
 
-async def test_a_reply_may_come_from_a_later_event() -> None:
+async def test_a_reply_may_come_from_a_later_event(mock_clock: MockClock) -> None:
     """The caller is kept as data, and replied to when a timer with a name has fired."""
     log: list[Any] = []
 

@@ -12,6 +12,7 @@ import otpy
 from otpy import ChildSpec, GenServer, SupervisorSpec
 from otpy.errors import NotSupervised
 from otpy.server import NoReply, Reply
+from otpy.testing import MockClock
 
 
 class Clockwork(GenServer[Callable[["Clockwork"], Any], Any, list[Any]]):
@@ -37,7 +38,7 @@ def tree() -> Any:
     return otpy.start(SupervisorSpec("app", [ChildSpec("it", Clockwork)]), hooks=())
 
 
-async def test_messages_come_when_their_time_is_over() -> None:
+async def test_messages_come_when_their_time_is_over(mock_clock: MockClock) -> None:
     """`send_after` sends once, `send_interval` again and again; both until they are cancelled."""
     async with tree() as root:
         it = Clockwork.at("app/it", root)
@@ -54,7 +55,7 @@ async def test_messages_come_when_their_time_is_over() -> None:
     assert heard == [(2, "again"), (3, "once"), (4, "again")]
 
 
-async def test_timers_are_gone_with_their_life() -> None:
+async def test_timers_are_gone_with_their_life(mock_clock: MockClock) -> None:
     """The next life of a server hears of none of them."""
 
     def crash(me: Any) -> None:

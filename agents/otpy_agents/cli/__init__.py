@@ -21,7 +21,7 @@ _COMMANDS: Final = {
     "answer": ("operate", "Answer what AGENT has asked, and let it go on."),
     "budget": (
         "operate",
-        "Budgets of agents, and of the whole list; `otpy-agents status` shows what is left.",
+        "Budgets of agents, programs and the whole list; `otpy-agents status` shows what is left.",
     ),
     "cooldowns": ("cooldowns", "List the accounts that rest, until when, and who was told so."),
     "events": ("events", "Show what runs, lists and operators have done, oldest first."),

@@ -122,6 +122,8 @@ def test_after_kill_9_who_waits_for_its_account_goes_on_in_turn(site: Site, even
     host.until("mortal.started", "b")
     if event == "mortal.queued":
         host.until("mortal.queued", "a")
+    while site.did_what() != ["b"]:  # a worker that has started may not have written yet
+        time.sleep(0.01)
     host.kill()
     site.did.with_suffix(".go").touch()
     again = up(site)
