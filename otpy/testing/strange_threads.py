@@ -9,7 +9,8 @@ Nobody tells, but on Linux the kernel does, call by call: `/proc/self/task/…/s
 
 A thread whose time on the processor has grown since the last look may be on its way from one of
 these to another, and waits for a lock for a moment: the interpreter's. It is looked at again after
-a while in which the loop has let the interpreter go.
+a while in which the loop has let the interpreter go. One that has just been woken counts as at
+work.
 """
 
 from __future__ import annotations
@@ -123,9 +124,9 @@ class StrangeThreads:
         if call == lock:
             self._asleep_since.pop(number, None)
             naps = arguments[3] != _FOR_EVER and now - first_seen < LONGEST_NAP
-            return Doing.WORK if moved or naps else Doing.NOTHING
+            return Doing.WORK if moved or naps or _is_awake(number) else Doing.NOTHING
         if call in peers:
-            return Doing.AWAITING if moved else Doing.NOTHING
+            return Doing.AWAITING if moved or _is_awake(number) else Doing.NOTHING
         return Doing.WORK
 
 
@@ -136,3 +137,20 @@ def _system_call(number: int) -> list[bytes]:
         return os.read(file, 256).split()
     finally:
         os.close(file)
+
+
+def _is_awake(number: int) -> bool:
+    """Whether a thread that is in a call has been woken.
+
+    From when it is woken until its processor hears of that, which takes 50 microseconds and more on
+    a virtual machine, it still counts as in its call and has not run; only its state is another.
+    """
+    try:
+        file = os.open(f"/proc/self/task/{number}/stat", os.O_RDONLY)
+        try:
+            state = os.read(file, 256).rpartition(b")")[2].split(None, 1)[0]
+        finally:
+            os.close(file)
+    except OSError:
+        return False  # it has ended
+    return state == b"R"
