@@ -9,10 +9,9 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import islice
 from math import isfinite
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Final, cast, final
 
-from otpy_agents.completion import to_completion
+from otpy_agents.completion import OpenedWhole
 from otpy_agents.errors import LedgerAstray
 from otpy_agents.log.commands import users_log
 from otpy_agents.log.event import Append
@@ -29,7 +28,7 @@ _LAST_DELAY: Final = 30.0
 
 
 @final
-class Teller:
+class Teller(OpenedWhole):
     """Takes events at once and writes them soon; an async context manager.
 
     Nothing it does can fail or slow who tells: a log that cannot be written is complained of in one
@@ -74,19 +73,10 @@ class Teller:
         self._owed.append(Append(stream, [Told(name, said)]))
         self._news.set()
 
-    async def __aenter__(self) -> Teller:
+    async def _open(self) -> None:
         self._task = asyncio.create_task(self._write_on())
-        return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        await to_completion(self._leave())
-
-    async def _leave(self) -> None:
+    async def _close(self) -> None:
         self._leaving.set()
         self._news.set()
         if self._task is not None:
@@ -109,7 +99,7 @@ class Teller:
                         await self._leaving.wait()
                 delay = min(2 * delay, _LAST_DELAY)
             if self._leaving.is_set():
-                return await self._close()
+                return await self._close_log()
 
     async def _write(self) -> bool:
         """Write the oldest events; return whether the log took them."""
@@ -120,7 +110,7 @@ class Teller:
                 self._log = await users_log(self._path, self._clean).__aenter__()
             await self._log.append(*batch)
         except Exception as error:  # noqa: BLE001 - whatever it is, work must not suffer from it
-            await self._close()
+            await self._close_log()
             if not self._refused:
                 self._refused = True
                 self._complain(str(error))
@@ -130,7 +120,7 @@ class Teller:
             self._owed.popleft()
         return True
 
-    async def _close(self) -> None:
+    async def _close_log(self) -> None:
         log, self._log = self._log, None
         if log is not None:
             await log.__aexit__(None, None, None)
