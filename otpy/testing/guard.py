@@ -6,7 +6,7 @@ import asyncio
 import functools
 import traceback
 from collections.abc import Awaitable, Callable, Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any, final
 
 import pytest
@@ -103,14 +103,11 @@ class Guard:
         known = self._enter()
         ended: BaseException | None = None
         loop = self._loop
+        noted = noting(loop.latest_jump) if isinstance(loop, VirtualLoop) else nullcontext()
         try:
-            if self.trees.failures:  # one may have failed before the test began
-                pass
-            elif isinstance(loop, VirtualLoop):
-                with noting(loop.latest_jump):
+            if not self.trees.failures:  # one may have failed before the test began
+                with noted:
                     await test(*args, **kwargs)
-            else:
-                await test(*args, **kwargs)
         except _ENDS as error:
             ended = error
         try:
