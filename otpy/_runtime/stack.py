@@ -134,14 +134,21 @@ def _lines(top: FrameType) -> tuple[str, ...]:
     return tuple(_line(frame) for frame, _ in reversed(list(traceback.walk_stack(top))))
 
 
+_REPORTS: Final = {"call_soon_threadsafe", "task_done", "set_result", "set_exception"}
+"""What the two libraries' threads call when the work is done: anyio's two, an executor's two."""
+
+
 def _contexts(top: FrameType) -> Iterator[Context]:
     """Yield the contexts that the frames below `top` run something in.
 
     They are found where the two libraries keep them: anyio in a local variable of its worker's
-    loop, asyncio in the partial of `Context.run` that an executor's work item calls.
+    loop, asyncio in the partial of `Context.run` that an executor's work item calls. A thread that
+    reports its result runs nothing any more: the loop may have it before the thread goes on.
     """
+    called_there = ""
     for frame, _ in traceback.walk_stack(top):
-        if frame.f_code.co_name != "run":
+        above, called_there = called_there, frame.f_code.co_name
+        if called_there != "run" or above in _REPORTS:
             continue
         held = frame.f_locals
         if isinstance(context := held.get("context"), Context):

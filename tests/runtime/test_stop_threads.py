@@ -8,6 +8,7 @@ import sys
 import threading
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from types import FrameType
+from typing import Any
 
 import anyio.to_thread
 import pytest
@@ -97,6 +98,42 @@ async def test_a_thread_that_ends_in_time_is_a_good_end(
     assert reports.one(ChildStopped).reason == Shutdown()
     assert block.left.is_set()
     assert reports.of(ChildAbandoned) == ()
+
+
+@pytest.mark.parametrize("child", [by_asyncio, by_anyio, by_patient_anyio])
+async def test_a_thread_that_still_reports_its_result_is_not_waited_for(
+    reports: Recording,
+    block: Block,
+    monkeypatch: pytest.MonkeyPatch,
+    child: Callable[[Block], Awaitable[None]],
+) -> None:
+    """The loop hears of a result before the thread returns from the call that tells it."""
+    loop, late = asyncio.get_running_loop(), Block()
+    tell = loop.call_soon_threadsafe
+
+    def call_soon_threadsafe(*args: Any, **settings: Any) -> Any:
+        told = tell(*args, **settings)
+        if threading.current_thread() is not threading.main_thread():
+            late.hold_on()
+        return told
+
+    async def clean_up_in_thread() -> None:
+        try:
+            await asyncio.sleep(60)
+        finally:
+            await child(block)
+
+    monkeypatch.setattr(loop, "call_soon_threadsafe", call_soon_threadsafe)
+    spec = ChildSpec("c", clean_up_in_thread, shutdown=0.5)
+    try:
+        async with otpy.start(SupervisorSpec("app", [spec]), hooks=[reports]):
+            await asyncio.sleep(0.01)
+            loop.call_later(0.02, block.free.set)
+        await entered(late)
+        assert not late.left.is_set()
+    finally:
+        late.free.set()
+    assert reports.one(ChildStopped).reason == Shutdown()
 
 
 async def test_a_kill_while_a_thread_is_waited_for_is_bounded_too(
