@@ -21,17 +21,17 @@ AGENTS: Final = ("claude", "codex", "copilot", "gemini")
 MADE: Final = "made.txt"
 
 
-def shell(cli: str, command: str) -> UseTool:
-    """Return the call by which a CLI's model runs a command."""
+def shell(cli: str, command: str, pause: float = 0.0) -> UseTool:
+    """Return the call by which a CLI's model runs a command, after `pause` seconds of thought."""
     match cli:
         case "claude":
-            return UseTool("Bash", {"command": command, "description": "Run it"})
+            return UseTool("Bash", {"command": command, "description": "Run it"}, pause)
         case "codex":
-            return UseTool("exec_command", {"cmd": command})
+            return UseTool("exec_command", {"cmd": command}, pause)
         case "gemini":
-            return UseTool("run_shell_command", {"command": command})
+            return UseTool("run_shell_command", {"command": command}, pause)
         case _:
-            return UseTool("bash", {"command": command, "description": "Run it"})
+            return UseTool("bash", {"command": command, "description": "Run it"}, pause)
 
 
 def may_run_commands(home: Home) -> AttemptRequest:

@@ -141,11 +141,15 @@ async def test_15_a_grant_lets_a_cli_go_on_where_its_budget_had_stopped_it(
 ) -> None:
     """At most a request late; `status` says what the vendor counted; it is one session (TREE-28).
 
-    The third and the fourth tool outlast the grace: as a rule they are cut, and no request.
+    The third tool leaves the host time to count. It is not cut: the agent is stopped while its
+    model thinks what comes next, which takes this one so long that nobody can miss it.
     """
     # Claude does not begin a command with a long sleep.
-    waits = ("", "", "timeout 8 tail -f /dev/null; ", "timeout 8 tail -f /dev/null; ", *[""] * 16)
-    work = [shell(cli, f"{wait}echo {number}") for number, wait in enumerate(waits)]
+    wait = {2: "timeout 4 tail -f /dev/null; "}
+    work = [
+        shell(cli, f"{wait.get(number, '')}echo {number}", pause=8.0 if number == 3 else 0.0)
+        for number in range(20)
+    ]
     async with FakeApi(*work, Answer("all done")) as api:
         home = home_of(cli, api.url)
         desk, budget = Desk(home), 4000
@@ -157,8 +161,7 @@ async def test_15_a_grant_lets_a_cli_go_on_where_its_budget_had_stopped_it(
         assert made <= 4
         (agent,) = json.loads(status)["agents"]
         missing = made * EACH - agent["tokens"]
-        # Where a tool ends just before the stop, that cuts the answer to what the CLI asks next.
-        assert missing in (0, EACH)
+        assert missing in (0, EACH)  # the stop cuts the request if it has been made by then
         assert agent["paused"]["by"] == "budget"
         grant = ("budget", "grant", "a", "--tokens", "1000000", "--list", str(site.file))
         granted, _, why = await desk.call(*grant)

@@ -97,10 +97,11 @@ class Answer:
 
 @frozen
 class UseTool:
-    """The model wants a tool of the agent to run."""
+    """The model wants a tool of the agent to run, which it says after `pause` seconds."""
 
     name: str
     arguments: Mapping[str, object]
+    pause: float = 0.0
 
 
 @frozen

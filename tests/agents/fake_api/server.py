@@ -120,6 +120,8 @@ async def _perform(
 ) -> web.StreamResponse:
     model = str(body.get("model") or request.path.rpartition("/")[2].partition(":")[0])
     streamed = dialect.wants_stream(request.path, body)
+    if isinstance(reply, UseTool):
+        await asyncio.sleep(reply.pause)
     match reply:
         case Refuse(error):
             refusal = dialect.refusal(error)
