@@ -217,7 +217,7 @@ async def test_a_silence_beyond_its_limit_is_ended_in_time_all_the_same(
         await asyncio.sleep(90.0)
         clock.jump(by)
         await handle.wait()
-    assert 200 <= clock.now < 215
+    assert 200 - 1e-6 <= clock.now < 215  # what wall clocks tell is that coarse, as floats
 
 
 @pytest.mark.parametrize("by", [HOUR, -HOUR])
@@ -231,7 +231,7 @@ async def test_a_backoff_is_waited_out_by_the_clock_that_nobody_sets(
         assert handle.state.wait is not None
         clock.jump(by)
         await handle.wait()
-    assert 7 <= clock.now < 7.1
+    assert 7 - 1e-6 <= clock.now < 7.1
     assert len(stage.told(WaitBegan)) == len(stage.told(WaitOver)) == 1
 
 
