@@ -101,7 +101,7 @@ class AgentWorld:
                 async with otpy.start(tree, hooks=[self.reports.append]) as root:
                     yield root
             finally:
-                await self.project.write_endings()
+                await self.project.write_outcomes()
                 self.records = await ledger.summary()
 
     async def run(self, text: str, **settings: Any) -> dict[str, AssignmentRecord]:

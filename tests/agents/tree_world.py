@@ -208,7 +208,7 @@ class World:
                 ) as root:
                     yield root
             finally:
-                await self.project.write_endings()
+                await self.project.write_outcomes()
                 self.records = await ledger.summary()
 
     async def run(self, text: str) -> dict[str, AssignmentRecord]:

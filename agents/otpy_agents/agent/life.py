@@ -201,10 +201,7 @@ async def _beginning(
 
 def _needs(project: Project, assignment: Assignment, sandbox: str) -> Needs:
     """Return what must be there; what a sandbox brings along itself is not looked for here."""
-    needs = needs_of(assignment)
-    if not project.was_begun(assignment.id):
-        # One that was, or that has spent its own under another definition, rests for a grant.
-        needs = evolve(needs, budget_left=project.workplace.budgets.left(project.key))
+    needs = evolve(needs_of(assignment), budget_left=project.budget_left(assignment))
     return needs if sandbox in {"process", "bubblewrap"} else evolve(needs, program="", cli="")
 
 

@@ -64,9 +64,7 @@ async def mortal(
         last_exit=project.last_exit(assignment.id, me.last_exit),
     )
     cwd = assignment.cwd or work
-    needs = preflight.needs_of(assignment)
-    if not project.was_begun(assignment.id):  # what was begun is for the budget monitor
-        needs = evolve(needs, budget_left=project.workplace.budgets.left(post.key))
+    needs = evolve(preflight.needs_of(assignment), budget_left=project.budget_left(assignment))
     preflight.check(assignment, cwd, environment, needs)
     redacted = Redaction(environment)
 

@@ -183,7 +183,7 @@ async def open_app(
                 app = App(work, root, project, chronicle.journal, over)
                 yield app
         finally:
-            await project.write_endings()  # Jake may have been away when the last ones came
+            await project.write_outcomes()  # Jake may have been away when the last ones came
             await ledger.close_interrupted("interrupted: the run was stopped")
             if app is not None:
                 app.conclusions = conclusions_of(work, await ledger.summary())

@@ -26,7 +26,7 @@ from otpy_agents.errors import AlreadyRunning, LedgerError, LedgerUnwritable
 from otpy_agents.store.agent_rows import AgentRows
 from otpy_agents.store.file import StoreFile, inserted
 from otpy_agents.store.lock import HostLock
-from otpy_agents.store.records import AssignmentRecord, State, WorkerRecord
+from otpy_agents.store.records import AssignmentRecord, Outcome, State, WorkerRecord
 from otpy_agents.store.schema import LEDGER
 
 __all__ = ["Ledger"]
@@ -236,6 +236,30 @@ class Ledger(OpenedWhole):
 
         await self._file.change(work)
 
+    async def conclude(self, outcomes: Mapping[str, Outcome]) -> None:
+        """Write down how assignments came out, and that this was told; all or none.
+
+        One that is done or reaped already, as its last life wrote it down, stays that.
+
+        Args:
+            outcomes: How each came out, by its id.
+        """
+
+        async def work(database: aiosqlite.Connection) -> None:
+            for name, outcome in outcomes.items():
+                await self._close_attempts(database, name, outcome.reason or outcome.state)
+            now = self._clock()
+            await database.executemany(
+                "UPDATE assignment SET state = ?, reason = ?, finished = ?"
+                " WHERE id = ? AND state NOT IN ('done', 'reaped')",
+                [(one.state, one.reason, now, name) for name, one in outcomes.items()],
+            )
+            await database.executemany(
+                "UPDATE assignment SET told = 1 WHERE id = ?", [(name,) for name in outcomes]
+            )
+
+        await self._file.change(work)
+
     async def retry(self, assignment: str) -> bool:
         """Give an assignment that was reaped, or failed, back to the next run or to this one.
 
@@ -338,6 +362,13 @@ class Ledger(OpenedWhole):
             "SELECT id FROM assignment WHERE position NOT NULL AND state IN ('done', 'reaped')"
         )
         return frozenset(str(row["id"]) for row in rows)
+
+    async def state(self, assignment: str) -> State | None:
+        """Return where a listed assignment stands; None if there is none of that id."""
+        rows = await self._file.rows(
+            "SELECT state FROM assignment WHERE id = ? AND position NOT NULL", (assignment,)
+        )
+        return State(rows[0]["state"]) if rows else None
 
     async def untold(self) -> tuple[AssignmentRecord, ...]:
         """Return the listed assignments that are done or reaped, which no host has told yet."""

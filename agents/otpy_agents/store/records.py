@@ -6,7 +6,7 @@ from enum import StrEnum
 
 from attrs import field, frozen
 
-__all__ = ["AssignmentRecord", "WorkerRecord", "State"]
+__all__ = ["AssignmentRecord", "Outcome", "State", "WorkerRecord"]
 
 
 class State(StrEnum):
@@ -27,6 +27,19 @@ class State(StrEnum):
     def final(self) -> bool:
         """Whether a later run leaves the assignment alone."""
         return self in {State.DONE, State.REAPED}
+
+
+@frozen
+class Outcome:
+    """How an assignment came out.
+
+    Attributes:
+        state: Done, reaped or failed.
+        reason: Why, in one line; empty if there is nothing to say.
+    """
+
+    state: State
+    reason: str = field(default="")
 
 
 @frozen(kw_only=True)

@@ -14,13 +14,13 @@ from otpy_agents.agent.failures import Consequence as Consequence
 from otpy_agents.agent.failures import FailureClass as FailureClass
 from otpy_agents.agent.failures import FailureRow as FailureRow
 from otpy_agents.agent.failures import FailureTable as FailureTable
-from otpy_agents.agent.outcome import Outcome as Outcome
 from otpy_agents.agent.state import MOVES as MOVES
 from otpy_agents.agent.state import Agent as Agent
 from otpy_agents.agent.state import AgentState as AgentState
 from otpy_agents.agent.state import Happening as Happening
 from otpy_agents.agent.state import Move as Move
 from otpy_agents.agent.verification import Complaint as Complaint
+from otpy_agents.store.records import Outcome as Outcome
 from otpy_agents.tree.app import app_supervisor as app_supervisor
 from otpy_agents.tree.jake import jake_supervisor as jake_supervisor
 from otpy_agents.tree.mortal_handle import Mortal as Mortal

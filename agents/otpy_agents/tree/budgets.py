@@ -174,7 +174,9 @@ class Budgets:
             if finding.then == Exceeding.REAP or post.assignment.agent is None:
                 del mine[key]
                 why = self.spent(key)
-                if why and post.assignment.id not in pool.endings:  # else it was granted more
+                if (
+                    why and pool.courses.outcome(post.assignment.id) is None
+                ):  # else it was granted more
                     _settled([post], partial(pool.reap, post.assignment.id, why))
         if finding.then == Exceeding.RESTART:
             if self.ledger.may_renew(finding.account):

@@ -259,15 +259,14 @@ class TreeCommands:
     async def _reap(self, command: OperatorCommand) -> str:
         project, name = self._find(command, begun=False)
         pool, why = project.pool, command.text("why")
-        ended = pool.endings.get(name)
-        if ended is not None or not await project.is_open(name):
+        if pool.courses.outcome(name) is not None or not await project.is_open(name):
             raise AgentRefused(name, "it has come out already")
         pool.reap(name, f"{why} (by {command.actor.user})")
         with suppress(TimeoutError):
             async with asyncio.timeout(_ENDING):
-                while name not in pool.endings:
+                while (outcome := pool.courses.outcome(name)) is None:
                     await pool.change(pool.version)
-                return str(pool.endings[name].state)
+                return str(outcome.state)
         return "is being ended"
 
     async def _retry(self, command: OperatorCommand) -> str:
@@ -338,8 +337,8 @@ class TreeCommands:
             raise CommandRefused(_unknown(wanted, near), CommandRefusal.NOT_FOUND)
         project, name = found[0]
         if begun and command.name != "logs" and name not in project.pool.posts:
-            state = project.pool.endings.get(name)
-            why = "it has not begun" if state is None else f"it is {state.state}"
+            outcome = project.pool.courses.outcome(name)
+            why = "it has not begun" if outcome is None else f"it is {outcome.state}"
             raise AgentRefused(name, why)
         return project, name
 

@@ -116,7 +116,7 @@ class Consequences:
         """Nobody can say whether the rule is kept, so it counts as broken (it fails closed)."""
         project, name = self._project, _id(finding.path)
         if finding.action is Action.REAP:
-            is_new = name not in project.pool.doomed
+            is_new = name not in project.pool.courses.ending
             project.pool.reap(name, str(finding))
         else:
             is_new = self._pause(name, f"rule:{finding.rule.name}", str(finding))
@@ -188,8 +188,8 @@ class Consequences:
             for name, one in pool.posts.items()
             if one.assignment.gang == group
             and not one.agent.state.final
-            and name not in pool.doomed
-            and name not in pool.endings
+            and name not in pool.courses.ending
+            and pool.courses.outcome(name) is None
         ]
 
 

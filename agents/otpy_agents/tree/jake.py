@@ -21,10 +21,11 @@ from otpy import (
     SupervisorSpec,
 )
 from otpy.errors import MaxChildren, NotRunning, StartFailed
-from otpy_agents.agent.outcome import Outcome
 from otpy_agents.errors import GangFailed, JakeGaveUp, NameAlreadyExists, PreflightFailed
-from otpy_agents.store.records import State
+from otpy_agents.store.records import Outcome, State
+from otpy_agents.tree.effort import Effort
 from otpy_agents.tree.pool import POOL
+from otpy_agents.tree.todo import Todo
 
 if TYPE_CHECKING:
     from anyio.abc import TaskStatus
@@ -97,7 +98,7 @@ def _give_up(project: Project) -> None:
     """Let a person know, once, that the project is not worked on any more."""
     if project.given_up or project.jake_fell is None:  # else somebody has just restarted it
         return
-    project.given_up = project.finished = True
+    project.effort = Effort.GIVEN_UP
     project.tell(
         "operator.notified", "Jake", detail=str(JakeGaveUp({project.key: project.jake_fell}))
     )
@@ -137,7 +138,7 @@ async def _run(project: Project) -> None:
         project.pool.serve(pool)
         with contextlib.suppress(NotRunning):
             # A pool that restarts has stopped its mortals: they are begun again by the next round.
-            await _serve(project, pool)
+            await _serve(project)
             return
 
 
@@ -150,73 +151,36 @@ def _above(me: Process) -> Supervisor:
     return above
 
 
-async def _serve(project: Project, pool: DynamicSupervisor) -> None:
+async def _serve(project: Project) -> None:
     """Work the list off; when nobody has anything left to do, ask the tree to end."""
+    todo = Todo(project)
     while True:
-        await project.disk.until_written(partial(_work_off, project, pool))
-        version, project.finished = project.pool.version, True
+        await project.disk.until_written(partial(_work_off, project, todo))
+        version, project.effort = project.pool.version, Effort.THROUGH
         project.tell("list.finished", project.work.name)
         project.workplace.news()
         if project.workplace.finished and project.workplace.gave_up is None:
             await otpy.current().root.stop()
             return
         await project.pool.change(version)
-        project.finished = False
+        project.effort = Effort.AT_WORK
 
 
-async def _work_off(project: Project, pool: DynamicSupervisor) -> None:
+async def _work_off(project: Project, todo: Todo) -> None:
     """Begin assignments as there is room, until each has come out one way or the other."""
-    held: list[Assignment] = []
+    pool = project.pool
     while True:
-        version = project.pool.version
-        await project.pool.end_doomed()
-        present = {child.id for child in await pool.which_children()}
-        todo = await _todo(project, present)
-        before, held = held, _without_budget(project, todo)
-        todo = [one for one in todo if one not in held]
-        if held and not before:
-            names = ", ".join(one.id for one in held)
-            detail = f"budget of {project.key!r} spent; not begun before there is more: {names}"
-            project.tell("operator.notified", "list", detail=detail)
-        if not todo and not present and not held:
+        version = pool.version
+        await pool.end_given_up()
+        await todo.look()
+        following = todo.following()
+        await project.write_outcomes()
+        if not pool.running:
+            raise NotRunning(POOL)
+        if todo.empty:
             return
-        if not todo or not await _begin(project, todo[0]):
-            await project.pool.change(version)
-
-
-async def _todo(project: Project, present: set[str]) -> list[Assignment]:
-    """Write down what has come out, and return what has yet to be begun, in the order of the list.
-
-    A mortal only leaves the pool for good with an ending: what is neither final, nor present, nor
-    has ended is to be begun.
-    """
-    final = await project.ledger.finished_ids()
-    todo: list[Assignment] = []
-    for assignment in project.assignments:
-        name = assignment.id
-        if name in present or name in project.pool.endings:
-            continue
-        if name in final:
-            if name in project.pool.posts and await project.is_done(name):
-                project.pool.done(name)  # its pool was killed before it could tell
-            continue
-        over = project.over_budget(assignment)
-        if over:
-            project.pool.ended(name, Outcome(State.REAPED, over))
-        else:
-            todo.append(assignment)
-    await project.write_endings()
-    return todo
-
-
-def _without_budget(project: Project, todo: list[Assignment]) -> list[Assignment]:
-    """Return those of which no run could pay for: agents that are new, once the list has spent all.
-
-    One that was begun before is begun again, and rests with its session until there is more.
-    """
-    if project.workplace.budgets.left(project.key) is None:
-        return []
-    return [one for one in todo if one.agent is not None and not project.was_begun(one.id)]
+        if following is None or not await _begin(project, following):
+            await pool.change(version)
 
 
 async def _begin(project: Project, assignment: Assignment) -> bool:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, final
 
 from otpy_agents.agent.state import AgentState
+from otpy_agents.store.records import Outcome
 
 if TYPE_CHECKING:
-    from otpy_agents.agent.outcome import Outcome
     from otpy_agents.agent.post import AgentPause
     from otpy_agents.tree.pool import MortalPool
     from otpy_agents.worklist.assignment import Assignment
@@ -52,9 +52,9 @@ class Mortal:
         return self._pool.posts[self._name].pause
 
     @property
-    def ending(self) -> Outcome | None:
+    def outcome(self) -> Outcome | None:
         """How it came out; None as long as it has not."""
-        return self._pool.endings.get(self._name)
+        return self._pool.courses.outcome(self._name)
 
     async def wait(self) -> Outcome:
         """Wait until it has come out one way or the other; cancelling disturbs nothing."""

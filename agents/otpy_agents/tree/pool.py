@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections import Counter
 from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Final, final
@@ -17,9 +16,9 @@ from otpy import Crashed, DynamicSupervisor, Normal, OtpyError, Shutdown, Superv
 from otpy.errors import MaxChildren, NotFound, NotRunning, StartFailed
 from otpy.reports import ChildExited, ChildGaveUp, ChildStarted, ChildStartFailed, Report
 from otpy.specs import DynamicSpec
+from otpy_agents.agent.course import Course, Reaped
 from otpy_agents.agent.failures import Consequence
 from otpy_agents.agent.freeze import freeze_agent, thaw_agent
-from otpy_agents.agent.outcome import Outcome, Reaped
 from otpy_agents.agent.persistence import word_for
 from otpy_agents.agent.post import OPERATOR, QUESTION, AgentPause, Post
 from otpy_agents.agent.state import Happening
@@ -34,8 +33,10 @@ from otpy_agents.errors import (
 from otpy_agents.process.process import WorkerProcess
 from otpy_agents.run.decide.protocol import RunControl
 from otpy_agents.run.host.gate import Gate
-from otpy_agents.store.records import State
+from otpy_agents.store.records import Outcome, State
+from otpy_agents.tree.beginning import Waits
 from otpy_agents.tree.children import Children
+from otpy_agents.tree.courses import Courses
 from otpy_agents.tree.mortal_handle import Mortal
 from otpy_agents.tree.mortal_spec import mortal_spec
 from otpy_agents.worklist.assignment import Assignment
@@ -46,7 +47,6 @@ if TYPE_CHECKING:
 
 POOL: Final = "MortalPool"
 
-_STARTS: Final = 5  # starts in succession that are killed before the mortal is ready
 _LOOKS: Final = 50
 _NAP: Final = 0.2
 """How often, and after how many seconds, a host of runs is asked again that is not there."""
@@ -65,20 +65,19 @@ class MortalPool:
 
     Args:
         project: Whose pool it is.
+        courses: What becomes of its assignments.
 
     Attributes:
         posts: What outlives the lives of each mortal, by its name.
         children: Who asked for whom.
         places: Those of `parallel`, and who waits for one. Who rests has none (TREE-19).
-        endings: How assignments came out that the ledger may not know of yet, by name.
-        doomed: How mortals will have come out that are being given up, by name.
+        courses: What becomes of each assignment.
         version: Grows with every change.
     """
 
-    def __init__(self, project: Project) -> None:
+    def __init__(self, project: Project, courses: Courses) -> None:
         self.posts: dict[str, Post] = {}
-        self.endings: dict[str, Outcome] = {}
-        self.doomed: dict[str, Outcome] = {}
+        self.courses = courses
         self.version = 0
         self.children = Children(project)
         self.places = Gate(project.work.parallel)
@@ -86,7 +85,6 @@ class MortalPool:
         self._supervisor: DynamicSupervisor | None = None
         self._root: Supervisor | DynamicSupervisor | None = None
         self._starting: set[str] = set()
-        self._killed_starts: Counter[str] = Counter()
         self._strays: list[Assignment] = []
         self._changed = asyncio.Event()
 
@@ -110,13 +108,24 @@ class MortalPool:
         self._supervisor = supervisor
         self.news()
 
+    @property
+    def running(self) -> bool:
+        """Whether the supervisor of its mortals runs."""
+        return self._supervisor is not None and self._supervisor.running
+
     async def change(self, seen: int) -> None:
         """Wait until `version` is no longer `seen`."""
         while self.version == seen:
             await self._changed.wait()
 
-    def news(self) -> None:
-        """Let Jake look again: there is something to hand out, or to write down."""
+    def news(self, name: str = "") -> None:
+        """Let Jake look again: there is something to hand out, or to write down.
+
+        Args:
+            name: The mortal that it is about; empty if it is about none.
+        """
+        if name:
+            self.courses.stirred.add(name)
         self.version += 1
         self._changed.set()
         self._changed = asyncio.Event()
@@ -152,10 +161,9 @@ class MortalPool:
             self._known(by)
         if supervisor is None:
             raise NotRunning(POOL)
-        taken = {child.id for child in supervisor.snapshot().children} | self._starting
-        if name in taken or name in self.endings:
+        if self.has(name) or self.courses.outcome(name) is not None:
             raise NameAlreadyExists(name)
-        if not self.places.holds(name) and not self.places.open:
+        if self._project.hindrance(assignment) is Waits.PLACE:  # budgets are for its preflight
             raise MaxChildren(POOL, f"{self.places.capacity} work")
         self._starting.add(name)
         self.places.enter(name, self.news)
@@ -173,15 +181,26 @@ class MortalPool:
                 self.leave_place(name)
         return Mortal(self, name)
 
+    def has(self, name: str) -> bool:
+        """Whether there is a mortal of that name: at work, or about to be started, again too."""
+        if name in self._starting:
+            return True
+        try:
+            return self._supervisor is not None and bool(self._supervisor.child(name))
+        except NotFound:
+            return False
+        except NotRunning:  # it waits for its restart, or the pool does
+            return self.running
+
     def may_start_again(self, name: str) -> bool:
         """Count a start that was killed; return whether the next may come out otherwise."""
-        self._killed_starts[name] += 1
-        return name not in self.doomed and self._killed_starts[name] < _STARTS
+        self.courses.change(name, partial(Course.start, killed=True))
+        return self.courses[name].may_start_again
 
     def leave_place(self, name: str) -> None:
         """Give the place of a mortal that rests, or is gone, to who is next."""
         self.places.leave(name)
-        self.news()
+        self.news(name)
 
     async def take_place(self, name: str) -> None:
         """Wait until a mortal that works from now on has a place; those that wait have turns.
@@ -238,9 +257,9 @@ class MortalPool:
             AgentNotFound: There is none.
         """
         self._known(name)
-        while name not in self.endings:
+        while (outcome := self.courses.outcome(name)) is None:
             await self.change(self.version)
-        return self.endings[name]
+        return outcome
 
     def _known(self, name: str) -> Post:
         try:
@@ -353,13 +372,15 @@ class MortalPool:
 
     def _at_work(self, name: str) -> Post:
         post = self._known(name)
-        if name in self.endings or post.agent.state.final:
+        if self.courses.outcome(name) is not None or post.agent.state.final:
             raise AgentRefused(name, f"it is {post.agent.state} already")
         return post
 
     # --- what the supervisor reports -------------------------------------------------------------
 
     def _on_report(self, report: Report) -> None:
+        if self.path and report.path == self.path:
+            self.news()  # the pool itself: its next life begins all of them again
         if not self.path or report.supervisor != self.path:
             return
         match report:
@@ -374,15 +395,16 @@ class MortalPool:
             case ChildStartFailed(reason=Crashed(error=PreflightFailed() as error)):
                 # To start it once more would count a restart for what is none (TREE-41).
                 if report.context is not None:  # else whoever asked for it is told
-                    self.doomed.setdefault(report.id, Outcome(State.FAILED, str(error)))
-                self.news()
+                    failed = Outcome(State.FAILED, str(error))
+                    self.courses.change(report.id, partial(Course.give_up, outcome=failed))
+                self.news(report.id)
             case ChildStarted():
                 self._started(report.id)
             case _:
-                self.news()
+                self.news(report.id)
 
     def _started(self, name: str) -> None:
-        self._killed_starts.pop(name, None)
+        self.courses.change(name, partial(Course.start, killed=False))
         post = self.posts.get(name)
         if post is not None and post.move(Happening.RESTARTED):
             post.restarts += 1
@@ -390,9 +412,9 @@ class MortalPool:
             pause = post.pause  # of a program, from between two lives
             if post.rests(pause):
                 self._project.tell("mortal.paused", name, by=pause.by, detail=pause.why)
-        if name in self.doomed:
-            self.reap(name, self.doomed[name].reason)
-        self.news()
+        if name in self.courses.ending:
+            self.reap(name, self.courses.ending[name].reason)
+        self.news(name)
 
     def _exited(self, report: ChildExited) -> None:
         """Take the end of one life, with where that leaves the agent."""
@@ -407,7 +429,7 @@ class MortalPool:
                     error = reason.error if isinstance(reason, Crashed) else None
                     post.fell = word_for(error)
                     self._project.acting.on_failure(name, error)
-                self.news()
+                self.news(name)
 
     def done(self, name: str) -> None:
         """Take the news that an assignment is done, and that this is written down."""
@@ -420,14 +442,10 @@ class MortalPool:
         self.ended(name, Outcome(State.DONE))
 
     def ended(self, assignment: str, ending: Outcome) -> None:
-        """Take the news of how an assignment came out.
-
-        One that was doomed came out as that says, whatever it was that ended it in the end.
-        """
-        doomed = self.doomed.pop(assignment, None)
-        if doomed is not None and ending.state is not State.DONE:
-            ending = doomed
-        self.endings[assignment] = ending
+        """Take the news of how an assignment came out; later news change nothing."""
+        if not self.courses.change(assignment, partial(Course.come_out, outcome=ending)):
+            return
+        ending = self.courses.outcome(assignment) or ending
         post = self.posts.get(assignment)
         if post is not None:
             if ending.state is State.REAPED:
@@ -442,7 +460,7 @@ class MortalPool:
         self.places.leave(assignment)
         self.children.gone(assignment, str(ending.state))
         self._project.tell(f"mortal.{ending.state}", assignment, reason=ending.reason)
-        self.news()
+        self.news(assignment)
 
     # --- giving up --------------------------------------------------------------------------------
 
@@ -456,27 +474,25 @@ class MortalPool:
 
     def forget(self, name: str) -> None:
         """Know nothing any more of a mortal that was given up, so that Jake begins it again."""
-        self.endings.pop(name, None)
-        self.doomed.pop(name, None)
-        self._killed_starts.pop(name, None)
+        self.courses.change(name, Course.retry)
         self.posts.pop(name, None)
-        self.news()
+        self.news(name)
 
     def reap(self, assignment: str, why: str, state: State = State.REAPED) -> None:
         """End a mortal for good, with the reason (TREE-49), or as `FAILED` until the next run.
 
         One that waits for its restart has no process to end. Cancelling the restart takes an
-        await, which monitors must not do for us: Jake does it (`end_doomed`).
+        await, which monitors must not do for us: Jake does it (`end_given_up`).
         """
-        self.doomed.setdefault(assignment, Outcome(state, why))
+        self.courses.change(assignment, partial(Course.give_up, outcome=Outcome(state, why)))
         process = self.process(assignment)
         if process is not None:
             process.exit(Shutdown(Reaped(why)))
-        self.news()
+        self.news(assignment)
 
-    async def end_doomed(self) -> None:
-        """See to it that no doomed mortal is started again, and no run works for nobody."""
-        for assignment, ending in list(self.doomed.items()):
+    async def end_given_up(self) -> None:
+        """See to it that nobody is started again who is given up, and no run works for nobody."""
+        for assignment, ending in list(self.courses.ending.items()):
             process = self.process(assignment)
             if process is not None:
                 process.exit(Shutdown(Reaped(ending.reason)))  # without effect if it ends already
@@ -494,17 +510,16 @@ class MortalPool:
         That host was killed before it had ended it.
 
         Raises:
-            LedgerError: What is over, or which runs are not, cannot be read.
+            LedgerError: Which runs are not over cannot be read.
         """
         store = self._project.workplace.store
         if store is None:
             return
         left = {run.label for run in await store.runs(unfinished=True)}
-        over = await self._project.ledger.finished_ids()
         self._strays += [
             one
             for one in self._project.assignments
-            if one.id in over and self._project.label(one) in left
+            if self.courses.outcome(one.id) is not None and self._project.label(one) in left
         ]
 
     async def _end_run(self, assignment: Assignment) -> bool:

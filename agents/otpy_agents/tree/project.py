@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import contextlib
+from functools import partial
 from typing import TYPE_CHECKING, Final, final
 
 from otpy_agents.agent import messages
 from otpy_agents.agent.checkpoint import CHECKPOINT
+from otpy_agents.agent.course import HOST_ENDED, Course
 from otpy_agents.agent.persistence import Persistence
 from otpy_agents.agent.post import Post
 from otpy_agents.agent.state import AgentState, Happening, Move
 from otpy_agents.errors import AgentRefused, LedgerError
 from otpy_agents.run.host.walls import said_of
 from otpy_agents.store.agent_rows import AgentRow, MoveRow
-from otpy_agents.store.records import AssignmentRecord, State
+from otpy_agents.store.records import AssignmentRecord, Outcome, State
+from otpy_agents.tree.beginning import Waits, hindrance
 from otpy_agents.tree.consequences import Consequences
+from otpy_agents.tree.courses import Courses
 from otpy_agents.tree.disk import Disk
+from otpy_agents.tree.effort import Effort
 from otpy_agents.tree.pool import MortalPool
 from otpy_agents.tree.workplace import Workplace
 from otpy_agents.workspace import ChangesetOwner
@@ -37,7 +42,6 @@ if TYPE_CHECKING:
     Listener = Callable[[str, str, Mapping[str, str | float | bool | None]], None]
 
 
-_HOST_ENDED: Final = "its host ended"
 _OPEN: Final = (
     "agents can write and reach whatever their user can; `sandbox` in [list] or [[assignment]],"
     " or `up --sandbox`, puts walls around them"
@@ -62,8 +66,8 @@ class Project:
         pool: What becomes of mortals.
         acting: What follows from findings.
         keeping: Sessions and changesets of its agents.
-        finished: Whether Jake has nothing left to do, or has given up.
-        given_up: Whether Jake is not started again to work.
+        listed: The assignments of the list, then those that were added to it, by name.
+        effort: How far Jake has come with it.
         work_root: Folder of the private work directories, beside the ledger.
         jake_fell: Why Jake ended last when he should not have; None if he never did.
     """
@@ -101,20 +105,16 @@ class Project:
         self.workplace = workplace or Workplace()
         self.workplace.projects.append(self)
         self.disk = Disk(self.tell)
-        self.pool = MortalPool(self)
+        self.listed = {one.id: one for one in work.assignments}
+        self.pool = MortalPool(self, Courses(records, agents))
         self.acting = Consequences(self)
         owner = ChangesetOwner(ledger.list_id, str(ledger.path.resolve()))
         self.keeping = Persistence(self.key, owner, sessions, fates, self.tell, self.checkpoint)
-        self.finished = False
+        self.effort = Effort.AT_WORK
         self.work_root = work.state.with_suffix(".work")
-        self.given_up = False
         self.jake_fell: ExitReason | None = None
         self._listener = listener
-        self._before = {record.id: record for record in records}
-        self._ends: dict[str, str] = {}
-        self._written: set[str] = set()
-        self._stood = {row.assignment: row for row in agents}
-        self._added: dict[str, Assignment] = {}
+        self._places = {name: place for place, name in enumerate(self.listed)}
         self._moves: list[MoveRow] = []
         self._verifier = verifier
         self._open_told = False
@@ -126,23 +126,37 @@ class Project:
     @property
     def assignments(self) -> tuple[Assignment, ...]:
         """Those of the list, then those that were added to it."""
-        return (*self.work.assignments, *self._added.values())
+        return tuple(self.listed.values())
+
+    def place(self, assignment: str) -> int:
+        """Return the place of an assignment in the list, from 0."""
+        return self._places[assignment]
+
+    @property
+    def given_up(self) -> bool:
+        """Whether Jake is not started again to work."""
+        return self.effort is Effort.GIVEN_UP
+
+    @property
+    def at_rest(self) -> bool:
+        """Whether Jake has nothing left to do, or has given up."""
+        return self.effort is not Effort.AT_WORK
 
     async def list_too(self, assignment: Assignment) -> None:
         """Add an assignment to the list for as long as this host lives, unless it is listed."""
-        if all(one.id != assignment.id for one in self.assignments):
+        if assignment.id not in self.listed:
             await self.ledger.add(assignment.id, assignment.digest)
-            self._added[assignment.id] = assignment
+            self._places[assignment.id] = len(self.listed)
+            self.listed[assignment.id] = assignment
 
     async def is_open(self, assignment: str) -> bool:
         """Whether an assignment is still to be done (G-18)."""
-        return assignment not in await self.ledger.finished_ids()
+        state = await self.ledger.state(assignment)
+        return state is None or not state.final
 
     async def is_done(self, assignment: str) -> bool:
         """Whether an assignment was done, by this life or an earlier one."""
-        return any(
-            row.id == assignment and row.state == State.DONE for row in await self.ledger.summary()
-        )
+        return await self.ledger.state(assignment) is State.DONE
 
     async def is_new(self, assignment: str) -> bool:
         """Whether no attempt at an assignment, as it is defined now, is known."""
@@ -226,7 +240,8 @@ class Project:
 
     def open_post(self, assignment: Assignment) -> Post:
         """Return a new post; its agent stands where the last host has left it."""
-        stood = self._stood.pop(assignment.id, None)
+        stood = self.pool.courses[assignment.id].stood
+        self.pool.courses.change(assignment.id, Course.open_post)
         key = self.agent_key(assignment.id)
         if stood is None or AgentState(stood.state).final:
             # What came to an end and is begun all the same has another definition by now.
@@ -246,7 +261,7 @@ class Project:
         if state is not AgentState.WORKING:
             # What it waited for, and who looked into its work, went with its host.
             for happening in (Happening.ANSWERED, Happening.WOKEN, Happening.FAILED):
-                if post.move(happening, _HOST_ENDED):
+                if post.move(happening, HOST_ENDED):
                     break
         return post
 
@@ -325,12 +340,7 @@ class Project:
         """
         if reason is not None:
             return str(reason)
-        if assignment in self._ends:
-            return self._ends[assignment]
-        before = self._before.get(assignment)
-        if before is None or not before.attempts or before.state is State.FAILED:
-            return None
-        return before.reason or _HOST_ENDED
+        return self.pool.courses[assignment].last_end
 
     def was_begun(self, assignment: str) -> bool:
         """Whether an assignment has been worked on, by this host or an earlier one."""
@@ -341,7 +351,7 @@ class Project:
 
     def life_ended(self, assignment: str, reason: str) -> None:
         """Remember why a life ended, for the note to the next one."""
-        self._ends[assignment] = reason
+        self.pool.courses.change(assignment, partial(Course.end_life, why=reason))
 
     async def write_failures(self, post: Post) -> None:
         """Write down how often each failure came to an agent: one number for all hosts (C-16).
@@ -374,18 +384,18 @@ class Project:
         if moves:
             self.disk.written()
 
-    async def write_endings(self) -> None:
-        """Write down how assignments came out and how agents moved, as far as that is not done."""
+    async def write_outcomes(self) -> None:
+        """Write down how assignments came out and how agents moved, as far as that is not done.
+
+        Raises:
+            LedgerError: That cannot be done; the next call tries again.
+        """
         await self.write_moves()
-        final = await self.ledger.finished_ids()
-        endings = self.pool.endings.items()
-        told = [(name, ending) for name, ending in endings if name not in self._written]
-        for name, ending in told:
-            if name not in final:
-                await self.ledger.finish(name, ending.state, ending.reason)
-        await self.ledger.record_told(name for name, _ in told)
-        if told:
-            self._written.update(name for name, _ in told)
+        outcomes = dict(self.pool.courses.unwritten)
+        if outcomes:
+            await self.ledger.conclude(outcomes)
+            for name in outcomes:
+                self.pool.courses.change(name, Course.write_down)
             self.disk.written()
 
     async def retry(self, assignment: str) -> None:
@@ -395,26 +405,37 @@ class Project:
             AgentRefused: It was not given up, or is a program whose budget is spent.
             LedgerError: It could not be written down; nothing was changed.
         """
-        for one in self.assignments:
-            if one.id == assignment and (over := self.over_budget(one)):
-                raise AgentRefused(assignment, f"it would be reaped at once: {over}")
+        over = self.hindrance(self.listed[assignment])
+        if isinstance(over, Outcome):
+            raise AgentRefused(assignment, f"it would be reaped at once: {over.reason}")
         if self.pool.process(assignment) is not None:
             raise AgentRefused(assignment, "it is at work, or is being ended")
-        await self.write_endings()
+        await self.write_outcomes()
         if not await self.ledger.retry(assignment):
             states = {record.id: record.state for record in await self.ledger.summary()}
             raise AgentRefused(assignment, f"it is {states[assignment]}, and was not given up")
-        self._written.discard(assignment)
         self.pool.forget(assignment)
         self.tell("agent.retried", assignment)
 
     # --- budget ----------------------------------------------------------------------------------
 
-    def over_budget(self, assignment: Assignment) -> str:
-        """Return which budget leaves a program nothing to begin with; empty if it may begin.
+    def hindrance(self, assignment: Assignment) -> Waits | Outcome | None:
+        """Return what keeps an assignment from being begun now; an outcome if it never will be."""
+        places, program = self.pool.places, assignment.agent is None
+        spent = self.workplace.budgets.spent(self.agent_key(assignment.id)) if program else ""
+        return hindrance(
+            spent=spent,
+            held=self.budget_left(assignment) is not None,
+            place=places.holds(assignment.id) or places.open,
+        )
 
-        Empty for an agent, which is held back until there is more.
+    def budget_left(self, assignment: Assignment) -> float | None:
+        """Return the nothing, or less, that is left for one that is new; None if it may begin.
+
+        None for one that was begun, or has spent its own under another definition: an agent rests
+        for a grant then, and a program is for the budget monitor.
         """
-        if assignment.agent is not None:
-            return ""
-        return self.workplace.budgets.spent(self.agent_key(assignment.id))
+        if self.was_begun(assignment.id):
+            return None
+        account = self.key if assignment.agent is not None else self.agent_key(assignment.id)
+        return self.workplace.budgets.left(account)

@@ -194,10 +194,10 @@ class _Look:
     def _over(self) -> bool:
         """Whether it has come out, for good or until the next host."""
         final = self._record is not None and self._record.state.final
-        return final or self._name in self._project.pool.endings
+        return final or self._project.pool.courses.outcome(self._name) is not None
 
     def _state(self) -> str:
-        ending = self._project.pool.endings.get(self._name)
+        ending = self._project.pool.courses.outcome(self._name)
         if ending is not None:
             return str(ending.state)
         if self._post is not None:
@@ -205,7 +205,7 @@ class _Look:
         return str(State.PENDING if self._record is None else self._record.state)
 
     def _reason(self) -> str:
-        ending = self._project.pool.endings.get(self._name)
+        ending = self._project.pool.courses.outcome(self._name)
         if ending is not None:
             return ending.reason
         return "" if self._record is None else self._record.reason
@@ -213,7 +213,11 @@ class _Look:
     def _doing(self) -> str:
         """Return in one line what it is at."""
         post, node = self._post, self._node
-        if post is None or post.agent.state.final or self._name in self._project.pool.endings:
+        if (
+            post is None
+            or post.agent.state.final
+            or self._project.pool.courses.outcome(self._name) is not None
+        ):
             return ""
         if node is not None and node.due_in is not None:
             return f"begins again in {node.due_in:.1f} s; {node.last_exit}"

@@ -162,7 +162,7 @@ class Workplace:
     @property
     def finished(self) -> bool:
         """Whether no project has anything left to do, or a Jake who could do it."""
-        return all(project.finished for project in self.projects)
+        return all(project.at_rest for project in self.projects)
 
     @property
     def gave_up(self) -> JakeGaveUp | None:

@@ -95,7 +95,7 @@ def _told(books: Books, ledger: Tables) -> Iterator[str]:
             yield f"{name} is {state}, but its ends were told as {ends}"
         if not row["told"]:
             yield f"{name} is {state}, and nobody wrote down that it was told"
-        known = [str(ending.state) for ending in books.endings.get(name, [])]
+        known = [str(outcome.state) for outcome in books.outcomes.get(name, [])]
         if set(known) - {state}:
             yield f"{name} is {state}, but pools knew it as {known}"
 

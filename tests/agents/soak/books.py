@@ -12,7 +12,7 @@ from typing import Any, TypeAlias, final
 from attrs import frozen
 
 from otpy.reports import Report
-from otpy_agents.agent.outcome import Outcome
+from otpy_agents.store.records import Outcome
 from otpy_agents.tree.project import Project
 from otpy_agents.tree.workplace import Workplace
 from tests.agents.soak.faults import Faults
@@ -54,7 +54,7 @@ class Books:
         told: Every event of all hosts, in order.
         reports: How many reports of each kind the trees made.
         harm: What was done to them, and how often.
-        endings: How assignments came out as pools know it, by name; of each host that knew it.
+        outcomes: How assignments came out as pools know it, by name; of each host that knew it.
         workplace: That of the last host.
     """
 
@@ -65,7 +65,7 @@ class Books:
         self.told: list[Told] = []
         self.reports: Counter[str] = Counter()
         self.harm: Counter[str] = Counter()
-        self.endings: dict[str, list[Outcome]] = {}
+        self.outcomes: dict[str, list[Outcome]] = {}
         self.workplace: Workplace
         self._faults: Faults | None = None
         self._harm: asyncio.Task[None] | None = None
@@ -97,8 +97,10 @@ class Books:
             self.harm_over()
             attending.cancel()
             self.harm += faults.done
-            for name, ending in project.pool.endings.items():
-                self.endings.setdefault(name, []).append(ending)
+            for name in project.listed:
+                outcome = project.pool.courses.outcome(name)
+                if outcome is not None:
+                    self.outcomes.setdefault(name, []).append(outcome)
 
     def harm_over(self) -> None:
         """Let nothing more go wrong."""

@@ -213,7 +213,7 @@ class Faults:
 
     def _waiting(self) -> Iterator[str]:
         for mortal in self._project.pool.mortals():
-            if mortal.paused is not None and mortal.ending is None:
+            if mortal.paused is not None and mortal.outcome is None:
                 yield mortal.name
 
     def _serve(self, name: str) -> None:

@@ -137,7 +137,7 @@ async def _host(what: Soak, folder: Path, books: Books, seed: str) -> AsyncGener
                 with books.of_host(project, faults):
                     yield root
         finally:
-            await project.write_endings()
+            await project.write_outcomes()
             await ledger.close_interrupted("interrupted: the run was stopped")
             books.workplace = workplace
 

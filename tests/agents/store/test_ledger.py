@@ -15,7 +15,7 @@ from otpy_agents.errors import (
     LedgerUnwritable,
 )
 from otpy_agents.store.ledger import Ledger
-from otpy_agents.store.records import State
+from otpy_agents.store.records import Outcome, State
 from otpy_agents.store.redaction import Redaction
 
 pytestmark = pytest.mark.real_time
@@ -89,6 +89,21 @@ async def test_only_final_states_are_not_done_again(path: Path) -> None:
             await ledger.finish(state, state, "why")
         assert await ledger.finished_ids() == {"done", "reaped"}
         assert [row.id for row in await ledger.summary()] == list(State)
+
+
+async def test_outcomes_are_written_down_as_told_and_leave_alone_what_is_final(path: Path) -> None:
+    """A life that has done its work writes that itself, before anybody has told it."""
+    async with Ledger(path) as ledger:
+        await ledger.declare({"a": "1", "b": "1", "c": "1"})
+        await ledger.begin_attempt("a", 1)
+        await ledger.finish("b", State.DONE)
+        gone = Outcome(State.REAPED, "enough")
+        await ledger.conclude({"a": gone, "b": gone, "c": Outcome(State.FAILED, "no program")})
+        states = [await ledger.state(name) for name in ("a", "b", "c", "unknown")]
+        assert states == [State.REAPED, State.DONE, State.FAILED, None]
+        assert [row.reason for row in await ledger.summary()] == ["enough", "", "no program"]
+        assert await ledger.live_attempts() == ()
+        assert await ledger.untold() == ()
 
 
 async def test_an_end_is_untold_until_that_is_written_down(path: Path) -> None:

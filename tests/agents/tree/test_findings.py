@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 
 import pytest
 
-from otpy_agents.agent.outcome import Outcome
-from otpy_agents.store.records import State
+from otpy_agents.agent.course import Course
+from otpy_agents.store.records import Outcome, State
 from tests.agents.tree_world import Life, World, assignment, dynamic, path_of, work
 
 CHATTERS = Life(seconds=9, prints=tuple((second / 2, "x" * 99) for second in range(1, 18)))
@@ -135,7 +136,8 @@ async def test_a_crash_does_not_hide_why_a_mortal_was_reaped(world: World) -> No
     world.script["a"] = [Life(code=1)]
     async with world.running(work(assignment("a", restarts=0))) as root:
         await asyncio.sleep(1)
-        world.project.pool.doomed["a"] = ending = Outcome(State.REAPED, "enough")
+        ending = Outcome(State.REAPED, "enough")
+        world.project.pool.courses.change("a", partial(Course.give_up, outcome=ending))
         await root.wait()
     assert world.known["a"].reason == ending.reason
 

@@ -16,6 +16,7 @@ from otpy_agents.errors import JakeGaveUp
 from otpy_agents.store.records import State
 from otpy_agents.tree import jake, mortal_spec
 from otpy_agents.tree.project import Project
+from otpy_agents.tree.todo import Todo
 from otpy_agents.worklist.assignment import Assignment
 from tests.agents.tree_world import Life, Steps, World, assignment, dynamic, path_of, work
 
@@ -73,7 +74,7 @@ async def test_killed_at_every_await_he_loses_nothing_and_begins_nothing_twice(
         assert outcome(world) == WANTED, f"killed at await {moment}"
         last = last or max(seen)
         moment += 1
-    assert moment > 30
+    assert moment > 25  # it was killed at many
 
 
 async def test_a_mortal_killed_at_every_await_leaves_nothing_and_is_begun_again(
@@ -182,17 +183,37 @@ async def test_ten_crashes_are_forgiven(world: World, monkeypatch: pytest.Monkey
     crashes = 0
     work_off = jake._work_off
 
-    async def crash(project: Project, supervisor: otpy.DynamicSupervisor) -> None:
+    async def crash(project: Project, todo: Todo) -> None:
         nonlocal crashes
         crashes += 1
         if crashes <= 10:
             raise LookupError("once more")
-        await work_off(project, supervisor)
+        await work_off(project, todo)
 
     monkeypatch.setattr(jake, "_work_off", crash)
     known = await world.run(work(assignment("a")))
     assert known["a"].state is State.DONE
     assert len(world.names("Jake", "jake.")) == 10
+
+
+@pytest.mark.parametrize("length", [10, 100])
+async def test_a_change_costs_a_look_at_what_has_changed(
+    world: World, monkeypatch: pytest.MonkeyPatch, length: int
+) -> None:
+    """A few looks for each assignment, whatever the length of the list."""
+    looks, look = 0, Todo._sort
+
+    async def counted(todo: Todo, name: str) -> None:
+        nonlocal looks
+        looks += 1
+        await look(todo, name)
+
+    monkeypatch.setattr(Todo, "_sort", counted)
+    names = [f"a{number}" for number in range(length)]
+    known = await world.run(work(*map(assignment, names), parallel=2))
+    assert {one.state for one in known.values()} == {State.DONE}
+    assert list(world.times()) == names
+    assert looks <= 8 * length
 
 
 async def test_a_supervisor_of_jake_that_is_killed_is_just_started_again(world: World) -> None:

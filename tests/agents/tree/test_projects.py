@@ -60,7 +60,7 @@ async def several(
 async def ends(projects: list[Project]) -> dict[str, State]:
     found: dict[str, State] = {}
     for project in projects:
-        await project.write_endings()
+        await project.write_outcomes()
         for record in await project.ledger.summary():
             found[f"{project.key}/{record.id}"] = record.state
     return found
@@ -77,7 +77,7 @@ async def test_each_project_has_its_own_jake_and_pool(tmp_path: Path) -> None:
             ids = [child.id for child in root.snapshot().children]
             assert ids == ["RunHost", "two", "JakeSupervisor", "MortalPool", "MonitorSupervisor"]
             assert path_of(root, "two", "JakeSupervisor", "Jake").alive
-            assert projects[1].finished
+            assert projects[1].at_rest
             await root.wait()
         assert await ends(projects) == dict.fromkeys(
             ["one/a", "one/b", "two/b", "two/c"], State.DONE

@@ -26,10 +26,10 @@ async def test_an_agent_that_was_reaped_goes_on_in_its_session(agents: AgentWorl
     """While its tree runs: at once, with no failure counted, and its end is told again."""
     agents.sandbox.scripts = scripts(Script(Say(text="so far"), HOPELESS), Script())
     async with agents.running(agent("a") + LASTS):
-        await agents.until(lambda: "a" in agents.pool.endings)
+        await agents.until(lambda: agents.pool.courses.outcome("a"))
         assert agents.names("a")[-1] == "mortal.reaped"
         assert await typed(agents, "retry", agent="a") == "begins again"
-        await agents.until(lambda: "a" in agents.pool.endings)
+        await agents.until(lambda: agents.pool.courses.outcome("a"))
         assert agents.names("a")[-1] == "mortal.done"
     first, second = agents.sandbox.of("a")
     assert second.session == first.own_session
@@ -41,12 +41,12 @@ async def test_one_that_an_earlier_host_has_reaped_begins_too(agents: AgentWorld
     """It is known from the ledger only; the failures of before count no more."""
     agents.sandbox.scripts = scripts(Script(HOPELESS), Script())
     async with agents.running(agent("a") + LASTS):
-        await agents.until(lambda: "a" in agents.pool.endings)
+        await agents.until(lambda: agents.pool.courses.outcome("a"))
     async with agents.running(agent("a") + LASTS):
         await asyncio.sleep(5.0)
         assert len(agents.sandbox.of("a")) == 1
         await typed(agents, "retry", agent="a")
-        await agents.until(lambda: "a" in agents.pool.endings)
+        await agents.until(lambda: agents.pool.courses.outcome("a"))
     assert agents.known["a"].state is State.DONE
 
 
@@ -55,10 +55,12 @@ async def test_one_that_fails_again_is_reaped_again(agents: AgentWorld) -> None:
     agents.sandbox.scripts = scripts(Script(HOPELESS), Script(HOPELESS), Script())
     async with agents.running(agent("a") + LASTS):
         for _ in range(2):
-            await agents.until(lambda: "a" in agents.pool.endings)
-            assert agents.pool.endings["a"].state is State.REAPED
+            await agents.until(lambda: agents.pool.courses.outcome("a"))
+            outcome = agents.pool.mortal("a").outcome
+            assert outcome is not None
+            assert outcome.state is State.REAPED
             await typed(agents, "retry", agent="a")
-        await agents.until(lambda: "a" in agents.pool.endings)
+        await agents.until(lambda: agents.pool.courses.outcome("a"))
     assert agents.known["a"].state is State.DONE
 
 
@@ -79,7 +81,7 @@ async def test_who_was_not_given_up_is_not_retried(agents: AgentWorld) -> None:
     """The refusal says where it stands, and nothing is begun twice."""
     agents.sandbox.scripts = scripts(Script())
     async with agents.running(agent("a") + LASTS):
-        await agents.until(lambda: "a" in agents.pool.endings)
+        await agents.until(lambda: agents.pool.courses.outcome("a"))
         with pytest.raises(CommandRefused, match="it is done, and was not given up"):
             await typed(agents, "retry", agent="a")
         with pytest.raises(CommandRefused, match="it is at work"):

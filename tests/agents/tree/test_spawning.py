@@ -40,7 +40,7 @@ async def test_whoever_spawns_gets_a_handle(agents: AgentWorld) -> None:
         assert (mortal.name, mortal.state, mortal.restarts) == ("more", "working", 0)
         ending = await mortal.wait()
         assert (ending.state, mortal.state) == (State.DONE, "done")
-        assert mortal.ending == ending
+        assert mortal.outcome == ending
         assert [one.name for one in agents.pool.mortals()] == ["a", "more"]
         await root.wait()
     assert {name: one.state for name, one in agents.known.items()} == {

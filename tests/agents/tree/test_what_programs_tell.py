@@ -8,7 +8,7 @@ import pytest
 
 from otpy_agents.agent.card import Program
 from otpy_agents.errors import CommandRefused
-from otpy_agents.store.records import State
+from otpy_agents.store.records import Outcome, State
 from otpy_agents.testing import Hang, Say, Script
 from otpy_monitors import Feed, Kind, OutputSeen, Progressed, RestBegan, RestEnded
 from tests.agents.agent_world import AgentWorld, agent, typed
@@ -129,7 +129,8 @@ async def test_programs_and_agents_share_the_budget_of_their_list(
     text = "[list]\nwall_seconds = 20\n" + agent("a") + assignment("p")
     async with agents.running(text) as root:
         await asyncio.sleep(100)
-        assert agents.pool.endings["p"].reason == "budget of 'w' spent: 20 of 20 seconds"
+        why = "budget of 'w' spent: 20 of 20 seconds"
+        assert agents.pool.mortal("p").outcome == Outcome(State.REAPED, why)
         assert [one.ended for one in world.lives] == [pytest.approx(10, abs=0.5)]
         assert agents.pool.mortal("a").state == "waiting_for_input"
         agents.project.grant("", Kind.SECONDS, 100)

@@ -1,0 +1,131 @@
+"""What becomes of an assignment under one host: one small machine, and one row on disk.
+
+The machine is pure: each change returns a new `Course`. The row is that of the assignment in the
+ledger; where a course stands that came out, it has yet to be written there.
+
+    OPEN --give_up--> ENDING --come_out--> OVER --write_down--> WRITTEN --retry--> OPEN
+    OPEN --come_out--> OVER
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Final, final
+
+from attrs import evolve, frozen
+
+from otpy_agents.store.agent_rows import AgentRow
+from otpy_agents.store.records import AssignmentRecord, Outcome, State
+
+__all__ = ["HOST_ENDED", "Course", "Leg", "Reaped"]
+
+HOST_ENDED: Final = "its host ended"
+
+_STARTS: Final = 5  # starts in succession that are killed before the mortal is ready
+
+
+@final
+@frozen
+class Reaped:
+    """Detail of the `Shutdown` of a mortal that was given up (TREE-49).
+
+    Attributes:
+        why: The reason, in one line.
+    """
+
+    why: str
+
+    def __str__(self) -> str:
+        """Return the reason."""
+        return self.why
+
+
+class Leg(StrEnum):
+    """How far an assignment has come."""
+
+    OPEN = "open"
+    """It is to be begun, is worked on, or waits for its restart."""
+    ENDING = "ending"
+    """It is being given up."""
+    OVER = "over"
+    """It came out, and that is not written down yet."""
+    WRITTEN = "written"
+    """It came out, and the ledger knows."""
+
+
+@final
+@frozen(kw_only=True)
+class Course:
+    """The course of one assignment.
+
+    Attributes:
+        leg: How far it has come.
+        outcome: How it came out; while it is being given up, how it will; None while it is open.
+        killed_starts: Starts in succession that were killed before the mortal was ready.
+        last_end: Why the last life ended, under the host before too; None if there was none.
+        stood: Where its agent stood when the host before ended, until its post is opened.
+    """
+
+    leg: Leg = Leg.OPEN
+    outcome: Outcome | None = None
+    killed_starts: int = 0
+    last_end: str | None = None
+    stood: AgentRow | None = None
+
+    @classmethod
+    def of(cls, record: AssignmentRecord, stood: AgentRow | None = None) -> Course:
+        """Return where an assignment stands as the ledger has it; what has failed is open again."""
+        if record.state.final:
+            outcome = Outcome(record.state, record.reason)
+            return cls(leg=Leg.WRITTEN, outcome=outcome, stood=stood)
+        begun = record.attempts and record.state is not State.FAILED
+        return cls(last_end=(record.reason or HOST_ENDED) if begun else None, stood=stood)
+
+    @property
+    def over(self) -> Outcome | None:
+        """How it came out; None as long as it has not."""
+        return self.outcome if self.leg in {Leg.OVER, Leg.WRITTEN} else None
+
+    @property
+    def ending(self) -> Outcome | None:
+        """How it will have come out that is being given up; None if it is not."""
+        return self.outcome if self.leg is Leg.ENDING else None
+
+    @property
+    def may_start_again(self) -> bool:
+        """Whether a start that was killed says nothing about it, and the next may come out well."""
+        return self.leg is Leg.OPEN and self.killed_starts < _STARTS
+
+    def give_up(self, outcome: Outcome) -> Course:
+        """Let it end; the first reason counts."""
+        return evolve(self, leg=Leg.ENDING, outcome=outcome) if self.leg is Leg.OPEN else self
+
+    def come_out(self, outcome: Outcome) -> Course:
+        """Take how it came out; later news change nothing.
+
+        One that was being given up came out as that says, whatever ended it, unless it is done.
+        """
+        if self.over is not None:
+            return self
+        given_up = self.leg is Leg.ENDING and outcome.state is not State.DONE
+        return evolve(self, leg=Leg.OVER, outcome=self.outcome if given_up else outcome)
+
+    def write_down(self) -> Course:
+        """Take the news that the ledger knows how it came out."""
+        return evolve(self, leg=Leg.WRITTEN) if self.leg is Leg.OVER else self
+
+    def retry(self) -> Course:
+        """Open it again."""
+        return Course(last_end=self.last_end)
+
+    def start(self, *, killed: bool) -> Course:
+        """Count a start that was killed; forget those before one that was not."""
+        return evolve(self, killed_starts=self.killed_starts + 1 if killed else 0)
+
+    def end_life(self, why: str) -> Course:
+        """Remember why a life ended, for the note to the next one."""
+        return evolve(self, last_end=why)
+
+    def open_post(self) -> Course:
+        """Forget where its agent stood, which its post knows from now on."""
+        return evolve(self, stood=None)

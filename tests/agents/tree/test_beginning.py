@@ -1,0 +1,26 @@
+"""May it start now? The answer as a table."""
+
+from __future__ import annotations
+
+import pytest
+
+from otpy_agents.store.records import Outcome, State
+from otpy_agents.tree.beginning import Waits, hindrance
+
+
+@pytest.mark.parametrize(
+    ("spent", "held", "place", "wanted"),
+    [
+        ("", False, True, None),
+        ("", False, False, Waits.PLACE),
+        ("", True, True, Waits.BUDGET),
+        ("", True, False, Waits.BUDGET),
+        ("all of it", False, True, Outcome(State.REAPED, "all of it")),
+        ("all of it", True, False, Outcome(State.REAPED, "all of it")),
+    ],
+)
+def test_what_is_over_goes_before_what_waits(
+    spent: str, held: bool, place: bool, wanted: object
+) -> None:
+    """A budget that is spent is not waited for in line; a place is the last question."""
+    assert hindrance(spent=spent, held=held, place=place) == wanted
