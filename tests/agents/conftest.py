@@ -10,7 +10,7 @@ import pytest
 
 from otpy_agents.agent import mortal
 from otpy_agents.testing import memory_stores
-from otpy_agents.tree import app, consequences, monitors, pool
+from otpy_agents.tree import app, monitors, pool
 from tests.agents.agent_world import AgentWorld
 from tests.agents.host import Site
 from tests.agents.store.sessions.session_world import FILES, SQLITE, SessionWorld
@@ -24,7 +24,7 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
     made = World(tmp_path)
     monkeypatch.setattr(mortal, "spawn", made.spawn)
     monkeypatch.setattr(monitors, "chores_of", made.chores_of)
-    for module in (app, consequences, pool):
+    for module in (app, pool):
         monkeypatch.setattr(module, "WorkerProcess", FakeWorker)
     with memory_stores():
         yield made

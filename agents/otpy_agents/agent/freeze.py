@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 import anyio.to_thread
 import psutil
 
-from otpy_agents.agent.post import OPERATOR
+from otpy_agents.agent.pause import OPERATOR
 from otpy_agents.agent.state import Happening
 from otpy_agents.process.orphans import Orphan, find, same_start
 from otpy_agents.sandbox.marker import run_marker

@@ -18,8 +18,9 @@ from otpy_agents.agent.card import shown
 from otpy_agents.agent.failures import failure_of
 from otpy_agents.agent.life_record import LifeRecord, end_here, living
 from otpy_agents.agent.order import order_of, sandbox_for
+from otpy_agents.agent.pause import BUDGET, QUESTION, AgentPause
 from otpy_agents.agent.persistence import HOST
-from otpy_agents.agent.post import BUDGET, QUESTION, AgentPause, Post
+from otpy_agents.agent.post import Post
 from otpy_agents.agent.preflight import Needs, needs_of, obstacles
 from otpy_agents.agent.prompts import first_prompt, next_prompt, question_in
 from otpy_agents.agent.state import Happening

@@ -77,10 +77,8 @@ async def mortal(
 
     def on_pause(frozen: bool) -> None:  # noqa: FBT001 - as `spawn` wants it
         program.frozen(frozen)
-        if not frozen and post.pause is not None:  # somebody outside let it go on (`kill -CONT`)
-            post.go_on()
-            post.wakes()
-            project.tell("mortal.resumed", assignment.id)
+        if not frozen:
+            project.pool.woken(assignment.id)
 
     if me.incarnation > 1 and not await project.is_open(assignment.id):
         task_status.started(None)

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Mapping
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Final, final
+from collections.abc import Callable
+from typing import TYPE_CHECKING, final
 
-from attrs import frozen
-
+from otpy_agents.agent.pause import AgentPause, Cure, Pauses
 from otpy_agents.agent.state import Agent, AgentState, Happening, Move
 
 if TYPE_CHECKING:
@@ -18,58 +16,7 @@ if TYPE_CHECKING:
     from otpy_agents.run.decide.result import VendorSession
     from otpy_agents.worklist.assignment import Assignment
 
-__all__ = ["AMOUNTS", "BUDGET", "OPERATOR", "QUESTION", "AgentPause", "Post"]
-
-OPERATOR: Final = "operator"
-"""By whom a pause is that a person has asked for."""
-
-BUDGET: Final = "budget"
-"""By what an agent rests whose budget is spent; only more of it ends that (C-12)."""
-
-QUESTION: Final = "question"
-"""By what an agent rests that has asked a person; only an answer ends that."""
-
-AMOUNTS: Final[Mapping[str, str]] = MappingProxyType(
-    {
-        "tokens": "--tokens N",
-        "cost_usd": "--usd X",
-        "seconds": "--minutes M",
-        "output_bytes": "--bytes N",
-    }
-)
-"""How each kind of budget is granted on the command line."""
-
-
-@final
-@frozen(kw_only=True)
-class AgentPause:
-    """Why an agent rests.
-
-    Attributes:
-        by: Who or what wants it: `operator`, `budget`, `gang:NAME`, `rule:NAME`, `question`.
-        why: In one line.
-        account: Whose budget is spent; empty for the agent's own.
-        kind: What of it: `tokens`, `cost_usd`, `seconds` or `output_bytes`.
-    """
-
-    by: str
-    why: str
-    account: str = ""
-    kind: str = "tokens"
-
-    @property
-    def asks(self) -> bool:
-        """Whether a person has to say or to grant something before it can go on."""
-        return self.by != OPERATOR
-
-    def needs(self, name: str) -> str:
-        """Return why an agent of that name rests, and what a person has to do about it."""
-        if self.by == BUDGET:
-            grant = f"{self.account or name} {AMOUNTS[self.kind]}"
-            return f"{self.why}; grant it more: `otpy-agents budget grant {grant}`"
-        if self.by == QUESTION:
-            return f"it has asked {self.why!r}: `otpy-agents answer {name} TEXT`"
-        return f"{self.why}: `otpy-agents resume {name}`"
+__all__ = ["Post"]
 
 
 @final
@@ -128,7 +75,7 @@ class Post:
         self.frozen: tuple[Orphan, ...] = ()
         self._told = told
         self._said = said
-        self._pauses: dict[str, AgentPause] = {}
+        self._pauses = Pauses()
         self._changed = asyncio.Event()
         self._boundary = asyncio.Event()
         self._turns = 0
@@ -159,29 +106,15 @@ class Post:
     @property
     def pause(self) -> AgentPause | None:
         """Why it rests, or will at the next boundary of a turn; None if it does not."""
-        return next(iter(self._pauses.values()), None)
+        return self._pauses.first
 
     def pause_for(self, pause: AgentPause) -> bool:
         """Let it rest from the next boundary of a turn on; return False if it will already."""
-        if pause.by in self._pauses:
-            return False
-        self._pauses[pause.by] = pause
-        self._change()
-        return True
+        return self._change(self._pauses.add(pause))
 
-    def go_on(self, by: str | None = None) -> bool:
-        """Take back a pause; return whether there was one.
-
-        Args:
-            by: The one that is by that; None for all but those that take more than a word: a spent
-                budget and a question.
-        """
-        kept = {BUDGET, QUESTION} if by is None else set(self._pauses) - {by}
-        found = [one for one in self._pauses if one not in kept]
-        for one in found:
-            del self._pauses[one]
-        self._change()
-        return bool(found)
+    def go_on(self, cure: Cure = Cure.RESUME) -> bool:
+        """Take back the pauses that a cure ends; return whether there was one."""
+        return self._change(self._pauses.cured(cure))
 
     async def until_over(self, pause: AgentPause) -> None:
         """Wait until it rests no longer for `pause`: for nothing, or for something else."""
@@ -195,7 +128,7 @@ class Post:
         agent that calls tool after tool would never be stopped.
         """
         while True:
-            while not self._pauses:
+            while not self._pauses.any:
                 await self._changed.wait()
             turns = self._turns
             if self._boundary.is_set():
@@ -207,7 +140,7 @@ class Post:
             finally:
                 boundary.cancel()
                 changed.cancel()
-            if self._pauses and self._turns > turns:
+            if self._pauses.any and self._turns > turns:
                 return
 
     async def until_it_may_be_stopped(self, grace: float) -> None:
@@ -235,9 +168,13 @@ class Post:
         else:
             self._boundary.clear()
 
-    def _change(self) -> None:
+    def _change(self, pauses: Pauses) -> bool:
+        if pauses == self._pauses:
+            return False
+        self._pauses = pauses
         self._changed.set()
         self._changed = asyncio.Event()
+        return True
 
     def say(self, text: str) -> None:
         """Hand on what the agent says, line by line; empty lines are left out."""

@@ -8,7 +8,7 @@ from typing import Any, Final, TypeAlias
 from rich.table import Table
 from rich.text import Text
 
-from otpy_agents.agent.post import AMOUNTS, BUDGET, QUESTION
+from otpy_agents.agent.pause import AMOUNTS, BUDGET, QUESTION
 from otpy_agents.cli.run_words import money, one_line, span
 from otpy_agents.cli.tree_lookup import KnownTree
 from otpy_agents.cli.view import TreeRow, printable, restart_mark

@@ -13,7 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, final
 
 from otpy import Crashed, Process
-from otpy_agents.agent.post import BUDGET, AgentPause
+from otpy_agents.agent.pause import BUDGET, AgentPause, Cure
 from otpy_agents.errors import BudgetRenewed
 from otpy_monitors import Bookkeeper, BudgetLedger, BudgetSpent, Exceeding, Kind, Limits, OnExceed
 from otpy_monitors.budget.ledger_json import to_plain
@@ -157,7 +157,7 @@ class Budgets:
         self.accounting.settle(limited=True)  # once for all of them
         for post in pool.posts.values():
             if post.key not in self.ledger or not self.ledger.spent_up(post.key):
-                post.go_on(BUDGET)
+                post.go_on(Cure.GRANT)
         pool.news()  # Jake may have held back what was not begun
 
     def on_spent(self, finding: BudgetSpent, pool: MortalPool, tell: Callable[..., None]) -> None:
@@ -185,7 +185,8 @@ class Budgets:
                 _settled([post], partial(_restart, pool.process(post.assignment.id), str(finding)))
         elif finding.then == Exceeding.ESCALATE:
             for post in mine.values():
-                post.pause_for(_pause(post.key, finding.account, finding.kind, str(finding)))
+                pause = _pause(post.key, finding.account, finding.kind, str(finding))
+                pool.pause_for(post.assignment.id, pause)
             notify = partial(tell, "operator.notified", finding.account, detail=str(finding))
             _settled(list(mine.values()), notify)
 

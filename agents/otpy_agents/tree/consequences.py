@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, final
 import structlog
 
 from otpy import Crashed, console_logger
-from otpy_agents.agent.post import AgentPause
+from otpy_agents.agent.pause import AgentPause
 from otpy_agents.errors import GangFailed, WorkerStalled
-from otpy_agents.process.process import WorkerProcess
 from otpy_agents.worklist.gang import GangAction, GangWatch
 from otpy_monitors import (
     Action,
@@ -135,16 +134,8 @@ class Consequences:
 
     def _pause(self, name: str, by: str, why: str) -> bool:
         """Pause a mortal; return whether it was not paused for that already."""
-        project, pause = self._project, AgentPause(by=by, why=why)
-        worker, post = project.pool.worker(name), project.pool.posts.get(name)
-        if post is None or not post.pause_for(pause):
-            return False
-        if isinstance(worker, WorkerProcess):  # else it rests before its next life, and says so
-            worker.pause()
-            post.rests(pause)
-            resume = f"kill -CONT -- -{worker.pgid}" if worker.pid else ""
-            project.tell("mortal.paused", name, by=by, detail=why, resume=resume)
-        return True
+        pool = self._project.pool
+        return name in pool.posts and pool.pause_for(name, AgentPause(by=by, why=why))
 
     def _warn(self, name: str, message: str) -> None:
         project = self._project

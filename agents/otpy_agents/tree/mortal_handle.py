@@ -8,7 +8,7 @@ from otpy_agents.agent.state import AgentState
 from otpy_agents.store.records import Outcome
 
 if TYPE_CHECKING:
-    from otpy_agents.agent.post import AgentPause
+    from otpy_agents.agent.pause import AgentPause
     from otpy_agents.tree.pool import MortalPool
     from otpy_agents.worklist.assignment import Assignment
 

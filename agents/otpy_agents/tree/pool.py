@@ -19,8 +19,9 @@ from otpy.specs import DynamicSpec
 from otpy_agents.agent.course import Course, Reaped
 from otpy_agents.agent.failures import Consequence
 from otpy_agents.agent.freeze import freeze_agent, thaw_agent
+from otpy_agents.agent.pause import OPERATOR, AgentPause, Cure
 from otpy_agents.agent.persistence import word_for
-from otpy_agents.agent.post import OPERATOR, QUESTION, AgentPause, Post
+from otpy_agents.agent.post import Post
 from otpy_agents.agent.state import Happening
 from otpy_agents.errors import (
     AgentNotFound,
@@ -276,22 +277,40 @@ class MortalPool:
             AgentNotFound: There is none.
             AgentRefused: It has come out, or rests for that already.
         """
-        post, worker = self._at_work(name), self.worker(name)
-        pause = AgentPause(by=by, why=why)
-        if not post.pause_for(pause):
+        self._at_work(name)
+        if not self.pause_for(name, AgentPause(by=by, why=why)):
             raise AgentRefused(name, "it is paused already")
+
+    def pause_for(self, name: str, pause: AgentPause) -> bool:
+        """Let a mortal rest, whatever the cause; return False if it does for that already.
+
+        A program that is between two lives rests before its next one, and says so then.
+        """
+        post, worker = self.posts[name], self.worker(name)
+        if not post.pause_for(pause):
+            return False
         if isinstance(worker, WorkerProcess):
             worker.pause()
             post.rests(pause)
             self.leave_place(name)
-            self._project.tell("mortal.paused", name, by=by, detail=why)
+            resume = f"kill -CONT -- -{worker.pgid}" if worker.pid else ""
+            self._project.tell("mortal.paused", name, by=pause.by, detail=pause.why, resume=resume)
+        return True
 
-    def resume(self, name: str, by: str | None = None) -> AgentPause | None:
+    def woken(self, name: str) -> None:
+        """Take the news that somebody outside let a program go on (`kill -CONT`).
+
+        That word goes before the bound of `parallel`.
+        """
+        post = self.posts[name]
+        if post.pause is not None:
+            post.go_on()
+            post.wakes()
+            self.places.enter(name, self.news, anyway=True)
+            self._project.tell("mortal.resumed", name)
+
+    def resume(self, name: str) -> AgentPause | None:
         """Let a mortal go on, unless it has spent its budget, or asked a question.
-
-        Args:
-            name: Which.
-            by: Only if that is what it rests for; None for whatever it is.
 
         Returns:
             Why it rests all the same; None if it goes on.
@@ -301,8 +320,8 @@ class MortalPool:
             AgentRefused: It has come out, or does not rest, or needs more than that.
         """
         post, worker = self._at_work(name), self.worker(name)
-        frozen = post.frozen if by is None else ()
-        if not post.go_on(by) and not frozen:
+        frozen = post.frozen
+        if not post.go_on() and not frozen:
             needs = "it is not paused" if post.pause is None else post.pause.needs(name)
             raise AgentRefused(name, needs)
         goes_on = frozen or (post.pause is None and isinstance(worker, WorkerProcess))
@@ -353,7 +372,7 @@ class MortalPool:
             AgentRefused: It has not asked anything.
         """
         post = self._at_work(name)
-        if not post.go_on(QUESTION):
+        if not post.go_on(Cure.ANSWER):
             raise AgentRefused(name, "it has not asked anything")
         post.reply = text
         return post.pause

@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from otpy_agents.agent.post import OPERATOR, AgentPause
+from otpy_agents.agent.pause import OPERATOR, AgentPause
 from otpy_agents.process.process import WorkerProcess
 from otpy_agents.store.records import State
 from otpy_monitors import Kind, tree_health

@@ -7,6 +7,7 @@ import asyncio
 import pytest
 
 from otpy import Process
+from otpy_agents.agent.pause import Cure
 from otpy_agents.errors import CommandRefused
 from otpy_agents.store.records import State
 from otpy_agents.testing import Ask, Hang, Script, Spend, UseTool
@@ -55,7 +56,7 @@ async def test_a_resumed_agent_looks_at_its_budget_once_more(agents: AgentWorld)
         await typed(agents, "pause", agent="a")
         await asyncio.sleep(60)
         a = agents.pool.posts["a"]
-        a.go_on("budget")  # as if it had never been told
+        a.go_on(Cure.GRANT)  # as if it had never been told
         a.go_on()
         await asyncio.sleep(60)
         assert a.pause is not None

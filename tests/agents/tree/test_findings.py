@@ -21,6 +21,20 @@ def forbid(world: World, action: str) -> None:
     world.rule_file.write_text(f"rules: [{rule}]\n", encoding="utf-8")
 
 
+async def test_a_program_that_a_rule_pauses_keeps_no_place(world: World) -> None:
+    """As one that a person has paused (TREE-19); let go on by hand it works beside the others."""
+    forbid(world, "pause")
+    world.script = {"a": [Life(seconds=50)], "b": [Life(seconds=50)]}
+    async with world.running(work(assignment("a"), assignment("b"), parallel=1)) as root:
+        await asyncio.sleep(30)
+        assert world.times() == {"a": 1, "b": 1}
+        assert world.names("a")[-1] == "mortal.paused"
+        world.lives[0].resume()  # as a worker finds out by itself
+        world.lives[1].resume()
+        await root.wait()
+    assert {one.state for one in world.records} == {State.DONE}
+
+
 async def test_a_stalled_worker_is_restarted_and_in_the_end_reaped(world: World) -> None:
     """Each life may be silent so long; the note and the last reason say that it stalled."""
     world.script["a"] = [SILENT]
