@@ -12,6 +12,8 @@ from attrs import frozen
 
 import otpy
 from otpy.reports import Report
+from otpy_agents.agent.budgets import BudgetDocument
+from otpy_agents.agent.workplace import Workplace
 from otpy_agents.operator.actor import Actor
 from otpy_agents.operator.server import OperatorCommand
 from otpy_agents.run import RetryPolicy
@@ -21,12 +23,10 @@ from otpy_agents.store.ledger import Ledger
 from otpy_agents.store.records import AssignmentRecord
 from otpy_agents.testing import ScriptedSandbox
 from otpy_agents.tree.app import app_supervisor
-from otpy_agents.tree.budgets import BudgetDocument
 from otpy_agents.tree.commands import TreeCommands
 from otpy_agents.tree.journal import Journal
 from otpy_agents.tree.pool import MortalPool
 from otpy_agents.tree.project import Project
-from otpy_agents.tree.workplace import Workplace
 from otpy_agents.worklist.reader import parse
 from otpy_monitors import load_ledger
 

@@ -25,6 +25,8 @@ from attrs import define, frozen
 
 import otpy
 from otpy.reports import Report
+from otpy_agents.agent.budgets import BudgetDocument
+from otpy_agents.agent.workplace import Workplace
 from otpy_agents.completion import to_completion
 from otpy_agents.errors import SpawnFailed
 from otpy_agents.process.orphans import Orphan
@@ -33,9 +35,7 @@ from otpy_agents.store.ledger import Ledger
 from otpy_agents.store.records import AssignmentRecord
 from otpy_agents.tree import pool
 from otpy_agents.tree.app import app_supervisor
-from otpy_agents.tree.budgets import BudgetDocument
 from otpy_agents.tree.project import Project
-from otpy_agents.tree.workplace import Workplace
 from otpy_agents.worklist.reader import parse
 from otpy_monitors import Chore, load_ledger, read_rules
 

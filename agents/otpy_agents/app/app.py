@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, final
 
 import otpy
 from otpy import Backoff, ChildSpec, SupervisorSpec
+from otpy_agents.agent.budgets import BudgetDocument
 from otpy_agents.agent.preflight import unheld_agents
+from otpy_agents.agent.workplace import Workplace
 from otpy_agents.app.chronicle import Chronicle
 from otpy_agents.app.conclusion import conclusions_of
 from otpy_agents.app.remains import clear_up, drop_runs
@@ -26,11 +28,9 @@ from otpy_agents.store.redaction import Redaction, is_secret_name
 from otpy_agents.store.sessions import SqliteSessions
 from otpy_agents.store.tree_register import TreeRegister, socket_beside
 from otpy_agents.tree.app import app_supervisor
-from otpy_agents.tree.budgets import BudgetDocument
 from otpy_agents.tree.commands import QuietLog, TreeCommands
 from otpy_agents.tree.journal import Journal
 from otpy_agents.tree.project import Project
-from otpy_agents.tree.workplace import Workplace
 from otpy_agents.worklist.assignment import WorkList
 from otpy_agents.worklist.reader import read
 from otpy_monitors import load_ledger, read_rules

@@ -28,9 +28,9 @@ from otpy_agents.tree.status import status_of, tree_of
 from otpy_monitors import Kind
 
 if TYPE_CHECKING:
+    from otpy_agents.agent.workplace import Workplace
     from otpy_agents.tree.journal import Journal
     from otpy_agents.tree.project import Project
-    from otpy_agents.tree.workplace import Workplace
 
 __all__ = ["FOLLOW", "QuietLog", "TreeCommands"]
 

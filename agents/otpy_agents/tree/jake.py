@@ -21,9 +21,9 @@ from otpy import (
     SupervisorSpec,
 )
 from otpy.errors import MaxChildren, NotRunning, StartFailed
+from otpy_agents.agent.effort import Effort
 from otpy_agents.errors import GangFailed, JakeGaveUp, NameAlreadyExists, PreflightFailed
 from otpy_agents.store.records import Outcome, State
-from otpy_agents.tree.effort import Effort
 from otpy_agents.tree.pool import POOL
 from otpy_agents.tree.todo import Todo
 

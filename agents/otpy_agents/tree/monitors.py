@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from otpy_agents.agent.budgets import BudgetDocument
 from otpy_agents.hygiene.chores import chores_of, chores_of_runs
-from otpy_agents.tree.budgets import BudgetDocument
 from otpy_monitors import monitor_supervisor
 
 if TYPE_CHECKING:
     from otpy import SupervisorSpec
+    from otpy_agents.agent.workplace import Workplace
     from otpy_agents.tree.project import Project
-    from otpy_agents.tree.workplace import Workplace
     from otpy_monitors import Chore
 
 __all__ = ["monitors_of"]

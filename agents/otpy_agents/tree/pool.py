@@ -16,7 +16,10 @@ from otpy import Crashed, DynamicSupervisor, Normal, OtpyError, Shutdown, Superv
 from otpy.errors import MaxChildren, NotFound, NotRunning, StartFailed
 from otpy.reports import ChildExited, ChildGaveUp, ChildStarted, ChildStartFailed, Report
 from otpy.specs import DynamicSpec
+from otpy_agents.agent.beginning import Waits
+from otpy_agents.agent.children import Children
 from otpy_agents.agent.course import Course, Reaped
+from otpy_agents.agent.courses import Courses
 from otpy_agents.agent.failures import Consequence
 from otpy_agents.agent.freeze import freeze_agent, thaw_agent
 from otpy_agents.agent.pause import OPERATOR, AgentPause, Cure
@@ -35,9 +38,6 @@ from otpy_agents.process.process import WorkerProcess
 from otpy_agents.run.decide.protocol import RunControl
 from otpy_agents.run.host.gate import Gate
 from otpy_agents.store.records import Outcome, State
-from otpy_agents.tree.beginning import Waits
-from otpy_agents.tree.children import Children
-from otpy_agents.tree.courses import Courses
 from otpy_agents.tree.mortal_handle import Mortal
 from otpy_agents.tree.mortal_spec import mortal_spec
 from otpy_agents.worklist.assignment import Assignment

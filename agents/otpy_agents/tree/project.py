@@ -7,22 +7,22 @@ from functools import partial
 from typing import TYPE_CHECKING, Final, final
 
 from otpy_agents.agent import messages
+from otpy_agents.agent.beginning import Waits, hindrance
 from otpy_agents.agent.checkpoint import CHECKPOINT
 from otpy_agents.agent.course import HOST_ENDED, Course
+from otpy_agents.agent.courses import Courses
+from otpy_agents.agent.disk import Disk
+from otpy_agents.agent.effort import Effort
 from otpy_agents.agent.persistence import Persistence
 from otpy_agents.agent.post import Post
 from otpy_agents.agent.state import AgentState, Happening, Move
+from otpy_agents.agent.workplace import Workplace
 from otpy_agents.errors import AgentRefused, LedgerError
 from otpy_agents.run.host.walls import said_of
 from otpy_agents.store.agent_rows import AgentRow, MoveRow
 from otpy_agents.store.records import AssignmentRecord, Outcome, State
-from otpy_agents.tree.beginning import Waits, hindrance
 from otpy_agents.tree.consequences import Consequences
-from otpy_agents.tree.courses import Courses
-from otpy_agents.tree.disk import Disk
-from otpy_agents.tree.effort import Effort
 from otpy_agents.tree.pool import MortalPool
-from otpy_agents.tree.workplace import Workplace
 from otpy_agents.workspace import ChangesetOwner
 from otpy_monitors import Exceeding, Limits, OnExceed
 

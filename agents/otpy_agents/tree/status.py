@@ -15,10 +15,10 @@ from otpy_monitors import Kind, tree_health
 if TYPE_CHECKING:
     from otpy import Supervisor
     from otpy.snapshot import TreeSnapshot
+    from otpy_agents.agent.workplace import Workplace
     from otpy_agents.store.records import AssignmentRecord
     from otpy_agents.tree.journal import Journal
     from otpy_agents.tree.project import Project
-    from otpy_agents.tree.workplace import Workplace
     from otpy_agents.worklist.assignment import Assignment
 
 __all__ = ["Plain", "status_of", "tree_of"]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING, final
 
+from otpy_agents.agent.beginning import Waits
 from otpy_agents.store.records import Outcome
-from otpy_agents.tree.beginning import Waits
 
 if TYPE_CHECKING:
     from otpy_agents.tree.project import Project

@@ -15,6 +15,7 @@ from typing import Any, TypeAlias
 
 import pytest
 
+from otpy_agents.agent.workplace import Workplace
 from otpy_agents.errors import SandboxUnavailable
 from otpy_agents.hygiene.chores import LOG_BYTES, chores_of, chores_of_runs
 from otpy_agents.run import AgentInstance
@@ -26,7 +27,6 @@ from otpy_agents.store import Lease, RunStore
 from otpy_agents.store.ledger import Ledger
 from otpy_agents.store.records import State
 from otpy_agents.tree.project import Project
-from otpy_agents.tree.workplace import Workplace
 from otpy_agents.worklist.reader import parse
 from otpy_monitors import Chore
 from tests.agents.store.run_world import begun, let_die, save

@@ -12,9 +12,9 @@ from typing import Any, TypeAlias, final
 from attrs import frozen
 
 from otpy.reports import Report
+from otpy_agents.agent.workplace import Workplace
 from otpy_agents.store.records import Outcome
 from otpy_agents.tree.project import Project
-from otpy_agents.tree.workplace import Workplace
 from tests.agents.soak.faults import Faults
 from tests.agents.soak.plans import Plan
 from tests.agents.soak.stage import Stage

@@ -15,7 +15,9 @@ from attrs import frozen
 
 import otpy
 from otpy.testing import MockClock
+from otpy_agents.agent.budgets import BudgetDocument
 from otpy_agents.agent.verification import Complaint
+from otpy_agents.agent.workplace import Workplace
 from otpy_agents.run import RetryPolicy
 from otpy_agents.run.host.order import SandboxChoice
 from otpy_agents.store import RunStore
@@ -23,9 +25,7 @@ from otpy_agents.store.ledger import Ledger
 from otpy_agents.store.sessions import SqliteSessions
 from otpy_agents.testing import memory_stores
 from otpy_agents.tree.app import app_supervisor
-from otpy_agents.tree.budgets import BudgetDocument
 from otpy_agents.tree.project import Project
-from otpy_agents.tree.workplace import Workplace
 from otpy_agents.worklist.assignment import Assignment
 from otpy_agents.worklist.reader import parse
 from otpy_monitors import load_ledger, parse_rules

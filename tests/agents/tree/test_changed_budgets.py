@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from otpy_agents.agent.budgets import BudgetDocument
 from otpy_agents.errors import LedgerError
 from otpy_agents.store.records import State
 from otpy_agents.testing import Hang, Script, Spend, UseTool
-from otpy_agents.tree.budgets import BudgetDocument
 from otpy_monitors import Kind, load_ledger
 from tests.agents.agent_world import AgentWorld, agent, typed
 

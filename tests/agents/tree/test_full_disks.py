@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
+from otpy_agents.agent.disk import Disk
 from otpy_agents.errors import LedgerUnwritable
 from otpy_agents.store.records import State
 from otpy_agents.testing import Hang, Script, UseTool
-from otpy_agents.tree.disk import Disk
 from tests.agents.agent_world import AgentWorld, agent, typed
 from tests.agents.tree_world import Life, World, assignment, work
 

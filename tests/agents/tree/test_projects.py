@@ -11,6 +11,7 @@ import pytest
 from attrs import evolve
 
 import otpy
+from otpy_agents.agent.workplace import Workplace
 from otpy_agents.errors import InvalidTreeSetting
 from otpy_agents.run.host.order import SandboxChoice
 from otpy_agents.store import RunStore
@@ -19,7 +20,6 @@ from otpy_agents.store.records import State
 from otpy_agents.testing import Crash, Say, Script, ScriptedSandbox, memory_stores
 from otpy_agents.tree.app import app_supervisor
 from otpy_agents.tree.project import Project
-from otpy_agents.tree.workplace import Workplace
 from otpy_agents.worklist.reader import parse
 from tests.agents.agent_world import QUICK, agent
 from tests.agents.tree_world import path_of

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from otpy_agents.agent.prompts import question_in
+from otpy_agents.agent.tools import touched_by
 from otpy_agents.run import Detail, classify
 from otpy_agents.testing.script import FAILURES, line_of
-from otpy_agents.tree.tools import touched_by
 from otpy_monitors import CommandRun, FilesTouched, NetworkUsed
 
 

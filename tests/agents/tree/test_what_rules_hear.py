@@ -12,8 +12,10 @@ from attrs import evolve
 
 from otpy.errors import StartFailed
 from otpy_agents.adapters.registry import find_adapter
+from otpy_agents.agent.narrator import Narrator
 from otpy_agents.agent.post import Post
 from otpy_agents.agent.state import AgentState
+from otpy_agents.agent.tools import touched_by
 from otpy_agents.attempt import events
 from otpy_agents.attempt.usage import Usage
 from otpy_agents.errors import AgentNotFound
@@ -23,8 +25,6 @@ from otpy_agents.run.host.order import RunOrder
 from otpy_agents.store.records import State
 from otpy_agents.testing import Crash, Fail, Say, Script, Spend, UseTool, Write
 from otpy_agents.testing.script import line_of
-from otpy_agents.tree.narrator import Narrator
-from otpy_agents.tree.tools import touched_by
 from otpy_agents.worklist.assignment import Assignment
 from otpy_agents.worklist.reader import parse
 from otpy_monitors import (

@@ -8,17 +8,17 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, final
 
 from otpy import Crashed
+from otpy_agents.agent.accounts import Accounts
+from otpy_agents.agent.budgets import Budgets
 from otpy_agents.agent.failures import FailureTable
+from otpy_agents.agent.narrator import Narrator
 from otpy_agents.agent.runs import HostedRuns, Runs
+from otpy_agents.agent.turns import Turns
 from otpy_agents.errors import JakeGaveUp
 from otpy_agents.run.decide.policy import RetryPolicy
 from otpy_agents.run.host.admission import sandbox_of
 from otpy_agents.run.host.host import RunHost
 from otpy_agents.run.host.order import SandboxChoice
-from otpy_agents.tree.accounts import Accounts
-from otpy_agents.tree.budgets import Budgets
-from otpy_agents.tree.narrator import Narrator
-from otpy_agents.tree.turns import Turns
 from otpy_agents.worklist.start_rate import StartRate, StartSlots
 from otpy_monitors import Feed, RuleBook
 

@@ -10,12 +10,12 @@ from attrs import evolve
 from otpy_agents.adapters.registry import find_adapter
 from otpy_agents.agent.post import Post
 from otpy_agents.agent.state import Happening
+from otpy_agents.agent.tools import is_helper, touched_by
 from otpy_agents.attempt import events
 from otpy_agents.attempt.usage import Usage
 from otpy_agents.run.host import facts
 from otpy_agents.run.host.flight import LAST_LINE
 from otpy_agents.run.host.order import RunOrder
-from otpy_agents.tree.tools import is_helper, touched_by
 from otpy_monitors import activity
 from otpy_monitors.feed import Feed
 

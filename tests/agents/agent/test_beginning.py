@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from otpy_agents.agent.beginning import Waits, hindrance
 from otpy_agents.store.records import Outcome, State
-from otpy_agents.tree.beginning import Waits, hindrance
 
 
 @pytest.mark.parametrize(
