@@ -151,6 +151,6 @@ def agent(id: str, **keys: object) -> str:
 
 async def typed(agents: AgentWorld, name: str, **arguments: str | float) -> object:
     """Give a command as an operator does."""
-    handlers = TreeCommands(agents.workplace, Journal(), 0.0).handlers()
+    handlers = TreeCommands([agents.project], Journal(), 0.0).handlers()
     actor = Actor(user="ann", uid=1, pid=2, tty=None)
     return await handlers[name](OperatorCommand(name=name, arguments=arguments, actor=actor))

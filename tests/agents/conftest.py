@@ -23,7 +23,7 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
     """Return a world; its ledgers last as long as the test."""
     made = World(tmp_path)
     monkeypatch.setattr(mortal, "spawn", made.spawn)
-    monkeypatch.setattr(monitors, "chores_of", made.chores_of)
+    monkeypatch.setattr(monitors, "project_chores", made.chores_of)
     for module in (app, pool):
         monkeypatch.setattr(module, "WorkerProcess", FakeWorker)
     with memory_stores():

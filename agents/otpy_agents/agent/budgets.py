@@ -1,30 +1,25 @@
-"""Budgets: an account for each project and each assignment, and what follows when one ends.
+"""Budgets: an account for each list and each assignment, and what is left of it.
 
-The ledger and what is charged to it belong to the monitors. Here is what their owner does: pause at
-the boundary of a turn, restart with a fresh budget, and go on when an operator has granted more.
+The ledger and what is charged to it belong to the monitors. What follows when one is spent is up to
+who owns it (`otpy_agents.tree.spending`).
 """
 
 from __future__ import annotations
 
-import asyncio
 import json
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, final
 
-from otpy import Crashed, Process
-from otpy_agents.agent.pause import BUDGET, AgentPause, Cure
-from otpy_agents.errors import BudgetRenewed
-from otpy_monitors import Bookkeeper, BudgetLedger, BudgetSpent, Exceeding, Kind, Limits, OnExceed
+from otpy_agents.agent.pause import BUDGET, AgentPause
+from otpy_monitors import Bookkeeper, BudgetLedger, Exceeding, Kind, Limits, OnExceed
 from otpy_monitors.budget.ledger_json import to_plain
 
 if TYPE_CHECKING:
-    from otpy_agents.agent.post import Post
     from otpy_agents.store.agent_rows import AgentRows
-    from otpy_agents.tree.pool import MortalPool
+    from otpy_agents.worklist.assignment import Assignment
     from otpy_monitors import Feed, LedgerStore
 
-__all__ = ["BudgetDocument", "Budgets"]
+__all__ = ["BudgetDocument", "Budgets", "budget_pause"]
 
 _DOCUMENT: Final = "budget"
 
@@ -61,12 +56,14 @@ class Budgets:
         ledger: The accounts; named by the keys of projects and agents.
         accounting: Charges them with what the feed tells.
         store: Where they are kept for the next host; None for nowhere.
+        on_more: Called when somebody has been granted more.
     """
 
     def __init__(self, feed: Feed, ledger: BudgetLedger | None = None) -> None:
         self.ledger = ledger or BudgetLedger()
         self.accounting = Bookkeeper(feed, self.ledger)
         self.store: LedgerStore | None = None
+        self.on_more: list[Callable[[], object]] = []
 
     async def save(self) -> None:
         """Write down at once what is spent and granted: others are about to rely on it.
@@ -105,6 +102,25 @@ class Budgets:
             if limit != pots[kind].limit
         ]
 
+    def declare(self, account: str, parent: str, assignment: Assignment) -> list[str]:
+        """Let the budget of an assignment be what that says now.
+
+        Returns:
+            Which limits are others than before, in one line each.
+
+        Raises:
+            LimitTooWide: A limit is wider than that of the list.
+        """
+        work = assignment.agent
+        own = Limits(
+            tokens=None if work is None else work.tokens,
+            cost_usd=None if work is None else work.cost_usd,
+            seconds=assignment.wall_seconds,
+            output_bytes=assignment.output_bytes,
+        )
+        then = OnExceed(Exceeding.REAP) if work is None else work.on_exceed
+        return self.open(account, parent, own, then)
+
     def carried_over(self, account: str) -> list[str]:
         """Return what an account, if it is open, has spent of its limits before, line by line."""
         if account not in self.ledger:
@@ -130,7 +146,7 @@ class Budgets:
             return None
         why = ", ".join(f"budget of {owner!r} spent: {kind}" for kind, owner in ended.items())
         kind, owner = next(iter(ended.items()))
-        return _pause(account, owner, kind, why)
+        return budget_pause(account, owner, kind, why)
 
     def _ended(self, account: str) -> dict[Kind, str]:
         self.accounting.settle(limited=True)
@@ -151,44 +167,12 @@ class Budgets:
             InvalidSpec: The amount is no finite number of at least 0.
         """
         self.ledger.raise_limit(account, kind, amount)
+        for go_on in self.on_more:
+            go_on()
 
-    def wake(self, pool: MortalPool) -> None:
-        """Let agents go on that rest for a budget and have something left, and new ones begin."""
-        self.accounting.settle(limited=True)  # once for all of them
-        for post in pool.posts.values():
-            if post.key not in self.ledger or not self.ledger.spent_up(post.key):
-                post.go_on(Cure.GRANT)
-        pool.news()  # Jake may have held back what was not begun
-
-    def on_spent(self, finding: BudgetSpent, pool: MortalPool, tell: Callable[..., None]) -> None:
-        """Do what is declared for a budget that is spent (C-12).
-
-        A program has no turn at whose end it could rest: it is reaped, whoever's budget it is.
-
-        An agent that has told its final answer is neither stopped nor restarted: it has nothing
-        left to spend, and its work is paid for. Its pause counts only if it goes on all the same,
-        as after a verification that failed.
-        """
-        mine = {post.key: post for post in pool.posts.values() if post.key in finding.stopped}
-        for key, post in list(mine.items()):
-            if finding.then == Exceeding.REAP or post.assignment.agent is None:
-                del mine[key]
-                why = self.spent(key)
-                if (
-                    why and pool.courses.outcome(post.assignment.id) is None
-                ):  # else it was granted more
-                    _settled([post], partial(pool.reap, post.assignment.id, why))
-        if finding.then == Exceeding.RESTART:
-            if self.ledger.may_renew(finding.account):
-                self.ledger.renew(finding.account)
-            for post in mine.values():
-                _settled([post], partial(_restart, pool.process(post.assignment.id), str(finding)))
-        elif finding.then == Exceeding.ESCALATE:
-            for post in mine.values():
-                pause = _pause(post.key, finding.account, finding.kind, str(finding))
-                pool.pause_for(post.assignment.id, pause)
-            notify = partial(tell, "operator.notified", finding.account, detail=str(finding))
-            _settled(list(mine.values()), notify)
+    def has_left(self, account: str) -> bool:
+        """Whether an account may go on, as far as is charged by now."""
+        return account not in self.ledger or not self.ledger.spent_up(account)
 
 
 def _shown(kind: Kind, limit: int | None) -> str:
@@ -201,25 +185,6 @@ def _was(kind: Kind, limit: int | None, first: int | None) -> str:
     return f"{_shown(kind, limit)} before{more}"
 
 
-def _pause(account: str, owner: str, kind: str, why: str) -> AgentPause:
+def budget_pause(account: str, owner: str, kind: str, why: str) -> AgentPause:
+    """Return why an account rests that, or whose owner, has spent its budget."""
     return AgentPause(by=BUDGET, why=why, account="" if owner == account else owner, kind=kind)
-
-
-def _settled(posts: Sequence[Post], action: Callable[[], object]) -> None:
-    """Perform an action if any of these has no answer when that can be known."""
-    loop = asyncio.get_running_loop()
-
-    def act() -> None:
-        if not all(post.answered for post in posts):
-            action()
-
-    settles = max((post.settles for post in posts), default=0.0)
-    if settles > loop.time():  # the line that says that it is done may be right behind
-        loop.call_at(settles, act)
-    else:
-        act()
-
-
-def _restart(process: Process | None, why: str) -> None:
-    if process is not None:
-        process.exit(Crashed(BudgetRenewed(why)))

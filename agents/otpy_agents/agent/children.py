@@ -1,4 +1,4 @@
-"""Who of a pool asked for whom, told to the monitors (TREE-47)."""
+"""Who of a list asked for whom, told to the monitors (TREE-47)."""
 
 from __future__ import annotations
 
@@ -11,26 +11,28 @@ from otpy_monitors import activity
 if TYPE_CHECKING:
     from collections.abc import Generator
 
-    from otpy_agents.tree.project import Project
+    from otpy_monitors import Feed
 
 __all__ = ["Children"]
 
 
 @final
 class Children:
-    """The children that mortals of one pool have asked for.
+    """The children that mortals of one list have asked for.
 
     Args:
-        project: Whose pool it is.
+        key: Name of the list among all projects.
+        feed: Where they are told.
     """
 
-    def __init__(self, project: Project) -> None:
-        self._project = project
+    def __init__(self, key: str, feed: Feed) -> None:
+        self._key = key
+        self._feed = feed
         self._parents: dict[str, str] = {}
 
     def parent(self, name: str) -> str:
-        """Return the key of the agent that asked for a mortal; that of the project if none did."""
-        return self._parents.get(name, self._project.key)
+        """Return the key of the agent that asked for a mortal; that of the list if none did."""
+        return self._parents.get(name, self._key)
 
     @contextmanager
     def asked(self, name: str, by: str) -> Generator[None]:
@@ -43,19 +45,17 @@ class Children:
         if not by:
             yield
             return
-        self._parents[name] = self._project.agent_key(by)
+        self._parents[name] = f"{self._key}/{by}"
         try:
             yield
         except BaseException:
             del self._parents[name]
             raise
         now = asyncio.get_running_loop().time()
-        child = self._project.agent_key(name)
-        self._project.workplace.feed.tell(activity.ChildSpawned(self._parents[name], now, child))
+        self._feed.tell(activity.ChildSpawned(self._parents[name], now, f"{self._key}/{name}"))
 
     def gone(self, name: str, why: str) -> None:
         """Tell that a mortal has come out; a program has no card, so nobody else would."""
         if name in self._parents:
             now = asyncio.get_running_loop().time()
-            key = self._project.agent_key(name)
-            self._project.workplace.feed.tell(activity.AgentGone(key, now, why))
+            self._feed.tell(activity.AgentGone(f"{self._key}/{name}", now, why))

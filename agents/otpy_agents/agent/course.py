@@ -31,9 +31,11 @@ class Reaped:
 
     Attributes:
         why: The reason, in one line.
+        failed: Whether it ended itself because it has failed, as its group is to know.
     """
 
     why: str
+    failed: bool = False
 
     def __str__(self) -> str:
         """Return the reason."""

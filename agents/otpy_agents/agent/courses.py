@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterable
 from typing import final
 
@@ -24,6 +25,7 @@ class Courses:
         stirred: Names of whom something is new since Jake has looked.
         ending: How those will have come out that are being given up, by name.
         unwritten: How those came out of whom the ledger does not know it yet, by name.
+        version: Grows with every piece of news.
     """
 
     def __init__(
@@ -36,10 +38,16 @@ class Courses:
         self.stirred: set[str] = set()
         self.ending: dict[str, Outcome] = {}
         self.unwritten: dict[str, Outcome] = {}
+        self.version = 0
+        self._news = asyncio.Event()
 
     def __getitem__(self, name: str) -> Course:
         """Return the course of an assignment; an open one of a name that is not known."""
         return self._courses.get(name) or Course()
+
+    def outcome(self, name: str) -> Outcome | None:
+        """Return how an assignment came out, under an earlier host too; None if it has not."""
+        return self[name].over
 
     def change(self, name: str, move: Callable[[Course], Course]) -> bool:
         """Let the course of an assignment change; return whether it did."""
@@ -56,6 +64,19 @@ class Courses:
                 index.pop(name, None)
         return True
 
-    def outcome(self, name: str) -> Outcome | None:
-        """Return how an assignment came out, under an earlier host too; None if it has not."""
-        return self[name].over
+    def news(self, name: str = "") -> None:
+        """Let whoever waits look again: there is something to hand out, or to write down.
+
+        Args:
+            name: The assignment that it is about; empty if it is about none.
+        """
+        if name:
+            self.stirred.add(name)
+        self.version += 1
+        self._news.set()
+        self._news = asyncio.Event()
+
+    async def until_news(self, seen: int) -> None:
+        """Wait until `version` is no longer `seen`."""
+        while self.version == seen:
+            await self._news.wait()

@@ -19,8 +19,8 @@ from otpy_agents.sandbox.marker import run_marker
 from otpy_monitors import activity
 
 if TYPE_CHECKING:
+    from otpy_agents.agent.desk import Desk
     from otpy_agents.agent.post import Post
-    from otpy_agents.tree.project import Project
 
 __all__ = ["freeze", "freeze_agent", "thaw", "thaw_agent"]
 
@@ -30,7 +30,7 @@ _DRAINED: Final = 0.05
 """Seconds in which the last that a stopped process has written is certainly read."""
 
 
-async def freeze_agent(project: Project, post: Post, why: str) -> bool:
+async def freeze_agent(desk: Desk, post: Post, why: str) -> bool:
     """Stop all processes of the run of an agent; return whether there was anything to be stopped.
 
     Cancellation:
@@ -43,19 +43,17 @@ async def freeze_agent(project: Project, post: Post, why: str) -> bool:
     post.frozen = frozen
     await asyncio.sleep(_DRAINED)  # what it had said before would count as progress
     now = asyncio.get_running_loop().time()
-    project.workplace.feed.tell(activity.RestBegan(post.key, now, why))
-    project.tell(
-        "mortal.paused", post.assignment.id, by=OPERATOR, detail=why, frozen=len(post.frozen)
-    )
+    desk.workplace.feed.tell(activity.RestBegan(post.key, now, why))
+    desk.tell("mortal.paused", post.assignment.id, by=OPERATOR, detail=why, frozen=len(post.frozen))
     return True
 
 
-def thaw_agent(project: Project, post: Post) -> None:
+def thaw_agent(desk: Desk, post: Post) -> None:
     """Let the processes of an agent go on that were stopped."""
     frozen, post.frozen = post.frozen, ()
     thaw(frozen)
     now = asyncio.get_running_loop().time()
-    project.workplace.feed.tell(activity.RestEnded(post.key, now))
+    desk.workplace.feed.tell(activity.RestEnded(post.key, now))
 
 
 async def freeze(run: str) -> tuple[Orphan, ...]:

@@ -15,7 +15,7 @@ from attrs import evolve
 
 import otpy
 from otpy_agents.agent.card import shown
-from otpy_agents.agent.failures import failure_of
+from otpy_agents.agent.failures import Consequence, failure_of
 from otpy_agents.agent.life_record import LifeRecord, end_here, living
 from otpy_agents.agent.order import order_of, sandbox_for
 from otpy_agents.agent.pause import BUDGET, QUESTION, AgentPause
@@ -53,10 +53,10 @@ from otpy_monitors import activity
 if TYPE_CHECKING:
     from anyio.abc import TaskStatus
 
+    from otpy_agents.agent.desk import Desk
     from otpy_agents.agent.runs import Run, Runs
     from otpy_agents.agent.verification import Complaint
     from otpy_agents.sandbox import Mount
-    from otpy_agents.tree.project import Project
     from otpy_agents.worklist.assignment import AgentWork, Assignment
 
 __all__ = ["agent_life"]
@@ -69,9 +69,7 @@ _REFUSED: Final = (
 """What a person has to see to before an agent can begin. Other errors of git pass."""
 
 
-async def agent_life(
-    project: Project, assignment: Assignment, *, task_status: TaskStatus[Post]
-) -> None:
+async def agent_life(desk: Desk, assignment: Assignment, *, task_status: TaskStatus[Post]) -> None:
     """Live one life of the mortal, or drone, whose assignment an agent takes.
 
     It is ready when nothing speaks against it. Then it takes up the run that a killed life, or a
@@ -91,41 +89,41 @@ async def agent_life(
         Its run is stopped in order. Killed, it leaves the run at work for its next life.
     """
     me = otpy.current()
-    work, runs = assignment.agent, project.workplace.runs
+    work, runs = assignment.agent, desk.workplace.runs
     if work is None or runs is None:
         raise PreflightFailed(assignment.id, ["got no host of runs, wanted one for an agent"])
-    post = project.pool.post(assignment)
-    cwd = assignment.cwd or project.work_directory(assignment.id)
+    post = desk.posts.of(assignment)
+    cwd = assignment.cwd or desk.folders.work(assignment.id)
     environment = {**os.environ, **assignment.env}
     async with contextlib.AsyncExitStack() as held:
-        await _preflight(project, assignment, cwd, environment, held)
+        await _preflight(desk, assignment, cwd, environment, held)
         task_status.started(post)
-        if me.incarnation > 1 and not await project.is_open(assignment.id):
-            if await project.is_done(assignment.id):
+        if me.incarnation > 1 and not await desk.memory.is_open(assignment.id):
+            if await desk.memory.is_done(assignment.id):
                 return  # it was killed between that and its own end
-            await end_here(project, assignment.id, "it is no longer open")
+            await end_here(desk, assignment.id, "it is no longer open")
         if me.incarnation > 1:
-            await project.workplace.start_place(project, assignment.id, work.cli)
-        reason = project.last_exit(assignment.id, me.last_exit)
+            await desk.workplace.starts.take(desk.tell, assignment.id, work.cli)
+        reason = desk.memory.last_exit(assignment.id, me.last_exit)
         try:
-            cwd = await _beginning(project, post, work, reason) or cwd
-            mounts = await _mounts(project, assignment, work)
+            cwd = await _beginning(desk, post, work, reason) or cwd
+            mounts = await _mounts(desk, assignment, work)
         except _REFUSED as error:  # something came in its way since: no restart can mend that
-            await end_here(project, assignment.id, str(error), State.FAILED)
-        feed, parent = project.workplace.feed, project.pool.children.parent(assignment.id)
-        folders = (cwd, project.work_directory(assignment.id))
-        async with living(project, assignment.id) as life:
+            await end_here(desk, assignment.id, str(error), State.FAILED)
+        feed, parent = desk.workplace.feed, desk.children.parent(assignment.id)
+        folders = (cwd, desk.folders.work(assignment.id))
+        async with living(desk, assignment.id) as life:
             with shown(feed, post, cwd, parent=parent, directories=folders):
-                await _AgentLife(project, post, work, runs, cwd, mounts, life).live(reason)
+                await _AgentLife(desk, post, work, runs, cwd, mounts, life).live(reason)
             life.reason = "done"
     # Once it is written down it is done, even if somebody ends us at this very moment.
     with contextlib.suppress(asyncio.CancelledError, LedgerError):  # else Jake writes it down
-        await project.ledger.finish(assignment.id, State.DONE)
-        await project.write_moves()
+        await desk.memory.ledger.finish(assignment.id, State.DONE)
+        await desk.memory.write_moves()
 
 
 async def _preflight(
-    project: Project,
+    desk: Desk,
     assignment: Assignment,
     cwd: Path,
     environment: Mapping[str, str],
@@ -136,7 +134,7 @@ async def _preflight(
     Its changeset is its own from here on: what was free a moment ago could be taken by then.
 
     Args:
-        project: Its project.
+        desk: What the mortals of its list work with.
         assignment: Its assignment.
         cwd: Where it works unless it has a work tree.
         environment: Its environment.
@@ -147,22 +145,22 @@ async def _preflight(
     """
     found: list[str] = []
     work = assignment.agent
-    choice = project.workplace.sandbox
+    choice = desk.workplace.sandbox
     if work is not None:
         try:
-            choice = sandbox_for(project, assignment, work, environment)
-            if choice.name != OPEN and await project.is_new(assignment.id):
-                await project.workplace.try_sandbox(choice)
+            choice = sandbox_for(choice, assignment, work, environment)
+            if choice.name != OPEN and await desk.memory.is_new(assignment.id):
+                await desk.workplace.try_sandbox(choice)
             if work.artifacts is not None:
                 await anyio.to_thread.run_sync(make_artifacts, work.artifacts, "artifacts")
         except (InvalidRunSetting, SandboxUnavailable) as error:
             found.append(str(error))
-    found += obstacles(_needs(project, assignment, choice.name), cwd, environment)
+    found += obstacles(_needs(desk, assignment, choice.name), cwd, environment)
     repository = None if work is None else work.changeset
     if repository is not None:
         try:
-            begun = not await project.is_new(assignment.id)
-            changesets = project.keeping.changesets(repository)
+            begun = not await desk.memory.is_new(assignment.id)
+            changesets = desk.keeping.changesets(repository)
             hold = changesets.hold(assignment.id, digest=assignment.digest, begun=begun)
             await held.enter_async_context(hold)
         except ChangesetError as error:
@@ -170,26 +168,25 @@ async def _preflight(
     if found:
         raise PreflightFailed(assignment.id, found)
     if otpy.current().incarnation == 1:
-        project.tell_walls(assignment, choice)
+        desk.tell_walls(assignment, choice)
 
 
-async def _mounts(project: Project, assignment: Assignment, work: AgentWork) -> tuple[Mount, ...]:
+async def _mounts(desk: Desk, assignment: Assignment, work: AgentWork) -> tuple[Mount, ...]:
     """Return what an agent behind walls has to see of the repository of its work tree."""
-    if work.changeset is None or sandbox_for(project, assignment, work, os.environ).name == OPEN:
+    own = desk.workplace.sandbox
+    if work.changeset is None or sandbox_for(own, assignment, work, os.environ).name == OPEN:
         return ()
-    return await project.keeping.changesets(work.changeset).mounts(assignment.id)
+    return await desk.keeping.changesets(work.changeset).mounts(assignment.id)
 
 
-async def _beginning(
-    project: Project, post: Post, work: AgentWork, reason: str | None
-) -> Path | None:
+async def _beginning(desk: Desk, post: Post, work: AgentWork, reason: str | None) -> Path | None:
     """Return the work tree of an agent, if it shall have one.
 
     The first life of a definition finds neither work nor a session of others. That nothing is known
     of another attempt says so, however often a host was killed on the way here.
     """
-    name, keeping = post.assignment.id, project.keeping
-    new = await project.is_new(name)
+    name, keeping = post.assignment.id, desk.keeping
+    new = await desk.memory.is_new(name)
     if new:
         await keeping.begin_anew(post.key)
     if work.changeset is None:
@@ -200,9 +197,9 @@ async def _beginning(
     return await keeping.work_tree(work.changeset, name, restarted)
 
 
-def _needs(project: Project, assignment: Assignment, sandbox: str) -> Needs:
+def _needs(desk: Desk, assignment: Assignment, sandbox: str) -> Needs:
     """Return what must be there; what a sandbox brings along itself is not looked for here."""
-    needs = evolve(needs_of(assignment), budget_left=project.budget_left(assignment))
+    needs = evolve(needs_of(assignment), budget_left=desk.budget_left(assignment))
     return needs if sandbox in {"process", "bubblewrap"} else evolve(needs, program="", cli="")
 
 
@@ -212,7 +209,7 @@ class _AgentLife:
 
     def __init__(
         self,
-        project: Project,
+        desk: Desk,
         post: Post,
         work: AgentWork,
         runs: Runs,
@@ -220,14 +217,14 @@ class _AgentLife:
         mounts: tuple[Mount, ...],
         life: LifeRecord,
     ) -> None:
-        self._project = project
+        self._desk = desk
         self._post = post
         self._work = work
         self._runs = runs
         self._cwd = cwd
         self._mounts = mounts
         self._life = life
-        self._label = project.label(post.assignment)
+        self._label = desk.memory.label(post.assignment)
 
     async def live(self, reason: str | None) -> None:
         """Work until it is done.
@@ -235,22 +232,22 @@ class _AgentLife:
         Args:
             reason: Why the life before this one ended; None if there was none.
         """
-        post, project = self._post, self._project
+        post, desk = self._post, self._desk
         for failure in post.failures:  # its host may have ended before it was given up for one
             await self._give_up_if_spent(failure, f"{failure}, under an earlier host")
-        project.workplace.narrator.follow(self._label, post)
-        project.workplace.turns.follow(self._label, project.pool, post.assignment.id)
-        stored = await project.keeping.recall(post, self._work.context)
+        desk.workplace.narrator.follow(self._label, post)
+        desk.workplace.turns.follow(self._label, desk.places, post.assignment.id)
+        stored = await desk.keeping.recall(post, self._work.context)
         # One that has ended while nobody waited for it, its life just killed, is good work too.
         run = await self._find() or post.run
         if run is not None:
-            project.tell("agent.taken_up", post.assignment.id, run=run.id)
+            desk.tell("agent.taken_up", post.assignment.id, run=run.id)
         await self._rest()
         prompt: Callable[..., str] = partial(first_prompt, self._work, reason=reason, stored=stored)
         while True:
             if run is None:
                 run = await self._submit(prompt)
-            await project.write_run(post, run.id)
+            await desk.memory.write_run(post, run.id)
             try:
                 result = await self._result(run)
             except LedgerUnwritable:
@@ -258,21 +255,21 @@ class _AgentLife:
                 run = await self._find()
                 continue
             answer, run = run.answer, None
-            await project.disk.until_written(partial(self._learn, result, answer))
+            await desk.memory.disk.until_written(partial(self._learn, result, answer))
             succeeded = result.ending is Ending.SUCCEEDED
             question = question_in(answer) if succeeded else None
             if succeeded and question is None:
                 await self._verify(answer)
                 return
             post.run = None  # what it came to is taken in
-            await project.write_run(post, "")
+            await desk.memory.write_run(post, "")
             if question is not None:
                 self._ask(question)
             elif result.ending is not Ending.STOPPED:
                 await self._failed(result)
             elif post.pause is None:
                 # Somebody else stopped it, as a host of runs that restarts does: begin again.
-                await project.workplace.start_place(project, post.assignment.id, self._work.cli)
+                await desk.workplace.starts.take(desk.tell, post.assignment.id, self._work.cli)
             await self._rest()
             prompt = partial(next_prompt, self._work)
 
@@ -282,7 +279,7 @@ class _AgentLife:
         """Begin a run; only then has the agent been told what others have to say to it."""
         post, said, messages = self._post, self._post.reply, tuple(self._post.messages)
         order = order_of(
-            self._project,
+            self._desk,
             post.assignment,
             self._work,
             prompt=prompt(said=said, messages=messages),
@@ -290,15 +287,15 @@ class _AgentLife:
             session=post.session,
             mounts=self._mounts,
         )
-        run = await self._project.disk.until_written(partial(self._runs.submit, order))
+        run = await self._desk.memory.disk.until_written(partial(self._runs.submit, order))
         post.told(said, len(messages))
-        self._project.keep_messages(post)
+        self._desk.keep_messages(post)
         return run
 
     async def _find(self) -> Run | None:
         """Return the run that is at work for it, was left unfinished, or was not taken in."""
         find = partial(self._runs.find, self._label, self._post.last)
-        return await self._project.disk.until_written(find)
+        return await self._desk.memory.disk.until_written(find)
 
     async def _result(self, run: Run) -> RunResult:
         """Wait for the end of a run; bring it about when the agent shall rest."""
@@ -331,8 +328,8 @@ class _AgentLife:
     async def _learn(self, result: RunResult, answer: str) -> None:
         # First what is spent: of a run that was taken in no later host hears.
         with contextlib.suppress(LedgerError):  # it is tried again every few seconds
-            await self._project.workplace.budgets.save()
-        await self._project.keeping.remember(self._post, result, answer)
+            await self._desk.workplace.budgets.save()
+        await self._desk.keeping.remember(self._post, result, answer)
         last = answer.strip().rpartition("\n")[2]
         self._life.last_line = last or self._life.last_line
 
@@ -357,38 +354,44 @@ class _AgentLife:
         await self._write_down()
         failure = await self._complaint(answer)
         if failure is None:
-            keeping, disk = self._project.keeping, self._project.disk
+            keeping, disk = self._desk.keeping, self._desk.memory.disk
             await disk.until_written(partial(keeping.forget, post))
             post.messages.clear()
-            self._project.keep_messages(post)
+            self._desk.keep_messages(post)
             post.move(Happening.ACCEPTED)
             return
         post.run = None
         post.messages.append(failure.feedback)
-        self._project.keep_messages(post)
-        await self._project.write_run(post, "")
+        self._desk.keep_messages(post)
+        await self._desk.memory.write_run(post, "")
         await self._fail(VerificationFailed(failure.name, failure.message))
 
     async def _complaint(self, answer: str) -> Complaint | None:
         """Ask the command first, and then whoever else has a say."""
-        post, project = self._post, self._project
-        feed, clock = project.workplace.feed, asyncio.get_running_loop().time
+        post, desk = self._post, self._desk
+        feed, clock = desk.workplace.feed, asyncio.get_running_loop().time
         if self._work.verify:
             # The agent itself does nothing meanwhile, which must not be taken for a stall.
             feed.tell(activity.RestBegan(post.key, clock(), "it is verified"))
-            failure = await run_verify(project, post.assignment, self._work, self._cwd)
+            failure = await run_verify(
+                post.assignment,
+                self._work,
+                self._cwd,
+                list_id=desk.memory.ledger.list_id,
+                folders=desk.folders,
+            )
             feed.tell(activity.RestEnded(post.key, clock()))
             if failure is not None:
                 return failure
-        return await project.verify(post.assignment, self._cwd, answer)
+        return await desk.verify(post.assignment, self._cwd, answer)
 
     async def _failed(self, result: RunResult) -> None:
         failure, message = failure_of(result), result.error or ""
-        if self._project.workplace.failures.row(failure).waits:
+        if self._desk.workplace.failures.row(failure).waits:
             # The next run waits for the account by itself; it is no crash and counts as none.
-            self._project.tell("agent.limited", self._post.assignment.id, reason=message)
-            await self._project.workplace.start_place(
-                self._project, self._post.assignment.id, self._work.cli
+            self._desk.tell("agent.limited", self._post.assignment.id, reason=message)
+            await self._desk.workplace.starts.take(
+                self._desk.tell, self._post.assignment.id, self._work.cli
             )
             return
         await self._fail(RunFailed(failure, message))
@@ -397,50 +400,52 @@ class _AgentLife:
         """Crash, so as to be restarted; or be given up, where that cannot help."""
         self._post.failures[error.failure] += 1
         with contextlib.suppress(LedgerError):  # then it counts under this host only
-            await self._project.write_failures(self._post)
+            await self._desk.memory.write_failures(self._post)
         await self._give_up_if_spent(error.failure, error)
         raise error
 
     async def _give_up_if_spent(self, failure: str, what: object) -> None:
         """Be given up if a failure has come too often."""
-        post, table = self._post, self._project.workplace.failures
+        post, table = self._post, self._desk.workplace.failures
         times = post.failures[failure]
         follows = table.follows(failure, times, drone=post.assignment.role is Role.DRONE)
         if follows.ends:
-            why = f"{table.kind(failure, times)} failure: {what}"
-            self._project.pool.give_up(post.assignment.id, why, escalates=follows)
-            await asyncio.get_running_loop().create_future()
+            name, why = post.assignment.id, f"{table.kind(failure, times)} failure: {what}"
+            if follows is Consequence.ESCALATE:
+                self._desk.tell("agent.escalated", name, reason=why)
+            self._desk.tell("operator.notified", name, detail=why)
+            await end_here(self._desk, name, why, failed=True)
 
     # --- rests ------------------------------------------------------------------------------------
 
     def _ask(self, question: str) -> None:
         """Ask a person, and rest until there is an answer."""
-        self._project.tell("operator.asked", self._post.assignment.id, question=question)
+        self._desk.tell("operator.asked", self._post.assignment.id, question=question)
         self._post.pause_for(AgentPause(by=QUESTION, why=question))
 
     async def _rest(self) -> None:
         """Rest as long as anything wants that, or there is nothing left to spend."""
         post, pause = self._post, self._reason_to_rest()
         if pause is None:
-            turns = self._project.workplace.turns
+            turns = self._desk.workplace.turns
             if not turns.rests(self._label):  # its last life may have ended while it rested
-                await self._project.pool.take_place(post.assignment.id)
+                await self._desk.places.take(post.assignment.id)
             if turns.rests(self._label):  # what this life was begun with is not needed yet
-                self._project.pool.leave_place(post.assignment.id)
-            if not self._project.workplace.narrator.waits(post):
+                self._desk.places.leave(post.assignment.id)
+            if not self._desk.workplace.narrator.waits(post):
                 self._post.wakes()  # its last life may have been killed while it rested
             return
-        feed, clock = self._project.workplace.feed, asyncio.get_running_loop().time
+        feed, clock = self._desk.workplace.feed, asyncio.get_running_loop().time
         feed.tell(activity.RestBegan(post.key, clock(), pause.why))
         while pause is not None:
             if pause.by == BUDGET:
                 # First what is spent: else a host that is killed now would let it be spent again.
                 with contextlib.suppress(LedgerError):
-                    await self._project.workplace.budgets.save()
+                    await self._desk.workplace.budgets.save()
             post.rests(pause)
-            self._project.pool.leave_place(post.assignment.id)
+            self._desk.places.leave(post.assignment.id)
             spent = {"account": pause.account, "kind": pause.kind} if pause.by == BUDGET else {}
-            self._project.tell(
+            self._desk.tell(
                 "mortal.paused", post.assignment.id, by=pause.by, detail=pause.why, **spent
             )
             await self._write_down()
@@ -448,15 +453,15 @@ class _AgentLife:
             # Who lets it go on need not know that others have spent its budget meanwhile.
             pause = self._reason_to_rest()
             if pause is None:
-                await self._project.pool.take_place(post.assignment.id)
+                await self._desk.places.take(post.assignment.id)
                 pause = self._reason_to_rest()  # it may have been paused while it waited
         self._post.wakes()
         feed.tell(activity.RestEnded(post.key, clock()))
-        self._project.tell("mortal.resumed", post.assignment.id)
+        self._desk.tell("mortal.resumed", post.assignment.id)
         await self._write_down()
 
     def _reason_to_rest(self) -> AgentPause | None:
-        spent = self._project.workplace.budgets.spent_up(self._post.key)
+        spent = self._desk.workplace.budgets.spent_up(self._post.key)
         if spent:
             self._post.pause_for(spent)
         return self._post.pause
@@ -464,4 +469,4 @@ class _AgentLife:
     async def _write_down(self) -> None:
         """Write down at once where it stands: who is to do so otherwise may be away."""
         with contextlib.suppress(LedgerError):  # then Jake tries again
-            await self._project.write_moves()
+            await self._desk.memory.write_moves()

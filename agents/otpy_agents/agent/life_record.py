@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, NoReturn
 from attrs import define
 
 import otpy
+from otpy_agents.agent.course import Course, Reaped
 from otpy_agents.errors import LedgerError
-from otpy_agents.store.records import State
+from otpy_agents.store.records import Outcome, State
 
 if TYPE_CHECKING:
-    from otpy_agents.tree.project import Project
+    from otpy_agents.agent.desk import Desk
 
 __all__ = ["LifeRecord", "end_here", "living"]
 
@@ -40,7 +41,7 @@ class LifeRecord:
 
 
 @contextlib.asynccontextmanager
-async def living(project: Project, assignment: str) -> AsyncGenerator[LifeRecord]:
+async def living(desk: Desk, assignment: str) -> AsyncGenerator[LifeRecord]:
     """Write down that a life begins, and in the end how it ended, however that comes about.
 
     It does not begin before the disk takes that.
@@ -49,8 +50,8 @@ async def living(project: Project, assignment: str) -> AsyncGenerator[LifeRecord
         LedgerError: Its beginning could not be written down, for another reason.
     """
     me = otpy.current()
-    begin = partial(project.ledger.begin_attempt, assignment, me.incarnation)
-    attempt = await project.disk.until_written(begin)
+    begin = partial(desk.memory.ledger.begin_attempt, assignment, me.incarnation)
+    attempt = await desk.memory.disk.until_written(begin)
     life = LifeRecord(attempt)
     try:
         yield life
@@ -61,10 +62,10 @@ async def living(project: Project, assignment: str) -> AsyncGenerator[LifeRecord
         life.reason = str(error)
         raise
     finally:
-        project.life_ended(assignment, life.reason)
+        desk.memory.life_ended(assignment, life.reason)
         # A ledger that takes no writes must not undo good work, nor hide how bad work ended.
         with contextlib.suppress(LedgerError):
-            await project.ledger.end_attempt(
+            await desk.memory.ledger.end_attempt(
                 attempt,
                 life.reason,
                 exit_code=life.exit_code,
@@ -73,8 +74,21 @@ async def living(project: Project, assignment: str) -> AsyncGenerator[LifeRecord
             )
 
 
-async def end_here(project: Project, name: str, why: str, state: State = State.REAPED) -> NoReturn:
-    """End the life that calls it for good; it is ended for the reason given (TREE-49)."""
-    project.pool.reap(name, why, state)
+async def end_here(
+    desk: Desk, name: str, why: str, state: State = State.REAPED, *, failed: bool = False
+) -> NoReturn:
+    """End the life that calls it for good; it is ended for the reason given (TREE-49).
+
+    Args:
+        desk: What the mortals of its list work with.
+        name: Its assignment.
+        why: The reason, in one line.
+        state: How the assignment comes out.
+        failed: Whether it has failed, as its group is to know.
+    """
+    courses = desk.memory.courses
+    courses.change(name, partial(Course.give_up, outcome=Outcome(state, why)))
+    otpy.current().exit(otpy.Shutdown(Reaped(why, failed)))
+    courses.news(name)
     await asyncio.get_running_loop().create_future()
     raise AssertionError

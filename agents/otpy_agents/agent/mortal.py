@@ -23,13 +23,13 @@ from otpy_agents.store.redaction import Redaction
 if TYPE_CHECKING:
     from anyio.abc import TaskStatus
 
+    from otpy_agents.agent.desk import Desk
     from otpy_agents.agent.post import Post
-    from otpy_agents.tree.project import Project
     from otpy_agents.worklist.assignment import Assignment
 
 
 async def mortal(
-    project: Project, assignment: Assignment, *, task_status: TaskStatus[WorkerProcess | None]
+    desk: Desk, assignment: Assignment, *, task_status: TaskStatus[WorkerProcess | None]
 ) -> None:
     """Live one life of the mortal, or drone, that takes `assignment`.
 
@@ -50,40 +50,43 @@ async def mortal(
         LedgerError: If something could not be written down.
     """
     me = otpy.current()
-    post = project.pool.post(assignment)
-    work = project.work_directory(assignment.id)
+    post = desk.posts.of(assignment)
+    work = desk.folders.work(assignment.id)
     environment = worker_environment(
         os.environ,
         assignment.env,
-        list_id=project.ledger.list_id,
+        list_id=desk.memory.ledger.list_id,
         assignment=assignment.id,
         incarnation=me.incarnation,
         restarts=me.restarts,
         work=work,
-        notes=project.notes(assignment.id),
-        last_exit=project.last_exit(assignment.id, me.last_exit),
+        notes=desk.folders.notes(assignment.id),
+        last_exit=desk.memory.last_exit(assignment.id, me.last_exit),
     )
     cwd = assignment.cwd or work
-    needs = evolve(preflight.needs_of(assignment), budget_left=project.budget_left(assignment))
+    needs = evolve(preflight.needs_of(assignment), budget_left=desk.budget_left(assignment))
     preflight.check(assignment, cwd, environment, needs)
     redacted = Redaction(environment)
 
-    feed = project.workplace.feed
+    feed = desk.workplace.feed
     program = Program(feed, post.key)
 
     def on_line(line: str) -> None:
         program.line()
-        project.tell("mortal.output", assignment.id, line=redacted(line))
+        desk.tell("mortal.output", assignment.id, line=redacted(line))
 
     def on_pause(frozen: bool) -> None:  # noqa: FBT001 - as `spawn` wants it
         program.frozen(frozen)
-        if not frozen:
-            project.pool.woken(assignment.id)
+        if not frozen and post.pause is not None:  # somebody outside let it go on (`kill -CONT`)
+            post.go_on()
+            post.wakes()
+            desk.places.enter(assignment.id)  # that word goes before the bound
+            desk.tell("mortal.resumed", assignment.id)
 
-    if me.incarnation > 1 and not await project.is_open(assignment.id):
+    if me.incarnation > 1 and not await desk.memory.is_open(assignment.id):
         task_status.started(None)
-        await end_here(project, assignment.id, "it is no longer open")
-    record = exit_file(project.work.state, assignment.id)
+        await end_here(desk, assignment.id, "it is no longer open")
+    record = exit_file(desk.folders.state, assignment.id)
     worker = spawn(
         assignment.argv,
         cwd=cwd,
@@ -97,18 +100,18 @@ async def mortal(
     rested = post.pause is not None
     if rested:  # it was paused between two lives; nobody need wait until it goes on
         task_status.started(worker)
-        await _rest(project, post, worker)
+        await _rest(desk, post, worker)
     if me.incarnation > 1:
-        await project.workplace.start_place(project, assignment.id)
-    async with living(project, assignment.id) as life:
+        await desk.workplace.starts.take(desk.tell, assignment.id)
+    async with living(desk, assignment.id) as life:
         try:
             async with worker:
                 # Without this row the next host finds it all the same, by its marker.
                 with contextlib.suppress(LedgerUnwritable):
-                    await project.ledger.record_spawn(
+                    await desk.memory.ledger.record_spawn(
                         life.attempt, worker.pid, worker.pgid, worker.create_time
                     )
-                with shown(feed, post, cwd, parent=project.pool.children.parent(assignment.id)):
+                with shown(feed, post, cwd, parent=desk.children.parent(assignment.id)):
                     if post.pause is not None:  # that came while it was begun
                         worker.pause()
                     if not rested:
@@ -121,23 +124,23 @@ async def mortal(
             life.last_line = redacted(worker.last_line)
             life.output_bytes = worker.output_bytes
             for orphan in worker.left_over:
-                project.tell("mortal.left_over", assignment.id, ended=str(orphan))
+                desk.tell("mortal.left_over", assignment.id, ended=str(orphan))
     # Once it is written down it is done, even if somebody ends us at this very moment.
     with contextlib.suppress(asyncio.CancelledError, LedgerError):  # else Jake writes it down
-        await project.ledger.finish(assignment.id, State.DONE)
+        await desk.memory.ledger.finish(assignment.id, State.DONE)
         record.unlink(missing_ok=True)
 
 
-async def _rest(project: Project, post: Post, worker: WorkerProcess) -> None:
+async def _rest(desk: Desk, post: Post, worker: WorkerProcess) -> None:
     """Wait until nobody wants it to rest any more; there is no process yet."""
     worker.pause()
     pause = post.pause
     while pause is not None:
-        project.pool.leave_place(post.assignment.id)
+        desk.places.leave(post.assignment.id)
         await post.until_over(pause)
         pause = post.pause
         if pause is None:
-            await project.pool.take_place(post.assignment.id)
+            await desk.places.take(post.assignment.id)
             pause = post.pause  # it may have been paused while it waited
     worker.resume()
 

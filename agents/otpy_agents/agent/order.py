@@ -18,8 +18,8 @@ from otpy_agents.store.sessions import RestartContext
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from otpy_agents.agent.desk import Desk
     from otpy_agents.run.decide.result import VendorSession
-    from otpy_agents.tree.project import Project
     from otpy_agents.worklist.assignment import AgentWork, Assignment
 
 __all__ = ["order_of", "sandbox_for", "selection_of"]
@@ -44,14 +44,19 @@ def selection_of(work: AgentWork) -> AgentSelection:
 
 
 def sandbox_for(
-    project: Project, assignment: Assignment, work: AgentWork, environment: Mapping[str, str]
+    own: SandboxChoice, assignment: Assignment, work: AgentWork, environment: Mapping[str, str]
 ) -> SandboxChoice:
     """Return where the attempts of an agent are made: as its list says, else its workplace.
+
+    Args:
+        own: That of the workplace.
+        assignment: Its assignment.
+        work: What of it the agent shall do.
+        environment: That of the host.
 
     Raises:
         InvalidRunSetting: What it has to write there is not there.
     """
-    own = project.workplace.sandbox
     if not work.sandbox:
         return own
     choice = choice_of(
@@ -65,7 +70,7 @@ def sandbox_for(
 
 
 def order_of(
-    project: Project,
+    desk: Desk,
     assignment: Assignment,
     work: AgentWork,
     *,
@@ -77,7 +82,7 @@ def order_of(
     """Return the order of the next run of an agent.
 
     Args:
-        project: Its project.
+        desk: What the mortals of its list work with.
         assignment: Its assignment.
         work: What of it the agent shall do.
         prompt: What it is told this time.
@@ -88,15 +93,15 @@ def order_of(
     Raises:
         InvalidRunSetting: Its sandbox cannot be had, see `sandbox_for`.
     """
-    workplace, name = project.workplace, assignment.id
-    folder = project.work_directory(name)
-    sandbox = sandbox_for(project, assignment, work, os.environ)
+    workplace, name = desk.workplace, assignment.id
+    folder = desk.folders.work(name)
+    sandbox = sandbox_for(workplace.sandbox, assignment, work, os.environ)
     # Who works elsewhere has to see its notes all the same.
     seen = () if cwd == folder else (Mount(folder, writable=True),)
     own = {
         "OTPY_ASSIGNMENT": name,
-        "OTPY_CHECKPOINT": str(project.checkpoint(name)),
-        "OTPY_NOTES": str(project.notes(name)),
+        "OTPY_CHECKPOINT": str(desk.folders.checkpoint(name)),
+        "OTPY_NOTES": str(desk.folders.notes(name)),
         "OTPY_WORK": str(folder),
     }
     return RunOrder(
@@ -121,5 +126,5 @@ def order_of(
         artifacts=work.artifacts,
         environment={**assignment.env, **own},
         session=None if work.context is RestartContext.FRESH else session,
-        label=project.label(assignment),
+        label=desk.memory.label(assignment),
     )

@@ -9,7 +9,7 @@ from otpy_agents.run.decide.state import WaitReason
 from otpy_agents.run.host import facts
 
 if TYPE_CHECKING:
-    from otpy_agents.tree.pool import MortalPool
+    from otpy_agents.agent.places import Places
 
 __all__ = ["Turns"]
 
@@ -19,13 +19,13 @@ class Turns:
     """A listener of a host of runs, which also asks it before such a run goes on."""
 
     def __init__(self) -> None:
-        self._mortals: dict[str, tuple[MortalPool, str]] = {}
+        self._mortals: dict[str, tuple[Places, str]] = {}
         self._labels: dict[str, str] = {}
         self._resting: set[str] = set()
 
-    def follow(self, label: str, pool: MortalPool, name: str) -> None:
-        """Count runs with this label as work of the mortal `name` of `pool`."""
-        self._mortals[label] = pool, name
+    def follow(self, label: str, places: Places, name: str) -> None:
+        """Count runs with this label as work of the mortal `name`, which takes one of `places`."""
+        self._mortals[label] = places, name
 
     def rests(self, label: str) -> bool:
         """Whether the run with this label waits for its account, or then for a place."""
@@ -38,16 +38,16 @@ class Turns:
         label = self._labels.get(fact.run)
         if label is None:
             return
-        pool, name = self._mortals[label]
+        places, name = self._mortals[label]
         match fact:
             case facts.WaitBegan(reason=WaitReason.COOLDOWN):
                 self._resting.add(label)
-                if pool.places.holds(name):  # else it is in line, and must stay there
-                    pool.leave_place(name)
+                if places.holds(name):  # else it is in line, and must stay there
+                    places.leave(name)
             case facts.AttemptBegan() if label in self._resting:
                 self._resting.discard(label)
                 # It has one already, unless a person let it go on: that word goes before the bound.
-                pool.places.enter(name, pool.news, anyway=True)
+                places.enter(name)
             case facts.RunEnded() | facts.RunLeft():
                 self._resting.discard(label)
                 del self._labels[fact.run]
@@ -58,5 +58,5 @@ class Turns:
         """Return whether a run whose account is free has a place; a `Turn`."""
         if label not in self._mortals:
             return True
-        pool, name = self._mortals[label]
-        return pool.ask_for_place(name, when)
+        places, name = self._mortals[label]
+        return places.ask(name, when)

@@ -20,7 +20,7 @@ from otpy_agents.store.redaction import Redaction
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from otpy_agents.tree.project import Project
+    from otpy_agents.agent.folders import Folders
     from otpy_agents.worklist.assignment import AgentWork, Assignment
 
     Verifier: TypeAlias = "Callable[[Assignment, Path, str], Awaitable[Complaint | None]]"
@@ -58,7 +58,7 @@ class Complaint:
 
 
 async def run_verify(
-    project: Project, assignment: Assignment, work: AgentWork, cwd: Path
+    assignment: Assignment, work: AgentWork, cwd: Path, *, list_id: str, folders: Folders
 ) -> Complaint | None:
     """Run the command that says whether an agent is done; return what is wrong, or None.
 
@@ -67,10 +67,11 @@ async def run_verify(
     may be the agent that spoilt it.
 
     Args:
-        project: The list.
         assignment: What the agent took.
         work: What it was asked to do.
         cwd: Where it worked.
+        list_id: Identity of its list.
+        folders: Where the files of its list lie.
 
     Cancellation:
         The command is ended with its group; nothing of it is alive afterwards.
@@ -79,12 +80,12 @@ async def run_verify(
     environment = worker_environment(
         os.environ,
         assignment.env,
-        list_id=project.ledger.list_id,
+        list_id=list_id,
         assignment=assignment.id,
         incarnation=me.incarnation,
         restarts=me.restarts,
-        work=project.work_directory(assignment.id),
-        notes=project.notes(assignment.id),
+        work=folders.work(assignment.id),
+        notes=folders.notes(assignment.id),
     )
     redacted = Redaction(environment)
     lines: deque[str] = deque(maxlen=_LAST_LINES)

@@ -2,32 +2,30 @@
 
 from __future__ import annotations
 
-import asyncio
 import random
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, final
 
-from otpy import Crashed
 from otpy_agents.agent.accounts import Accounts
 from otpy_agents.agent.budgets import Budgets
+from otpy_agents.agent.effort import Efforts
 from otpy_agents.agent.failures import FailureTable
 from otpy_agents.agent.narrator import Narrator
 from otpy_agents.agent.runs import HostedRuns, Runs
+from otpy_agents.agent.start_limit import StartLimit
 from otpy_agents.agent.turns import Turns
-from otpy_agents.errors import JakeGaveUp
 from otpy_agents.run.decide.policy import RetryPolicy
 from otpy_agents.run.host.admission import sandbox_of
 from otpy_agents.run.host.host import RunHost
 from otpy_agents.run.host.order import SandboxChoice
-from otpy_agents.worklist.start_rate import StartRate, StartSlots
+from otpy_agents.worklist.start_rate import StartRate
 from otpy_monitors import Feed, RuleBook
 
 if TYPE_CHECKING:
     from otpy_agents.run.host.facts import Listener
     from otpy_agents.sandbox.behaviour import Sandbox
     from otpy_agents.store.runs import RunStore
-    from otpy_agents.tree.project import Project
-    from otpy_monitors import BudgetLedger, Finding
+    from otpy_monitors import BudgetLedger
 
 __all__ = ["Workplace"]
 
@@ -65,7 +63,9 @@ class Workplace:
         watch_loop: As given.
         hygiene_dry_run: Whether hygiene only tells what it would delete; set it before the start.
         budgets: Accounts of projects and agents.
-        projects: Those that work here.
+        starts: How fast mortals may be restarted.
+        efforts: How far each Jake who works here has come.
+        tells: How a person is told something, of each list that works here.
     """
 
     def __init__(
@@ -108,17 +108,15 @@ class Workplace:
         self.watch_loop = watch_loop
         self.hygiene_dry_run = False
         self.budgets = Budgets(self.feed, budget)
-        self.projects: list[Project] = []
+        self.starts = StartLimit(rate or StartRate(), chance)
+        self.efforts = Efforts()
+        self.tells: list[Callable[..., None]] = []
         self._tried: set[str] = set()  # names of the sandboxes that have worked
-        self._rate = rate or StartRate()
-        self._slots: dict[str, StartSlots] = {}
-        self._chance = chance
-        self._news = asyncio.Event()
 
     def _notify(self, account: str, detail: str) -> None:
         """Let a person know what is wrong with an account; it concerns all projects alike."""
-        for project in self.projects[:1]:
-            project.tell("operator.notified", account, detail=detail)
+        for tell in self.tells[:1]:
+            tell("operator.notified", account, detail=detail)
 
     async def try_sandbox(self, choice: SandboxChoice) -> None:
         """Look once whether a sandbox works here, before the first agent is started in it.
@@ -131,57 +129,3 @@ class Workplace:
         if choice.name not in self._tried:
             await sandbox_of(choice, self.sandboxes).check()
             self._tried.add(choice.name)
-
-    async def start_place(self, project: Project, name: str, vendor: str = "") -> None:
-        """Wait for a place among the restarts of one vendor, over all projects (G-17).
-
-        Args:
-            project: Who tells that it waits.
-            name: Name of the mortal.
-            vendor: Name of the agent's CLI; empty for programs.
-
-        Cancellation:
-            The place is lost.
-        """
-        now = asyncio.get_running_loop().time()
-        slots = self._slots.get(vendor, StartSlots(self._rate))
-        self._slots[vendor], delay = slots.take(now, self._chance())
-        if delay > 0:
-            detail = f"{self._rate.starts} restarts in {self._rate.seconds:g} s"
-            project.tell("mortal.held_back", name, delay=delay, detail=detail)
-            await asyncio.sleep(delay)
-
-    def on_finding(self, finding: Finding) -> None:
-        """Hand a finding of a monitor to the project it is about; to the first if about none."""
-        mine = [one for one in self.projects if one.concerns(finding)]
-        for project in mine or self.projects[:1]:
-            project.acting.on_finding(finding)
-
-    # --- the end ----------------------------------------------------------------------------------
-
-    @property
-    def finished(self) -> bool:
-        """Whether no project has anything left to do, or a Jake who could do it."""
-        return all(project.at_rest for project in self.projects)
-
-    @property
-    def gave_up(self) -> JakeGaveUp | None:
-        """Whose Jake has given up; None if nobody's has."""
-        fell = {one.key: one.jake_fell for one in self.projects if one.given_up}
-        if not fell:
-            return None
-        error = JakeGaveUp(fell)
-        error.__cause__ = next(
-            (one.error for one in fell.values() if isinstance(one, Crashed)), None
-        )
-        return error
-
-    def news(self) -> None:
-        """Let those look again who wait for all projects."""
-        self._news.set()
-        self._news = asyncio.Event()
-
-    async def until_finished(self) -> None:
-        """Wait until no project has anything left to do."""
-        while not self.finished:
-            await self._news.wait()

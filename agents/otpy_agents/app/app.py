@@ -172,7 +172,7 @@ async def open_app(
             fates=fates,
         )
         stack.enter_context(TreeRegister(default_state(os.environ)).listing(work.file, work.state))
-        commands = TreeCommands(workplace, chronicle.journal, chronicle.began)
+        commands = TreeCommands([project], chronicle.journal, chronicle.began)
         written = CommandLog(events, stream, clean=redaction)
         operator = _operator(project, commands, written)
         spec = app_supervisor(project, chaos=chaos, operator=operator)
@@ -211,7 +211,7 @@ def _operator(
         with bound(path):
             pass
     except SocketUnusable as error:
-        project.tell("operator.unreachable", "list", reason=str(error))
+        project.desk.tell("operator.unreachable", "list", reason=str(error))
         return None
     spec = operator_supervisor(path, commands.handlers(), QuietLog(written))
     children = [*spec.children, ChildSpec("farewell", commands.farewell)]

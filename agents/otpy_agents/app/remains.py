@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Final
 import anyio.to_thread
 
 from otpy_agents.agent.exits import forget_exits, settle
+from otpy_agents.agent.memory import label_of
 from otpy_agents.process.orphans import Recorded, end
 from otpy_agents.run.host.dismissal import dismiss
 from otpy_agents.sandbox.marker import list_marker
-from otpy_agents.tree.project import label_of
 
 if TYPE_CHECKING:
     from otpy_agents.app.chronicle import Chronicle

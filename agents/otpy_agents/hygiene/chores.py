@@ -20,10 +20,16 @@ from otpy_agents.sandbox.marker import list_marker
 from otpy_monitors import Deletion, rotate_logs
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Sequence
+    from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+    from collections.abc import Set as AbstractSet
+    from pathlib import Path
 
+    from otpy_agents.sandbox.behaviour import Sandbox
+    from otpy_agents.store.ledger import Ledger
     from otpy_agents.store.runs import RunStore
-    from otpy_agents.tree.project import Project
+    from otpy_agents.store.sessions import SessionStore
+    from otpy_agents.worklist.assignment import WorkList
+    from otpy_agents.workspace import Changesets
     from otpy_monitors import Chore
 
 STALE_AFTER: Final = 7 * 86400.0
@@ -41,8 +47,20 @@ LOGS_KEPT: Final = 5
 _GRACE: Final = 1.0
 
 
-def chores_of(project: Project) -> dict[str, Chore]:
-    """Return the chores of one project by name, in the order in which they are done."""
+def chores_of(
+    work: WorkList,
+    ledger: Ledger,
+    folder: Path,
+    changesets: Mapping[str, Changesets],
+) -> dict[str, Chore]:
+    """Return the chores of one list by name, in the order in which they are done.
+
+    Args:
+        work: The list.
+        ledger: Its ledger.
+        folder: Where its private work directories lie.
+        changesets: The work trees of its agents, by the names of their repositories.
+    """
 
     async def left_over_processes() -> AsyncIterator[Deletion]:
         """Find processes of the list whose attempt has ended.
@@ -50,61 +68,71 @@ def chores_of(project: Project) -> dict[str, Chore]:
         Looks for processes first and asks the ledger second: an attempt is written down before its
         process is started, so that whatever was found and is not in the ledger has had its end.
         """
-        marker = list_marker(project.ledger.list_id)
+        marker = list_marker(ledger.list_id)
         found = await anyio.to_thread.run_sync(find, marker)
-        live = {(row.assignment, row.incarnation) for row in await project.ledger.live_attempts()}
+        live = {(row.assignment, row.incarnation) for row in await ledger.live_attempts()}
         for orphan in found:
             if (orphan.assignment, orphan.incarnation) not in live:
                 yield Deletion(str(orphan), partial(end_found, [orphan], _GRACE))
 
     async def listed() -> set[str]:
-        return {assignment.id for assignment in project.work.assignments}
+        return {assignment.id for assignment in work.assignments}
 
     async def old_rows() -> AsyncIterator[Deletion]:
         """Find what the ledger knows of attempts that ended long ago."""
-        old = await project.ledger.count_old(OLD_AFTER)
+        old = await ledger.count_old(OLD_AFTER)
         if old:
-            yield Deletion(f"{old} rows", partial(_purge, project))
-
-    async def agents() -> set[str]:
-        return {project.agent_key(one.id) for one in project.assignments if one.agent is not None}
+            yield Deletion(f"{old} rows", partial(_purge, ledger))
 
     more: dict[str, Chore] = {}
-    for repository in project.repositories:
-        changesets = project.keeping.changesets(repository)
-        more[f"discarded work of {repository.name}"] = old_changesets(changesets)
-        more[f"finished work trees of {repository.name}"] = stale_worktrees(
-            changesets, project.ledger.finished_ids
-        )
-    if project.workplace.store is not None:
-        more["orphaned sessions"] = orphaned_sessions(project.keeping.sessions, agents)
-        more["left-over attempts"] = attempts_of_runs(
-            project.workplace.store, f"{project.ledger.list_id}/", project.workplace.sandboxes
-        )
-    if project.work.logs is not None:
-        more["logs"] = rotate_logs(project.work.logs, LOG_BYTES, LOGS_KEPT)
+    for name, trees in changesets.items():
+        more[f"discarded work of {name}"] = old_changesets(trees)
+        more[f"finished work trees of {name}"] = stale_worktrees(trees, ledger.finished_ids)
+    if work.logs is not None:
+        more["logs"] = rotate_logs(work.logs, LOG_BYTES, LOGS_KEPT)
     return {
         **more,
         "left-over processes": left_over_processes,
-        "stale work directories": orphaned_folders(project.work_root, listed, STALE_AFTER),
+        "stale work directories": orphaned_folders(folder, listed, STALE_AFTER),
         "old rows": old_rows,
     }
 
 
-def chores_of_runs(store: RunStore, projects: Sequence[Project]) -> dict[str, Chore]:
-    """Return the chores of the store of runs by name, which all projects of a host share.
+def chores_of_agents(
+    store: RunStore,
+    list_id: str,
+    sandboxes: Mapping[str, Sandbox],
+    sessions: SessionStore,
+    agents: Callable[[], AbstractSet[str]],
+) -> dict[str, Chore]:
+    """Return the chores of the agents of one list by name.
+
+    Args:
+        store: The store of their runs.
+        list_id: Identity of their list.
+        sandboxes: Sandboxes by name, before those that are built in.
+        sessions: Where their sessions are kept.
+        agents: Returns the keys of all of them.
+    """
+
+    async def known() -> AbstractSet[str]:
+        return agents()
+
+    return {
+        "orphaned sessions": orphaned_sessions(sessions, known),
+        "left-over attempts": attempts_of_runs(store, f"{list_id}/", sandboxes),
+    }
+
+
+def chores_of_runs(
+    store: RunStore, wanted: Callable[[], Awaitable[AbstractSet[str]]]
+) -> dict[str, Chore]:
+    """Return the chores of the store of runs by name, which all lists of a host share.
 
     Args:
         store: The store.
-        projects: Whose runs stay as long as their assignments are worked on.
+        wanted: Returns the labels of the runs that stay, as their assignments are worked on.
     """
-
-    async def wanted() -> set[str]:
-        found: set[str] = set()
-        for project in projects:
-            over = await project.ledger.finished_ids()
-            found |= {project.label(one) for one in project.assignments if one.id not in over}
-        return found
 
     async def unfinished() -> set[str]:
         return {record.id for record in await store.runs(unfinished=True)}
@@ -115,5 +143,5 @@ def chores_of_runs(store: RunStore, projects: Sequence[Project]) -> dict[str, Ch
     }
 
 
-async def _purge(project: Project) -> None:
-    await project.ledger.purge(OLD_AFTER)
+async def _purge(ledger: Ledger) -> None:
+    await ledger.purge(OLD_AFTER)

@@ -24,7 +24,7 @@ from otpy_agents.agent.workplace import Workplace as Workplace
 from otpy_agents.store.records import Outcome as Outcome
 from otpy_agents.tree.app import app_supervisor as app_supervisor
 from otpy_agents.tree.jake import jake_supervisor as jake_supervisor
-from otpy_agents.tree.mortal_handle import Mortal as Mortal
+from otpy_agents.tree.pool import Mortal as Mortal
 from otpy_agents.tree.pool import MortalPool as MortalPool
 from otpy_agents.tree.project import Project as Project
 from otpy_agents.worklist.assignment import AgentWork as AgentWork

@@ -114,7 +114,7 @@ async def _workers(projects: Sequence[Project]) -> list[Callable[[], None]]:
 
 def _kill_worker(project: Project, name: str, worker: WorkerProcess) -> None:
     worker.kill_group()
-    project.tell("chaos.killed", name, pid=worker.pid)
+    project.desk.tell("chaos.killed", name, pid=worker.pid)
 
 
 def _attempts(projects: Sequence[Project]) -> list[Callable[[], None]]:
@@ -126,10 +126,10 @@ def _attempts(projects: Sequence[Project]) -> list[Callable[[], None]]:
         for run in runs
         for project in projects
         for assignment in project.assignments
-        if run.identity is not None and run.order.label == project.label(assignment)
+        if run.identity is not None and run.order.label == project.desk.memory.label(assignment)
     ]
 
 
 def _kill_attempt(project: Project, name: str, run: RunHandle) -> None:
     if run.crash_attempt():
-        project.tell("chaos.killed", name, run=run.id)
+        project.desk.tell("chaos.killed", name, run=run.id)

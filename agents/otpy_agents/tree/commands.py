@@ -11,7 +11,7 @@ import asyncio
 import difflib
 import json
 import math
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, final
 
@@ -28,7 +28,6 @@ from otpy_agents.tree.status import status_of, tree_of
 from otpy_monitors import Kind
 
 if TYPE_CHECKING:
-    from otpy_agents.agent.workplace import Workplace
     from otpy_agents.tree.journal import Journal
     from otpy_agents.tree.project import Project
 
@@ -85,10 +84,10 @@ class QuietLog:
 
 @final
 class TreeCommands:
-    """Carries commands out, for all projects of a workplace.
+    """Carries commands out, for projects that work at one place.
 
     Args:
-        workplace: Where they work.
+        projects: All of them, at least one.
         journal: What has happened.
         began: When the run began, in seconds of the loop.
         clock: Unix seconds.
@@ -96,12 +95,13 @@ class TreeCommands:
 
     def __init__(
         self,
-        workplace: Workplace,
+        projects: Sequence[Project],
         journal: Journal,
         began: float,
         clock: Callable[[], float] = CLOCK,
     ) -> None:
-        self._workplace = workplace
+        self._projects = projects
+        self._budgets = projects[0].workplace.budgets
         self._journal = journal
         self._began = began
         self._clock = clock
@@ -131,7 +131,7 @@ class TreeCommands:
 
     async def _status(self, _: OperatorCommand) -> JsonValue:
         seconds = asyncio.get_running_loop().time() - self._began
-        return await status_of(self._workplace, _root(), self._journal, seconds, self._clock())
+        return await status_of(self._projects, _root(), self._journal, seconds, self._clock())
 
     async def _tree(self, _: OperatorCommand) -> JsonValue:
         return tree_of(_root().snapshot())
@@ -259,13 +259,13 @@ class TreeCommands:
     async def _reap(self, command: OperatorCommand) -> str:
         project, name = self._find(command, begun=False)
         pool, why = project.pool, command.text("why")
-        if pool.courses.outcome(name) is not None or not await project.is_open(name):
+        if pool.courses.outcome(name) is not None or not await project.desk.memory.is_open(name):
             raise AgentRefused(name, "it has come out already")
         pool.reap(name, f"{why} (by {command.actor.user})")
         with suppress(TimeoutError):
             async with asyncio.timeout(_ENDING):
                 while (outcome := pool.courses.outcome(name)) is None:
-                    await pool.change(pool.version)
+                    await pool.courses.until_news(pool.courses.version)
                 return str(outcome.state)
         return "is being ended"
 
@@ -292,11 +292,13 @@ class TreeCommands:
             except OtpyError as error:
                 before = f"; {' and '.join(granted)} granted before" if granted else ""
                 raise CommandRefused(f"grant: {error}{before}") from None
-            ledger = self._workplace.budgets.ledger
-            balance = ledger.balance(project.agent_key(account) if account else project.key, kind)
+            ledger = self._budgets.ledger
+            balance = ledger.balance(
+                project.desk.account(account) if account else project.key, kind
+            )
             granted.append(f"{amount:g} {kind} more ({balance.remaining or 0:g} left)")
         try:
-            await self._workplace.budgets.save()
+            await self._budgets.save()
         except LedgerError as error:
             return f"{', '.join(granted)}; not on disk yet: {error}"
         return ", ".join(granted)
@@ -306,7 +308,7 @@ class TreeCommands:
     def _account(self, command: OperatorCommand) -> tuple[Project, str]:
         """Return the project, and the name, whose budget is meant; no name for all of it."""
         wanted = command.text("agent")
-        keys = {project.key: project for project in self._workplace.projects}
+        keys = {project.key: project for project in self._projects}
         try:
             return self._find(command, begun=False)
         except CommandRefused:
@@ -318,8 +320,8 @@ class TreeCommands:
         """Return the agent that is meant: by its name, or by `project/name`."""
         wanted = command.text("agent")
         known = {
-            project.agent_key(one.id): (project, one.id)
-            for project in self._workplace.projects
+            project.desk.account(one.id): (project, one.id)
+            for project in self._projects
             for one in project.assignments
         }
         found = (
@@ -328,7 +330,7 @@ class TreeCommands:
             else [one for one in known.values() if one[1] == wanted]
         )
         if len(found) > 1:
-            names = ", ".join(project.agent_key(name) for project, name in found)
+            names = ", ".join(project.desk.account(name) for project, name in found)
             raise CommandRefused(
                 f"agent: got {wanted!r}, wanted one of {names}", CommandRefusal.NOT_FOUND
             )
@@ -351,7 +353,7 @@ class TreeCommands:
             words = {key: value for key, value in given.items() if value is not None}
             about = command.arguments.get("agent")
             who = about if isinstance(about, str) else "list"
-            tell = self._workplace.projects[0].tell
+            tell = self._projects[0].desk.tell
             try:
                 answer = await work(command)
             except (CommandRefused, AgentRefused) as error:

@@ -13,6 +13,7 @@ import structlog
 from otpy import Crashed, console_logger
 from otpy_agents.agent.pause import AgentPause
 from otpy_agents.errors import GangFailed, WorkerStalled
+from otpy_agents.tree.spending import on_spent
 from otpy_agents.worklist.gang import GangAction, GangWatch
 from otpy_monitors import (
     Action,
@@ -30,7 +31,11 @@ from otpy_monitors import (
 )
 
 if TYPE_CHECKING:
-    from otpy_agents.tree.project import Project
+    from collections.abc import Iterable
+
+    from otpy_agents.agent.desk import Desk
+    from otpy_agents.tree.pool import MortalPool
+    from otpy_agents.worklist.gang import Gang
 
 __all__ = ["Consequences"]
 
@@ -40,18 +45,29 @@ class Consequences:
     """Acts on findings, for one project; never blocks, and bears to hear a finding twice.
 
     Args:
-        project: The project.
+        desk: What its mortals work with.
+        pool: Who decides about them.
+        gangs: Its groups.
     """
 
-    def __init__(self, project: Project) -> None:
-        self._project = project
-        self._gangs = {gang.name: GangWatch(gang) for gang in project.work.gangs}
+    def __init__(self, desk: Desk, pool: MortalPool, gangs: Iterable[Gang]) -> None:
+        self._desk = desk
+        self._pool = pool
+        self._gangs = {gang.name: GangWatch(gang) for gang in gangs}
         configured = structlog.is_configured()  # else its own default would write to stdout
         self._log = structlog.get_logger("otpy_agents") if configured else console_logger()
 
+    def concerns(self, finding: Finding) -> bool:
+        """Whether a finding is about this project, or a mortal of it."""
+        key, account = self._desk.key, str(getattr(finding, "account", ""))
+        if account:
+            return account == key or account.startswith(f"{key}/")
+        path = str(getattr(finding, "path", ""))
+        return self._pool.path != "" and path.startswith(f"{self._pool.path}/")
+
     def on_finding(self, finding: Finding) -> None:
         """Take a finding of a monitor and act on it."""
-        tell = self._project.tell
+        tell = self._desk.tell
         match finding:
             case StallWarned():
                 tell("monitor.stall_warning", _id(finding.path), detail=str(finding))
@@ -62,8 +78,7 @@ class Consequences:
                 self._if_mine(finding.account, "monitor.budget_warning", str(finding))
             case BudgetSpent():
                 self._if_mine(finding.account, "monitor.budget_spent", str(finding))
-                project = self._project
-                project.workplace.budgets.on_spent(finding, project.pool, project.tell)
+                on_spent(finding, self._desk.workplace.budgets, self._pool, tell)
             case Violated():
                 tell("monitor.violated", _id(finding.path), detail=str(finding))
                 self._violated(finding)
@@ -83,74 +98,74 @@ class Consequences:
 
     def _if_mine(self, account: str, event: str, detail: str) -> None:
         """Tell of an account, if it is that of this project, or of one of its agents."""
-        key = self._project.key
+        key = self._desk.key
         if account == key:
-            self._project.tell(event, "list", detail=detail)
+            self._desk.tell(event, "list", detail=detail)
         elif account.startswith(f"{key}/"):
-            self._project.tell(event, account.removeprefix(f"{key}/"), detail=detail)
+            self._desk.tell(event, account.removeprefix(f"{key}/"), detail=detail)
 
     def _stalled(self, finding: Stalled) -> None:
         """Restart it by its policy."""
-        process = self._project.pool.process(_id(finding.path))
+        process = self._pool.process(_id(finding.path))
         if process is not None and process.incarnation == finding.incarnation:
             process.exit(Crashed(WorkerStalled(str(finding))))
 
     def _violated(self, finding: Violated) -> None:
         """Carry out what the rule asks for (TREE-47)."""
-        project, name = self._project, _id(finding.path)
+        desk, name = self._desk, _id(finding.path)
         match finding.rule.action:
             case Action.LOG:
                 self._log.warning("violation", assignment=name, detail=str(finding))
             case Action.NOTIFY:
-                project.tell("operator.notified", name, detail=str(finding))
+                desk.tell("operator.notified", name, detail=str(finding))
                 self._tell_parent(name, finding)
             case Action.PAUSE:
                 self._pause(name, f"rule:{finding.rule.name}", str(finding))
             case Action.WARN:
                 self._warn(name, str(finding))
             case Action.REAP:
-                project.pool.reap(name, str(finding))
+                self._pool.reap(name, str(finding))
 
     def _rule_broken(self, finding: RuleBroken) -> None:
         """Nobody can say whether the rule is kept, so it counts as broken (it fails closed)."""
-        project, name = self._project, _id(finding.path)
+        desk, name = self._desk, _id(finding.path)
         if finding.action is Action.REAP:
-            is_new = name not in project.pool.courses.ending
-            project.pool.reap(name, str(finding))
+            is_new = name not in self._pool.courses.ending
+            self._pool.reap(name, str(finding))
         else:
             is_new = self._pause(name, f"rule:{finding.rule.name}", str(finding))
         if is_new:  # it is tried again with whatever the agent does until it rests
-            project.tell("operator.notified", name, detail=str(finding))
+            desk.tell("operator.notified", name, detail=str(finding))
 
     def _tell_parent(self, name: str, finding: Violated) -> None:
         """Let whoever handed the work out know: another agent, or else Jake."""
-        project = self._project
-        parent = finding.parent.removeprefix(f"{project.key}/")
-        post = project.pool.posts.get(parent)
+        desk = self._desk
+        parent = finding.parent.removeprefix(f"{desk.key}/")
+        post = self._pool.posts.get(parent)
         if post is not None and not post.agent.state.final:
             self._warn(parent, f"{name}: {finding}")
         else:
-            project.tell("jake.notified", "Jake", about=name, detail=str(finding))
+            desk.tell("jake.notified", "Jake", about=name, detail=str(finding))
 
     def _pause(self, name: str, by: str, why: str) -> bool:
         """Pause a mortal; return whether it was not paused for that already."""
-        pool = self._project.pool
-        return name in pool.posts and pool.pause_for(name, AgentPause(by=by, why=why))
+        pause = AgentPause(by=by, why=why)
+        return name in self._pool.posts and self._pool.pause_for(name, pause)
 
     def _warn(self, name: str, message: str) -> None:
-        project = self._project
+        desk = self._desk
         try:
-            project.warn(name, message)
+            desk.warn(name, message)
         except OSError as error:  # what a worker does to its notes is no monitor's crash
-            project.tell("mortal.warning_failed", name, reason=str(error))
+            desk.tell("mortal.warning_failed", name, reason=str(error))
         else:
-            project.tell("mortal.warned", name, detail=message)
+            desk.tell("mortal.warned", name, detail=message)
 
     # --- groups -----------------------------------------------------------------------------------
 
     def on_failure(self, name: str, error: BaseException | None) -> None:
         """Take the news that a mortal has failed, and judge its group (TREE-31)."""
-        post = self._project.pool.posts.get(name)
+        post = self._pool.posts.get(name)
         if post is None or post.assignment.gang not in self._gangs or isinstance(error, GangFailed):
             return
         group, now = post.assignment.gang, asyncio.get_running_loop().time()
@@ -159,21 +174,21 @@ class Consequences:
             return
         gang = self._gangs[group].gang
         why = f"{', '.join(together)} of the group {group!r} failed within {gang.within:g} s"
-        self._project.tell("gang.failed", group, detail=why, action=str(gang.action))
+        self._desk.tell("gang.failed", group, detail=why, action=str(gang.action))
         members = self._at_work(group)
         if gang.action is GangAction.ASK:
-            self._project.tell("operator.notified", group, detail=why)
+            self._desk.tell("operator.notified", group, detail=why)
             for member in members:
                 self._pause(member, f"gang:{group}", why)
             return
         for member in members:
-            process = self._project.pool.process(member)
+            process = self._pool.process(member)
             if process is not None and member not in together:
                 process.exit(Crashed(GangFailed(why)))
 
     def _at_work(self, group: str) -> list[str]:
         """Return the members of a group that have not come out, and are not being given up."""
-        pool = self._project.pool
+        pool = self._pool
         return [
             name
             for name, one in pool.posts.items()

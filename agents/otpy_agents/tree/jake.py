@@ -21,7 +21,7 @@ from otpy import (
     SupervisorSpec,
 )
 from otpy.errors import MaxChildren, NotRunning, StartFailed
-from otpy_agents.agent.effort import Effort
+from otpy_agents.agent.effort import Stage
 from otpy_agents.errors import GangFailed, JakeGaveUp, NameAlreadyExists, PreflightFailed
 from otpy_agents.store.records import Outcome, State
 from otpy_agents.tree.pool import POOL
@@ -77,32 +77,33 @@ async def jake(project: Project, *, task_status: TaskStatus[None]) -> None:
     above = me.parent.process
     if above is not None and isinstance(above.last_exit, Shutdown):
         _give_up(project)
-    verdict = project.workplace.gave_up
-    if verdict is not None and project.given_up and project.workplace.finished:
+    verdict = project.workplace.efforts.gave_up
+    if verdict is not None and project.effort.given_up and project.workplace.efforts.at_rest:
         raise verdict
     task_status.started()
-    if project.given_up:
+    if project.effort.given_up:
         await _rest(project)
     try:
         await _run(project)
     except Exception as error:
-        project.jake_fell = Crashed(error)
+        project.effort.fell = Crashed(error)
         raise
     except asyncio.CancelledError:
         if isinstance(me.requested, Killed):
-            project.jake_fell = me.requested
+            project.effort.fell = me.requested
         raise
 
 
 def _give_up(project: Project) -> None:
     """Let a person know, once, that the project is not worked on any more."""
-    if project.given_up or project.jake_fell is None:  # else somebody has just restarted it
+    effort = project.effort
+    if effort.given_up or effort.fell is None:  # else somebody has just restarted it
         return
-    project.effort = Effort.GIVEN_UP
-    project.tell(
-        "operator.notified", "Jake", detail=str(JakeGaveUp({project.key: project.jake_fell}))
+    effort.stage = Stage.GIVEN_UP
+    project.desk.tell(
+        "operator.notified", "Jake", detail=str(JakeGaveUp({project.key: effort.fell}))
     )
-    project.workplace.news()
+    project.workplace.efforts.news()
 
 
 async def _rest(project: Project) -> NoReturn:
@@ -114,8 +115,8 @@ async def _rest(project: Project) -> NoReturn:
         assert starting is not None  # noqa: S101 - both are supervisors
         await starting.wait_ready()
     await above.terminate_child(POOL)
-    await project.workplace.until_finished()
-    verdict = project.workplace.gave_up
+    await project.workplace.efforts.until_at_rest()
+    verdict = project.workplace.efforts.gave_up
     assert verdict is not None  # noqa: S101 - we have given up
     branch.exit(Crashed(verdict))  # the next Jake does not even start
     await asyncio.get_running_loop().create_future()
@@ -126,7 +127,7 @@ async def _run(project: Project) -> None:
     """Hand the list out to one pool after the other."""
     me = otpy.current()
     if me.last_exit is not None:
-        project.tell("jake.restarted", "Jake", reason=str(me.last_exit), restarts=me.restarts)
+        project.desk.tell("jake.restarted", "Jake", reason=str(me.last_exit), restarts=me.restarts)
     else:
         await project.pool.take_strays()
     above, seen = _above(me), 0
@@ -155,22 +156,22 @@ async def _serve(project: Project) -> None:
     """Work the list off; when nobody has anything left to do, ask the tree to end."""
     todo = Todo(project)
     while True:
-        await project.disk.until_written(partial(_work_off, project, todo))
-        version, project.effort = project.pool.version, Effort.THROUGH
-        project.tell("list.finished", project.work.name)
-        project.workplace.news()
-        if project.workplace.finished and project.workplace.gave_up is None:
+        await project.desk.memory.disk.until_written(partial(_work_off, project, todo))
+        version, project.effort.stage = project.pool.courses.version, Stage.THROUGH
+        project.desk.tell("list.finished", project.work.name)
+        project.workplace.efforts.news()
+        if project.workplace.efforts.at_rest and project.workplace.efforts.gave_up is None:
             await otpy.current().root.stop()
             return
-        await project.pool.change(version)
-        project.effort = Effort.AT_WORK
+        await project.pool.courses.until_news(version)
+        project.effort.stage = Stage.AT_WORK
 
 
 async def _work_off(project: Project, todo: Todo) -> None:
     """Begin assignments as there is room, until each has come out one way or the other."""
     pool = project.pool
     while True:
-        version = pool.version
+        version = pool.courses.version
         await pool.end_given_up()
         await todo.look()
         following = todo.following()
@@ -180,7 +181,7 @@ async def _work_off(project: Project, todo: Todo) -> None:
         if todo.empty:
             return
         if following is None or not await _begin(project, following):
-            await pool.change(version)
+            await pool.courses.until_news(version)
 
 
 async def _begin(project: Project, assignment: Assignment) -> bool:

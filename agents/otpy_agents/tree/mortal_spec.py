@@ -12,7 +12,7 @@ from otpy_agents.run.host.attempt import MARGIN
 from otpy_agents.worklist.assignment import Assignment, Role
 
 if TYPE_CHECKING:
-    from otpy_agents.tree.project import Project
+    from otpy_agents.agent.desk import Desk
 
 __all__ = ["mortal_spec"]
 
@@ -20,7 +20,7 @@ _MARGIN: Final = 5.0
 """Seconds beyond its grace in which a worker's process group is certainly gone."""
 
 
-def mortal_spec(project: Project, assignment: Assignment) -> ChildSpec:
+def mortal_spec(desk: Desk, assignment: Assignment) -> ChildSpec:
     """Return the spec of the mortal, or drone, that takes `assignment` (TREE-17, TREE-18).
 
     Transient, with a restart window of its own: when that is used up, this one is reaped and its
@@ -37,7 +37,7 @@ def mortal_spec(project: Project, assignment: Assignment) -> ChildSpec:
     return ChildSpec(
         assignment.id,
         mortal if assignment.agent is None else agent_life,
-        (project, assignment),
+        (desk, assignment),
         restart=Restart.TRANSIENT,
         shutdown=assignment.grace + more,
         backoff=backoff,

@@ -17,15 +17,11 @@ from otpy.errors import MaxChildren, NotFound, NotRunning, StartFailed
 from otpy.reports import ChildExited, ChildGaveUp, ChildStarted, ChildStartFailed, Report
 from otpy.specs import DynamicSpec
 from otpy_agents.agent.beginning import Waits
-from otpy_agents.agent.children import Children
 from otpy_agents.agent.course import Course, Reaped
-from otpy_agents.agent.courses import Courses
-from otpy_agents.agent.failures import Consequence
 from otpy_agents.agent.freeze import freeze_agent, thaw_agent
 from otpy_agents.agent.pause import OPERATOR, AgentPause, Cure
 from otpy_agents.agent.persistence import word_for
-from otpy_agents.agent.post import Post
-from otpy_agents.agent.state import Happening
+from otpy_agents.agent.state import AgentState, Happening
 from otpy_agents.errors import (
     AgentNotFound,
     AgentRefused,
@@ -36,15 +32,14 @@ from otpy_agents.errors import (
 )
 from otpy_agents.process.process import WorkerProcess
 from otpy_agents.run.decide.protocol import RunControl
-from otpy_agents.run.host.gate import Gate
 from otpy_agents.store.records import Outcome, State
-from otpy_agents.tree.mortal_handle import Mortal
 from otpy_agents.tree.mortal_spec import mortal_spec
 from otpy_agents.worklist.assignment import Assignment
 
 if TYPE_CHECKING:
     from otpy import Process
-    from otpy_agents.tree.project import Project
+    from otpy_agents.agent.desk import Desk
+    from otpy_agents.agent.post import Post
 
 POOL: Final = "MortalPool"
 
@@ -59,35 +54,99 @@ def pool_spec() -> DynamicSpec:
 
 
 @final
+class Mortal:
+    """The handle to a mortal, or drone; it outlives all of its lives. Made by the pool.
+
+    Every method is one of `MortalPool`, about this mortal.
+    """
+
+    def __init__(self, pool: MortalPool, name: str) -> None:
+        self._pool = pool
+        self._name = name
+
+    @property
+    def name(self) -> str:
+        """Its name, unique in its project."""
+        return self._name
+
+    @property
+    def assignment(self) -> Assignment:
+        """What it works on."""
+        return self._pool.posts[self._name].assignment
+
+    @property
+    def state(self) -> AgentState:
+        """Where it stands."""
+        return self._pool.posts[self._name].agent.state
+
+    @property
+    def restarts(self) -> int:
+        """How often it was restarted under this host (TREE-50)."""
+        return self._pool.posts[self._name].restarts
+
+    @property
+    def paused(self) -> AgentPause | None:
+        """Why it rests, or will at the next boundary of a turn; None if it does not."""
+        return self._pool.posts[self._name].pause
+
+    @property
+    def outcome(self) -> Outcome | None:
+        """How it came out; None as long as it has not."""
+        return self._pool.courses.outcome(self._name)
+
+    async def wait(self) -> Outcome:
+        """Wait until it has come out one way or the other; cancelling disturbs nothing."""
+        return await self._pool.wait(self._name)
+
+    def reap(self, why: str) -> None:
+        """End it for good."""
+        self._pool.reap(self._name, why)
+
+    def pause(self, why: str) -> None:
+        """Let it rest from the next boundary of a turn on (G-10)."""
+        self._pool.pause(self._name, why)
+
+    def resume(self) -> AgentPause | None:
+        """Let it go on, unless it needs a grant or an answer; return why it rests all the same."""
+        return self._pool.resume(self._name)
+
+    def answer(self, text: str) -> AgentPause | None:
+        """Answer what it has asked, and let it go on; return why it rests all the same."""
+        return self._pool.answer(self._name, text)
+
+    def warn(self, message: str) -> None:
+        """Send it a message (TREE-47)."""
+        self._pool.warn(self._name, message)
+
+
+@final
 class MortalPool:
     """Spawns mortals and keeps what became of them. It outlives Jake and the monitors.
 
     Everything but `spawn` and `wait` is done at once and may be called from anywhere in the loop.
 
     Args:
-        project: Whose pool it is.
-        courses: What becomes of its assignments.
+        desk: What they work with.
+        on_failure: Called with the name of a mortal that has failed, and its error if it has one.
 
     Attributes:
         posts: What outlives the lives of each mortal, by its name.
-        children: Who asked for whom.
         places: Those of `parallel`, and who waits for one. Who rests has none (TREE-19).
         courses: What becomes of each assignment.
-        version: Grows with every change.
     """
 
-    def __init__(self, project: Project, courses: Courses) -> None:
-        self.posts: dict[str, Post] = {}
-        self.courses = courses
-        self.version = 0
-        self.children = Children(project)
-        self.places = Gate(project.work.parallel)
-        self._project = project
+    def __init__(
+        self, desk: Desk, on_failure: Callable[[str, BaseException | None], object]
+    ) -> None:
+        self.posts = desk.posts.all
+        self.places = desk.places
+        self.courses = desk.memory.courses
+        self._desk = desk
+        self._on_failure = on_failure
         self._supervisor: DynamicSupervisor | None = None
         self._root: Supervisor | DynamicSupervisor | None = None
         self._starting: set[str] = set()
         self._strays: list[Assignment] = []
-        self._changed = asyncio.Event()
 
     @property
     def path(self) -> str:
@@ -100,36 +159,19 @@ class MortalPool:
         From the first one of a tree on it hears the reports of the tree.
         """
         if supervisor is not self._supervisor:  # those of the one before have ended with it
-            self.places = Gate(self.places.capacity)
+            self.places.clear()
         process = supervisor.process
         root = supervisor if process is None else process.root
         if root is not self._root:
             self._root = root
             root.subscribe(self._on_report)
         self._supervisor = supervisor
-        self.news()
+        self.courses.news()
 
     @property
     def running(self) -> bool:
         """Whether the supervisor of its mortals runs."""
         return self._supervisor is not None and self._supervisor.running
-
-    async def change(self, seen: int) -> None:
-        """Wait until `version` is no longer `seen`."""
-        while self.version == seen:
-            await self._changed.wait()
-
-    def news(self, name: str = "") -> None:
-        """Let Jake look again: there is something to hand out, or to write down.
-
-        Args:
-            name: The mortal that it is about; empty if it is about none.
-        """
-        if name:
-            self.courses.stirred.add(name)
-        self.version += 1
-        self._changed.set()
-        self._changed = asyncio.Event()
 
     # --- spawning --------------------------------------------------------------------------------
 
@@ -164,14 +206,14 @@ class MortalPool:
             raise NotRunning(POOL)
         if self.has(name) or self.courses.outcome(name) is not None:
             raise NameAlreadyExists(name)
-        if self._project.hindrance(assignment) is Waits.PLACE:  # budgets are for its preflight
+        if self._desk.hindrance(assignment) is Waits.PLACE:  # budgets are for its preflight
             raise MaxChildren(POOL, f"{self.places.capacity} work")
         self._starting.add(name)
-        self.places.enter(name, self.news)
+        self.places.enter(name)
         try:
-            await self._project.list_too(assignment)
-            with self.children.asked(name, by):
-                await supervisor.start_child(mortal_spec(self._project, assignment))
+            await self._desk.memory.list_too(assignment)
+            with self._desk.children.asked(name, by):
+                await supervisor.start_child(mortal_spec(self._desk, assignment))
         except StartFailed as error:
             if isinstance(error.__cause__, PreflightFailed):
                 raise error.__cause__ from None
@@ -179,7 +221,7 @@ class MortalPool:
         finally:
             self._starting.discard(name)
             if self.process(name) is None:
-                self.leave_place(name)
+                self.places.leave(name)
         return Mortal(self, name)
 
     def has(self, name: str) -> bool:
@@ -197,46 +239,6 @@ class MortalPool:
         """Count a start that was killed; return whether the next may come out otherwise."""
         self.courses.change(name, partial(Course.start, killed=True))
         return self.courses[name].may_start_again
-
-    def leave_place(self, name: str) -> None:
-        """Give the place of a mortal that rests, or is gone, to who is next."""
-        self.places.leave(name)
-        self.news(name)
-
-    async def take_place(self, name: str) -> None:
-        """Wait until a mortal that works from now on has a place; those that wait have turns.
-
-        Cancellation:
-            It waits no longer. A place that it has got meanwhile it keeps: its next life, or its
-            end, finds it.
-        """
-        free = asyncio.Event()
-        if not self.ask_for_place(name, free.set):
-            await free.wait()
-
-    def ask_for_place(self, name: str, when_free: Callable[[], object]) -> bool:
-        """Return whether a mortal that works from now on has a place.
-
-        Args:
-            name: Its name.
-            when_free: Called once, when it has got one; must neither block nor raise.
-        """
-        was_in_line = self.places.queues(name)
-        mine = self.places.enter(name, when_free)
-        if not mine and not was_in_line:
-            detail = f"as many work as may at the same time: {self.places.capacity}"
-            self._project.tell("mortal.queued", name, detail=detail)
-        return mine
-
-    def post(self, assignment: Assignment) -> Post:
-        """Return what outlives the lives of the mortal that takes `assignment`; made on first use.
-
-        The same name may come back with another definition: then it is another agent.
-        """
-        post = self.posts.get(assignment.id)
-        if post is None or post.assignment != assignment:
-            post = self.posts[assignment.id] = self._project.open_post(assignment)
-        return post
 
     def mortal(self, name: str) -> Mortal:
         """Return the handle of the mortal of that name, also of one that has come out.
@@ -259,7 +261,7 @@ class MortalPool:
         """
         self._known(name)
         while (outcome := self.courses.outcome(name)) is None:
-            await self.change(self.version)
+            await self.courses.until_news(self.courses.version)
         return outcome
 
     def _known(self, name: str) -> Post:
@@ -292,22 +294,10 @@ class MortalPool:
         if isinstance(worker, WorkerProcess):
             worker.pause()
             post.rests(pause)
-            self.leave_place(name)
+            self.places.leave(name)
             resume = f"kill -CONT -- -{worker.pgid}" if worker.pid else ""
-            self._project.tell("mortal.paused", name, by=pause.by, detail=pause.why, resume=resume)
+            self._desk.tell("mortal.paused", name, by=pause.by, detail=pause.why, resume=resume)
         return True
-
-    def woken(self, name: str) -> None:
-        """Take the news that somebody outside let a program go on (`kill -CONT`).
-
-        That word goes before the bound of `parallel`.
-        """
-        post = self.posts[name]
-        if post.pause is not None:
-            post.go_on()
-            post.wakes()
-            self.places.enter(name, self.news, anyway=True)
-            self._project.tell("mortal.resumed", name)
 
     def resume(self, name: str) -> AgentPause | None:
         """Let a mortal go on, unless it has spent its budget, or asked a question.
@@ -325,7 +315,7 @@ class MortalPool:
             needs = "it is not paused" if post.pause is None else post.pause.needs(name)
             raise AgentRefused(name, needs)
         goes_on = frozen or (post.pause is None and isinstance(worker, WorkerProcess))
-        if goes_on and self.ask_for_place(name, partial(self._wake, name)):
+        if goes_on and self.places.ask(name, partial(self._wake, name)):
             self._wake(name)
         return post.pause
 
@@ -333,11 +323,11 @@ class MortalPool:
         """Let the processes of a mortal go on that were stopped; it has a place."""
         post, worker = self.posts[name], self.worker(name)
         if post.frozen:
-            thaw_agent(self._project, post)
+            thaw_agent(self._desk, post)
         if post.pause is None and isinstance(worker, WorkerProcess):
             worker.resume()
         post.wakes()
-        self._project.tell("mortal.resumed", name)
+        self._desk.tell("mortal.resumed", name)
 
     async def freeze(self, name: str, why: str) -> bool:
         """Stop all processes of a mortal where they are; pause it if there are none to be stopped.
@@ -355,8 +345,8 @@ class MortalPool:
         post, worker = self._at_work(name), self.worker(name)
         if post.frozen:
             raise AgentRefused(name, "it is frozen already")
-        if await freeze_agent(self._project, post, why):
-            self.leave_place(name)
+        if await freeze_agent(self._desk, post, why):
+            self.places.leave(name)
             return True
         self.pause(name, why)
         return isinstance(worker, WorkerProcess)
@@ -386,8 +376,8 @@ class MortalPool:
             OSError: Its notes cannot be written; if it is an agent, its next prompt says it.
         """
         self._at_work(name)
-        self._project.warn(name, message)
-        self._project.tell("mortal.warned", name, detail=message)
+        self._desk.warn(name, message)
+        self._desk.tell("mortal.warned", name, detail=message)
 
     def _at_work(self, name: str) -> Post:
         post = self._known(name)
@@ -399,7 +389,7 @@ class MortalPool:
 
     def _on_report(self, report: Report) -> None:
         if self.path and report.path == self.path:
-            self.news()  # the pool itself: its next life begins all of them again
+            self.courses.news()  # the pool itself: its next life begins all of them again
         if not self.path or report.supervisor != self.path:
             return
         match report:
@@ -409,18 +399,18 @@ class MortalPool:
                 self.ended(report.id, Outcome(State.FAILED, str(error)))
             case ChildGaveUp():
                 why = f"restarts used up ({report.restarts}): {report.reason}"
-                self._project.tell("agent.escalated", report.id, reason=why)
+                self._desk.tell("agent.escalated", report.id, reason=why)
                 self.ended(report.id, Outcome(State.REAPED, why))
             case ChildStartFailed(reason=Crashed(error=PreflightFailed() as error)):
                 # To start it once more would count a restart for what is none (TREE-41).
                 if report.context is not None:  # else whoever asked for it is told
                     failed = Outcome(State.FAILED, str(error))
                     self.courses.change(report.id, partial(Course.give_up, outcome=failed))
-                self.news(report.id)
+                self.courses.news(report.id)
             case ChildStarted():
                 self._started(report.id)
             case _:
-                self.news(report.id)
+                self.courses.news(report.id)
 
     def _started(self, name: str) -> None:
         self.courses.change(name, partial(Course.start, killed=False))
@@ -430,10 +420,10 @@ class MortalPool:
         if post is not None and post.pause is not None and post.assignment.agent is None:
             pause = post.pause  # of a program, from between two lives
             if post.rests(pause):
-                self._project.tell("mortal.paused", name, by=pause.by, detail=pause.why)
+                self._desk.tell("mortal.paused", name, by=pause.by, detail=pause.why)
         if name in self.courses.ending:
             self.reap(name, self.courses.ending[name].reason)
-        self.news(name)
+        self.courses.news(name)
 
     def _exited(self, report: ChildExited) -> None:
         """Take the end of one life, with where that leaves the agent."""
@@ -443,12 +433,14 @@ class MortalPool:
                 self.done(name)
             case Shutdown(detail=Reaped() as reaped):
                 self.ended(name, Outcome(State.REAPED, str(reaped)))
+                if reaped.failed:
+                    self._on_failure(name, None)
             case reason:
                 if post is not None and post.move(Happening.FAILED, str(reason)):
                     error = reason.error if isinstance(reason, Crashed) else None
                     post.fell = word_for(error)
-                    self._project.acting.on_failure(name, error)
-                self.news(name)
+                    self._on_failure(name, error)
+                self.courses.news(name)
 
     def done(self, name: str) -> None:
         """Take the news that an assignment is done, and that this is written down."""
@@ -477,25 +469,17 @@ class MortalPool:
                     post.assignment
                 )  # nobody will take its run up, if it has left one
         self.places.leave(assignment)
-        self.children.gone(assignment, str(ending.state))
-        self._project.tell(f"mortal.{ending.state}", assignment, reason=ending.reason)
-        self.news(assignment)
+        self._desk.children.gone(assignment, str(ending.state))
+        self._desk.tell(f"mortal.{ending.state}", assignment, reason=ending.reason)
+        self.courses.news(assignment)
 
     # --- giving up --------------------------------------------------------------------------------
-
-    def give_up(self, name: str, why: str, *, escalates: Consequence) -> None:
-        """Reap a mortal whose failure no restart can mend, and let a person know (TREE-32)."""
-        if escalates is Consequence.ESCALATE:
-            self._project.tell("agent.escalated", name, reason=why)
-        self._project.tell("operator.notified", name, detail=why)
-        self.reap(name, why)
-        self._project.acting.on_failure(name, None)
 
     def forget(self, name: str) -> None:
         """Know nothing any more of a mortal that was given up, so that Jake begins it again."""
         self.courses.change(name, Course.retry)
         self.posts.pop(name, None)
-        self.news(name)
+        self.courses.news(name)
 
     def reap(self, assignment: str, why: str, state: State = State.REAPED) -> None:
         """End a mortal for good, with the reason (TREE-49), or as `FAILED` until the next run.
@@ -507,7 +491,7 @@ class MortalPool:
         process = self.process(assignment)
         if process is not None:
             process.exit(Shutdown(Reaped(why)))
-        self.news(assignment)
+        self.courses.news(assignment)
 
     async def end_given_up(self) -> None:
         """See to it that nobody is started again who is given up, and no run works for nobody."""
@@ -531,14 +515,14 @@ class MortalPool:
         Raises:
             LedgerError: Which runs are not over cannot be read.
         """
-        store = self._project.workplace.store
+        store = self._desk.workplace.store
         if store is None:
             return
         left = {run.label for run in await store.runs(unfinished=True)}
         self._strays += [
             one
-            for one in self._project.assignments
-            if self.courses.outcome(one.id) is not None and self._project.label(one) in left
+            for one in self._desk.memory.listed.values()
+            if self.courses.outcome(one.id) is not None and self._desk.memory.label(one) in left
         ]
 
     async def _end_run(self, assignment: Assignment) -> bool:
@@ -547,12 +531,12 @@ class MortalPool:
         Returns:
             Whether none is left; if one is, this is tried again, and at last by the next host.
         """
-        runs = self._project.workplace.runs
+        runs = self._desk.workplace.runs
         if runs is None:
             return True
         for _ in range(_LOOKS):
             try:
-                run = await runs.find(self._project.label(assignment))
+                run = await runs.find(self._desk.memory.label(assignment))
             except NotRunning:  # it restarts
                 await asyncio.sleep(_NAP)
             except AgentsError:  # it cannot be gone on with now, not even in order to end it

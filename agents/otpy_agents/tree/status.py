@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from otpy_agents.agent.pause import OPERATOR, AgentPause
@@ -15,7 +15,6 @@ from otpy_monitors import Kind, tree_health
 if TYPE_CHECKING:
     from otpy import Supervisor
     from otpy.snapshot import TreeSnapshot
-    from otpy_agents.agent.workplace import Workplace
     from otpy_agents.store.records import AssignmentRecord
     from otpy_agents.tree.journal import Journal
     from otpy_agents.tree.project import Project
@@ -44,12 +43,12 @@ def tree_of(node: TreeSnapshot) -> Plain:
 
 
 async def status_of(
-    workplace: Workplace, root: Supervisor, journal: Journal, seconds: float, now: float
+    projects: Sequence[Project], root: Supervisor, journal: Journal, seconds: float, now: float
 ) -> Plain:
-    """Return what all projects of a workplace do.
+    """Return what projects do that work at one place.
 
     Args:
-        workplace: Where they work.
+        projects: All of them, at least one.
         root: Of the tree.
         journal: What has happened.
         seconds: Since the run began.
@@ -58,6 +57,7 @@ async def status_of(
     Raises:
         LedgerError: A ledger, or the store of runs, cannot be read.
     """
+    workplace = projects[0].workplace
     workplace.budgets.accounting.settle()
     snapshot = root.snapshot()
     nodes = {node.path: node for node in _all(snapshot)}
@@ -65,8 +65,8 @@ async def status_of(
     store = workplace.store
     cooldowns = () if store is None else await store.cooldowns.at(now)
     agents: list[Plain] = []
-    for project in workplace.projects:
-        records = {record.id: record for record in await project.ledger.summary()}
+    for project in projects:
+        records = {record.id: record for record in await project.desk.memory.ledger.summary()}
         for assignment in project.assignments:
             look = _Look(project, assignment, records.get(assignment.id), nodes, journal, seconds)
             agents.append(look.row())
@@ -75,7 +75,7 @@ async def status_of(
         "alive": health.alive,
         "ready": health.ready,
         "not_ready": [str(one) for one in health.not_ready],
-        "projects": [_project(project, agents) for project in workplace.projects],
+        "projects": [_project(project, agents) for project in projects],
         "agents": agents,
         "jakes": [_part(node) for node in nodes.values() if node.id == "Jake"],
         "monitors": [_part(node) for node in _monitors(snapshot)],
@@ -186,7 +186,7 @@ class _Look:
             "reason": self._reason(),
             **_accounted(
                 project,
-                project.agent_key(name),
+                project.desk.account(name),
                 _OF_PROGRAMS if assignment.agent is None else Kind,
             ),
         }

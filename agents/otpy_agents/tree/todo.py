@@ -35,7 +35,7 @@ class Todo:
         self._others: list[tuple[int, str]] = []
         self._queued: set[str] = set()
         self._held = False
-        project.pool.courses.stirred |= project.listed.keys()
+        project.pool.courses.stirred |= project.desk.memory.listed.keys()
 
     @property
     def empty(self) -> bool:
@@ -54,34 +54,34 @@ class Todo:
                 raise
 
     async def _sort(self, name: str) -> None:
-        project, pool = self._project, self._project.pool
+        pool, memory = self._project.pool, self._project.desk.memory
         self._queued.discard(name)
         self._at_work.discard(name)
-        if name not in project.listed or pool.courses.outcome(name) is not None:
+        if name not in memory.listed or pool.courses.outcome(name) is not None:
             return
         if pool.has(name) or name in pool.courses.ending:
             self._at_work.add(name)
-        elif name in pool.posts and await project.is_done(name):
+        elif name in pool.posts and await memory.is_done(name):
             pool.done(name)  # its pool was killed before it could tell
         else:
-            assignment = project.listed[name]
-            new = assignment.agent is not None and not project.was_begun(name)
+            is_agent = memory.listed[name].agent is not None
+            new = is_agent and not self._project.desk.was_begun(name)
             self._queued.add(name)
-            heappush(self._agents if new else self._others, (project.place(name), name))
+            heappush(self._agents if new else self._others, (memory.place(name), name))
 
     def following(self) -> Assignment | None:
         """Return who is to be begun now; None if nobody can be. Who never can be has come out."""
-        project = self._project
+        desk = self._project.desk
         while heads := sorted(filter(None, map(self._head, (self._agents, self._others)))):
             held = False
             for _, name in heads:
-                match project.hindrance(project.listed[name]):
+                match desk.hindrance(desk.memory.listed[name]):
                     case None:
                         self._held &= held
-                        return project.listed[name]
+                        return desk.memory.listed[name]
                     case Outcome() as outcome:
                         self._queued.discard(name)
-                        project.pool.ended(name, outcome)
+                        self._project.pool.ended(name, outcome)
                         break
                     case Waits.BUDGET:
                         held = True
@@ -106,4 +106,4 @@ class Todo:
         waiting = sorted({one for one in self._agents if one[1] in self._queued})
         names = ", ".join(name for _, name in waiting)
         detail = f"budget of {self._project.key!r} spent; not begun before there is more: {names}"
-        self._project.tell("operator.notified", "list", detail=detail)
+        self._project.desk.tell("operator.notified", "list", detail=detail)

@@ -153,7 +153,10 @@ async def test_a_warning_reaches_the_next_prompt_and_the_notes(agents: AgentWorl
         agents.pool.mortal("a").warn("Leave the tests alone.")
         await root.wait()
     assert agents.sandbox.played[1].prompt.endswith("Messages for you:\n- Leave the tests alone.")
-    assert agents.project.notes("a").read_text(encoding="utf-8") == "Leave the tests alone.\n"
+    assert (
+        agents.project.desk.folders.notes("a").read_text(encoding="utf-8")
+        == "Leave the tests alone.\n"
+    )
 
 
 async def test_a_cancelled_mortal_stops_its_run_in_order(agents: AgentWorld) -> None:

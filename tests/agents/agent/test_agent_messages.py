@@ -120,7 +120,7 @@ async def test_notes_are_written_only_into_a_file(agents: AgentWorld, trick: obj
             agents.pool.mortal("a").warn("Leave the tests alone.")
         await root.wait()
     assert agents.sandbox.played[1].prompt.endswith(MESSAGE)
-    assert not (agents.project.work_root / "elsewhere").exists()
+    assert not (agents.project.desk.folders.root / "elsewhere").exists()
 
 
 async def test_a_sandbox_shows_the_notes_also_to_who_works_elsewhere(agents: AgentWorld) -> None:
@@ -130,9 +130,9 @@ async def test_a_sandbox_shows_the_notes_also_to_who_works_elsewhere(agents: Age
     async with agents.running(agent("a"), sandbox=choice) as root:
         (one,) = agents.project.assignments
         assert one.agent is not None
-        folder = agents.project.work_directory("a")
+        folder = agents.project.desk.folders.work("a")
         orders = [
-            order_of(agents.project, one, one.agent, prompt="x", cwd=cwd, session=None)
+            order_of(agents.project.desk, one, one.agent, prompt="x", cwd=cwd, session=None)
             for cwd in (folder, agents.folder)
         ]
         assert [order.sandbox.mounts for order in orders] == [

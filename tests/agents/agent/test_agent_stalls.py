@@ -78,7 +78,7 @@ async def test_its_runs_end_no_attempt_for_silence(agents: AgentWorld) -> None:
         (one,) = agents.project.assignments
         assert one.agent is not None
         order = order_of(
-            agents.project, one, one.agent, prompt="x", cwd=agents.folder, session=None
+            agents.project.desk, one, one.agent, prompt="x", cwd=agents.folder, session=None
         )
         assert order.liveness == Liveness()
         await root.wait()

@@ -194,7 +194,7 @@ async def test_jake_holds_back_what_no_budget_is_left_for(agents: AgentWorld) ->
         assert [one.agent for one in agents.sandbox.played] == ["a"]
         told = [one.detail["detail"] for one in agents.told if one.id == "list"]
         assert told.count("budget of 'w' spent; not begun before there is more: b, c") == 1
-        assert not agents.project.at_rest
+        assert not agents.project.effort.at_rest
         agents.project.grant("", Kind.TOKENS, 100)
         await root.wait()
     assert {one.state for one in agents.records} == {State.DONE}

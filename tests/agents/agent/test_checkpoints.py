@@ -43,7 +43,7 @@ async def test_a_restarted_agent_is_told_its_checkpoint(
     """JSON or plain text, stored with its session (TREE-39)."""
     agents.sandbox.scripts["a"] = [Script(leave(text), Fail()), Script(Fail()), Script()]
     async with agents.running(agent("a", backoff=[1])) as root:
-        file = agents.project.checkpoint("a")
+        file = agents.project.desk.folders.checkpoint("a")
         await root.wait()
     assert agents.known["a"].state is State.DONE
     first, second, third = agents.sandbox.played
@@ -59,7 +59,7 @@ async def test_a_checkpoint_survives_its_host(agents: AgentWorld, sessions: Sqli
     agents.sandbox.scripts["a"] = [Script(leave("half"), Say(text="x"), Hang()), Script()]
     async with agents.running(agent("a")):
         await asyncio.sleep(5)
-        file = agents.project.work_directory("a") / "CHECKPOINT"
+        file = agents.project.desk.folders.work("a") / "CHECKPOINT"
     (stored,) = await sessions.all()
     assert stored.checkpoint == "half"
     file.unlink()

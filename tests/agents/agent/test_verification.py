@@ -13,6 +13,7 @@ import pytest
 from attrs import define, frozen
 
 from otpy_agents.agent import persistence, verification
+from otpy_agents.agent.memory import Memory
 from otpy_agents.agent.post import Post
 from otpy_agents.errors import SpawnFailed, VerificationFailed
 from otpy_agents.process.orphans import find
@@ -20,7 +21,6 @@ from otpy_agents.process.process import ExitStatus
 from otpy_agents.sandbox.marker import list_marker
 from otpy_agents.store.records import State
 from otpy_agents.testing import Script, Succeed
-from otpy_agents.tree.project import Project
 from otpy_agents.workspace import Fate, Fates
 from tests.agents.agent_world import AgentWorld, agent
 
@@ -156,16 +156,16 @@ async def test_who_had_its_last_round_under_a_host_that_ended_gets_no_other(
     """It was counted and not yet given up; the next host does that without a run."""
     commands.rounds = [Round(code=1)]
     counted = asyncio.Event()
-    write = Project.write_failures
+    write = Memory.write_failures
 
-    async def and_hang(self: Project, post: Post) -> None:
+    async def and_hang(self: Memory, post: Post) -> None:
         await write(self, post)
         if post.failures["tests_failed"] == 3:
             counted.set()
             await asyncio.get_running_loop().create_future()
 
     with monkeypatch.context() as patch:
-        patch.setattr(Project, "write_failures", and_hang)
+        patch.setattr(Memory, "write_failures", and_hang)
         async with agents.running(checked()):
             await counted.wait()
     assert not agents.known["a"].state.final

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import AsyncGenerator, Generator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -17,7 +18,7 @@ import pytest
 
 from otpy_agents.agent.workplace import Workplace
 from otpy_agents.errors import SandboxUnavailable
-from otpy_agents.hygiene.chores import LOG_BYTES, chores_of, chores_of_runs
+from otpy_agents.hygiene.chores import LOG_BYTES, chores_of_runs
 from otpy_agents.run import AgentInstance
 from otpy_agents.run.decide.chain import build_chain
 from otpy_agents.run.host.order import RunOrder, SandboxChoice
@@ -26,6 +27,7 @@ from otpy_agents.sandbox.marker import attempt_marker, run_marker
 from otpy_agents.store import Lease, RunStore
 from otpy_agents.store.ledger import Ledger
 from otpy_agents.store.records import State
+from otpy_agents.tree.monitors import labels_of, project_chores
 from otpy_agents.tree.project import Project
 from otpy_agents.worklist.reader import parse
 from otpy_monitors import Chore
@@ -60,7 +62,7 @@ async def sweep(chore: Chore) -> list[str]:
 
 def sleeper(project: Project, incarnation: int) -> contextlib.AbstractContextManager[Sleeper]:
     """Run a process that carries the marker of an attempt at an assignment."""
-    return marked(attempt_marker(project.ledger.list_id, "a", incarnation))
+    return marked(attempt_marker(project.desk.memory.ledger.list_id, "a", incarnation))
 
 
 @contextlib.contextmanager
@@ -80,7 +82,7 @@ def marked(marker: Mapping[str, str]) -> Generator[Sleeper]:
 
 async def test_left_over_processes_of_dead_mortals_are_ended(project: Project) -> None:
     """Those of an attempt that runs are spared; a second round finds nothing."""
-    chore = chores_of(project)["left-over processes"]
+    chore = project_chores(project)["left-over processes"]
     with sleeper(project, 1) as alive, sleeper(project, 7) as left_over:
         (named,) = await sweep(chore)
         assert f"(pid {left_over.pid})" in named
@@ -91,7 +93,7 @@ async def test_left_over_processes_of_dead_mortals_are_ended(project: Project) -
 
 async def test_cut_in_the_middle_and_run_again_nothing_is_left(project: Project) -> None:
     """A round that is cancelled at any of its first awaits does no harm."""
-    chore = chores_of(project)["left-over processes"]
+    chore = project_chores(project)["left-over processes"]
     with sleeper(project, 1) as alive, sleeper(project, 7) as left_over:
         for turns in range(4):
             task = asyncio.ensure_future(sweep(chore))
@@ -113,35 +115,35 @@ def age(path: Path, days: float) -> None:
 
 async def test_stale_work_directories_are_removed(project: Project) -> None:
     """Old ones of assignments that are no longer listed; nothing else."""
-    chore = chores_of(project)["stale work directories"]
+    chore = project_chores(project)["stale work directories"]
     assert await sweep(chore) == []
     for name in ("a", "gone", "young"):
-        (project.work_directory(name) / "deep").mkdir()
-        age(project.work_root / name, 8)
-    age(project.work_root / "young" / "deep", 6)
+        (project.desk.folders.work(name) / "deep").mkdir()
+        age(project.desk.folders.root / name, 8)
+    age(project.desk.folders.root / "young" / "deep", 6)
     assert await sweep(chore) == ["gone"]
-    assert sorted(path.name for path in project.work_root.iterdir()) == ["a", "young"]
+    assert sorted(path.name for path in project.desk.folders.root.iterdir()) == ["a", "young"]
     assert await sweep(chore) == []
 
 
 async def test_a_dangling_link_is_no_obstacle(project: Project) -> None:
     """Agents leave all sorts of things behind."""
-    directory = project.work_directory("gone")
+    directory = project.desk.folders.work("gone")
     (directory / "link").symlink_to("nowhere")
     age(directory, 9)
-    assert await sweep(chores_of(project)["stale work directories"]) == ["gone"]
+    assert await sweep(project_chores(project)["stale work directories"]) == ["gone"]
 
 
 async def test_old_rows_are_deleted(project: Project) -> None:
     """Attempts that ended over a month ago go; what is known of listed assignments stays."""
-    chore = chores_of(project)["old rows"]
-    await project.ledger.finish("a", State.DONE)
+    chore = project_chores(project)["old rows"]
+    await project.desk.memory.ledger.finish("a", State.DONE)
     assert await sweep(chore) == []
     with contextlib.closing(sqlite3.connect(project.work.state)) as database, database:
         database.execute("UPDATE attempt SET ended = 1577836800.0")
     assert await sweep(chore) == ["1 rows"]
     assert await sweep(chore) == []
-    assert [record.state for record in await project.ledger.summary()] == [State.DONE]
+    assert [record.state for record in await project.desk.memory.ledger.summary()] == [State.DONE]
 
 
 async def test_logs_are_rotated_where_the_list_says(tmp_path: Path) -> None:
@@ -149,7 +151,7 @@ async def test_logs_are_rotated_where_the_list_says(tmp_path: Path) -> None:
     work = parse(f'[list]\nlogs = "logs"\n{LIST}', tmp_path / "w.toml")
     async with Ledger(work.state) as ledger:
         project = Project(work, ledger, (), lambda _name, _id, _detail: None)
-        chore = chores_of(project)["logs"]
+        chore = project_chores(project)["logs"]
         assert await sweep(chore) == []
         log = tmp_path / "logs" / "w.log"
         log.parent.mkdir()
@@ -166,14 +168,14 @@ async def test_runs_of_open_assignments_stay_and_old_ones_of_done_ones_go(
 ) -> None:
     """Whoever goes on with an assignment may still look at what was tried."""
     async with RunStore(tmp_path / "runs" / "runs.sqlite3") as store:
-        label = project.label(project.assignments[0])
+        label = project.desk.memory.label(project.assignments[0])
         lease = await stored_run(store, "tried", label)
         await save(store, lease, (await store.run("tried")).state, exit_code=1)
         with contextlib.closing(sqlite3.connect(store.path)) as database, database:
             database.execute("UPDATE run SET finished = 0")
-        chore = chores_of_runs(store, [project])["old runs"]
+        chore = chores_of_runs(store, partial(labels_of, [project.desk]))["old runs"]
         assert await sweep(chore) == []
-        await project.ledger.finish("a", State.DONE)
+        await project.desk.memory.ledger.finish("a", State.DONE)
         assert await sweep(chore) == ["tried, which ended over 30 days ago"]
 
 
@@ -198,8 +200,8 @@ async def stored_run(store: RunStore, run: str, label: str, sandbox: str = "proc
 
 def chore_of(project: Project, store: RunStore, **settings: Any) -> Chore:
     """Return the chore of a project whose host keeps its runs in `store`."""
-    project.workplace = Workplace(store, **settings)
-    return chores_of(project)["left-over attempts"]
+    project.desk.workplace = Workplace(store, **settings)
+    return project_chores(project)["left-over attempts"]
 
 
 async def test_the_attempt_of_a_dead_host_is_ended_and_that_of_a_living_one_spared(
@@ -207,7 +209,7 @@ async def test_the_attempt_of_a_dead_host_is_ended_and_that_of_a_living_one_spar
 ) -> None:
     """So is what belongs to another list; a second round finds nothing (G-03, TREE-45)."""
     path = tmp_path / "runs" / "runs.sqlite3"
-    label = f"{project.ledger.list_id}/a/1"
+    label = f"{project.desk.memory.ledger.list_id}/a/1"
     async with RunStore(path) as dead:
         await stored_run(dead, "dead", label)
         await stored_run(dead, "foreign", "other-list/a/1")
@@ -231,7 +233,7 @@ async def test_the_attempt_of_a_dead_host_is_ended_and_that_of_a_living_one_spar
 async def test_what_a_finished_run_has_left_is_ended(project: Project, tmp_path: Path) -> None:
     """Whichever host made it, and at once."""
     async with RunStore(tmp_path / "runs" / "runs.sqlite3") as store:
-        lease = await stored_run(store, "done", f"{project.ledger.list_id}/a/1")
+        lease = await stored_run(store, "done", f"{project.desk.memory.ledger.list_id}/a/1")
         chore = chore_of(project, store)
         with marked(run_marker("done", 1)) as left_over:
             assert await sweep(chore) == []
@@ -261,7 +263,7 @@ async def test_containers_are_looked_for_where_an_engine_answers(
 ) -> None:
     """Only those of finished runs: who resumes a dead host's run goes on with its container."""
     path = tmp_path / "runs" / "runs.sqlite3"
-    label = f"{project.ledger.list_id}/a/1"
+    label = f"{project.desk.memory.ledger.list_id}/a/1"
     containers: Any = Containers()
     async with RunStore(path) as dead:
         await stored_run(dead, "dead", label, "docker")

@@ -8,6 +8,7 @@ import sqlite3
 import time
 from collections.abc import AsyncGenerator
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ import pytest
 from otpy_agents.hygiene.chores import chores_of_runs
 from otpy_agents.hygiene.old_runs import KEEP_RUNS, old_runs
 from otpy_agents.store import RunStore
+from otpy_agents.tree.monitors import labels_of
 from otpy_monitors import Chore, Finding, Sweeping, Swept
 from otpy_monitors.hygiene import cleanup_daemon
 from tests.agents.store.run_world import Clock, let_die, save
@@ -192,7 +194,7 @@ async def test_private_files_of_runs_that_are_over_go(archive: Archive) -> None:
         (folder / "settings.json").write_text("{}")
         age(archive.store.files / name, 1 if name == "young" else 8)
 
-    chore = chores_of_runs(archive.store, ())["orphaned artifacts"]
+    chore = chores_of_runs(archive.store, partial(labels_of, []))["orphaned artifacts"]
     swept: list[str] = []
     async for deletion in chore():
         await deletion.perform()

@@ -97,7 +97,7 @@ class Books:
             self.harm_over()
             attending.cancel()
             self.harm += faults.done
-            for name in project.listed:
+            for name in project.desk.memory.listed:
                 outcome = project.pool.courses.outcome(name)
                 if outcome is not None:
                     self.outcomes.setdefault(name, []).append(outcome)

@@ -65,7 +65,7 @@ async def test_17_a_write_outside_its_folders_has_the_consequence_of_the_rule(
         assert "inside" in known["a"].reason
         assert len(agents.sandbox.played) == 1
     if action == "warn":
-        assert "inside" in agents.project.notes("a").read_text(encoding="utf-8")
+        assert "inside" in agents.project.desk.folders.notes("a").read_text(encoding="utf-8")
 
 
 async def test_a_rule_may_pause(agents: AgentWorld, tmp_path: Path) -> None:

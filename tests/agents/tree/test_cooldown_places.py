@@ -48,7 +48,7 @@ async def row(agents: AgentWorld, root: Supervisor, name: str) -> Mapping[str, A
     journal, now = Journal(), asyncio.get_running_loop().time()
     for one in agents.told:
         journal.note(one.name, one.id, one.at, one.detail)
-    status = await status_of(agents.workplace, root, journal, now, now)
+    status = await status_of([agents.project], root, journal, now, now)
     found: list[Mapping[str, Any]] = [one for one in status["agents"] if one["agent"] == name]
     return found[0]
 

@@ -52,7 +52,7 @@ async def test_programs_go_on_and_none_is_begun_before_there_is_room(world: Worl
     text = work(assignment("a"), assignment("b", backoff=[5]), assignment("c"), parallel=3)
     async with world.running(text) as root:
         await asyncio.sleep(0.5)
-        disk = FullDisk().below(world.project.ledger)
+        disk = FullDisk().below(world.project.desk.memory.ledger)
         disk.free_after(600.0)
         await asyncio.sleep(550.0)
         assert world.times() == {"a": 1, "b": 1, "c": 1}
@@ -68,7 +68,7 @@ async def test_programs_go_on_and_none_is_begun_before_there_is_room(world: Worl
     said = [one.name for one in world.told if one.name.startswith("state.")]
     assert said == ["state.unwritable", "state.written"]
     reason = str(world.event("state.unwritable").detail["reason"])
-    assert reason.startswith(f"{world.project.ledger.path}: {FULL}; what works goes on")
+    assert reason.startswith(f"{world.project.desk.memory.ledger.path}: {FULL}; what works goes on")
 
 
 async def test_agents_go_on_and_lose_nothing(agents: AgentWorld) -> None:

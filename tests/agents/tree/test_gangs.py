@@ -122,7 +122,7 @@ async def test_status_tells_nobody_to_resume_who_has_come_out(world: World) -> N
     text = text.replace('id = "p2"', 'id = "p2"\nrestarts = 0')
     async with world.running(text) as root:
         await asyncio.sleep(50)
-        status = await status_of(world.project.workplace, root, Journal(), 0.0, 0.0)
+        status = await status_of([world.project], root, Journal(), 0.0, 0.0)
         paused = {one["agent"]: one["paused"] and one["paused"]["by"] for one in status["agents"]}
         assert paused == {"p1": "gang:g", "p2": None, "p3": "gang:g"}
 

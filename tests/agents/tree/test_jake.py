@@ -12,6 +12,7 @@ import otpy
 from otpy import ChildSpec, SupervisorFailed
 from otpy.testing import MockClock
 from otpy_agents.agent import mortal
+from otpy_agents.agent.desk import Desk
 from otpy_agents.errors import JakeGaveUp
 from otpy_agents.store.records import State
 from otpy_agents.tree import jake, mortal_spec
@@ -86,8 +87,8 @@ async def test_a_mortal_killed_at_every_await_leaves_nothing_and_is_begun_again(
     moment, last = 0, 0
     outcomes: list[tuple[State, int]] = []
 
-    async def stepped(project: Project, one: Assignment, *, task_status: Any) -> None:
-        await Steps(life(project, one, task_status=task_status), then)
+    async def stepped(desk: Desk, one: Assignment, *, task_status: Any) -> None:
+        await Steps(life(desk, one, task_status=task_status), then)
 
     monkeypatch.setattr(mortal_spec, "mortal", stepped)
     while moment <= last:

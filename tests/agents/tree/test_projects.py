@@ -61,7 +61,7 @@ async def ends(projects: list[Project]) -> dict[str, State]:
     found: dict[str, State] = {}
     for project in projects:
         await project.write_outcomes()
-        for record in await project.ledger.summary():
+        for record in await project.desk.memory.ledger.summary():
             found[f"{project.key}/{record.id}"] = record.state
     return found
 
@@ -77,7 +77,7 @@ async def test_each_project_has_its_own_jake_and_pool(tmp_path: Path) -> None:
             ids = [child.id for child in root.snapshot().children]
             assert ids == ["RunHost", "two", "JakeSupervisor", "MortalPool", "MonitorSupervisor"]
             assert path_of(root, "two", "JakeSupervisor", "Jake").alive
-            assert projects[1].at_rest
+            assert projects[1].effort.at_rest
             await root.wait()
         assert await ends(projects) == dict.fromkeys(
             ["one/a", "one/b", "two/b", "two/c"], State.DONE
@@ -143,7 +143,7 @@ async def test_two_projects_of_one_name_are_refused(tmp_path: Path) -> None:
         projects = await several(stack, tmp_path, ScriptedSandbox(), {"one": agent("a")})
         with pytest.raises(InvalidTreeSetting, match="'one' twice"):
             app_supervisor(projects[0], projects[0])
-        ledger = projects[0].ledger
+        ledger = projects[0].desk.memory.ledger
         work = parse(agent("a"), tmp_path / "other.toml")
         other = Project(work, ledger, (), lambda _name, _id, _detail: None)
         with pytest.raises(InvalidTreeSetting, match="several workplaces"):

@@ -81,8 +81,9 @@ async def test_the_agent_that_has_another_made_is_told_of_what_it_does(agents: A
         await asyncio.sleep(5)
         path = agents.pool.path
         finding = Violated(f"{path}/a", 1, rule, "a tool is called", agent="w/a", parent="w/b")
-        agents.workplace.on_finding(finding)
+        agents.project.acting.on_finding(finding)
         assert agents.names("a", "operator.") == ["operator.notified"]
-        assert "a: violation of 'own'" in agents.project.notes("b").read_text(encoding="utf-8")
+        notes = agents.project.desk.folders.notes("b").read_text(encoding="utf-8")
+        assert "a: violation of 'own'" in notes
         assert "a: violation of 'own'" in agents.pool.posts["b"].messages[0]
         assert agents.names("Jake", "jake.") == []

@@ -32,7 +32,7 @@ def delays(backoff: Backoff | None, count: int) -> list[float]:
 
 
 def child(project: Project, number: int) -> ChildSpec:
-    return mortal_spec(project, project.work.assignments[number])
+    return mortal_spec(project.desk, project.work.assignments[number])
 
 
 async def test_the_application_has_its_three_branches_in_order(project: Project) -> None:

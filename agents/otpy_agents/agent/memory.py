@@ -1,0 +1,165 @@
+"""What is known of the assignments of a list: the ledger, and what it has yet to be told."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import TYPE_CHECKING, final
+
+from otpy_agents.agent.course import Course
+from otpy_agents.agent.courses import Courses
+from otpy_agents.agent.disk import Disk
+from otpy_agents.errors import LedgerError
+from otpy_agents.store.agent_rows import AgentRow, MoveRow
+from otpy_agents.store.records import AssignmentRecord, State
+
+if TYPE_CHECKING:
+    from otpy import ExitReason
+    from otpy_agents.agent.post import Post
+    from otpy_agents.agent.state import Move
+    from otpy_agents.store.ledger import Ledger
+    from otpy_agents.worklist.assignment import Assignment, WorkList
+
+__all__ = ["Memory", "label_of"]
+
+
+def label_of(list_id: str, assignment: Assignment) -> str:
+    """Return what runs for an assignment, as it is defined now, are found by, by any host."""
+    return f"{list_id}/{assignment.id}/{assignment.digest}"
+
+
+@final
+class Memory:
+    """What is known of the assignments of one list, on disk and not yet on disk.
+
+    Args:
+        work: The list.
+        ledger: Open, and told of the list.
+        records: Its summary before anything is begun.
+        agents: Where its agents stood when the last host ended.
+        tell: Called as `tell(name, id, **detail)` with what a person should know.
+
+    Attributes:
+        ledger: As given.
+        listed: The assignments of the list, then those that were added to it, by name.
+        courses: What becomes of each.
+        disk: Where who cannot write waits.
+    """
+
+    def __init__(
+        self,
+        work: WorkList,
+        ledger: Ledger,
+        records: Iterable[AssignmentRecord],
+        agents: Iterable[AgentRow],
+        tell: Callable[..., None],
+    ) -> None:
+        self.ledger = ledger
+        self.listed = {one.id: one for one in work.assignments}
+        self.courses = Courses(records, agents)
+        self.disk = Disk(tell)
+        self._places = {name: place for place, name in enumerate(self.listed)}
+        self._moves: list[MoveRow] = []
+
+    # --- assignments ------------------------------------------------------------------------------
+
+    def place(self, assignment: str) -> int:
+        """Return the place of an assignment in the list, from 0."""
+        return self._places[assignment]
+
+    async def list_too(self, assignment: Assignment) -> None:
+        """Add an assignment to the list for as long as this host lives, unless it is listed."""
+        if assignment.id not in self.listed:
+            await self.ledger.add(assignment.id, assignment.digest)
+            self._places[assignment.id] = len(self.listed)
+            self.listed[assignment.id] = assignment
+
+    def label(self, assignment: Assignment) -> str:
+        """Return what runs for an assignment, as it is defined now, are found by."""
+        return label_of(self.ledger.list_id, assignment)
+
+    async def is_open(self, assignment: str) -> bool:
+        """Whether an assignment is still to be done (G-18)."""
+        state = await self.ledger.state(assignment)
+        return state is None or not state.final
+
+    async def is_done(self, assignment: str) -> bool:
+        """Whether an assignment was done, by this life or an earlier one."""
+        return await self.ledger.state(assignment) is State.DONE
+
+    async def is_new(self, assignment: str) -> bool:
+        """Whether no attempt at an assignment, as it is defined now, is known."""
+        return not await self.ledger.was_begun(assignment)
+
+    # --- lives ------------------------------------------------------------------------------------
+
+    def last_exit(self, assignment: str, reason: ExitReason | None) -> str | None:
+        """Return why the life before this one ended: under this host, or under the last one.
+
+        A pool that was restarted knows nothing of earlier lives (`reason` is None); we do.
+        """
+        return self.courses[assignment].last_end if reason is None else str(reason)
+
+    def life_ended(self, assignment: str, reason: str) -> None:
+        """Remember why a life ended, for the note to the next one."""
+        self.courses.change(assignment, partial(Course.end_life, why=reason))
+
+    # --- what is written down ---------------------------------------------------------------------
+
+    def moved(self, assignment: str, move: Move) -> None:
+        """Take the news that an agent moved; whoever writes next writes it down."""
+        row = MoveRow(
+            assignment=assignment,
+            source=move.source,
+            happening=move.happening,
+            target=move.target,
+            why=move.why,
+        )
+        self._moves.append(row)
+        self.courses.news()  # Jake writes it down, unless whoever moved does so first
+
+    async def write_failures(self, post: Post) -> None:
+        """Write down how often each failure came to an agent: one number for all hosts (C-16).
+
+        Raises:
+            LedgerError: That cannot be done.
+        """
+        name = post.assignment.id
+        await self.ledger.agents.put_failures(name, post.agent.state, post.failures)
+
+    async def write_run(self, post: Post, run: str) -> None:
+        """Write down which run works for an agent; empty when all is known that it came to."""
+        if post.last != run:
+            post.last = run
+            with contextlib.suppress(LedgerError):  # then this host knows it as long as it lives
+                await self.ledger.agents.put_run(post.assignment.id, post.agent.state, run)
+
+    async def write_moves(self) -> None:
+        """Write down how agents moved, as far as that is not done.
+
+        Raises:
+            LedgerError: That cannot be done; the next call tries again.
+        """
+        moves, self._moves = self._moves, []
+        try:
+            await self.ledger.agents.record(self.ledger.host, moves)
+        except LedgerError:
+            self._moves[:0] = moves
+            raise
+        if moves:
+            self.disk.written()
+
+    async def write_outcomes(self) -> None:
+        """Write down how assignments came out and how agents moved, as far as that is not done.
+
+        Raises:
+            LedgerError: That cannot be done; the next call tries again.
+        """
+        await self.write_moves()
+        outcomes = dict(self.courses.unwritten)
+        if outcomes:
+            await self.ledger.conclude(outcomes)
+            for name in outcomes:
+                self.courses.change(name, Course.write_down)
+            self.disk.written()
