@@ -8,9 +8,10 @@ from contextlib import AbstractContextManager, nullcontext
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Final, final, overload
 
-from otpy._core.protocol import Begin
-from otpy._core.reason import Normal
+from otpy._core.protocol import KILL_GRACE, Begin
+from otpy._core.reason import Killed, Normal
 from otpy._core.spec import DynamicSpec, SupervisorSpec
+from otpy._runtime.current import current_or_none
 from otpy._runtime.hooks import checked_hooks
 from otpy._runtime.leftovers import Leftovers
 from otpy._runtime.log import log_reports
@@ -67,6 +68,8 @@ def start(
     Cancelling the task that runs the block, in the middle of starting or stopping too, stops the
     tree in reverse order first and then goes on cancelling. Works inside anyio's task groups and
     cancel scopes.
+
+    A tree whose block is in a child of another tree is killed when that child is.
 
     Args:
         spec: The tree.
@@ -185,7 +188,10 @@ class RunningTree:
 
     @staticmethod
     async def _stop(root: AnyShell) -> None:
-        root.shut_down(Normal())
+        if _is_killed():
+            root.kill(grace=KILL_GRACE / 2)
+        else:
+            root.shut_down(Normal())
         await _undisturbed(root)
 
 
@@ -203,6 +209,8 @@ async def _undisturbed(root: AnyShell) -> None:
                 await (leftovers.change() if root.ended else root.wait())
             except asyncio.CancelledError as error:
                 cancelled = error
+                if _is_killed():
+                    root.kill(grace=KILL_GRACE / 2)
         while root.tree.calls.waiting:
             try:
                 await root.tree.calls.end()
@@ -212,6 +220,16 @@ async def _undisturbed(root: AnyShell) -> None:
         name_refusing(root, "asyncio.run() will wait for {them}, otpy.run() would not")
     if cancelled is not None:
         raise cancelled
+
+
+def _is_killed() -> bool:
+    """Whether the block belongs to a child of another tree that is being killed.
+
+    The tree in the block is killed with it, and in half the time: else the child would be given up
+    for what is below it.
+    """
+    process = current_or_none()
+    return process is not None and isinstance(process.requested, Killed)
 
 
 def name_refusing(root: AnyShell, consequence: str) -> bool:
