@@ -34,7 +34,7 @@ _COMMANDS: Final = {
     "runs": ("runs", "List runs, and look at one or command it with the commands below."),
     "status": ("status", "Show what the agents of a running tree do."),
     "tree": ("status", "Show the supervision tree that runs, as it is at this moment."),
-    "up": ("up", "Work off the list in FILE, a TOML file."),
+    "up": ("up", "Work off the list in each FILE, a TOML file; several of them at the same time."),
     "warn": (
         "operate",
         "Send AGENT a message: into its notes ($OTPY_NOTES), and into its next prompt.",

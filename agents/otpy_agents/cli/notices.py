@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from attrs import evolve
+
 from otpy_agents.app.chronicle import Event
 from otpy_agents.cli.run_words import one_line
 from otpy_agents.cli.status_table import what_to_type
 from otpy_agents.cli.view import printable
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from otpy_agents.cli.tree_lookup import KnownTree
 
-__all__ = ["notice"]
+__all__ = ["notice", "notice_of"]
 
 _LONGEST: Final = 500
 
@@ -80,3 +84,17 @@ def _command(event: Event, tree: KnownTree) -> str | None:
             return tree.typed("status")
         case _:
             return None
+
+
+def notice_of(event: Event, trees: Mapping[str, KnownTree]) -> str | None:
+    """Return the words about an event of one of several lists, which its id begins with.
+
+    Args:
+        event: The event.
+        trees: How the tree of each list is named in a command, by the name of the list.
+    """
+    for name, tree in trees.items():
+        if event.id.startswith(f"{name}/"):
+            words = notice(evolve(event, id=event.id.removeprefix(f"{name}/")), tree)
+            return None if words is None else f"{printable(name)}: {words}"
+    return None

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
-from attrs import frozen
+from attrs import evolve, frozen
 from pydantic import JsonValue
 
 from otpy_agents.cli.refusal import fail
@@ -35,6 +35,7 @@ __all__ = [
     "gone",
     "list_option",
     "listed_here",
+    "named_tree",
     "state_option",
     "told",
     "tree_of",
@@ -116,6 +117,11 @@ def tree_of(work: WorkList) -> KnownTree:
     file = os.fspath(work.file)
     named = () if work.here == Path.cwd() else ("--list", file)
     return KnownTree(socket=socket_beside(work.state), list=file, named=named)
+
+
+def named_tree(work: WorkList) -> KnownTree:
+    """Return the tree of a list, named by its file: another list is worked on beside it."""
+    return evolve(tree_of(work), named=("--list", os.fspath(work.file)))
 
 
 def _ledger_of(file: Path) -> Path:

@@ -1,0 +1,127 @@
+"""`otpy-agents up` with several lists at the same time."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from otpy_agents.cli import main
+from tests.agents.host import ENVIRONMENT, Site, entry, shell, state_of, survivors
+
+pytestmark = pytest.mark.real_time
+
+DEAF = "import signal, time; signal.signal(15, signal.SIG_IGN); print('up'); time.sleep(60)"
+
+
+@pytest.fixture
+def other(site: Site) -> Path:
+    """The second list."""
+    return site.folder / "other.toml"
+
+
+def test_both_are_worked_off_at_the_same_time_and_once(site: Site, other: Path) -> None:
+    """Each waits for what the other does; the second time there is nothing left to do."""
+    site.write(shell("a", "touch $DID.a; until [ -e $DID.b ]; do sleep 0.05; done"))
+    other.write_text(
+        shell("b", "touch $DID.b; until [ -e $DID.a ]; do sleep 0.05; done"), encoding="utf-8"
+    )
+    status, host = site.run(str(other))
+    assert (status, host.stderr) == (0, "")
+    assert host.summary() == {"w/a": "done", "other/b": "done"}
+    assert sorted(host.told("mortal.done")) == ["other/b", "w/a"]
+    status, host = site.run(str(other))
+    assert (status, host.told("mortal.started")) == (0, [])
+    assert host.summary() == {"w/a": "done", "other/b": "done"}
+
+
+def test_a_list_that_is_in_use_keeps_no_other_from_its_work(site: Site, other: Path) -> None:
+    """One line says which, and the command has failed."""
+    site.write(entry("a", ["sleep", "60"]))
+    other.write_text(entry("b", ["true"]), encoding="utf-8")
+    first = site.up()
+    first.until("mortal.started")
+    status, second = site.run(str(other))
+    assert status == 1
+    assert second.summary() == {"other/b": "done"}
+    (line,) = second.stderr.splitlines()
+    assert line.startswith("otpy-agents: ")
+    assert "w.sqlite" in line
+
+
+def test_ctrl_c_stops_all_and_once_more_kills_all(site: Site, other: Path) -> None:
+    """Though each list is a tree in a child of another; nothing of either is left."""
+    for file, name in ((site.file, "a"), (other, "b")):
+        deaf = entry(name, [sys.executable, "-uc", DEAF], grace=50)
+        file.write_text(deaf, encoding="utf-8")
+    host = site.up(str(other))
+    for _ in range(2):
+        host.until("mortal.output")
+    host.signal(signal.SIGINT)
+    host.said("SIGINT: stopping")
+    began = time.monotonic()
+    host.signal(signal.SIGINT)
+    assert host.end() == 130
+    assert time.monotonic() - began < 10
+    assert survivors(site.file) == survivors(other) == []
+
+
+def test_each_can_be_asked_by_its_list(site: Site, other: Path) -> None:
+    """A second terminal finds both trees."""
+    site.write(entry("a", ["sleep", "60"]))
+    other.write_text(entry("b", ["sleep", "60"]), encoding="utf-8")
+    host = site.up(str(other))
+    for _ in range(2):
+        host.until("mortal.started")
+    for file, name in ((site.file, "a"), (other, "b")):
+        asked = subprocess.run(
+            [
+                sys.executable,
+                "-m",
+                "otpy_agents",
+                "reap",
+                name,
+                "--why",
+                "enough",
+                "--list",
+                str(file),
+            ],
+            env={**ENVIRONMENT, **state_of(site.file)},
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=30,
+        )
+        assert (asked.returncode, asked.stderr) == (0, "")
+    assert host.end() == 1
+    assert host.summary() == {"w/a": "reaped", "other/b": "reaped"}
+
+
+def test_lists_of_one_name_go_by_their_paths(site: Site) -> None:
+    """Else nobody could tell which of them a line is about."""
+    there = site.folder / "there"
+    there.mkdir()
+    second = there / "w.toml"
+    site.write(entry("a", ["true"]))
+    second.write_text(entry("a", ["false"], restarts=0), encoding="utf-8")
+    status, host = site.run(str(second))
+    assert status == 1
+    assert host.summary() == {f"{site.file}/a": "done", f"{second}/a": "reaped"}
+
+
+@pytest.mark.parametrize("second", ["w.toml", "missing.toml"], ids=["twice", "missing"])
+def test_one_wrong_list_begins_none(
+    site: Site, capsys: pytest.CaptureFixture[str], second: str
+) -> None:
+    """One line, and nothing has been done when that is found."""
+    site.write(entry("a", ["true"]))
+    with pytest.raises(SystemExit) as caught:
+        main(["up", str(site.file), str(site.folder / second)])
+    assert caught.value.code == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert ("wanted each list once" if second == "w.toml" else "missing.toml") in line
+    assert not site.file.with_suffix(".sqlite").exists()
