@@ -70,20 +70,29 @@ class UsageMeter:
         self._readings = dict(readings or {})
         self._total = total or Usage()
 
-    def add(self, usage: Usage, *, session: str | None, cumulative: bool) -> Usage:
+    def add(
+        self, usage: Usage, *, session: str | None, cumulative: bool, late: bool = False
+    ) -> Usage:
         """Count the reading of one attempt and return what is new in it.
+
+        A count of a session that fell has begun anew, as after a session was forked or compacted:
+        all of it is new. But one that says nothing yet has not, nor has one that is read of an
+        attempt that was lost: a CLI that was killed may have told more than it has written down.
+        Budgets count by the same rule (`otpy_monitors.budget.readings`).
 
         Args:
             usage: The last reading of the attempt.
             session: Its session; None if it told none, and then all of it is new.
             cumulative: `Adapter.cumulative_usage`.
+            late: Whether it was found in what the CLI of a lost attempt had written down.
         """
         spent = usage
         if cumulative and session is not None:
             before = self._readings.get(session, Usage())
-            # A count that fell has begun anew, as after a session was forked or compacted.
             if usage.input >= before.input and usage.output >= before.output:
                 spent = usage - before
+            elif late or not (usage.input or usage.output):
+                return Usage()
             self._readings[session] = usage
         self._total += spent
         return spent

@@ -83,6 +83,19 @@ def test_a_count_that_fell_has_begun_anew() -> None:
     assert meter.total == Usage(input=130, output=13)
 
 
+@pytest.mark.parametrize("read", [{"late": True}, {}], ids=["late", "nothing yet"])
+def test_a_lower_count_that_is_read_late_or_says_nothing_is_no_new_beginning(
+    read: dict[str, bool],
+) -> None:
+    """A CLI that was killed may have told more than it wrote down; the next count goes on."""
+    meter = UsageMeter()
+    meter.add(Usage(input=100, output=10), session="t", cumulative=True)
+    lower = Usage(input=30, output=3) if read else Usage()
+    assert meter.add(lower, session="t", cumulative=True, **read) == Usage()
+    meter.add(Usage(input=120, output=12), session="t", cumulative=True)
+    assert meter.total == Usage(input=120, output=12)
+
+
 def test_without_a_session_everything_is_new() -> None:
     """A run that never told its session counts whole."""
     meter = UsageMeter()

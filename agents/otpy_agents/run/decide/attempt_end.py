@@ -86,7 +86,9 @@ def recorded(
     meter = UsageMeter(state.readings, state.usage)
     spent = Usage()
     if event.usage is not None:
-        spent = meter.add(event.usage, session=session, cumulative=event.cumulative)
+        spent = meter.add(
+            event.usage, session=session, cumulative=event.cumulative, late=event.late
+        )
     message = verdict.message
     if stopped is not None:
         silence = state.liveness.complaint() if stopped.for_silence else ""

@@ -141,6 +141,7 @@ class AttemptGone:
         session: Session it told of; None if it told of none.
         usage: Its last usage reading; None if there was none.
         cumulative: Whether that reading counts the whole session.
+        late: Whether it was found in what the CLI of a lost attempt had written down.
         artifacts: Names of what it left.
         answered: Whether it had told its final answer, or had ended, before it was asked to end.
     """
@@ -152,6 +153,7 @@ class AttemptGone:
     session: str | None = None
     usage: Usage | None = None
     cumulative: bool = False
+    late: bool = False
     artifacts: tuple[str, ...] = ()
     answered: bool = False
 

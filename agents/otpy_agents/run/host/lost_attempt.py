@@ -104,4 +104,5 @@ async def end_of_lost(run: LiveRun) -> AttemptGone | None:
         session=session,
         usage=priced(spent.usage, spent.model or agent.model or ""),
         cumulative=adapter.cumulative_usage,
+        late=True,
     )
