@@ -123,7 +123,7 @@ async def _measure(agents: int, seconds: float, each: float) -> None:
         _ignore,
         rules=RULES,
         chores={"chore": _nothing},
-        accounting=Bookkeeper(feed, ledger),
+        bookkeeper=Bookkeeper(feed, ledger),
         ledger_store=_Nowhere(),
     )
     loop = asyncio.get_running_loop()

@@ -25,7 +25,7 @@ def monitor_supervisor(
     report: FindingHook,
     *,
     rules: RuleBook | None = None,
-    accounting: Bookkeeper | None = None,
+    bookkeeper: Bookkeeper | None = None,
     ledger_store: LedgerStore | None = None,
     chores: Mapping[str, Chore],
     every: float = EVERY,
@@ -45,15 +45,15 @@ def monitor_supervisor(
         feed: Where agents are heard.
         report: Gets every finding.
         rules: What agents must not do; None for no rules.
-        accounting: What charges the ledger whose budgets are watched; None for no budgets.
-        ledger_store: Where that ledger is kept; needs an accounting.
+        bookkeeper: What charges the ledger whose budgets are watched; None for no budgets.
+        ledger_store: Where that ledger is kept; needs a bookkeeper.
         chores: Of the hygiene daemon, by name, in order.
         every: Seconds between two rounds of chores.
         dry_run: Whether chores only report what they would delete.
         watch_loop: Whether steps that block the event loop are reported, which takes a thread.
 
     Raises:
-        InvalidSpec: There is a `ledger_store` without an accounting.
+        InvalidSpec: There is a `ledger_store` without a bookkeeper.
     """
     feed.inbox(INBOX)  # what agents do before the daemon has started waits for it there
     pause = Backoff.exponential(0.5, max=30.0, reset_after=60.0)
@@ -61,14 +61,14 @@ def monitor_supervisor(
     children: list[ChildSpec | SupervisorSpec] = [
         ChildSpec("HealthMonitor", watch_health, (feed, report), backoff=pause)
     ]
-    if accounting is not None:
-        budgets = ChildSpec("BudgetMonitor", watch_budgets, (accounting, report), backoff=pause)
+    if bookkeeper is not None:
+        budgets = ChildSpec("BudgetMonitor", watch_budgets, (bookkeeper, report), backoff=pause)
         children.append(budgets)
         if ledger_store is not None:  # a child of its own: no disk shall delay a report
-            saved = (accounting, ledger_store)
+            saved = (bookkeeper, ledger_store)
             children.append(ChildSpec("LedgerKeeper", keep_ledger, saved, backoff=pause))
     elif ledger_store is not None:
-        msg = "MonitorSupervisor: accounting is None, wanted one, for the ledger store"
+        msg = "MonitorSupervisor: bookkeeper is None, wanted one, for the ledger store"
         raise InvalidSpec(msg)
     children += [
         hygiene_supervisor([cleanup_spec(chores, report, every=every, dry_run=dry_run)]),

@@ -70,7 +70,7 @@ def spec(scene: Scene, office: Office, *, watch_loop: bool = False) -> Superviso
         office.feed,
         scene.report,
         rules=BOOK,
-        accounting=office.accounting,
+        bookkeeper=office.bookkeeper,
         ledger_store=Memory(),
         chores={"chore": found},
         watch_loop=watch_loop,
@@ -103,7 +103,7 @@ async def test_the_branch_has_the_shape_of_the_card(scene: Scene, office: Office
 
 
 async def test_what_is_not_asked_for_is_no_child(scene: Scene) -> None:
-    """Without an accounting nobody watches budgets, and nothing is saved."""
+    """Without a bookkeeper nobody watches budgets, and nothing is saved."""
     monitors = monitor_supervisor(Feed(), scene.report, chores={})
     names = ["HealthMonitor", "HygieneSupervisor", "ViolationMonitor"]
     assert [child.id for child in monitors.children] == names

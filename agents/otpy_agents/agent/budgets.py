@@ -54,14 +54,14 @@ class Budgets:
 
     Attributes:
         ledger: The accounts; named by the keys of projects and agents.
-        accounting: Charges them with what the feed tells.
+        bookkeeper: Charges them with what the feed tells.
         store: Where they are kept for the next host; None for nowhere.
         on_more: Called when somebody has been granted more.
     """
 
     def __init__(self, feed: Feed, ledger: BudgetLedger | None = None) -> None:
         self.ledger = ledger or BudgetLedger()
-        self.accounting = Bookkeeper(feed, self.ledger)
+        self.bookkeeper = Bookkeeper(feed, self.ledger)
         self.store: LedgerStore | None = None
         self.on_more: list[Callable[[], object]] = []
 
@@ -74,7 +74,7 @@ class Budgets:
             LedgerError: It cannot be written down; the saver tries again.
         """
         if self.store is not None:
-            self.accounting.settle()
+            self.bookkeeper.settle()
             await self.store.save(to_plain(self.ledger))
 
     def open(
@@ -149,12 +149,12 @@ class Budgets:
         return budget_pause(account, owner, kind, why)
 
     def _ended(self, account: str) -> dict[Kind, str]:
-        self.accounting.settle(limited=True)
+        self.bookkeeper.settle(limited=True)
         return self.ledger.spent_up(account) if account in self.ledger else {}
 
     def left(self, account: str) -> float | None:
         """Return the nothing, or less, that an account has left of a kind; None if it may go on."""
-        self.accounting.settle()
+        self.bookkeeper.settle()
         ended = self.ledger.spent_up(account) if account in self.ledger else {}
         remaining = (self.ledger.balance(account, kind).remaining for kind in ended)
         return min((one for one in remaining if one is not None), default=None)

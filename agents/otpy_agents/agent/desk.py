@@ -122,7 +122,7 @@ class Desk:
 
     def _go_on(self) -> None:
         """Let agents go on that rest for a budget and have something left, and new ones begin."""
-        self.workplace.budgets.accounting.settle(limited=True)  # once for all of them
+        self.workplace.budgets.bookkeeper.settle(limited=True)  # once for all of them
         for post in self.posts.all.values():
             if self.workplace.budgets.has_left(post.key):
                 post.go_on(Cure.GRANT)

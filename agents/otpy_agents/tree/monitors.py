@@ -32,7 +32,7 @@ def monitors_of(workplace: Workplace, projects: Sequence[Project]) -> Supervisor
         workplace.feed,
         partial(on_finding, projects),
         rules=workplace.rules,
-        accounting=workplace.budgets.accounting,
+        bookkeeper=workplace.budgets.bookkeeper,
         ledger_store=workplace.budgets.store,
         chores=_chores(workplace, projects),
         dry_run=workplace.hygiene_dry_run,

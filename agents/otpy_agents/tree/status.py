@@ -58,7 +58,7 @@ async def status_of(
         LedgerError: A ledger, or the store of runs, cannot be read.
     """
     workplace = projects[0].workplace
-    workplace.budgets.accounting.settle()
+    workplace.budgets.bookkeeper.settle()
     snapshot = root.snapshot()
     nodes = {node.path: node for node in _all(snapshot)}
     health = tree_health(root, workplace.feed)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["watch_budgets"]
 
 
-async def watch_budgets(accounting: Bookkeeper, report: FindingHook) -> None:
+async def watch_budgets(bookkeeper: Bookkeeper, report: FindingHook) -> None:
     """Report budgets that come to their end, and models whose price is not known (TREE-44).
 
     It is woken by what is charged, and has one timer, for the budget of time that ends first;
@@ -30,11 +30,11 @@ async def watch_budgets(accounting: Bookkeeper, report: FindingHook) -> None:
     missing price, are told once.
 
     Args:
-        accounting: What is charged. It outlives this daemon, so that no charge is missed.
+        bookkeeper: What is charged. It outlives this daemon, so that no charge is missed.
         report: Gets `BudgetNearlySpent`, `BudgetSpent` and `PriceUnknown`.
     """
-    reporter = _Reporter(accounting, report)
-    ledger = accounting.ledger
+    reporter = _Reporter(bookkeeper, report)
+    ledger = bookkeeper.ledger
     changed: dict[str, None] = dict.fromkeys(ledger.accounts)
     wake = asyncio.Event()
 
@@ -47,10 +47,10 @@ async def watch_budgets(accounting: Bookkeeper, report: FindingHook) -> None:
     due: float | None = None
     with ledger.watched(hear):
         while True:
-            if seen != (ledger.revision, accounting.revision) or _passed(due, loop.time()):
-                accounting.settle(limited=True)
-                seen = ledger.revision, accounting.revision
-                delay = accounting.next_end()
+            if seen != (ledger.revision, bookkeeper.revision) or _passed(due, loop.time()):
+                bookkeeper.settle(limited=True)
+                seen = ledger.revision, bookkeeper.revision
+                delay = bookkeeper.next_end()
                 due = None if delay is None else loop.time() + delay
             names = list(changed)
             changed.clear()
@@ -77,9 +77,9 @@ class _Reporter:
             that was raised is another budget, though it be spent again before anybody looks.
     """
 
-    def __init__(self, accounting: Bookkeeper, report: FindingHook) -> None:
+    def __init__(self, bookkeeper: Bookkeeper, report: FindingHook) -> None:
         self.told: dict[tuple[str, Kind], tuple[int | None, set[str]]] = {}
-        self._ledger = accounting.ledger
+        self._ledger = bookkeeper.ledger
         self._report = report
 
     def check(self, changed: Iterable[str]) -> None:

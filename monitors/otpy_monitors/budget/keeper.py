@@ -20,7 +20,7 @@ TIME_EVERY: Final = 60.0
 """Seconds after which time is saved that passed while nothing else happened."""
 
 
-async def keep_ledger(accounting: Bookkeeper, store: LedgerStore) -> None:
+async def keep_ledger(bookkeeper: Bookkeeper, store: LedgerStore) -> None:
     """Save the ledger when it changes, at once after a quiet time and else every 5 s.
 
     What a host that is killed loses is at most the last 5 seconds of usage, which agents tell again
@@ -32,34 +32,34 @@ async def keep_ledger(accounting: Bookkeeper, store: LedgerStore) -> None:
     """
     changed = asyncio.Event()
     changed.set()  # whatever an earlier life did not save
-    with accounting.ledger.watched(lambda _account: changed.set()):
+    with bookkeeper.ledger.watched(lambda _account: changed.set()):
         try:
             while True:
-                await _change(changed, accounting)
-                await _save(changed, accounting, store)
+                await _change(changed, bookkeeper)
+                await _save(changed, bookkeeper, store)
                 await asyncio.sleep(EVERY)
         except asyncio.CancelledError:
-            accounting.settle()
+            bookkeeper.settle()
             if changed.is_set():
-                await _save(changed, accounting, store)
+                await _save(changed, bookkeeper, store)
             raise
 
 
-async def _change(changed: asyncio.Event, accounting: Bookkeeper) -> None:
+async def _change(changed: asyncio.Event, bookkeeper: Bookkeeper) -> None:
     """Wait for a change; time that passes is one, once a minute."""
     while not changed.is_set():
         try:
-            async with asyncio.timeout(TIME_EVERY if accounting.running else None):
+            async with asyncio.timeout(TIME_EVERY if bookkeeper.running else None):
                 await changed.wait()
         except TimeoutError:
-            accounting.settle()
+            bookkeeper.settle()
 
 
-async def _save(changed: asyncio.Event, accounting: Bookkeeper, store: LedgerStore) -> None:
-    accounting.settle()
+async def _save(changed: asyncio.Event, bookkeeper: Bookkeeper, store: LedgerStore) -> None:
+    bookkeeper.settle()
     changed.clear()
     try:
-        await store.save(to_plain(accounting.ledger))
+        await store.save(to_plain(bookkeeper.ledger))
     except BaseException:
         changed.set()  # cut or failed: nobody knows what of it was kept
         raise

@@ -107,7 +107,7 @@ async def test_time_that_an_agent_waits_is_not_charged(agents: AgentWorld) -> No
         await asyncio.sleep(1000)
         agents.pool.mortal("a").resume()
         await root.wait()
-        agents.workplace.budgets.accounting.settle()
+        agents.workplace.budgets.bookkeeper.settle()
         balance = agents.workplace.budgets.ledger.balance("w/a", Kind.SECONDS)
     assert agents.known["a"].state is State.DONE
     assert balance.spent is not None

@@ -156,7 +156,7 @@ async def test_what_a_killed_host_left_counts_once_and_is_nobodys_speed(cli: str
     """Whether it was told before or not: the reading is of the same counter (G-07, TREE-28)."""
     told: list[object] = []
     feed, ledger = Feed(), BudgetLedger()
-    accounting = Bookkeeper(feed, ledger)
+    bookkeeper = Bookkeeper(feed, ledger)
     narrator = Narrator(feed)
     narrator.follow("label", Post("p/a", ASSIGNMENT, AgentState.WORKING, lambda _: None))
     state = RuleState(book("kind: token-speed, tokens: 1000, seconds: 60"))
@@ -176,7 +176,7 @@ async def test_what_a_killed_host_left_counts_once_and_is_nobodys_speed(cli: str
             narrator.hear(fact)
     assert ledger.balance("p/a", Kind.TOKENS).spent == 9000
     assert told == []
-    accounting.close()
+    bookkeeper.close()
 
 
 # --- children -------------------------------------------------------------------------------------

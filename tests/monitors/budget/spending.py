@@ -25,7 +25,7 @@ class Office:
     def __init__(self, ledger: BudgetLedger | None = None) -> None:
         self.feed = Feed()
         self.ledger = BudgetLedger(PRICES) if ledger is None else ledger
-        self.accounting = Bookkeeper(self.feed, self.ledger)
+        self.bookkeeper = Bookkeeper(self.feed, self.ledger)
         self.found: list[Finding] = []
         self.times: list[float] = []
 
@@ -55,7 +55,7 @@ class Office:
         self.feed.tell(used(agent, run, tokens, model=model, at=self.now))
 
     def spent(self, account: str, kind: Kind = Kind.TOKENS) -> float | None:
-        self.accounting.settle()
+        self.bookkeeper.settle()
         return self.ledger.balance(account, kind).spent
 
 

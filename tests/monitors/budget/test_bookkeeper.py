@@ -137,9 +137,9 @@ async def test_time_without_a_limit_may_be_charged_later(office: Office, clock: 
         balances = (office.ledger.balance(one, Kind.SECONDS) for one in ("site", "limited", "free"))
         return [balance.spent for balance in balances]
 
-    office.accounting.settle(limited=True)
+    office.bookkeeper.settle(limited=True)
     assert charged() == [5, 5, 0]
-    office.accounting.settle()
+    office.bookkeeper.settle()
     assert charged() == [5, 5, 5]
 
 
@@ -149,13 +149,13 @@ async def test_closed_it_charges_what_has_passed_and_no_more(
     """At the end of a host."""
     office.appear("a")
     await clock.advance(3)
-    office.accounting.close()
-    office.accounting.close()
+    office.bookkeeper.close()
+    office.bookkeeper.close()
     await clock.advance(3)
     office.use("a", 5)
     assert office.spent("a", Kind.SECONDS) == 3
     assert office.spent("a") == 0
-    assert office.accounting.running == 0
+    assert office.bookkeeper.running == 0
 
 
 async def test_an_account_that_was_closed_first_is_charged_no_more(
@@ -165,7 +165,7 @@ async def test_an_account_that_was_closed_first_is_charged_no_more(
     office.appear("a")
     office.ledger.close("a")
     await clock.advance(3)
-    office.accounting.settle()
-    assert office.accounting.next_end() is None
+    office.bookkeeper.settle()
+    assert office.bookkeeper.next_end() is None
     office.go("a")
     assert "a" not in office.ledger

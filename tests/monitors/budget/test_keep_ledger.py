@@ -41,7 +41,7 @@ async def test_a_change_is_saved_at_once_and_many_are_saved_as_one(
 ) -> None:
     """After that, at most every five seconds, and always what is newest."""
     memory = Memory()
-    async with running(keep_ledger(office.accounting, memory)):
+    async with running(keep_ledger(office.bookkeeper, memory)):
         await clock.advance(1)
         for _ in range(60):
             office.use("site", 1)
@@ -58,7 +58,7 @@ async def test_time_alone_is_saved_once_a_minute(office: Office, clock: MockCloc
     """A host that is killed loses a minute of an agent's time and not an hour."""
     memory = Memory()
     office.appear("a", "site")
-    async with running(keep_ledger(office.accounting, memory)):
+    async with running(keep_ledger(office.bookkeeper, memory)):
         await clock.advance(200)
         ledger = await load_ledger(memory, PRICES)
         assert 130 <= (ledger.balance("a", Kind.SECONDS).spent or 0) <= 200
@@ -72,7 +72,7 @@ async def test_the_end_saves_what_was_not_saved(office: Office, clock: MockClock
     """A host that is stopped loses nothing, also if it is in the middle of a save."""
     for moment in (0.0, 0.5, 2.0, 4.0):
         memory = Memory(takes=1.0)
-        async with running(keep_ledger(office.accounting, memory)):
+        async with running(keep_ledger(office.bookkeeper, memory)):
             await clock.advance(moment)
             office.use("site", 10)
         assert await saved(memory) == to_plain(office.ledger)
@@ -85,7 +85,7 @@ async def test_a_store_that_fails_loses_nothing(office: Office, clock: MockClock
     keeper = ChildSpec(
         "LedgerKeeper",
         keep_ledger,
-        (office.accounting, memory),
+        (office.bookkeeper, memory),
         backoff=Backoff.exponential(1.0),
     )
     async with otpy.start(SupervisorSpec("app", [keeper]), hooks=()) as root:
@@ -103,7 +103,7 @@ async def test_a_host_that_is_killed_goes_on_where_it_was_saved(
     """Readings that go on, or are told again, make up for what was not saved."""
     memory = Memory()
     office.ledger.open("a", "site", Limits(tokens=500))
-    async with running(keep_ledger(office.accounting, memory)):
+    async with running(keep_ledger(office.bookkeeper, memory)):
         office.use("a", 200, run="run 1")
         await clock.advance(1)
         before = list(memory.saved)
@@ -125,8 +125,8 @@ async def test_agents_that_do_nothing_cost_a_save_a_minute(
     memory = Memory()
     for number in range(50):
         office.appear(f"site/{number}", "site")
-    daemon = watch_budgets(office.accounting, office.report)
-    async with running(daemon), running(keep_ledger(office.accounting, memory)):
+    daemon = watch_budgets(office.bookkeeper, office.report)
+    async with running(daemon), running(keep_ledger(office.bookkeeper, memory)):
         await clock.advance(3600)
     assert 50 <= len(memory.saved) <= 62
     assert office.found == []
@@ -143,7 +143,7 @@ async def test_the_branch_of_monitors_holds_both(office: Office, clock: MockCloc
         office.feed,
         office.report,
         chores={},
-        accounting=office.accounting,
+        bookkeeper=office.bookkeeper,
         ledger_store=memory,
     )
     ids = [child.id for child in monitors.children]
@@ -163,5 +163,5 @@ async def test_the_branch_of_monitors_holds_both(office: Office, clock: MockCloc
 
 def test_a_store_without_an_accounting_is_refused() -> None:
     """Nothing would ever be kept in it."""
-    with pytest.raises(InvalidSpec, match="accounting is None"):
+    with pytest.raises(InvalidSpec, match="bookkeeper is None"):
         monitor_supervisor(Feed(), print, chores={}, ledger_store=Memory())

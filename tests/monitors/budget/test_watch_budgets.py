@@ -52,7 +52,7 @@ def spent(
 
 async def test_it_warns_once_at_nine_tenths_and_reports_the_end_once(office: Office) -> None:
     """Whatever is used after that, nothing more is said (TREE-44)."""
-    async with running(watch_budgets(office.accounting, office.report)):
+    async with running(watch_budgets(office.bookkeeper, office.report)):
         office.use("site", 899)
         await turns()
         assert office.found == []
@@ -72,7 +72,7 @@ async def test_it_warns_once_at_nine_tenths_and_reports_the_end_once(office: Off
 
 async def test_what_is_overrun_at_one_go_is_not_warned_of(office: Office) -> None:
     """A warning after the fact would be noise, and so it would be after a little more is given."""
-    async with running(watch_budgets(office.accounting, office.report)):
+    async with running(watch_budgets(office.bookkeeper, office.report)):
         office.use("site", 2000)
         await turns()
         office.ledger.raise_limit("site", Kind.TOKENS, 1001)
@@ -90,7 +90,7 @@ async def test_the_end_of_a_parent_names_all_who_live_on_it(office: Office) -> N
     office.ledger.open("own/drone", "own")
     for name in ("a", "b"):
         office.ledger.open(name, "lead")
-    async with running(watch_budgets(office.accounting, office.report)):
+    async with running(watch_budgets(office.bookkeeper, office.report)):
         office.use("a", 300)
         office.use("b", 199)
         await turns()
@@ -108,7 +108,7 @@ async def test_the_end_of_a_parent_names_all_who_live_on_it(office: Office) -> N
 
 async def test_a_limit_that_is_raised_is_watched_anew(office: Office) -> None:
     """The operator grants more, the work goes on, and the next end is told like the first."""
-    async with running(watch_budgets(office.accounting, office.report)):
+    async with running(watch_budgets(office.bookkeeper, office.report)):
         office.use("site", 1000)
         await turns()
         office.ledger.raise_limit("site", Kind.TOKENS, 1000)
@@ -125,7 +125,7 @@ async def test_a_limit_that_is_raised_is_watched_anew(office: Office) -> None:
 
 async def test_who_begins_to_live_on_what_is_spent_is_told_of(office: Office) -> None:
     """Otherwise an agent that is started too late would never be stopped."""
-    async with running(watch_budgets(office.accounting, office.report)):
+    async with running(watch_budgets(office.bookkeeper, office.report)):
         office.use("site", 1000)
         await turns()
         office.found.clear()
@@ -139,7 +139,7 @@ async def test_who_begins_to_live_on_what_is_spent_is_told_of(office: Office) ->
 async def test_a_fresh_budget_is_offered_as_often_as_there_is_one(office: Office) -> None:
     """C-12: restart, restart, and then it escalates."""
     office.ledger.open("a", "site", Limits(tokens=100), OnExceed.parse("restart(fresh=2)"))
-    async with running(watch_budgets(office.accounting, office.report)):
+    async with running(watch_budgets(office.bookkeeper, office.report)):
         for then in ("restart", "restart", "escalate"):
             office.use("a", 100)
             await turns()
@@ -154,7 +154,7 @@ async def test_a_fresh_budget_is_offered_as_often_as_there_is_one(office: Office
 async def test_a_budget_that_only_warns_names_nobody_to_stop(office: Office) -> None:
     """It is told once, however many live on it."""
     office.ledger.open("a", "site", Limits(tokens=100), OnExceed.parse("warn"))
-    async with running(watch_budgets(office.accounting, office.report)):
+    async with running(watch_budgets(office.bookkeeper, office.report)):
         for name in ("a", "b", "c"):
             office.appear(name, "a")
             office.use(name, 100)
@@ -165,7 +165,7 @@ async def test_a_budget_that_only_warns_names_nobody_to_stop(office: Office) -> 
 async def test_an_account_that_only_hands_on_is_not_reported(office: Office) -> None:
     """A project that has set all aside for its agents draws on nothing; each of them is told of."""
     office.ledger.delegate("a", "site", Limits(tokens=1000))
-    async with running(watch_budgets(office.accounting, office.report)):
+    async with running(watch_budgets(office.bookkeeper, office.report)):
         office.use("a", 1000)
         await turns()
         assert office.found == [spent("a", 1000, 1000, "a", giver="site")]
@@ -177,14 +177,14 @@ async def test_an_account_that_only_hands_on_is_not_reported(office: Office) -> 
 async def test_a_model_without_a_price_is_told_once(office: Office) -> None:
     """Also over restarts of the daemon and of the host."""
     for _ in range(2):
-        async with running(watch_budgets(office.accounting, office.report)):
+        async with running(watch_budgets(office.bookkeeper, office.report)):
             for model in ("new", "newer", "new"):
                 office.use("site", 1, model=model)
                 await turns()
     assert office.found == [PriceUnknown("new"), PriceUnknown("newer")]
     assert "no price is known of model 'new'" in str(office.found[0])
     again = Office(from_plain(to_plain(office.ledger), PRICES))
-    async with running(watch_budgets(again.accounting, again.report)):
+    async with running(watch_budgets(again.bookkeeper, again.report)):
         again.use("site", 1, model="new")
         await turns()
     assert again.found == []
@@ -196,7 +196,7 @@ async def test_a_model_without_a_price_is_told_once(office: Office) -> None:
 async def test_time_is_told_to_the_moment_by_one_timer(office: Office, clock: MockClock) -> None:
     """Nine tenths after 90 s, the end after 100 s; and nothing looks in between."""
     office.appear("a", "site")
-    async with running(watch_budgets(office.accounting, office.report)):
+    async with running(watch_budgets(office.bookkeeper, office.report)):
         await clock.advance(1000)
     assert office.times == [90.0, 100.0]
     assert [type(finding) for finding in office.found] == [BudgetNearlySpent, BudgetSpent]
@@ -207,7 +207,7 @@ async def test_agents_side_by_side_end_a_budget_of_time_sooner(
     office: Office, clock: MockClock
 ) -> None:
     """The timer is set anew when one comes, waits or goes."""
-    async with running(watch_budgets(office.accounting, office.report)):
+    async with running(watch_budgets(office.bookkeeper, office.report)):
         office.appear("a", "site")
         await clock.advance(20)
         office.appear("b", "site")
@@ -226,7 +226,7 @@ async def test_time_that_was_set_aside_runs_out_by_itself(office: Office, clock:
     """The time of those above does not run until it is used up."""
     office.ledger.delegate("a", "site", Limits(seconds=40))
     office.appear("a")
-    async with running(watch_budgets(office.accounting, office.report)):
+    async with running(watch_budgets(office.bookkeeper, office.report)):
         await clock.advance(99.5)
         times = dict(zip(map(str, office.found), office.times, strict=True))
     assert times == {
@@ -240,7 +240,7 @@ async def test_a_budget_of_no_time_ends_at_once(office: Office, clock: MockClock
     """The first moment is too much; and no timer runs wild."""
     office.ledger.open("a", "site", Limits(seconds=0))
     office.appear("a")
-    async with running(watch_budgets(office.accounting, office.report)):
+    async with running(watch_budgets(office.bookkeeper, office.report)):
         await clock.advance(1)
     assert [type(finding) for finding in office.found] == [BudgetSpent]
     assert office.times[0] <= 0.002
@@ -249,7 +249,7 @@ async def test_a_budget_of_no_time_ends_at_once(office: Office, clock: MockClock
 async def test_nothing_happens_while_nothing_is_told(office: Office, clock: MockClock) -> None:
     """No polling: a day without news is one step of the clock."""
     office.appear("a")  # without a limit
-    async with running(watch_budgets(office.accounting, office.report)):
+    async with running(watch_budgets(office.bookkeeper, office.report)):
         await clock.advance(86_400)
         assert await clock.step() is None
     assert office.found == []
@@ -261,7 +261,7 @@ async def test_nothing_happens_while_nothing_is_told(office: Office, clock: Mock
 async def test_killed_it_comes_back_with_right_numbers(office: Office, clock: MockClock) -> None:
     """Scenario 18: what is told while it is dead is charged all the same."""
     office.appear("a", "site")
-    async with running(watch_budgets(office.accounting, office.report)):
+    async with running(watch_budgets(office.bookkeeper, office.report)):
         office.use("a", 500, run="1")
         await clock.advance(10)
     office.use("a", 900, run="1")
@@ -269,7 +269,7 @@ async def test_killed_it_comes_back_with_right_numbers(office: Office, clock: Mo
     office.appear("b", "site")
     office.use("b", 50, run="2")
     await clock.advance(85)
-    async with running(watch_budgets(office.accounting, office.report)):
+    async with running(watch_budgets(office.bookkeeper, office.report)):
         await clock.advance(1)
         assert office.found == [
             BudgetNearlySpent("site", "tokens", 950, 1000, ""),
@@ -283,12 +283,12 @@ async def test_what_is_spent_is_told_again_by_the_next_life(office: Office) -> N
     """A report that was lost with whoever heard it is not lost for good; a warning is no such."""
     office.use("site", 950)
     for _ in range(2):
-        async with running(watch_budgets(office.accounting, office.report)):
+        async with running(watch_budgets(office.bookkeeper, office.report)):
             await turns()
     assert office.found == [BudgetNearlySpent("site", "tokens", 950, 1000, "")]
     office.use("site", 50)
     for _ in range(2):
-        async with running(watch_budgets(office.accounting, office.report)):
+        async with running(watch_budgets(office.bookkeeper, office.report)):
             await turns()
     assert office.found[1:] == [spent("site", 1000, 1000, "site")] * 2
 
@@ -325,7 +325,7 @@ async def _told(
     office.ledger.delegate("b", "site", Limits(tokens=100, seconds=100))
 
     def begin() -> asyncio.Task[None]:
-        return asyncio.create_task(watch_budgets(office.accounting, office.report))
+        return asyncio.create_task(watch_budgets(office.bookkeeper, office.report))
 
     daemon = begin()
     for deed, agent, number in story:
@@ -352,7 +352,7 @@ async def _told(
         await turns()
     daemon.cancel()
     await asyncio.wait({daemon})
-    office.accounting.settle()
+    office.bookkeeper.settle()
     # What is repeated has the numbers of its own moment.
     told = [
         (type(one).__name__, one.account, one.kind, str(one.limit))
