@@ -164,7 +164,7 @@ class MortalPool:
         root = supervisor if process is None else process.root
         if root is not self._root:
             self._root = root
-            root.subscribe(self._on_report)
+            root.subscribe(self.hear)
         self._supervisor = supervisor
         self.courses.news()
 
@@ -387,7 +387,8 @@ class MortalPool:
 
     # --- what the supervisor reports -------------------------------------------------------------
 
-    def _on_report(self, report: Report) -> None:
+    def hear(self, report: Report) -> None:
+        """Take a report of the tree."""
         if self.path and report.path == self.path:
             self.courses.news()  # the pool itself: its next life begins all of them again
         if not self.path or report.supervisor != self.path:
