@@ -16,7 +16,7 @@ from attrs import evolve
 import otpy
 from otpy_agents.agent.card import shown
 from otpy_agents.agent.failures import Consequence, failure_of
-from otpy_agents.agent.life_record import LifeRecord, end_here, living
+from otpy_agents.agent.life_record import LifeRecord, end_here, end_if_given_up, living
 from otpy_agents.agent.order import order_of, sandbox_for
 from otpy_agents.agent.pause import BUDGET, QUESTION, AgentPause
 from otpy_agents.agent.persistence import HOST
@@ -93,6 +93,7 @@ async def agent_life(desk: Desk, assignment: Assignment, *, task_status: TaskSta
     if work is None or runs is None:
         raise PreflightFailed(assignment.id, ["got no host of runs, wanted one for an agent"])
     post = desk.posts.of(assignment)
+    await end_if_given_up(desk, assignment.id, partial(task_status.started, post))
     cwd = assignment.cwd or desk.folders.work(assignment.id)
     environment = {**os.environ, **assignment.env}
     async with contextlib.AsyncExitStack() as held:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from functools import partial
 from typing import TYPE_CHECKING, NoReturn
 
@@ -18,7 +18,7 @@ from otpy_agents.store.records import Outcome, State
 if TYPE_CHECKING:
     from otpy_agents.agent.desk import Desk
 
-__all__ = ["LifeRecord", "end_here", "living"]
+__all__ = ["LifeRecord", "end_here", "end_if_given_up", "living"]
 
 
 @define
@@ -92,3 +92,21 @@ async def end_here(
     courses.news(name)
     await asyncio.get_running_loop().create_future()
     raise AssertionError
+
+
+async def end_if_given_up(desk: Desk, name: str, started: Callable[[], object]) -> None:
+    """End the life that begins here, for good, if its assignment is being given up.
+
+    Its supervisor had begun it when it was ended before it was ready. That is a failed start, and
+    whoever wants no other would have to wait until this one is through: for its place among
+    restarts, say.
+
+    Args:
+        desk: What the mortals of its list work with.
+        name: Its assignment.
+        started: Makes it ready, so that its end is no failed start.
+    """
+    outcome = desk.memory.courses.ending.get(name)
+    if outcome is not None:
+        started()
+        await end_here(desk, name, outcome.reason)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+from functools import partial
 from typing import TYPE_CHECKING
 
 from attrs import evolve
@@ -13,7 +14,7 @@ import otpy
 from otpy_agents.agent import preflight
 from otpy_agents.agent.card import Program, shown
 from otpy_agents.agent.exits import exit_file
-from otpy_agents.agent.life_record import end_here, living
+from otpy_agents.agent.life_record import end_here, end_if_given_up, living
 from otpy_agents.errors import DeadlinePassed, LedgerError, LedgerUnwritable, WorkerFailed
 from otpy_agents.process.process import WorkerProcess, spawn
 from otpy_agents.sandbox.marker import worker_environment
@@ -51,6 +52,7 @@ async def mortal(
     """
     me = otpy.current()
     post = desk.posts.of(assignment)
+    await end_if_given_up(desk, assignment.id, partial(task_status.started, None))
     work = desk.folders.work(assignment.id)
     environment = worker_environment(
         os.environ,
