@@ -7,10 +7,10 @@ from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequenc
 from contextlib import asynccontextmanager
 from typing import ClassVar, Final, TypeAlias, final
 
-from attrs import define
+from attrs import define, field
 
 from otpy_agents.agent.prompts import ASKING
-from otpy_agents.errors import CannotAdopt
+from otpy_agents.errors import CannotAdopt, SandboxUnavailable
 from otpy_agents.sandbox import (
     ContainerIdentity,
     Ended,
@@ -25,6 +25,8 @@ from otpy_agents.testing.script import (
     Ask,
     Crash,
     Do,
+    End,
+    Exit,
     Fail,
     Hang,
     Say,
@@ -53,6 +55,7 @@ class Played:
 
     Attributes:
         agent: Its assignment.
+        run: Its run.
         prompt: What it was told.
         session: The session it went on with; None for a new one.
         own_session: The session it told of.
@@ -60,9 +63,11 @@ class Played:
         began: When, in seconds of the loop.
         ended: When; None as long as it has not.
         exit_code: How; None as long as it has not.
+        lines: What it wrote on its standard output, in order.
     """
 
     agent: str
+    run: str
     prompt: str
     session: str | None
     own_session: str
@@ -70,6 +75,7 @@ class Played:
     began: float
     ended: float | None = None
     exit_code: int | None = None
+    lines: list[str] = field(factory=list[str])
 
 
 @final
@@ -82,10 +88,12 @@ class ScriptedSandbox:
     Args:
         scripts: By assignment: one script for each attempt, in order, the last one again and again.
             Who is not there finishes after a second. A function is called for each attempt, with
-            its number from 1, and returns its script.
+            its number from 1, and returns its script; what it raises, such as `SpawnFailed`, keeps
+            the attempt from being started.
 
     Attributes:
         played: Every attempt, in order.
+        unavailable: Why nothing can be started at present; empty if it can.
     """
 
     name: ClassVar[str] = "scripted"
@@ -94,6 +102,7 @@ class ScriptedSandbox:
     def __init__(self, scripts: Mapping[str, Scripts] | None = None) -> None:
         self._scripts = dict(scripts or {})
         self.played: list[Played] = []
+        self.unavailable = ""
         self._alive: dict[Identity, _Player] = {}
 
     @property
@@ -115,21 +124,32 @@ class ScriptedSandbox:
         return tuple(player.played for player in self._alive.values())
 
     async def check(self) -> None:
-        """Find nothing wrong."""
+        """Find nothing wrong, but for what a test says.
+
+        Raises:
+            SandboxUnavailable: Nothing can be started at present.
+        """
         await asyncio.sleep(0)
+        if self.unavailable:
+            raise SandboxUnavailable(self.name, self.unavailable)
 
     @asynccontextmanager
     async def run(
         self, job: Job, *, on_stdout: Listener, on_stderr: Listener
     ) -> AsyncGenerator[Running]:
-        """Play the next script of the agent."""
-        await asyncio.sleep(0)
+        """Play the next script of the agent.
+
+        Raises:
+            SandboxUnavailable: Nothing can be started at present.
+        """
+        await self.check()
         variables = {**job.environment, **job.launch.environment}
         agent = variables.get("OTPY_ASSIGNMENT", "")
         number = len(self.of(agent)) + 1
         session = variables.get("OTPY_SESSION")
         played = Played(
             agent=agent,
+            run=job.run_id,
             prompt=next(iter(job.launch.files.values()), ""),
             session=session,
             own_session=session or f"session-{len(self.played) + 1}",
@@ -137,12 +157,19 @@ class ScriptedSandbox:
             began=asyncio.get_running_loop().time(),
         )
         self.played.append(played)
-        player = _Player(job, self._script(agent, number), played, on_stdout, on_stderr)
+        try:
+            script = self._script(agent, number)
+            if script.starting:
+                await asyncio.sleep(script.starting)
+        except BaseException:
+            played.ended = asyncio.get_running_loop().time()
+            raise
+        player = _Player(job, script, played, on_stdout, on_stderr)
         self._alive[player.identity] = player
         try:
             yield player
         finally:
-            player.end(_KILLED)
+            player.end(Exit(code=_KILLED))
             del self._alive[player.identity]
 
     def _script(self, agent: str, number: int) -> Script:
@@ -184,7 +211,7 @@ class ScriptedSandbox:
         found = dict.fromkeys((*await self.find(marker), *recorded))
         for identity in found:
             if identity in self._alive:
-                self._alive[identity].end(_KILLED)
+                self._alive[identity].end(Exit(code=_KILLED))
         return ()
 
 
@@ -211,7 +238,6 @@ class _Player:
         self._on_stdout, self._on_stderr = on_stdout, on_stderr
         self._loop = asyncio.get_running_loop()
         self._last = self._loop.time()
-        self._stdout: list[str] = []
         self._stderr: list[str] = []
         self._ended: asyncio.Future[Ended] = self._loop.create_future()
         self._playing = self._loop.create_task(self._play())
@@ -219,7 +245,8 @@ class _Player:
     # --- playing ----------------------------------------------------------------------------------
 
     async def _play(self) -> None:
-        self._write(line_of(type="session", id=self.played.own_session))
+        if self._script.session:
+            self._write(line_of(type="session", id=self.played.own_session))
         for number, step in enumerate(self._script.steps):
             await asyncio.sleep(step.after)
             match step:
@@ -233,50 +260,57 @@ class _Player:
                 case Spend():
                     spent = {"input": step.input, "output": step.output, "cost_usd": step.cost_usd}
                     self._write(line_of(type="usage", **spent))
-                case Write(text=text):
-                    self._write(text)
+                case Write(text=text, stderr=stderr):
+                    self._write(text, stderr=stderr)
                 case Do(action=action):
                     action(self.played.cwd)
                 case _:
                     await self._come_to(step)
 
-    async def _come_to(self, step: Fail | Crash | Hang | Ask | Succeed) -> None:
+    async def _come_to(self, step: End) -> None:
         """Come to an end."""
         match step:
+            case Exit():
+                self.end(step, by_itself=True)
             case Succeed(answer=answer):
                 self._write(line_of(type="result", text=answer))
-                self.end(0, by_itself=True)
+                self.end(Exit(), by_itself=True)
             case Ask(question=question):
                 self._write(line_of(type="result", text=f"{ASKING} {question}"))
-                self.end(0, by_itself=True)
+                self.end(Exit(), by_itself=True)
             case Fail(detail=detail):
                 error = FAILURES[detail]
                 if error:
                     self._write(line_of(type="error", **error))
-                self.end(1, by_itself=True)
+                self.end(Exit(code=1), by_itself=True)
             case Crash():
-                self.end(_KILLED, by_itself=True)
+                self.end(Exit(code=_KILLED), by_itself=True)
             case Hang():
                 await self._loop.create_future()
 
-    def _write(self, line: str) -> None:
-        self._stdout.append(line)
+    def _write(self, line: str, *, stderr: bool = False) -> None:
+        kept, told = self.played.lines, self._on_stdout
+        if stderr:
+            kept, told = self._stderr, self._on_stderr
+        kept.append(line)
         self._last = self._loop.time()
         self.output_bytes += len(line) + 1
-        self._on_stdout(line)
+        told(line)
 
-    def end(self, code: int, *, by_itself: bool = False) -> None:
+    def end(self, how: Exit, *, by_itself: bool = False) -> None:
         """Be over; the first end counts."""
         if not by_itself:
             self._playing.cancel()
         if self._ended.done():
             return
-        self.played.ended, self.played.exit_code = self._loop.time(), code
+        self.played.ended, self.played.exit_code = self._loop.time(), how.code
         self._ended.set_result(
             Ended(
-                exit_code=code,
-                stdout="".join(f"{line}\n" for line in self._stdout),
+                exit_code=how.code,
+                stdout="".join(f"{line}\n" for line in self.played.lines),
                 stderr="".join(f"{line}\n" for line in self._stderr),
+                artifacts=how.artifacts,
+                cut=how.cut,
             )
         )
 
@@ -290,10 +324,12 @@ class _Player:
         return await asyncio.shield(self._ended)
 
     async def stop(self) -> None:
+        code = _TERMINATED
         if self._script.deaf:
             await asyncio.wait({self._ended}, timeout=self.job.limits.grace)
-        self.end(_TERMINATED)
+            code = _KILLED
+        self.end(Exit(code=code))
 
     async def kill(self) -> None:
         await asyncio.sleep(0)
-        self.end(_KILLED)
+        self.end(Exit(code=_KILLED))

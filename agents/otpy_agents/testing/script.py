@@ -14,6 +14,7 @@ __all__ = [
     "Ask",
     "Crash",
     "Do",
+    "Exit",
     "Fail",
     "Succeed",
     "Hang",
@@ -85,10 +86,12 @@ class Write:
 
     Attributes:
         text: One line.
+        stderr: Whether to write it on the error stream.
         after: Seconds before it.
     """
 
     text: str
+    stderr: bool = False
     after: float = 1.0
 
 
@@ -133,6 +136,24 @@ class Crash:
 
 
 @final
+@frozen(kw_only=True)
+class Exit:
+    """End without a word, as any program does.
+
+    Attributes:
+        code: Its exit code.
+        artifacts: Which files it has left to be kept, relative to their folder.
+        cut: How many bytes of its output were not kept.
+        after: Seconds before it.
+    """
+
+    code: int = 0
+    artifacts: tuple[str, ...] = ()
+    cut: int = 0
+    after: float = 1.0
+
+
+@final
 @frozen
 class Hang:
     """Do nothing any more, and do not end."""
@@ -168,7 +189,10 @@ class Succeed:
     after: float = 1.0
 
 
-Step: TypeAlias = Say | UseTool | Spend | Write | Do | Fail | Crash | Hang | Ask | Succeed
+End: TypeAlias = Exit | Fail | Crash | Hang | Ask | Succeed
+"""The last thing an agent does."""
+
+Step: TypeAlias = Say | UseTool | Spend | Write | Do | End
 """One thing an agent does."""
 
 FAILURES: Final[Mapping[Detail, Mapping[str, object]]] = {
@@ -192,12 +216,19 @@ class Script:
     Args:
         steps: In order; what stands behind an end is never reached.
         deaf: Whether it ignores the request to end until its grace is over.
+        session: Whether it begins by telling of its session. Who does not writes what its steps
+            say, and nothing else: it may be a program that is no agent, or an agent of any CLI.
+        starting: Seconds until it runs, as of an image that has to be fetched first.
     """
 
-    def __init__(self, *steps: Step, deaf: bool = False) -> None:
+    def __init__(
+        self, *steps: Step, deaf: bool = False, session: bool = True, starting: float = 0.0
+    ) -> None:
         self.steps: tuple[Step, ...] = steps
         self.deaf = deaf
-        if not steps or not isinstance(steps[-1], Fail | Crash | Hang | Ask | Succeed):
+        self.session = session
+        self.starting = starting
+        if not steps or not isinstance(steps[-1], End):
             self.steps = (*steps, Succeed())
 
 

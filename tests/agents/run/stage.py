@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import deque
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from itertools import pairwise
@@ -15,7 +16,7 @@ from otpy_agents.run.host.facts import Fact, LogLine, RunFact, WaitBegan
 from otpy_agents.run.host.host import RunHost, run_host
 from otpy_agents.run.host.order import RunOrder, SandboxChoice
 from otpy_agents.store import RunStore
-from tests.agents.run.scripted import Play, ScriptedSandbox
+from otpy_agents.testing import Script, ScriptedSandbox
 
 __all__ = ["Stage"]
 
@@ -24,12 +25,28 @@ FactT = TypeVar("FactT", bound=RunFact)
 
 @final
 class Stage:
-    """A folder with a store, a scripted sandbox, and the facts of all runs in order."""
+    """A folder with a store, a scripted sandbox, and the facts of all runs in order.
+
+    Attributes:
+        scripts: What the next attempts do, of whichever run, or why they cannot be started; the
+            last one again and again.
+        most: How many attempts of one run there were at the same time.
+    """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.sandbox = ScriptedSandbox()
+        self.sandbox = ScriptedSandbox({"": self._next})
+        self.scripts: deque[Script | Exception] = deque()
         self.facts: list[Fact] = []
+        self.most = 0
+
+    def _next(self, _: int) -> Script:
+        run = self.sandbox.played[-1].run
+        self.most = max(self.most, 1 + sum(one.run == run for one in self.sandbox.alive))
+        script = self.scripts.popleft() if len(self.scripts) > 1 else self.scripts[0]
+        if isinstance(script, Exception):
+            raise script
+        return script
 
     @property
     def path(self) -> Path:
@@ -37,10 +54,10 @@ class Stage:
 
     @asynccontextmanager
     async def host(
-        self, *plays: Play, hooks: tuple[ReportHook, ...] = (), **settings: Any
+        self, *scripts: Script | Exception, hooks: tuple[ReportHook, ...] = (), **settings: Any
     ) -> AsyncGenerator[RunHost]:
-        """Run a host for which `plays` are the next attempts."""
-        self.sandbox.plays.extend(plays)
+        """Run a host for which `scripts` are the next attempts."""
+        self.scripts.extend(scripts)
         sandboxes = {"scripted": self.sandbox}
         listeners = (self.facts.append, *settings.pop("listeners", ()))
         async with (

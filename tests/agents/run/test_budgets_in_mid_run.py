@@ -24,8 +24,9 @@ from otpy_agents.run.decide.protocol import (
 )
 from otpy_agents.run.decide.result import Ending, StopCause
 from otpy_agents.run.host.order import RunOrder
+from otpy_agents.testing import Exit, Hang, Write
 from tests.agents.run.driver import Driver, run
-from tests.agents.run.scripted import FOREVER, Play
+from tests.agents.run.scripts import plays
 from tests.agents.run.stage import Stage
 
 
@@ -161,12 +162,16 @@ async def test_an_agent_that_does_not_stop_by_itself_is_ended_within_a_request(
     stage: Stage,
 ) -> None:
     """One request a second, without end: the one that passes the budget is the last."""
-    lines = [
+    requests = [
         line
         for number in range(1, 50)
-        for line in ((1.0, tool(number)), (0.0, spent(number * 0.3)), (0.2, tool_end(number)))
+        for line in (
+            Write(text=tool(number)),
+            Write(text=spent(number * 0.3), after=0.0),
+            Write(text=tool_end(number), after=0.2),
+        )
     ]
-    async with stage.host(Play(lines=tuple(lines), lasts=FOREVER)) as host:
+    async with stage.host(plays(*requests, Hang())) as host:
         result = await (await host.submit(stage.order(budget_usd=1.0))).wait()
     assert result.ending is Ending.BUDGET
     assert result.usage.cost_usd == pytest.approx(1.2)
@@ -175,7 +180,8 @@ async def test_an_agent_that_does_not_stop_by_itself_is_ended_within_a_request(
 
 async def test_the_price_of_the_answer_does_not_cut_the_answer(stage: Stage) -> None:
     """The line that says it is done comes after the one that says what it cost."""
-    async with stage.host(Play(lines=((1.0, spent(3.0)), (0.3, ANSWER)), lasts=0.1)) as host:
+    answers = plays(Write(text=spent(3.0)), Write(text=ANSWER, after=0.3), Exit(after=0.1))
+    async with stage.host(answers) as host:
         handle = await host.submit(stage.order(budget_usd=1.0))
         result = await handle.wait()
     assert (result.ending, handle.answer) == (Ending.SUCCEEDED, "all done")
@@ -184,7 +190,7 @@ async def test_the_price_of_the_answer_does_not_cut_the_answer(stage: Stage) -> 
 
 async def test_an_agent_without_tools_is_ended_a_moment_after_its_price(stage: Stage) -> None:
     """Who tells no tool and no end is not waited for longer than the last line takes."""
-    async with stage.host(Play(lines=((1.0, spent(3.0)),), lasts=FOREVER)) as host:
+    async with stage.host(plays(Write(text=spent(3.0)), Hang())) as host:
         loop = asyncio.get_running_loop()
         began = loop.time()
         result = await (await host.submit(stage.order(budget_usd=1.0))).wait()
@@ -194,7 +200,7 @@ async def test_an_agent_without_tools_is_ended_a_moment_after_its_price(stage: S
 
 async def test_who_has_answered_and_does_not_end_has_succeeded(stage: Stage) -> None:
     """A stall after the answer ends the process, and not the work."""
-    async with stage.host(Play(lines=((1.0, ANSWER),), lasts=FOREVER)) as host:
+    async with stage.host(plays(Write(text=ANSWER), Hang())) as host:
         order = stage.order(liveness=Liveness.parse("stall:60"))
         result = await (await host.submit(order)).wait()
     assert (result.ending, len(result.attempts)) == (Ending.SUCCEEDED, 1)
@@ -202,7 +208,7 @@ async def test_who_has_answered_and_does_not_end_has_succeeded(stage: Stage) -> 
 
 async def test_a_stop_after_the_answer_leaves_the_run_done(stage: Stage) -> None:
     """What was heard counts, although the process was ended with a signal."""
-    async with stage.host(Play(lines=((1.0, ANSWER),), lasts=FOREVER)) as host:
+    async with stage.host(plays(Write(text=ANSWER), Hang())) as host:
         handle = await host.submit(stage.order())
         await asyncio.sleep(5)
         await handle.ask(RunControl.STOP)

@@ -13,7 +13,8 @@ from otpy_agents.run import Detail, Ending, RetryPolicy, StopCause
 from otpy_agents.run.host.facts import RunEnded, RunLeft
 from otpy_agents.run.host.host import RunHandle
 from otpy_agents.store import RunStore
-from tests.agents.run.scripted import Play, ok
+from otpy_agents.testing import Exit, Script, Write
+from tests.agents.run.scripts import ok, plays, writes
 from tests.agents.run.stage import Stage
 
 TASK = "RunHost/runs/*/task"
@@ -21,10 +22,10 @@ ATTEMPT = "RunHost/runs/*/attempts/attempt-1"
 WORD = '{"type": "session", "id": "s1"}'
 
 
-def talk(code: int = 0) -> Play:
+def talk(code: int = 0) -> Script:
     """Return an attempt that takes a while, and fails of the network or succeeds."""
     last = '{"type": "result", "text": "done"}' if code == 0 else "!connection reset by peer"
-    return Play(lines=((1.0, WORD), (1.0, last)), code=code)
+    return plays(*writes(WORD, last, each=1.0), Exit(code=code))
 
 
 def strike(kind: str, path: str, number: int, times: int = 1) -> Fault:
@@ -38,7 +39,7 @@ async def made(stage: Stage, fault: Fault) -> tuple[RunHandle, bool]:
     """Make a run that is hit by a fault; return it, and whether it was hit."""
     plan = FaultPlan([fault])
     with plan.active() as injected:
-        stage.sandbox.plays.clear()
+        stage.scripts.clear()
         async with stage.host(talk(1), talk()) as host:
             handle = await host.submit(stage.order())
             await asyncio.wait({asyncio.ensure_future(handle.wait())})
@@ -47,8 +48,8 @@ async def made(stage: Stage, fault: Fault) -> tuple[RunHandle, bool]:
 
 async def check_books(stage: Stage, handle: RunHandle) -> None:
     """Nothing runs, nothing ran twice at a time, and the store knows all of it."""
-    assert stage.sandbox.alive == {}
-    assert stage.sandbox.most == 1
+    assert stage.sandbox.alive == ()
+    assert stage.most == 1
     async with RunStore(stage.path, as_host=False) as store:
         stored = await store.run(handle.id)
     assert stored.record.finished is not None
@@ -115,7 +116,7 @@ async def test_a_task_that_always_dies_leaves_a_run_that_can_be_resumed(stage: S
             handle = await host.submit(stage.order())
             with pytest.raises(RunBroken, match="runs resume"):
                 await handle.wait()
-            assert stage.sandbox.alive == {}
+            assert stage.sandbox.alive == ()
             assert host.handles == {}
     assert len(stage.told(RunLeft)) == 1
     async with stage.host(ok()) as host:
@@ -128,8 +129,9 @@ async def test_a_run_that_ends_hopelessly_does_not_disturb_others(stage: Stage) 
     """One run's task that dies again and again costs no other run a restart."""
     with FaultPlan().active(growing=True) as injected:
         # A word now and then wakes a run's task, however far it was when the fault came.
-        words = [(1.0, f"word {number}") for number in range(30)]
-        async with stage.host(Play(lines=(*words, (30.0, "done")))) as host:
+        words = writes(*(f"word {number}" for number in range(30)), each=1.0)
+        done = Write(text="done", after=30.0)
+        async with stage.host(plays(*words, done, Exit())) as host:
             first, second = [await host.submit(stage.order()) for _ in range(2)]
             path = f"RunHost/runs/{first.id}/task"
             injected.add(faults.crash(path, RuntimeError("ours"), nth=2, times=6))
@@ -145,7 +147,8 @@ async def test_a_cancelled_host_leaves_nothing(stage: Stage, at: float, turns: i
     """Cancelled at any turn of the loop, and once more while it stops: nothing is alive."""
 
     async def host_program() -> None:
-        async with stage.host(Play(lines=((2.0, "!connection reset"),), code=1, deaf=True)) as host:
+        fails = plays(*writes("!connection reset", each=2.0), Exit(code=1), deaf=True)
+        async with stage.host(fails) as host:
             await host.submit(stage.order(policy=RetryPolicy(backoff_base=1.0)))
             await asyncio.Event().wait()
 
@@ -159,4 +162,4 @@ async def test_a_cancelled_host_leaves_nothing(stage: Stage, at: float, turns: i
     program.cancel()
     await asyncio.wait({program})
     assert program.cancelled()
-    assert stage.sandbox.alive == {}
+    assert stage.sandbox.alive == ()

@@ -18,7 +18,8 @@ from otpy_agents.run.host.handle import RunHandle
 from otpy_agents.run.host.host import RunHost
 from otpy_agents.run.host.store_outage import StoreOutage
 from otpy_agents.store import RunStore
-from tests.agents.run.scripted import Play, network, ok, silent
+from otpy_agents.testing import Exit, Hang, Script, Write
+from tests.agents.run.scripts import network, ok, plays, silent, writes
 from tests.agents.run.stage import Stage
 
 FULL = os.strerror(errno.ENOSPC)
@@ -71,8 +72,8 @@ async def stored(stage: Stage, run: str) -> tuple[int | None, list[int]]:
     return found.record.exit_code, [attempt.number for attempt in found.attempts]
 
 
-def works(seconds: float) -> Play:
-    return Play(lines=((seconds, "done"),))
+def works(seconds: float) -> Script:
+    return plays(Write(text="done", after=seconds), Exit())
 
 
 async def test_an_agent_goes_on_until_there_is_room_again(stage: Stage, disk: Disk) -> None:
@@ -82,7 +83,7 @@ async def test_an_agent_goes_on_until_there_is_room_again(stage: Stage, disk: Di
         disk.free_after(50.0)
         result = await handle.wait()
     assert result.ending is Ending.SUCCEEDED
-    assert len(stage.sandbox.jobs) == 1
+    assert len(stage.sandbox.played) == 1
     lines = [line for line in stage.log if "state file" in line]
     assert lines[0] == (
         f"[supervisor] state file {stage.path}: {FULL};"
@@ -94,7 +95,7 @@ async def test_an_agent_goes_on_until_there_is_room_again(stage: Stage, disk: Di
 
 async def test_the_disk_is_asked_ever_less_often(stage: Stage, disk: Disk) -> None:
     """After 1 to 30 seconds, whatever the agent says meanwhile."""
-    talk = Play(lines=tuple((0.5, f"line {number}") for number in range(400)))
+    talk = plays(*writes(*(f"line {number}" for number in range(400)), each=0.5), Exit())
     async with stage.host(talk, listeners=[disk.fills]) as host:
         handle = await begin(stage, disk, host)
         disk.free_after(130.0)
@@ -122,7 +123,7 @@ async def test_no_attempt_begins_that_cannot_be_stored(stage: Stage, disk: Disk)
         handle = await begin(stage, disk, host)
         with pytest.raises(LedgerUnwritable, match=FULL):
             await handle.wait()
-        assert len(stage.sandbox.jobs) == 1
+        assert len(stage.sandbox.played) == 1
         assert [type(fact.error) for fact in stage.told(RunLeft)] == [LedgerUnwritable]
         disk.full = False
     async with stage.host(ok()) as host:
@@ -139,7 +140,7 @@ async def test_a_first_attempt_that_cannot_be_stored_is_not_begun(stage: Stage, 
         with pytest.raises(LedgerUnwritable):
             await handle.wait()
         disk.full = False
-    assert stage.sandbox.jobs == []
+    assert stage.sandbox.played == []
 
 
 @pytest.mark.parametrize("control", [RunControl.CANCEL, RunControl.KILL])
@@ -156,12 +157,12 @@ async def test_a_run_is_ended_at_once_on_a_full_disk(
         assert asyncio.get_running_loop().time() - began < 1.0
         disk.full = False
     assert result.user_stop is not None
-    assert stage.sandbox.alive == {}
+    assert stage.sandbox.alive == ()
 
 
 async def test_what_was_asked_on_a_full_disk_is_stored_later(stage: Stage, disk: Disk) -> None:
     """An end that was asked for while the agent took its time, by when there is room."""
-    async with stage.host(Play(lasts=1e9, deaf=True), listeners=[disk.fills]) as host:
+    async with stage.host(plays(Hang(), deaf=True), listeners=[disk.fills]) as host:
         handle = await begin(stage, disk, host)
         await asyncio.sleep(10.0)
         assert (await handle.ask(RunControl.CANCEL)).accepted
@@ -189,7 +190,7 @@ async def test_a_host_ends_in_time_on_a_full_disk(stage: Stage, disk: Disk) -> N
         await asyncio.sleep(10.0)
         began = asyncio.get_running_loop().time()
     assert asyncio.get_running_loop().time() - began < 5.0
-    assert stage.sandbox.alive == {}
+    assert stage.sandbox.alive == ()
     assert (await stored(stage, handle.id))[0] is None
 
 

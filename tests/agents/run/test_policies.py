@@ -14,27 +14,24 @@ from otpy_agents.run.decide.chain import AgentInstance, AgentSelection
 from otpy_agents.run.decide.result import VendorSession
 from otpy_agents.run.host.callbacks import RunCallbacks
 from otpy_agents.run.host.facts import AgentSwitched
-from tests.agents.run.scripted import Play, limited, network, ok, silent
+from otpy_agents.testing import Script
+from tests.agents.run.scripts import limited, network, ok, says, silent
 from tests.agents.run.stage import Stage
 
 
-def says(*lines: str, code: int = 0) -> Play:
-    return Play(lines=tuple((0.0, line) for line in lines), code=code)
-
-
-def refused() -> Play:
+def refused() -> Script:
     """An attempt whose key is not accepted."""
     return says('{"type": "error", "message": "invalid api key", "status": 401}', code=1)
 
 
-def spends(cost: float, *, code: int = 1) -> Play:
+def spends(cost: float, *, code: int = 1) -> Script:
     usage = '{"type": "usage", "input": 10, "output": 1, "cost_usd": %s}' % cost  # noqa: UP031
     return says('{"type": "session", "id": "s1"}', usage, "!connection reset by peer", code=code)
 
 
 async def test_a_crash_is_restarted_once_for_nothing(stage: Stage) -> None:
     """C-04, RUN-16 and RUN-17: at once and without a retry; the second one counts."""
-    async with stage.host(Play(code=137), Play(code=137), ok()) as host:
+    async with stage.host(says(code=137), says(code=137), ok()) as host:
         result = await (await host.submit(stage.order())).wait()
     causes = [record.cause for record in result.attempts]
     assert causes == [Cause.FIRST, Cause.CRASH_RESTART, Cause.RETRY]
@@ -45,8 +42,8 @@ async def test_a_crash_is_restarted_once_for_nothing(stage: Stage) -> None:
 
 async def test_a_restart_that_fails_is_told(stage: Stage) -> None:
     """RUN-17: when the attempt after a crash cannot be started, the log says why."""
-    missing = Play(refuses=SpawnFailed("agent", "no such file"))
-    async with stage.host(Play(code=137), missing) as host:
+    missing = SpawnFailed("agent", "no such file")
+    async with stage.host(says(code=137), missing) as host:
         result = await (await host.submit(stage.order())).wait()
     assert result.total_attempts == 2
     (line,) = [text for text in stage.log if "restart failed" in text]
@@ -60,7 +57,7 @@ async def test_thirty_attempts_are_the_end(stage: Stage) -> None:
     async with stage.host(network()) as host:
         result = await (await host.submit(stage.order("a", "b", policy=policy))).wait()
     assert (result.total_attempts, result.ending) == (30, Ending.ATTEMPT_LIMIT)
-    assert len(stage.sandbox.jobs) == 30
+    assert len(stage.sandbox.played) == 30
 
 
 async def test_retries_used_up_lead_along_the_chain_and_to_the_end(stage: Stage) -> None:
@@ -91,7 +88,7 @@ async def test_a_key_that_is_refused_ends_the_run_or_only_the_agent(
 
 async def test_a_program_that_is_missing_is_not_tried_again(stage: Stage) -> None:
     """C-05: straight to the next agent; without one it is over, and says what is missing."""
-    missing = Play(refuses=SpawnFailed("agent", "no such file"))
+    missing = SpawnFailed("agent", "no such file")
     async with stage.host(missing, ok(), missing) as host:
         first = await (await host.submit(stage.order("a", "b"))).wait()
         second = await (await host.submit(stage.order())).wait()

@@ -31,7 +31,8 @@ from otpy_agents.run.host.order import RunOrder, SandboxChoice
 from otpy_agents.run.host.stored_form import StoredForm
 from otpy_agents.sandbox import ProcessSandbox
 from otpy_agents.store import RunStore
-from tests.agents.run.scripted import Play, ok, silent
+from otpy_agents.testing import Exit, Write
+from tests.agents.run.scripts import ok, plays, silent
 from tests.agents.run.stage import Stage
 
 HERE = Path("/work")
@@ -80,7 +81,7 @@ async def test_what_cannot_be_begun_is_not_stored(
         assert host.handles == {}
     async with RunStore(stage.path, as_host=False) as store:
         assert await store.runs() == ()
-    assert (stage.facts, stage.sandbox.jobs) == ([], [])
+    assert (stage.facts, stage.sandbox.played) == ([], [])
 
 
 async def test_where_no_engine_answers_nothing_is_started(stage: Stage) -> None:
@@ -108,7 +109,7 @@ async def test_a_host_is_a_branch_of_any_tree(stage: Stage) -> None:
     """What stands in the tree beside its runs may be restarted without them noticing."""
     async with RunStore(stage.path) as store:
         host = RunHost(store, sandboxes={"scripted": stage.sandbox}, listeners=[stage.facts.append])
-        stage.sandbox.plays.append(Play(lines=((10.0, "done"),)))
+        stage.scripts.append(plays(Write(text="done", after=10.0), Exit()))
         async with otpy.start(SupervisorSpec("app", [host.spec()]), hooks=()) as root:
             handle = await host.submit(stage.order())
             await asyncio.sleep(1.0)
@@ -119,7 +120,7 @@ async def test_a_host_is_a_branch_of_any_tree(stage: Stage) -> None:
             other = await host.submit(stage.order())
             assert (await handle.wait()).ending is Ending.SUCCEEDED
             assert (await other.wait()).ending is Ending.SUCCEEDED
-    assert len(stage.sandbox.jobs) == 2
+    assert len(stage.sandbox.played) == 2
 
 
 async def test_only_what_is_unfinished_and_known_is_resumed(stage: Stage) -> None:
@@ -145,7 +146,7 @@ async def test_a_run_that_broke_is_resumed_once(stage: Stage) -> None:
             first, second = await asyncio.gather(*(host.resume(broken.id) for _ in range(2)))
             assert first is second
             assert (await first.wait()).ending is Ending.SUCCEEDED
-    assert len(stage.sandbox.jobs) == 1
+    assert len(stage.sandbox.played) == 1
 
 
 async def test_a_run_that_cannot_be_resumed_holds_up_no_other(stage: Stage) -> None:

@@ -17,7 +17,8 @@ from otpy_agents.run import (
 )
 from otpy_agents.run.decide.chain import AgentInstance, AgentSelection
 from otpy_agents.run.host.facts import AttemptBegan, AttemptOver, Quiet, RunEnded, WaitBegan
-from tests.agents.run.scripted import Play, limited, network, ok, silent
+from otpy_agents.testing import Exit, Hang, Script, Write
+from tests.agents.run.scripts import limited, network, ok, plays, says, silent, writes
 from tests.agents.run.stage import Stage
 
 
@@ -101,12 +102,12 @@ async def test_a_cancel_cuts_a_long_delay(stage: Stage, clock: MockClock) -> Non
     assert answered.accepted
     assert (result.ending, result.exit_code) == (Ending.CANCELLED, 130)
     assert "retry skipped due to user stop" in stage.log
-    assert len(stage.sandbox.jobs) == 1
+    assert len(stage.sandbox.played) == 1
 
 
 async def test_silence_is_shown_and_nothing_else(stage: Stage) -> None:
     """An hour without a word, liveness none: nobody acts, and it is told once."""
-    async with stage.host(Play(lines=((3600.0, "done"),))) as host:
+    async with stage.host(plays(Write(text="done", after=3600.0), Exit())) as host:
         result = await (await host.submit(stage.order())).wait()
     assert result.ending is Ending.SUCCEEDED
     (quiet,) = stage.told(Quiet)
@@ -128,8 +129,8 @@ async def test_a_stall_is_ended_and_tried_again(stage: Stage) -> None:
 async def test_an_agent_that_talks_does_not_stall(stage: Stage) -> None:
     """Progress moves the limit on; lines that are no event do not (G-05)."""
     word = '{"type": "text", "text": "."}'
-    talks = Play(lines=tuple((50.0, word) for _ in range(10)), lasts=10.0)
-    noise = Play(lines=((0.0, word), *((5.0, "noise") for _ in range(99))))
+    talks = plays(*writes(*[word] * 10, each=50.0), Exit(after=10.0))
+    noise = plays(*writes(word), *writes(*["noise"] * 99, each=5.0), Exit())
     async with stage.host(talks, noise) as host:
         order = stage.order(liveness=Liveness.parse("stall:60"), policy=RetryPolicy(max_retries=0))
         talking = await (await host.submit(order)).wait()
@@ -142,9 +143,9 @@ async def test_an_agent_that_only_tries_again_stalls(stage: Stage) -> None:
     """To ask a vendor again and again that does not answer is no progress."""
     begins = '{"type": "system", "subtype": "init", "session_id": "s1"}'
     again = '{"type": "system", "subtype": "api_retry", "error_status": 503, "error": "x"}'
-    lines = ((0.0, begins), *((10.0, again) for _ in range(99)))
+    retries = plays(*writes(begins), *writes(*[again] * 99, each=10.0), Exit())
     agents = (AgentInstance(agent_id="a", agent_cli="claude"),)
-    async with stage.host(Play(lines=lines)) as host:
+    async with stage.host(retries) as host:
         order = stage.order(
             selection=AgentSelection(agents=agents),
             liveness=Liveness.parse("stall:60"),
@@ -160,9 +161,8 @@ async def test_an_agent_that_would_wait_for_ever_is_ended_for_why_it_waits(stage
     """Codex waits for the network whatever it is told; how long is waited is for us to say."""
     begins = '{"type": "thread.started", "thread_id": "s1"}'
     why = "Reconnecting... waiting for network (Connection failed: error sending request)"
-    waits = Play(
-        lines=((0.0, begins), (1.0, f'{{"type": "error", "message": "{why}"}}')), lasts=1e9
-    )
+    told = f'{{"type": "error", "message": "{why}"}}'
+    waits = plays(*writes(begins), Write(text=told), Hang())
     selection = AgentSelection(agents=(AgentInstance(agent_id="a", agent_cli="codex"),))
     async with stage.host(waits) as host:
         result = await (await host.submit(stage.order(selection=selection))).wait()
@@ -171,11 +171,13 @@ async def test_an_agent_that_would_wait_for_ever_is_ended_for_why_it_waits(stage
     assert stage.delays == [5.0, 15.0, 45.0]
 
 
-@pytest.mark.parametrize("stream", ["", "!"])
-async def test_a_program_that_only_writes_lines_does_not_stall(stage: Stage, stream: str) -> None:
+@pytest.mark.parametrize("stderr", [False, True])
+async def test_a_program_that_only_writes_lines_does_not_stall(
+    stage: Stage, *, stderr: bool
+) -> None:
     """Without any event each line is progress, on either stream; and then its silence counts."""
-    writes = Play(lines=tuple((50.0, f"{stream}line") for _ in range(10)), lasts=1e9)
-    async with stage.host(writes) as host:
+    lines = [Write(text="line", stderr=stderr, after=50.0)] * 10
+    async with stage.host(plays(*lines, Hang())) as host:
         order = stage.order(liveness=Liveness.parse("stall:60"), policy=RetryPolicy(max_retries=0))
         result = await (await host.submit(order)).wait()
     (record,) = result.attempts
@@ -185,7 +187,7 @@ async def test_a_program_that_only_writes_lines_does_not_stall(stage: Stage, str
 
 async def test_noise_is_a_heartbeat(stage: Stage) -> None:
     """With `heartbeat:30` any output counts, and its end is noticed."""
-    beats = Play(lines=tuple((20.0, "noise") for _ in range(10)), lasts=1e9)
+    beats = plays(*writes(*["noise"] * 10, each=20.0), Hang())
     async with stage.host(beats) as host:
         order = stage.order(
             liveness=Liveness.parse("heartbeat:30"), policy=RetryPolicy(max_retries=0)
@@ -198,13 +200,11 @@ async def test_noise_is_a_heartbeat(stage: Stage) -> None:
 
 async def test_an_answer_that_is_none_is_no_success(stage: Stage) -> None:
     """Exit code 0 with an empty answer, or with tools denied, is a failure of the agent."""
-    empty = Play(lines=((0.0, '{"type": "result", "text": ""}'),))
-    denied = Play(
-        lines=(
-            (0.0, '{"type": "tool", "id": "1", "name": "rm"}'),
-            (0.0, '{"type": "tool_end", "id": "1", "ok": false, "denied": true}'),
-            (0.0, '{"type": "result", "text": "I was not allowed to."}'),
-        )
+    empty = says('{"type": "result", "text": ""}')
+    denied = says(
+        '{"type": "tool", "id": "1", "name": "rm"}',
+        '{"type": "tool_end", "id": "1", "ok": false, "denied": true}',
+        '{"type": "result", "text": "I was not allowed to."}',
     )
     async with stage.host(empty, denied) as host:
         result = await (await host.submit(stage.order("a", "b"))).wait()
@@ -215,7 +215,7 @@ async def test_an_answer_that_is_none_is_no_success(stage: Stage) -> None:
 
 async def test_runs_over_capacity_wait_for_their_turn(stage: Stage) -> None:
     """Two at a time, in order; one that waits can be cancelled (RUN-03)."""
-    async with stage.host(Play(lines=((10.0, "done"),)), capacity=2) as host:
+    async with stage.host(plays(Write(text="done", after=10.0), Exit()), capacity=2) as host:
         handles = [await host.submit(stage.order()) for _ in range(4)]
         await asyncio.sleep(5.0)
         assert [handle.state.status for handle in handles] == [
@@ -228,13 +228,13 @@ async def test_runs_over_capacity_wait_for_their_turn(stage: Stage) -> None:
         assert (await handles[2].wait()).ending is Ending.CANCELLED
         for handle in (handles[0], handles[1], handles[3]):
             assert (await handle.wait()).ending is Ending.SUCCEEDED
-    assert stage.sandbox.most == 1
-    assert len(stage.sandbox.jobs) == 3
+    assert stage.most == 1
+    assert len(stage.sandbox.played) == 3
 
 
 async def test_controls_reach_the_attempt(stage: Stage, clock: MockClock) -> None:
     """A cancel waits for the grace of a deaf agent, a kill does not, a fallback goes on."""
-    deaf = Play(lasts=1e9, deaf=True)
+    deaf = plays(Hang(), deaf=True)
     async with stage.host(deaf, deaf, ok()) as host:
         handle = await host.submit(stage.order())
         await asyncio.sleep(1.0)
@@ -258,13 +258,13 @@ async def test_leaving_the_host_stops_its_runs_in_order(stage: Stage) -> None:
         waiting = await host.submit(stage.order(policy=RetryPolicy()))
         await asyncio.sleep(1.0)
     assert [(await one.wait()).ending for one in (*handles, waiting)] == [Ending.STOPPED] * 4
-    assert stage.sandbox.alive == {}
+    assert stage.sandbox.alive == ()
     assert {fact.event for fact in stage.told(RunEnded)} == {"run.ended"}
 
 
 async def test_an_attempt_is_stopped_while_it_starts(stage: Stage, clock: MockClock) -> None:
     """An image that takes an hour to come does not hold a cancel up."""
-    async with stage.host(Play(starting=3600.0)) as host:
+    async with stage.host(Script(starting=3600.0)) as host:
         handle = await host.submit(stage.order())
         await asyncio.sleep(5.0)
         assert (await handle.ask(RunControl.CANCEL)).accepted
@@ -274,8 +274,8 @@ async def test_an_attempt_is_stopped_while_it_starts(stage: Stage, clock: MockCl
 
 async def test_what_an_attempt_left_is_told(stage: Stage) -> None:
     """Bytes that were cut and artifacts are part of what is told, also of a failure (RUN-10)."""
-    play = Play(lines=((0.0, "x"),), code=3, cut=77, artifacts=("a.txt", "b/c.txt"))
-    async with stage.host(play) as host:
+    end = Exit(code=3, cut=77, artifacts=("a.txt", "b/c.txt"))
+    async with stage.host(plays(*writes("x"), end)) as host:
         order = stage.order(policy=RetryPolicy(max_retries=0))
         result = await (await host.submit(order)).wait()
     assert result.artifacts == ("a.txt", "b/c.txt")
