@@ -33,8 +33,8 @@ def _played(what: Soak, of: str | None) -> bool:
     took, spent = time.monotonic() - began, time.process_time() - spent
     _say(
         f"seed {what.seed}: {len(books.plans)} assignments, "
-        f"{len(books.stage.scripted.played)} attempts, {len(books.told)} events, "
-        f"{books.stage.refused} starts refused, history {books.history}, "
+        f"{len(books.stage.sandbox.played)} attempts, {len(books.told)} events, "
+        f"history {books.history}, "
         f"{took:.1f} s, {spent:.1f} s of them at work",
         "  " + ", ".join(f"{name}: {times}" for name, times in books.harm.most_common()),
     )

@@ -129,8 +129,8 @@ def _work(books: Books, ledger: Tables) -> Iterator[str]:
     """No agent was at work twice at once, and no work that was good was done again."""
     for agent in books.stage.twins:
         yield f"{agent} was begun while it was at work"
-    good = Counter(one.agent for one in books.stage.scripted.played if one.exit_code == 0)
-    answers = Counter(agent for agent, text in books.stage.answers if text == "done")
+    good = Counter(one.agent for one in books.stage.sandbox.played if one.exit_code == 0)
+    answers = books.stage.answers
     for row in ledger["assignment"]:
         name, wanted = row["id"], int(row["state"] == State.DONE)
         if answers[name] != wanted or good[name] < wanted:
@@ -161,7 +161,7 @@ def _runs(books: Books, ledger: Tables, runs: Tables) -> Iterator[str]:
         if row["state"] == State.DONE and not done[row["id"]]:
             yield f"{row['id']} is done, but no run of it is"
     made = len(runs["attempt"])
-    played = len(books.stage.scripted.played)
+    played = len(books.stage.sandbox.played)
     if made < played:
         yield f"{played} attempts were made, {made} are written down"
 
@@ -190,8 +190,8 @@ def _spent(books: Books) -> Iterator[str]:
 
 def _left(books: Books) -> Iterator[str]:
     """Nothing runs, waits or is watched any more."""
-    if books.stage.alive:
-        yield f"still at work: {[one.agent for one in books.stage.alive]}"
+    if alive := books.stage.sandbox.alive:
+        yield f"still at work: {[one.agent for one in alive]}"
     mine = asyncio.current_task()
     for task in asyncio.all_tasks():
         if task is not mine:

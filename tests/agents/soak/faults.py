@@ -91,11 +91,11 @@ class Faults:
         try:
             while True:
                 await asyncio.sleep(chance.uniform(600, 3000))
-                self._stage.refusing = True
+                self._stage.sandbox.unavailable = "it has a bad time"
                 await asyncio.sleep(chance.uniform(10, 400))
-                self._stage.refusing = False
+                self._stage.sandbox.unavailable = ""
         finally:
-            self._stage.refusing = False
+            self._stage.sandbox.unavailable = ""
 
     # --- at the worst moment ----------------------------------------------------------------------
 

@@ -115,7 +115,7 @@ async def _host(what: Soak, folder: Path, books: Books, seed: str) -> AsyncGener
         await ledger.declare({one.id: one.digest for one in work.assignments})
         workplace = Workplace(
             store,
-            sandboxes={"scripted": books.stage},
+            sandboxes={"scripted": books.stage.sandbox},
             sandbox=SandboxChoice(name="scripted"),
             policy=_QUICK if what.seed % 2 else None,
             rules=parse_rules(rules_of(), folder / "rules.yaml"),

@@ -1,16 +1,13 @@
-"""Where the agents of a soak play: a scripted sandbox that keeps books, and has bad times."""
+"""Where the agents of a soak play, and what can be read off it."""
 
 from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import AsyncGenerator, Iterable, Mapping
-from contextlib import asynccontextmanager
-from typing import ClassVar, final
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, final
 
-from otpy_agents.errors import SandboxUnavailable
-from otpy_agents.sandbox import Identity, Job, LeftOver, Listener, Running
-from otpy_agents.testing import Played, ScriptedSandbox
+from otpy_agents.testing import Script, ScriptedSandbox
 from tests.agents.soak.plans import Plan
 
 __all__ = ["Stage"]
@@ -18,90 +15,47 @@ __all__ = ["Stage"]
 
 @final
 class Stage:
-    """A scripted sandbox.
+    """A scripted sandbox, and the books it keeps.
 
     Args:
         plans: What its agents do.
 
     Attributes:
-        scripted: The sandbox itself.
-        refusing: Whether nothing can be started at present.
-        refused: How often something was not started.
+        sandbox: The sandbox.
         twins: Agents that were begun while they were at work already.
-        answers: What agents have answered, in order, with their names.
-        tokens: What each agent has told that it spent, each reading of an attempt once.
     """
 
-    name: ClassVar[str] = "scripted"
-    inherits: ClassVar[bool] = False
-
     def __init__(self, plans: Iterable[Plan]) -> None:
-        self.scripted = ScriptedSandbox({plan.id: plan for plan in plans})
-        self.refusing = False
-        self.refused = 0
+        self.sandbox = ScriptedSandbox({plan.id: self._watched(plan) for plan in plans})
         self.twins: list[str] = []
-        self.answers: list[tuple[str, str]] = []
-        self.tokens: Counter[str] = Counter()
+
+    def _watched(self, plan: Plan) -> Callable[[int], Script]:
+        def begin(number: int) -> Script:
+            if any(one.agent == plan.id for one in self.sandbox.alive):
+                self.twins.append(plan.id)
+            return plan(number)
+
+        return begin
 
     @property
-    def alive(self) -> tuple[Played, ...]:
-        """The attempts that run now."""
-        return self.scripted.alive
+    def answers(self) -> Counter[str]:
+        """How often each agent has answered that it is done."""
+        return Counter(
+            agent
+            for agent, lines in self._said()
+            for said in lines
+            if said["type"] == "result" and said["text"] == "done"
+        )
 
-    async def check(self) -> None:
-        """Refuse in bad times.
+    @property
+    def tokens(self) -> Counter[str]:
+        """What each agent has told that it spent, the last reading of each attempt."""
+        spent: Counter[str] = Counter()
+        for agent, lines in self._said():
+            readings = [one["input"] + one["output"] for one in lines if one["type"] == "usage"]
+            spent[agent] += readings[-1] if readings else 0
+        return spent
 
-        Raises:
-            SandboxUnavailable: Nothing can be started at present.
-        """
-        await self.scripted.check()
-        self._may_start()
-
-    def _may_start(self) -> None:
-        if self.refusing:
-            self.refused += 1
-            raise SandboxUnavailable(self.name, "it has a bad time")
-
-    @asynccontextmanager
-    async def run(
-        self, job: Job, *, on_stdout: Listener, on_stderr: Listener
-    ) -> AsyncGenerator[Running]:
-        """Play the next script of the agent, and keep books."""
-        self._may_start()
-        agent = {**job.environment, **job.launch.environment}["OTPY_ASSIGNMENT"]
-        last = 0
-
-        def hear(line: str) -> None:
-            nonlocal last
-            said = json.loads(line)
-            if said["type"] == "usage":
-                reading = said["input"] + said["output"]
-                self.tokens[agent] += reading - last
-                last = reading
-            if said["type"] == "result":
-                self.answers.append((agent, said["text"]))
-            on_stdout(line)
-
-        if any(one.agent == agent for one in self.alive):
-            self.twins.append(agent)
-        async with self.scripted.run(job, on_stdout=hear, on_stderr=on_stderr) as running:
-            yield running
-
-    @asynccontextmanager
-    async def adopt(
-        self, identity: Identity, job: Job, *, on_stdout: Listener, on_stderr: Listener
-    ) -> AsyncGenerator[Running]:
-        """Refuse."""
-        adopted = self.scripted.adopt(identity, job, on_stdout=on_stdout, on_stderr=on_stderr)
-        async with adopted as running:
-            yield running
-
-    async def find(self, marker: Mapping[str, str]) -> tuple[Identity, ...]:
-        """Return what plays with that marker."""
-        return await self.scripted.find(marker)
-
-    async def clear(
-        self, marker: Mapping[str, str], recorded: Iterable[Identity] = (), *, grace: float = 5.0
-    ) -> tuple[LeftOver, ...]:
-        """End what plays with that marker."""
-        return await self.scripted.clear(marker, recorded, grace=grace)
+    def _said(self) -> Iterator[tuple[str, list[dict[str, Any]]]]:
+        for one in self.sandbox.played:
+            yield one.agent, [json.loads(line) for line in one.lines]

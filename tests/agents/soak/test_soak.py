@@ -31,7 +31,7 @@ def test_an_hour_of_harm_is_accounted_for(seed: int, tmp_path: Path) -> None:
     books = play(Soak(seed=seed, hours=1, agents=8, hosts=2), tmp_path)
     assert books.wrong == [], "\n".join(map(str, books.told[-40:]))
     assert books.harm.total() > 30
-    assert len(books.stage.scripted.played) > len(books.plans)
+    assert len(books.stage.sandbox.played) > len(books.plans)
 
 
 @pytest.mark.real_time
