@@ -11,16 +11,15 @@ import pytest
 from otpy_agents.agent import mortal
 from otpy_agents.testing import memory_stores
 from otpy_agents.tree import app, monitors, pool
-from tests.agents.agent_world import AgentWorld
 from tests.agents.host import Site
 from tests.agents.store.sessions.session_world import FILES, SQLITE, SessionWorld
-from tests.agents.tree_world import FakeWorker, World
 from tests.agents.workspace.git_world import GitWorld
+from tests.agents.world import FakeWorker, World
 
 
 @pytest.fixture
 def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
-    """Return a world; its ledgers last as long as the test."""
+    """A world whose stores are in memory; they outlive its hosts."""
     made = World(tmp_path)
     monkeypatch.setattr(mortal, "spawn", made.spawn)
     monkeypatch.setattr(monitors, "project_chores", made.chores_of)
@@ -28,13 +27,6 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
         monkeypatch.setattr(module, "WorkerProcess", FakeWorker)
     with memory_stores():
         yield made
-
-
-@pytest.fixture
-def agents(tmp_path: Path) -> Iterator[AgentWorld]:
-    """A world whose stores are in memory; they outlive its hosts."""
-    with memory_stores():
-        yield AgentWorld(tmp_path)
 
 
 @pytest.fixture

@@ -12,108 +12,108 @@ from otpy_agents.errors import CommandRefused
 from otpy_agents.store.records import State
 from otpy_agents.testing import Ask, Hang, Script, Spend, UseTool
 from otpy_monitors import Kind
-from tests.agents.agent_world import AgentWorld, agent, typed
+from tests.agents.world import World, agent, typed
 
 
-async def test_a_budget_that_ends_during_a_pause_still_needs_a_grant(agents: AgentWorld) -> None:
+async def test_a_budget_that_ends_during_a_pause_still_needs_a_grant(world: World) -> None:
     """To resume takes back the operator's pause only, and says what else is to be done (C-12)."""
-    agents.sandbox.scripts = {
+    world.sandbox.scripts = {
         "a": [Script(UseTool(lasts=20.0), Hang()), Script()],
         "b": [Script(Spend(input=500, after=10.0))],
     }
     text = "[list]\ntokens = 200\n" + agent("a", restarts=0) + agent("b")
-    async with agents.running(text) as root:
+    async with world.running(text) as root:
         await asyncio.sleep(5)
-        assert await typed(agents, "pause", agent="a") == "will rest at the next boundary of a turn"
+        assert await typed(world, "pause", agent="a") == "will rest at the next boundary of a turn"
         await asyncio.sleep(60)
-        a = agents.pool.mortal("a")
+        a = world.pool.mortal("a")
         assert (a.state, a.paused and a.paused.by) == ("waiting_for_wakeup", "operator")
-        said = str(await typed(agents, "resume", agent="a"))
+        said = str(await typed(world, "resume", agent="a"))
         assert "stays paused" in said
         assert "budget of 'w' spent" in said
         assert "`otpy-agents budget grant w --tokens N`" in said
         await asyncio.sleep(60)
         assert (a.state, a.paused and a.paused.by) == ("waiting_for_input", "budget")
-        assert len(agents.sandbox.of("a")) == 1
+        assert len(world.sandbox.of("a")) == 1
         with pytest.raises(CommandRefused, match="grant it more: `otpy-agents budget grant w "):
-            await typed(agents, "resume", agent="a")
-        assert agents.names("a")[-1] == "mortal.paused"
-        await typed(agents, "grant", agent="w", tokens=1000)
+            await typed(world, "resume", agent="a")
+        assert world.names("a")[-1] == "mortal.paused"
+        await typed(world, "grant", agent="w", tokens=1000)
         await root.wait()
-    assert {one.state for one in agents.records} == {State.DONE}
-    assert len(agents.sandbox.of("a")) == 2
+    assert {one.state for one in world.records} == {State.DONE}
+    assert len(world.sandbox.of("a")) == 2
 
 
-async def test_a_resumed_agent_looks_at_its_budget_once_more(agents: AgentWorld) -> None:
+async def test_a_resumed_agent_looks_at_its_budget_once_more(world: World) -> None:
     """Even if nobody told it: the monitor was dead when others spent the budget of all."""
-    agents.sandbox.scripts = {
+    world.sandbox.scripts = {
         "a": [Script(UseTool(), Hang()), Script()],
         "b": [Script(Spend(input=500, after=20.0), Hang())],
     }
     text = "[list]\ntokens = 200\n" + agent("a") + agent("b")
-    async with agents.running(text):
+    async with world.running(text):
         await asyncio.sleep(5)
-        await typed(agents, "pause", agent="a")
+        await typed(world, "pause", agent="a")
         await asyncio.sleep(60)
-        a = agents.pool.posts["a"]
+        a = world.pool.posts["a"]
         a.go_on(Cure.GRANT)  # as if it had never been told
         a.go_on()
         await asyncio.sleep(60)
         assert a.pause is not None
         assert (a.agent.state, a.pause.by) == ("waiting_for_input", "budget")
-        assert len(agents.sandbox.of("a")) == 1
+        assert len(world.sandbox.of("a")) == 1
 
 
 async def test_who_is_resumed_while_its_pool_is_dead_works_when_it_is_begun_again(
-    agents: AgentWorld,
+    world: World,
 ) -> None:
     """Nothing keeps it from going on, so that it stands at `working`, and at `done` in the end."""
-    agents.sandbox.scripts["a"] = [Script(UseTool(), Hang()), Script(UseTool(lasts=50.0))]
-    async with agents.running(agent("a")) as root:
+    world.sandbox.scripts["a"] = [Script(UseTool(), Hang()), Script(UseTool(lasts=50.0))]
+    async with world.running(agent("a")) as root:
         await asyncio.sleep(5)
-        await typed(agents, "pause", agent="a")
+        await typed(world, "pause", agent="a")
         await asyncio.sleep(20)
-        assert agents.pool.mortal("a").state == "waiting_for_wakeup"
+        assert world.pool.mortal("a").state == "waiting_for_wakeup"
         child = next(one for one in await root.which_children() if one.id == "MortalPool")
         assert isinstance(child.process, Process)
         child.process.kill()
-        agents.pool.posts["a"].go_on()
+        world.pool.posts["a"].go_on()
         await asyncio.sleep(20)
-        assert agents.pool.mortal("a").state == "working"
+        assert world.pool.mortal("a").state == "working"
         await root.wait()
-    assert agents.known["a"].state is State.DONE
-    assert agents.states("a")[-1] == "done"
+    assert world.known["a"].state is State.DONE
+    assert world.states("a")[-1] == "done"
 
 
-async def test_a_question_needs_an_answer_and_nothing_else_will_do(agents: AgentWorld) -> None:
+async def test_a_question_needs_an_answer_and_nothing_else_will_do(world: World) -> None:
     """Neither alone, nor together with the pause of an operator."""
-    agents.sandbox.scripts["a"] = [Script(Ask(question="Which port?")), Script()]
-    async with agents.running(agent("a")) as root:
+    world.sandbox.scripts["a"] = [Script(Ask(question="Which port?")), Script()]
+    async with world.running(agent("a")) as root:
         await asyncio.sleep(10)
         with pytest.raises(CommandRefused, match="`otpy-agents answer a TEXT`"):
-            await typed(agents, "resume", agent="a")
-        await typed(agents, "pause", agent="a")
-        assert "`otpy-agents answer a TEXT`" in str(await typed(agents, "resume", agent="a"))
-        await typed(agents, "pause", agent="a")
-        said = str(await typed(agents, "answer", agent="a", text="8080"))
+            await typed(world, "resume", agent="a")
+        await typed(world, "pause", agent="a")
+        assert "`otpy-agents answer a TEXT`" in str(await typed(world, "resume", agent="a"))
+        await typed(world, "pause", agent="a")
+        said = str(await typed(world, "answer", agent="a", text="8080"))
         assert "`otpy-agents resume a`" in said
         await asyncio.sleep(10)
-        assert agents.pool.mortal("a").state == "waiting_for_wakeup"
-        assert await typed(agents, "resume", agent="a") == "goes on"
+        assert world.pool.mortal("a").state == "waiting_for_wakeup"
+        assert await typed(world, "resume", agent="a") == "goes on"
         await root.wait()
-    assert "8080" in agents.sandbox.played[1].prompt
+    assert "8080" in world.sandbox.played[1].prompt
 
 
-async def test_a_grant_leaves_the_pause_of_an_operator(agents: AgentWorld) -> None:
+async def test_a_grant_leaves_the_pause_of_an_operator(world: World) -> None:
     """Who may give money may not say when work begins."""
-    agents.sandbox.scripts["a"] = [Script(Spend(input=500), UseTool(), Hang()), Script()]
-    async with agents.running(agent("a", tokens=200)) as root:
+    world.sandbox.scripts["a"] = [Script(Spend(input=500), UseTool(), Hang()), Script()]
+    async with world.running(agent("a", tokens=200)) as root:
         await asyncio.sleep(10)
-        agents.pool.pause("a", "lunch")
-        agents.project.grant("a", Kind.TOKENS, 1000)
+        world.pool.pause("a", "lunch")
+        world.project.grant("a", Kind.TOKENS, 1000)
         await asyncio.sleep(10)
-        a = agents.pool.mortal("a")
-        assert (a.state, len(agents.sandbox.played)) == ("waiting_for_wakeup", 1)
+        a = world.pool.mortal("a")
+        assert (a.state, len(world.sandbox.played)) == ("waiting_for_wakeup", 1)
         a.resume()
         await root.wait()
-    assert agents.known["a"].state is State.DONE
+    assert world.known["a"].state is State.DONE

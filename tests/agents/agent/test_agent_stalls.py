@@ -13,19 +13,19 @@ from otpy_agents.run.decide.liveness import Liveness
 from otpy_agents.store.records import State
 from otpy_agents.testing import Crash, Fail, Hang, Say, Script, UseTool, Write
 from otpy_agents.testing.script import line_of
-from tests.agents.agent_world import QUICK, AgentWorld, agent
+from tests.agents.world import QUICK, World, agent
 
 
-def stalls(agents: AgentWorld) -> list[tuple[str, float]]:
-    return [(one.name, one.at) for one in agents.told if one.name.startswith("monitor.stall")]
+def stalls(world: World) -> list[tuple[str, float]]:
+    return [(one.name, one.at) for one in world.told if one.name.startswith("monitor.stall")]
 
 
-async def test_a_call_of_a_tool_that_takes_minutes_is_no_stall(agents: AgentWorld) -> None:
+async def test_a_call_of_a_tool_that_takes_minutes_is_no_stall(world: World) -> None:
     """Nothing needs to be declared for that: the agent waits for its tool (TREE-30)."""
-    agents.sandbox.scripts["a"] = [Script(UseTool(name="Bash", lasts=590.0))]
-    known = await agents.run(agent("a", stall=2))
+    world.sandbox.scripts["a"] = [Script(UseTool(name="Bash", lasts=590.0))]
+    known = await world.run(agent("a", stall=2))
     assert (known["a"].state, known["a"].restarts) == (State.DONE, 0)
-    assert stalls(agents) == []
+    assert stalls(world) == []
 
 
 @pytest.mark.parametrize(
@@ -41,44 +41,44 @@ async def test_a_call_of_a_tool_that_takes_minutes_is_no_stall(agents: AgentWorl
     ],
 )
 async def test_a_call_excuses_silence_for_as_long_as_its_tool_may_take(
-    agents: AgentWorld, whole: str, own: str, tool: str, limit: float
+    world: World, whole: str, own: str, tool: str, limit: float
 ) -> None:
     """By name; its own limit before that of the list, `*` for all others (TREE-30)."""
-    agents.sandbox.scripts["a"] = [Script(UseTool(name=tool, lasts=9999.0)), Script()]
+    world.sandbox.scripts["a"] = [Script(UseTool(name=tool, lasts=9999.0)), Script()]
     text = agent("a", stall=10, backoff=[1]) + (f"long_tools = {own}\n" if own else "")
-    known = await agents.run(f"{text}[list]\n" + (f"long_tools = {whole}\n" if whole else ""))
+    known = await world.run(f"{text}[list]\n" + (f"long_tools = {whole}\n" if whole else ""))
     assert (known["a"].state, known["a"].restarts) == (State.DONE, 1)
-    first, _ = agents.sandbox.played
+    first, _ = world.sandbox.played
     assert (first.ended or 0) - first.began == pytest.approx(1 + limit, abs=0.5)
 
 
-async def test_a_stall_warns_first_without_being_told_to(agents: AgentWorld) -> None:
+async def test_a_stall_warns_first_without_being_told_to(world: World) -> None:
     """When four fifths of the time have passed; a person may look before anything is ended."""
-    agents.sandbox.scripts["a"] = [Script(Say(text="x"), Hang()), Script()]
-    await agents.run(agent("a", stall=30, backoff=[1]))
-    (warned, stalled) = stalls(agents)
+    world.sandbox.scripts["a"] = [Script(Say(text="x"), Hang()), Script()]
+    await world.run(agent("a", stall=30, backoff=[1]))
+    (warned, stalled) = stalls(world)
     assert (warned[0], stalled[0]) == ("monitor.stall_warning", "monitor.stalled")
     assert stalled[1] - warned[1] == pytest.approx(6, abs=0.5)
 
 
-async def test_a_call_ends_with_its_attempt(agents: AgentWorld) -> None:
+async def test_a_call_ends_with_its_attempt(world: World) -> None:
     """What an attempt has left open excuses nobody who comes after it."""
     begun = Write(text=line_of(type="tool", id="c", name="Bash"))
-    agents.sandbox.scripts["a"] = [Script(begun, Crash()), Script(Say(text="x"), Hang()), Script()]
+    world.sandbox.scripts["a"] = [Script(begun, Crash()), Script(Say(text="x"), Hang()), Script()]
     policy = evolve(QUICK, max_retries=1, backoff_base=1.0)
-    known = await agents.run(agent("a", stall=10, backoff=[1]), policy=policy)
+    known = await world.run(agent("a", stall=10, backoff=[1]), policy=policy)
     assert (known["a"].state, known["a"].restarts) == (State.DONE, 1)
-    second = agents.sandbox.played[1]
+    second = world.sandbox.played[1]
     assert (second.ended or 0) - second.began == pytest.approx(11, abs=0.5)
 
 
-async def test_its_runs_end_no_attempt_for_silence(agents: AgentWorld) -> None:
+async def test_its_runs_end_no_attempt_for_silence(world: World) -> None:
     """There is one judge of stalls, the health monitor, who knows of tools and of waits (C-01)."""
-    async with agents.running(agent("a", stall=2)) as root:
-        (one,) = agents.project.assignments
+    async with world.running(agent("a", stall=2)) as root:
+        (one,) = world.project.assignments
         assert one.agent is not None
         order = order_of(
-            agents.project.desk, one, one.agent, prompt="x", cwd=agents.folder, session=None
+            world.project.desk, one, one.agent, prompt="x", cwd=world.folder, session=None
         )
         assert order.liveness == Liveness()
         await root.wait()
@@ -93,15 +93,15 @@ async def test_its_runs_end_no_attempt_for_silence(agents: AgentWorld) -> None:
     ids=["tool", "limit"],
 )
 async def test_a_new_life_knows_what_the_run_it_takes_up_waits_for(
-    agents: AgentWorld, script: Script
+    world: World, script: Script
 ) -> None:
     """Its mortal was killed in the middle of that, and the agent has not noticed."""
-    agents.sandbox.scripts["a"] = [script, Script()]
-    async with agents.running(agent("a", stall=10, backoff=[1])) as root:
+    world.sandbox.scripts["a"] = [script, Script()]
+    async with world.running(agent("a", stall=10, backoff=[1])) as root:
         await asyncio.sleep(5)
-        process = agents.pool.process("a")
+        process = world.pool.process("a")
         assert process is not None
         process.kill()
         await root.wait()
-    assert (agents.known["a"].state, agents.known["a"].restarts) == (State.DONE, 1)
-    assert stalls(agents) == []
+    assert (world.known["a"].state, world.known["a"].restarts) == (State.DONE, 1)
+    assert stalls(world) == []

@@ -17,8 +17,7 @@ from otpy_agents.errors import GangFailed, NotARepository, PreflightFailed, Sand
 from otpy_agents.store.records import State
 from otpy_agents.testing import Do, Fail, Hang, Script, Spend
 from otpy_monitors import Kind
-from tests.agents.agent_world import AgentWorld, agent
-from tests.agents.tree_world import Life, World, assignment, path_of, work
+from tests.agents.world import Life, World, agent, assignment, path_of, work
 
 SPENDS = Script(Spend(input=90, output=20, after=1.0))
 
@@ -38,7 +37,7 @@ class NoRepository:
 class Engine:
     """What the sandbox of a world stands on; it may break down."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, world: AgentWorld) -> None:
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, world: World) -> None:
         self.works, self.seconds = True, 0.0
         monkeypatch.setattr(world.sandbox, "check", self._check)
 
@@ -64,74 +63,72 @@ def no_repository(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("no_repository")
 async def test_a_changeset_without_a_repository_is_found_before_the_start(
-    agents: AgentWorld,
+    world: World,
 ) -> None:
     """With all else that is wrong, in one list; the next host tries again (TREE-40, TREE-41)."""
     text = agent("a", changeset="nowhere", backoff=[1]) + 'needs_env = ["OUR_KEY"]\n'
-    known = await agents.run(text)
+    known = await world.run(text)
     assert (known["a"].state, known["a"].attempts, known["a"].restarts) == (State.FAILED, 0, 0)
     assert "got no variable 'OUR_KEY'" in known["a"].reason
     assert "nothing for a" in known["a"].reason
-    assert [one for one in agents.reports if isinstance(one, ChildRestarting)] == []
-    assert agents.sandbox.played == []
+    assert [one for one in world.reports if isinstance(one, ChildRestarting)] == []
+    assert world.sandbox.played == []
 
 
 async def test_what_is_gone_at_a_restart_fails_it_once(
-    agents: AgentWorld, monkeypatch: pytest.MonkeyPatch
+    world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It is not tried again and again: that could only fail, and would count (TREE-41)."""
     monkeypatch.setenv("OUR_KEY", "x")
     gone = Do(action=lambda _: monkeypatch.delenv("OUR_KEY"))
-    agents.sandbox.scripts["a"] = [Script(gone, Fail())]
-    known = await agents.run(agent("a", backoff=[1]) + 'needs_env = ["OUR_KEY"]\n')
+    world.sandbox.scripts["a"] = [Script(gone, Fail())]
+    known = await world.run(agent("a", backoff=[1]) + 'needs_env = ["OUR_KEY"]\n')
     assert (known["a"].state, known["a"].attempts) == (State.FAILED, 1)
     assert "got no variable 'OUR_KEY'" in known["a"].reason
-    assert len(agents.sandbox.played) == 1
+    assert len(world.sandbox.played) == 1
 
 
 async def test_a_sandbox_that_never_worked_starts_nobody(
-    agents: AgentWorld, monkeypatch: pytest.MonkeyPatch
+    world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It is told before the start, and counts nothing."""
-    engine = Engine(monkeypatch, agents)
+    engine = Engine(monkeypatch, world)
     engine.works = False
-    known = await agents.run(agent("a", backoff=[1]))
+    known = await world.run(agent("a", backoff=[1]))
     assert (known["a"].state, known["a"].attempts, known["a"].restarts) == (State.FAILED, 0, 0)
     assert "no answer" in known["a"].reason
-    assert agents.sandbox.played == []
+    assert world.sandbox.played == []
 
 
 async def test_a_sandbox_that_breaks_down_fails_nobody_for_good(
-    agents: AgentWorld, monkeypatch: pytest.MonkeyPatch
+    world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Who was at work, and who is begun meanwhile, is started when it works again."""
-    engine = Engine(monkeypatch, agents)
+    engine = Engine(monkeypatch, world)
     breaks = Do(action=lambda _: engine.breaks_for(2.0))
-    agents.sandbox.scripts["a"] = [Script(breaks, Fail()), Script(breaks)]
+    world.sandbox.scripts["a"] = [Script(breaks, Fail()), Script(breaks)]
     both = "".join(agent(name, backoff=[1], restarts=9) for name in "ab")
     text = "[list]\nparallel = 1\n" + both
-    async with agents.running(text) as root:
+    async with world.running(text) as root:
         await root.wait()
-    assert {name: one.state for name, one in agents.known.items()} == dict.fromkeys(
-        "ab", State.DONE
-    )
+    assert {name: one.state for name, one in world.known.items()} == dict.fromkeys("ab", State.DONE)
 
 
 @pytest.mark.parametrize("reason", [Killed(), Crashed(GangFailed("b, c of the group 'g' failed"))])
 async def test_one_that_is_ended_before_it_is_ready_is_begun_again(
-    agents: AgentWorld, monkeypatch: pytest.MonkeyPatch, reason: ExitReason
+    world: World, monkeypatch: pytest.MonkeyPatch, reason: ExitReason
 ) -> None:
     """It has done nothing yet, so that nothing failed, and no end is told."""
-    engine = Engine(monkeypatch, agents)
+    engine = Engine(monkeypatch, world)
     engine.seconds = 5.0
-    async with agents.running(agent("a")) as root:
+    async with world.running(agent("a")) as root:
         await asyncio.sleep(1)
-        process = agents.project.pool.process("a")
+        process = world.project.pool.process("a")
         assert process is not None
         process.exit(reason)
         await root.wait()
-    assert agents.known["a"].state is State.DONE
-    assert agents.names("a") == ["mortal.done"]
+    assert world.known["a"].state is State.DONE
+    assert world.names("a") == ["mortal.done"]
 
 
 async def test_a_program_is_not_started_without_its_variables(
@@ -147,15 +144,15 @@ async def test_a_program_is_not_started_without_its_variables(
     assert world.times()["b"] == 0
 
 
-async def test_whoever_spawns_without_a_budget_is_told(agents: AgentWorld) -> None:
+async def test_whoever_spawns_without_a_budget_is_told(world: World) -> None:
     """Nothing was started, and nothing is counted (TREE-40)."""
-    agents.sandbox.scripts["a"] = [SPENDS]
-    async with agents.running("[list]\ntokens = 100\n" + agent("a") + agent("b")):
+    world.sandbox.scripts["a"] = [SPENDS]
+    async with world.running("[list]\ntokens = 100\n" + agent("a") + agent("b")):
         await asyncio.sleep(60)
-        more = evolve(agents.project.assignments[0], id="more")
+        more = evolve(world.project.assignments[0], id="more")
         with pytest.raises(PreflightFailed, match="got -10 left of the budget"):
-            await agents.pool.spawn(more)
-    assert {one.agent for one in agents.sandbox.played} == {"a", "b"}
+            await world.pool.spawn(more)
+    assert {one.agent for one in world.sandbox.played} == {"a", "b"}
 
 
 async def test_a_program_without_a_budget_is_not_begun(world: World) -> None:
@@ -185,26 +182,26 @@ async def test_whoever_spawns_a_program_without_a_budget_is_told(world: World) -
     assert world.times() == {"a": 1}
 
 
-async def test_jake_holds_back_what_no_budget_is_left_for(agents: AgentWorld) -> None:
+async def test_jake_holds_back_what_no_budget_is_left_for(world: World) -> None:
     """A person is told once, and grants more; then it is begun (acceptance 15)."""
-    agents.sandbox.scripts["a"] = [SPENDS, Script()]
+    world.sandbox.scripts["a"] = [SPENDS, Script()]
     text = "[list]\ntokens = 100\nparallel = 1\n" + agent("a") + agent("b") + agent("c")
-    async with agents.running(text) as root:
+    async with world.running(text) as root:
         await asyncio.sleep(60)
-        assert [one.agent for one in agents.sandbox.played] == ["a"]
-        told = [one.detail["detail"] for one in agents.told if one.id == "list"]
+        assert [one.agent for one in world.sandbox.played] == ["a"]
+        told = [one.detail["detail"] for one in world.told if one.id == "list"]
         assert told.count("budget of 'w' spent; not begun before there is more: b, c") == 1
-        assert not agents.project.effort.at_rest
-        agents.project.grant("", Kind.TOKENS, 100)
+        assert not world.project.effort.at_rest
+        world.project.grant("", Kind.TOKENS, 100)
         await root.wait()
-    assert {one.state for one in agents.records} == {State.DONE}
+    assert {one.state for one in world.records} == {State.DONE}
 
 
-async def test_who_was_begun_before_rests_for_its_budget_as_ever(agents: AgentWorld) -> None:
+async def test_who_was_begun_before_rests_for_its_budget_as_ever(world: World) -> None:
     """Its session is not lost: the next host lets it wait for a grant (acceptance 15)."""
-    agents.sandbox.scripts["a"] = [Script(Spend(input=90, output=20), Hang())]
+    world.sandbox.scripts["a"] = [Script(Spend(input=90, output=20), Hang())]
     text = "[list]\ntokens = 100\n" + agent("a") + agent("b")
     for _ in range(2):
-        async with agents.running(text):
+        async with world.running(text):
             await asyncio.sleep(60)
-            assert agents.pool.mortal("a").state == "waiting_for_input"
+            assert world.pool.mortal("a").state == "waiting_for_input"

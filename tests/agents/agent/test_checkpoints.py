@@ -13,14 +13,14 @@ import pytest
 from otpy_agents.store.records import State
 from otpy_agents.store.sessions import CHECKPOINT_LIMIT, SqliteSessions, StoredSession
 from otpy_agents.testing import Do, Fail, Hang, Say, Script
-from tests.agents.agent_world import AgentWorld, agent
+from tests.agents.world import World, agent
 
 
 @pytest.fixture
-async def sessions(agents: AgentWorld) -> AsyncGenerator[SqliteSessions]:
+async def sessions(world: World) -> AsyncGenerator[SqliteSessions]:
     """A store of sessions on disk, used by the world."""
-    async with SqliteSessions(agents.folder / "sessions.sqlite") as sessions:
-        agents.project_settings["sessions"] = sessions
+    async with SqliteSessions(world.folder / "sessions.sqlite") as sessions:
+        world.project_settings["sessions"] = sessions
         yield sessions
 
 
@@ -38,15 +38,15 @@ def leave(text: str) -> Do:
     ],
 )
 async def test_a_restarted_agent_is_told_its_checkpoint(
-    agents: AgentWorld, sessions: SqliteSessions, text: str, told: str
+    world: World, sessions: SqliteSessions, text: str, told: str
 ) -> None:
     """JSON or plain text, stored with its session (TREE-39)."""
-    agents.sandbox.scripts["a"] = [Script(leave(text), Fail()), Script(Fail()), Script()]
-    async with agents.running(agent("a", backoff=[1])) as root:
-        file = agents.project.desk.folders.checkpoint("a")
+    world.sandbox.scripts["a"] = [Script(leave(text), Fail()), Script(Fail()), Script()]
+    async with world.running(agent("a", backoff=[1])) as root:
+        file = world.project.desk.folders.checkpoint("a")
         await root.wait()
-    assert agents.known["a"].state is State.DONE
-    first, second, third = agents.sandbox.played
+    assert world.known["a"].state is State.DONE
+    first, second, third = world.sandbox.played
     assert "OTPY_CHECKPOINT" in first.prompt
     assert f"\nYour last checkpoint: {told}\nContinue your assignment." in second.prompt
     assert f"\nYour last checkpoint: {told}\n" in third.prompt  # no news are no reason to forget
@@ -54,31 +54,31 @@ async def test_a_restarted_agent_is_told_its_checkpoint(
     assert not file.exists()  # it is done, and so is that
 
 
-async def test_a_checkpoint_survives_its_host(agents: AgentWorld, sessions: SqliteSessions) -> None:
+async def test_a_checkpoint_survives_its_host(world: World, sessions: SqliteSessions) -> None:
     """Also the work folder may be gone by then."""
-    agents.sandbox.scripts["a"] = [Script(leave("half"), Say(text="x"), Hang()), Script()]
-    async with agents.running(agent("a")):
+    world.sandbox.scripts["a"] = [Script(leave("half"), Say(text="x"), Hang()), Script()]
+    async with world.running(agent("a")):
         await asyncio.sleep(5)
-        file = agents.project.desk.folders.work("a") / "CHECKPOINT"
+        file = world.project.desk.folders.work("a") / "CHECKPOINT"
     (stored,) = await sessions.all()
     assert stored.checkpoint == "half"
     file.unlink()
-    await agents.run(agent("a"))
-    assert 'Your last checkpoint: "half"' in agents.sandbox.played[1].prompt
+    await world.run(agent("a"))
+    assert 'Your last checkpoint: "half"' in world.sandbox.played[1].prompt
 
 
 async def test_what_a_program_has_stored_is_not_overwritten(
-    agents: AgentWorld, sessions: SqliteSessions
+    world: World, sessions: SqliteSessions
 ) -> None:
     """Without a file of the agent's own its checkpoint stays as it is."""
-    agents.sandbox.scripts["a"] = [Script(Fail()), Script()]
-    async with agents.running(agent("a", backoff=[9])):
+    world.sandbox.scripts["a"] = [Script(Fail()), Script()]
+    async with world.running(agent("a", backoff=[9])):
         await asyncio.sleep(5)
         await sessions.save(
             StoredSession(agent="w/a", cli="command", session_id="s", saved_at=1, checkpoint=[7])
         )
-        await agents.until(lambda: len(agents.sandbox.played) == 2)
-    assert "Your last checkpoint: [7]" in agents.sandbox.played[1].prompt
+        await world.until(lambda: len(world.sandbox.played) == 2)
+    assert "Your last checkpoint: [7]" in world.sandbox.played[1].prompt
 
 
 def too_long(cwd: str) -> None:
@@ -106,23 +106,21 @@ def link(cwd: str) -> None:
 
 @pytest.mark.parametrize("spoil", [too_long, huge, no_text, pipe, link])
 async def test_a_checkpoint_that_is_none_is_told_and_the_last_one_stays(
-    agents: AgentWorld, sessions: SqliteSessions, spoil: Callable[[str], None]
+    world: World, sessions: SqliteSessions, spoil: Callable[[str], None]
 ) -> None:
     """Whatever an agent leaves there, its host neither waits nor reads anything else."""
     spoilt = Script(Do(action=spoil), Fail())
-    agents.sandbox.scripts["a"] = [Script(leave("half"), Fail()), spoilt, Script()]
-    known = await agents.run(agent("a", backoff=[1]))
+    world.sandbox.scripts["a"] = [Script(leave("half"), Fail()), spoilt, Script()]
+    known = await world.run(agent("a", backoff=[1]))
     assert known["a"].state is State.DONE
-    assert "agent.checkpoint_refused" in agents.names("a", "agent.")
-    assert 'Your last checkpoint: "half"' in agents.sandbox.played[2].prompt
+    assert "agent.checkpoint_refused" in world.names("a", "agent.")
+    assert 'Your last checkpoint: "half"' in world.sandbox.played[2].prompt
 
 
 @pytest.mark.parametrize("context", ["fresh", "resume"])
-async def test_who_gets_no_note_is_not_asked_for_checkpoints(
-    agents: AgentWorld, context: str
-) -> None:
+async def test_who_gets_no_note_is_not_asked_for_checkpoints(world: World, context: str) -> None:
     """Nor told one: it would be a promise that nobody keeps."""
-    agents.sandbox.scripts["a"] = [Script(leave("half"), Fail()), Script()]
-    await agents.run(agent("a", backoff=[1], context=context))
-    for played in agents.sandbox.played:
+    world.sandbox.scripts["a"] = [Script(leave("half"), Fail()), Script()]
+    await world.run(agent("a", backoff=[1], context=context))
+    for played in world.sandbox.played:
         assert "checkpoint" not in played.prompt.lower()

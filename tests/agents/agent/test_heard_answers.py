@@ -11,7 +11,7 @@ from otpy_agents.store.records import State
 from otpy_agents.testing import Script, Spend, Succeed
 from otpy_agents.worklist.assignment import Assignment
 from otpy_monitors import Kind
-from tests.agents.agent_world import AgentWorld, agent
+from tests.agents.world import World, agent
 
 RED = Complaint(name="tests_failed", message="it is red")
 ANSWERS = Script(Spend(input=60, output=40), Succeed(answer="all good"))
@@ -31,57 +31,57 @@ class Verifier:
         return self.complaint
 
 
-async def test_an_answer_that_was_heard_is_taken_in_by_the_next_host(agents: AgentWorld) -> None:
+async def test_an_answer_that_was_heard_is_taken_in_by_the_next_host(world: World) -> None:
     """Its host was stopped before it had accepted it: nobody pays for the work a second time."""
-    agents.sandbox.scripts["a"] = [ANSWERS]
-    verifier = agents.project_settings["verifier"] = Verifier(seconds=1e6)
-    async with agents.running(agent("a", tokens=1000)):
-        await agents.until(lambda: verifier.answers)
+    world.sandbox.scripts["a"] = [ANSWERS]
+    verifier = world.project_settings["verifier"] = Verifier(seconds=1e6)
+    async with world.running(agent("a", tokens=1000)):
+        await world.until(lambda: verifier.answers)
     verifier.seconds = 0.0
-    known = await agents.run(agent("a", tokens=1000))
+    known = await world.run(agent("a", tokens=1000))
     assert (known["a"].state, known["a"].last_line) == (State.DONE, "all good")
     assert verifier.answers == ["all good", "all good"]
-    assert len(agents.sandbox.played) == 1
-    assert agents.event("agent.taken_up").id == "a"
-    assert agents.workplace.budgets.ledger.balance("w", Kind.TOKENS).spent == 100
+    assert len(world.sandbox.played) == 1
+    assert world.event("agent.taken_up").id == "a"
+    assert world.workplace.budgets.ledger.balance("w", Kind.TOKENS).spent == 100
 
 
-async def test_an_answer_that_was_refused_is_not_taken_in_again(agents: AgentWorld) -> None:
+async def test_an_answer_that_was_refused_is_not_taken_in_again(world: World) -> None:
     """The next host begins another run, which is told what was wrong."""
-    agents.sandbox.scripts["a"] = [ANSWERS]
-    verifier = agents.project_settings["verifier"] = Verifier(RED)
-    async with agents.running(agent("a", backoff=[600])):
-        await agents.until(lambda: agents.states("a")[-1:] == ["failed"])
+    world.sandbox.scripts["a"] = [ANSWERS]
+    verifier = world.project_settings["verifier"] = Verifier(RED)
+    async with world.running(agent("a", backoff=[600])):
+        await world.until(lambda: world.states("a")[-1:] == ["failed"])
     verifier.complaint = None
-    known = await agents.run(agent("a", backoff=[600]))
+    known = await world.run(agent("a", backoff=[600]))
     assert known["a"].state is State.DONE
-    first, second = agents.sandbox.played
+    first, second = world.sandbox.played
     assert "it is red" not in first.prompt
     assert "it is red" in second.prompt
 
 
-async def test_the_answer_to_another_definition_is_not_taken_in(agents: AgentWorld) -> None:
+async def test_the_answer_to_another_definition_is_not_taken_in(world: World) -> None:
     """Who is told to do something else begins at the beginning."""
-    agents.sandbox.scripts["a"] = [ANSWERS]
-    verifier = agents.project_settings["verifier"] = Verifier(seconds=1e6)
-    async with agents.running(agent("a")):
-        await agents.until(lambda: verifier.answers)
+    world.sandbox.scripts["a"] = [ANSWERS]
+    verifier = world.project_settings["verifier"] = Verifier(seconds=1e6)
+    async with world.running(agent("a")):
+        await world.until(lambda: verifier.answers)
     verifier.seconds = 0.0
-    known = await agents.run(agent("a", prompt="Do something else."))
+    known = await world.run(agent("a", prompt="Do something else."))
     assert known["a"].state is State.DONE
-    assert len(agents.sandbox.played) == 2
+    assert len(world.sandbox.played) == 2
 
 
-async def test_what_a_run_spent_is_kept_before_what_it_came_to(agents: AgentWorld) -> None:
+async def test_what_a_run_spent_is_kept_before_what_it_came_to(world: World) -> None:
     """Who is done tells no later host what it spent: a kill at this moment would lose it."""
-    agents.sandbox.scripts["a"] = [ANSWERS]
+    world.sandbox.scripts["a"] = [ANSWERS]
     kept: list[int] = []
 
     async def look(*_: object) -> None:
-        text = await agents.ledger.agents.get("budget")
+        text = await world.ledger.agents.get("budget")
         accounts = json.loads(text or '{"accounts": []}')["accounts"]
         kept.append(sum(one["pots"]["tokens"]["own"] for one in accounts))
 
-    agents.project_settings["verifier"] = look
-    await agents.run(agent("a"))
+    world.project_settings["verifier"] = look
+    await world.run(agent("a"))
     assert kept == [100]

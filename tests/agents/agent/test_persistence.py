@@ -16,36 +16,36 @@ from otpy_agents.store.records import State
 from otpy_agents.store.sessions import FileSessions, SqliteSessions
 from otpy_agents.testing import Crash, Fail, Hang, Say, Script, Succeed
 from otpy_agents.workspace import Changeset, ChangesetOwner, Fate, Fates
-from tests.agents.agent_world import AgentWorld, agent
+from tests.agents.world import World, agent
 
 
-async def test_a_session_survives_its_host(agents: AgentWorld) -> None:
+async def test_a_session_survives_its_host(world: World) -> None:
     """The next host goes on in it, and the agent knows what it had said (TREE-35, TREE-36)."""
-    agents.sandbox.scripts["a"] = [Script(Say(text="half way"), Hang()), Script()]
-    async with SqliteSessions(agents.folder / "sessions.sqlite") as sessions:
-        agents.project_settings["sessions"] = sessions
-        async with agents.running(agent("a")):
+    world.sandbox.scripts["a"] = [Script(Say(text="half way"), Hang()), Script()]
+    async with SqliteSessions(world.folder / "sessions.sqlite") as sessions:
+        world.project_settings["sessions"] = sessions
+        async with world.running(agent("a")):
             await asyncio.sleep(5)
         (stored,) = await sessions.all()
         assert (stored.agent, stored.cli, stored.summary) == ("w/a", "command", "half way")
-        await agents.run(agent("a"))
+        await world.run(agent("a"))
         assert await sessions.all() == ()  # it is done
-    first, second = agents.sandbox.played
+    first, second = world.sandbox.played
     assert second.session == first.own_session
     assert "Previous state: half way" in second.prompt
 
 
 async def test_a_corrupt_session_is_set_aside_and_the_agent_starts_fresh(
-    agents: AgentWorld,
+    world: World,
 ) -> None:
     """A person is told where it lies; nothing is deleted (TREE-35)."""
-    agents.sandbox.scripts["a"] = [Script(Say(text="x"), Fail()), Script()]
+    world.sandbox.scripts["a"] = [Script(Say(text="x"), Fail()), Script()]
     kept = _Spoiling()
-    agents.project_settings["sessions"] = kept
-    known = await agents.run(agent("a", backoff=[1]))
+    world.project_settings["sessions"] = kept
+    known = await world.run(agent("a", backoff=[1]))
     assert known["a"].state is State.DONE
-    assert "moved to elsewhere" in str(agents.event("agent.session_corrupt").detail["reason"])
-    second = agents.sandbox.played[1]
+    assert "moved to elsewhere" in str(world.event("agent.session_corrupt").detail["reason"])
+    second = world.sandbox.played[1]
     assert second.session is None
     assert "Starting fresh" in second.prompt
 
@@ -119,52 +119,52 @@ def changesets(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str]]:
     ],
 )
 async def test_work_is_kept_or_discarded_by_the_reason_of_the_restart(
-    agents: AgentWorld,
+    world: World,
     changesets: list[tuple[str, str]],
     script: Script,
     keys: dict[str, object],
     fate: str,
 ) -> None:
     """The agent works in its own work tree, and the next life finds it as the table says."""
-    agents.sandbox.scripts["a"] = [script, Script()]
-    repository = agents.folder / "repository"
-    known = await agents.run(agent("a", backoff=[1], changeset=repository, **keys))
+    world.sandbox.scripts["a"] = [script, Script()]
+    repository = world.folder / "repository"
+    known = await world.run(agent("a", backoff=[1], changeset=repository, **keys))
     assert known["a"].state is State.DONE
     assert changesets == [("a", "open"), ("a", fate)]
-    assert {one.cwd for one in agents.sandbox.played} == {str(repository / "w" / "a")}
+    assert {one.cwd for one in world.sandbox.played} == {str(repository / "w" / "a")}
 
 
 async def test_a_changeset_outlives_its_host(
-    agents: AgentWorld, changesets: list[tuple[str, str]]
+    world: World, changesets: list[tuple[str, str]]
 ) -> None:
     """The end of a host is no reason to discard anything."""
-    agents.sandbox.scripts["a"] = [Script(Hang()), Script()]
-    text = agent("a", changeset=agents.folder / "repository")
-    async with agents.running(text):
+    world.sandbox.scripts["a"] = [Script(Hang()), Script()]
+    text = agent("a", changeset=world.folder / "repository")
+    async with world.running(text):
         await asyncio.sleep(5)
-    await agents.run(text)
+    await world.run(text)
     assert changesets == [("a", "open"), ("a", "host: keep")]
 
 
 async def test_another_definition_finds_neither_work_nor_session(
-    agents: AgentWorld, changesets: list[tuple[str, str]]
+    world: World, changesets: list[tuple[str, str]]
 ) -> None:
     """It is another agent: what the first one did is on a branch, and that is told."""
-    agents.sandbox.scripts["a"] = [Script(Say(text="half way"), Hang()), Script(Crash()), Script()]
-    repository = agents.folder / "repository"
-    async with SqliteSessions(agents.folder / "sessions.sqlite") as sessions:
-        agents.project_settings["sessions"] = sessions
-        async with agents.running(agent("a", changeset=repository)):
+    world.sandbox.scripts["a"] = [Script(Say(text="half way"), Hang()), Script(Crash()), Script()]
+    repository = world.folder / "repository"
+    async with SqliteSessions(world.folder / "sessions.sqlite") as sessions:
+        world.project_settings["sessions"] = sessions
+        async with world.running(agent("a", changeset=repository)):
             await asyncio.sleep(5)
-        agents.told.clear()
-        await agents.run(agent("a", changeset=repository, prompt="Do else.", backoff=[1]))
+        world.told.clear()
+        await world.run(agent("a", changeset=repository, prompt="Do else.", backoff=[1]))
     assert changesets == [("a", "open"), ("a", "put away: begun anew"), ("a", "crash: keep")]
-    assert agents.event("agent.work_discarded").detail == {"branch": "old-work"}
-    assert [one.session for one in agents.sandbox.played][1] is None
+    assert world.event("agent.work_discarded").detail == {"branch": "old-work"}
+    assert [one.session for one in world.sandbox.played][1] is None
 
 
 async def test_a_wrong_changeset_is_discarded_and_the_agent_told_why(
-    agents: AgentWorld, changesets: list[tuple[str, str]]
+    world: World, changesets: list[tuple[str, str]]
 ) -> None:
     """Verification fails once: feedback, a fresh work tree; twice: escalated (TREE-29)."""
     answers: list[str] = []
@@ -173,25 +173,25 @@ async def test_a_wrong_changeset_is_discarded_and_the_agent_told_why(
         answers.append(answer)
         return Complaint(name="changeset_wrong", message="the tests are gone")
 
-    agents.project_settings["verifier"] = verifier
-    agents.sandbox.scripts["a"] = [Script(Succeed(answer="did it"))]
-    text = agent("a", backoff=[1], changeset=agents.folder / "repository")
-    known = await agents.run(text)
+    world.project_settings["verifier"] = verifier
+    world.sandbox.scripts["a"] = [Script(Succeed(answer="did it"))]
+    text = agent("a", backoff=[1], changeset=world.folder / "repository")
+    known = await world.run(text)
     assert answers == ["did it", "did it"]
     assert known["a"].state is State.REAPED
     why = "persistent failure: changeset_wrong: the tests are gone"
     assert known["a"].reason == why
     assert changesets == [("a", "open"), ("a", "verification: discard")]
-    assert "Messages for you:\n- the tests are gone" in agents.sandbox.played[1].prompt
-    assert agents.states("a")[:2] == ["verifying", "failed"]
+    assert "Messages for you:\n- the tests are gone" in world.sandbox.played[1].prompt
+    assert world.states("a")[:2] == ["verifying", "failed"]
 
 
 @pytest.mark.real_time
-async def test_files_are_a_store_of_sessions_too(agents: AgentWorld, tmp_path: Path) -> None:
+async def test_files_are_a_store_of_sessions_too(world: World, tmp_path: Path) -> None:
     """Whatever keeps the protocol will do."""
     sessions = FileSessions(tmp_path / "sessions")
-    agents.project_settings["sessions"] = sessions
-    agents.sandbox.scripts["a"] = [Script(Say(text="x", after=0.0), Succeed(after=0.1))]
-    known = await agents.run(agent("a"))
+    world.project_settings["sessions"] = sessions
+    world.sandbox.scripts["a"] = [Script(Say(text="x", after=0.0), Succeed(after=0.1))]
+    known = await world.run(agent("a"))
     assert known["a"].state is State.DONE
     assert await sessions.all() == ()

@@ -22,7 +22,7 @@ from otpy_agents.sandbox.marker import list_marker
 from otpy_agents.store.records import State
 from otpy_agents.testing import Script, Succeed
 from otpy_agents.workspace import Fate, Fates
-from tests.agents.agent_world import AgentWorld, agent
+from tests.agents.world import World, agent
 
 
 @frozen(kw_only=True)
@@ -106,30 +106,28 @@ def checked(id: str = "a", *argv: str, **keys: object) -> str:
     return agent(id, **keys) + f"verify = [{words}]\nbackoff = [1]\n"
 
 
-async def test_an_agent_is_done_when_the_command_says_so(
-    agents: AgentWorld, commands: Commands
-) -> None:
+async def test_an_agent_is_done_when_the_command_says_so(world: World, commands: Commands) -> None:
     """Exit code 0; it runs where the agent worked, and is known by the marker of the list."""
-    known = await agents.run(checked())
+    known = await world.run(checked())
     assert known["a"].state is State.DONE
-    assert agents.states("a") == ["verifying", "done"]
+    assert world.states("a") == ["verifying", "done"]
     (one,) = commands.started
-    assert str(one.cwd) == agents.sandbox.played[0].cwd
+    assert str(one.cwd) == world.sandbox.played[0].cwd
     assert one.env["OTPY_ASSIGNMENT"] == "a"
-    assert list_marker(agents.ledger.list_id).items() <= one.env.items()
+    assert list_marker(world.ledger.list_id).items() <= one.env.items()
 
 
 async def test_a_failed_round_is_told_to_the_agent_with_the_last_lines(
-    agents: AgentWorld, commands: Commands, monkeypatch: pytest.MonkeyPatch
+    world: World, commands: Commands, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The next life gets them as a message, without secrets, and the second round is enough."""
     lines = tuple(f"line {number}" for number in range(30))
     commands.rounds = [Round(code=2, lines=(*lines, "", "hunter2 is wrong", "x" * 600)), Round()]
     monkeypatch.setenv("MY_PASSWORD", "hunter2")
-    known = await agents.run(checked())
+    known = await world.run(checked())
     assert known["a"].state is State.DONE
-    assert agents.states("a") == ["verifying", "failed", "working", "verifying", "done"]
-    prompt = agents.sandbox.played[1].prompt
+    assert world.states("a") == ["verifying", "failed", "working", "verifying", "done"]
+    prompt = world.sandbox.played[1].prompt
     assert "- true it: exit code 2: xxx" in prompt
     assert "its last lines:\n  line 12\n" in prompt
     assert "line 11" not in prompt
@@ -137,21 +135,21 @@ async def test_a_failed_round_is_told_to_the_agent_with_the_last_lines(
     assert "x" * 501 not in prompt
 
 
-async def test_rounds_are_counted_over_all_hosts(agents: AgentWorld, commands: Commands) -> None:
+async def test_rounds_are_counted_over_all_hosts(world: World, commands: Commands) -> None:
     """One number for each task: a host that always ends early gives no more of them (C-16)."""
     commands.rounds = [Round(code=1)]
     for rounds in (1, 2):
-        async with agents.running(checked(restarts=9)):
-            await agents.until(begun(commands, rounds))
-            await agents.until(lambda: agents.states("a")[-1] == "failed")
-        assert not agents.known["a"].state.final
-    known = await agents.run(checked(restarts=9))
+        async with world.running(checked(restarts=9)):
+            await world.until(begun(commands, rounds))
+            await world.until(lambda: world.states("a")[-1] == "failed")
+        assert not world.known["a"].state.final
+    known = await world.run(checked(restarts=9))
     assert len(commands.started) == 3
     assert known["a"].state is State.REAPED
 
 
 async def test_who_had_its_last_round_under_a_host_that_ended_gets_no_other(
-    agents: AgentWorld, commands: Commands, monkeypatch: pytest.MonkeyPatch
+    world: World, commands: Commands, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It was counted and not yet given up; the next host does that without a run."""
     commands.rounds = [Round(code=1)]
@@ -166,34 +164,32 @@ async def test_who_had_its_last_round_under_a_host_that_ended_gets_no_other(
 
     with monkeypatch.context() as patch:
         patch.setattr(Memory, "write_failures", and_hang)
-        async with agents.running(checked()):
+        async with world.running(checked()):
             await counted.wait()
-    assert not agents.known["a"].state.final
-    known = await agents.run(checked())
-    assert (known["a"].state, len(agents.sandbox.played)) == (State.REAPED, 3)
+    assert not world.known["a"].state.final
+    known = await world.run(checked())
+    assert (known["a"].state, len(world.sandbox.played)) == (State.REAPED, 3)
     assert "tests_failed" in known["a"].reason
 
 
-async def test_another_definition_has_its_own_rounds(
-    agents: AgentWorld, commands: Commands
-) -> None:
+async def test_another_definition_has_its_own_rounds(world: World, commands: Commands) -> None:
     """It is another task."""
     commands.rounds = [Round(code=1)]
-    async with agents.running(checked()):
-        await agents.until(begun(commands, 2))
-        await agents.until(lambda: agents.states("a")[-1] == "failed")
-    await agents.run(checked(prompt="Do it better."))
+    async with world.running(checked()):
+        await world.until(begun(commands, 2))
+        await world.until(lambda: world.states("a")[-1] == "failed")
+    await world.run(checked(prompt="Do it better."))
     assert len(commands.started) == 5
 
 
-async def test_after_three_rounds_a_person_is_told(agents: AgentWorld, commands: Commands) -> None:
+async def test_after_three_rounds_a_person_is_told(world: World, commands: Commands) -> None:
     """The number of C-16; the reason names the command and its last line."""
     commands.rounds = [Round(code=1, lines=("2 failed",))]
-    known = await agents.run(checked())
+    known = await world.run(checked())
     assert len(commands.started) == 3
     assert known["a"].state is State.REAPED
     assert known["a"].reason == "terminal failure: tests_failed: true it: exit code 1: 2 failed"
-    assert agents.names("a", "operator.") == ["operator.notified"]
+    assert world.names("a", "operator.") == ["operator.notified"]
 
 
 @pytest.mark.parametrize(
@@ -204,44 +200,42 @@ async def test_after_three_rounds_a_person_is_told(agents: AgentWorld, commands:
     ],
 )
 async def test_who_cannot_say_yes_says_no(
-    agents: AgentWorld, commands: Commands, round_: Round, why: str
+    world: World, commands: Commands, round_: Round, why: str
 ) -> None:
     """A command that takes too long, or cannot be started, is a failed round."""
     commands.rounds = [round_, Round()]
-    known = await agents.run(checked())
+    known = await world.run(checked())
     assert known["a"].state is State.DONE
-    assert f"- {why}" in agents.sandbox.played[1].prompt
+    assert f"- {why}" in world.sandbox.played[1].prompt
 
 
-async def test_the_deadline_can_be_set(agents: AgentWorld, commands: Commands) -> None:
+async def test_the_deadline_can_be_set(world: World, commands: Commands) -> None:
     """In seconds."""
     commands.rounds = [Round(seconds=11.0)]
-    known = await agents.run(checked() + "verify_deadline = 10\n")
+    known = await world.run(checked() + "verify_deadline = 10\n")
     assert str(known["a"].reason).endswith("took longer than 10 s")
 
 
-async def test_verifying_is_no_stall(agents: AgentWorld, commands: Commands) -> None:
+async def test_verifying_is_no_stall(world: World, commands: Commands) -> None:
     """The agent has nothing to do meanwhile."""
     commands.rounds = [Round(seconds=200.0)]
-    known = await agents.run(checked(stall=30))
+    known = await world.run(checked(stall=30))
     assert known["a"].state is State.DONE
-    assert agents.states("a") == ["verifying", "done"]
-    assert len(agents.sandbox.played) == 1
+    assert world.states("a") == ["verifying", "done"]
+    assert len(world.sandbox.played) == 1
 
 
-async def test_a_stop_ends_the_command(agents: AgentWorld, commands: Commands) -> None:
+async def test_a_stop_ends_the_command(world: World, commands: Commands) -> None:
     """And the next host has the agent work on; that it had said to be done counts for nothing."""
     commands.rounds = [Round(seconds=200.0), Round()]
-    async with agents.running(checked()):
-        await agents.until(lambda: commands.started and commands.started[0].alive)
+    async with world.running(checked()):
+        await world.until(lambda: commands.started and commands.started[0].alive)
     assert not commands.started[0].alive
-    known = await agents.run(checked())
+    known = await world.run(checked())
     assert known["a"].state is State.DONE
 
 
-async def test_the_verifier_of_the_program_is_asked_too(
-    agents: AgentWorld, commands: Commands
-) -> None:
+async def test_the_verifier_of_the_program_is_asked_too(world: World, commands: Commands) -> None:
     """After the command, and only if that had nothing to say."""
     asked: list[int] = []
 
@@ -250,17 +244,17 @@ async def test_the_verifier_of_the_program_is_asked_too(
         return None
 
     commands.rounds = [Round(code=1), Round()]
-    agents.project_settings["verifier"] = verifier
-    await agents.run(checked())
+    world.project_settings["verifier"] = verifier
+    await world.run(checked())
     assert asked == [2]
 
 
-async def test_a_program_that_is_not_there_is_found_out_before(agents: AgentWorld) -> None:
+async def test_a_program_that_is_not_there_is_found_out_before(world: World) -> None:
     """Nothing is started for an agent whose work nobody could verify (TREE-40)."""
-    known = await agents.run(checked("a", "no-such-program"))
+    known = await world.run(checked("a", "no-such-program"))
     assert known["a"].state is State.FAILED
     assert "got program 'no-such-program'" in str(known["a"].reason)
-    assert agents.sandbox.played == []
+    assert world.sandbox.played == []
 
 
 def test_failed_tests_keep_the_work() -> None:
@@ -283,25 +277,25 @@ sys.exit(1)
 
 
 @pytest.mark.real_time
-async def test_a_real_command_fails_and_then_succeeds(agents: AgentWorld, tmp_path: Path) -> None:
+async def test_a_real_command_fails_and_then_succeeds(world: World, tmp_path: Path) -> None:
     """It works in the work directory of the assignment."""
     script = tmp_path / "check.py"
     script.write_text(TOUCHY)
-    agents.sandbox.scripts["a"] = [Script(Succeed(after=0.0))]
-    known = await agents.run(checked("a", "{python}", "{here}/check.py").replace("[1]", "[0]"))
+    world.sandbox.scripts["a"] = [Script(Succeed(after=0.0))]
+    known = await world.run(checked("a", "{python}", "{here}/check.py").replace("[1]", "[0]"))
     assert known["a"].state is State.DONE
     assert f"{shlex.quote(sys.executable)} {script}: exit code 1: not yet" in (
-        agents.sandbox.played[1].prompt
+        world.sandbox.played[1].prompt
     )
     assert (tmp_path / "w.work" / "a" / "seen").exists()
 
 
 @pytest.mark.real_time
-async def test_a_real_command_is_killed_with_its_group(agents: AgentWorld) -> None:
+async def test_a_real_command_is_killed_with_its_group(world: World) -> None:
     """When the tree is stopped while it runs."""
-    agents.sandbox.scripts["a"] = [Script(Succeed(after=0.0))]
+    world.sandbox.scripts["a"] = [Script(Succeed(after=0.0))]
     text = checked("a", "sh", "-c", "sleep 99 & sleep 99") + "grace = 0.1\n"
-    async with agents.running(text):
-        marker = list_marker(agents.ledger.list_id)
-        await agents.until(lambda: len(find(marker)) >= 2)
+    async with world.running(text):
+        marker = list_marker(world.ledger.list_id)
+        await world.until(lambda: len(find(marker)) >= 2)
     assert find(marker) == []

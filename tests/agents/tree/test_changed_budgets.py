@@ -12,145 +12,145 @@ from otpy_agents.errors import LedgerError
 from otpy_agents.store.records import State
 from otpy_agents.testing import Hang, Script, Spend, UseTool
 from otpy_monitors import Kind, load_ledger
-from tests.agents.agent_world import AgentWorld, agent, typed
+from tests.agents.world import World, agent, typed
 
 SPENDS = Script(Spend(input=300), UseTool(), Hang())
 
 
-def said(agents: AgentWorld, id: str = "a") -> list[str]:
+def said(world: World, id: str = "a") -> list[str]:
     """Return what was said of budgets, and forget it."""
     found = [
         f"{one.name.removeprefix('budget.')}: {one.detail['detail']}"
-        for one in agents.told
+        for one in world.told
         if one.id == id and one.name in {"budget.changed", "budget.carried_over"}
     ]
-    agents.told.clear()
+    world.told.clear()
     return found
 
 
-def limit(agents: AgentWorld, account: str = "w/a") -> float | None:
-    return agents.workplace.budgets.ledger.balance(account, Kind.TOKENS).allocated
+def limit(world: World, account: str = "w/a") -> float | None:
+    return world.workplace.budgets.ledger.balance(account, Kind.TOKENS).allocated
 
 
-async def test_a_lower_limit_of_the_list_holds(agents: AgentWorld) -> None:
+async def test_a_lower_limit_of_the_list_holds(world: World) -> None:
     """Its agent rests at once if it has spent that before, and both are said."""
-    agents.sandbox.scripts["a"] = [SPENDS, Script()]
-    async with agents.running(agent("a", tokens=500)):
+    world.sandbox.scripts["a"] = [SPENDS, Script()]
+    async with world.running(agent("a", tokens=500)):
         await asyncio.sleep(10)
-    assert said(agents) == []
-    async with agents.running(agent("a", tokens=200)):
+    assert said(world) == []
+    async with world.running(agent("a", tokens=200)):
         await asyncio.sleep(10)
-        assert agents.pool.mortal("a").state == "waiting_for_input"
-        assert limit(agents) == 200
-    assert said(agents) == [
+        assert world.pool.mortal("a").state == "waiting_for_input"
+        assert limit(world) == 200
+    assert said(world) == [
         "changed: tokens: 200 from now on, 500 before",
         "carried_over: 300 of 200 tokens spent before",
     ]
-    assert len(agents.sandbox.played) == 1
+    assert len(world.sandbox.played) == 1
 
 
-async def test_a_limit_that_left_the_list_stops_nobody(agents: AgentWorld) -> None:
+async def test_a_limit_that_left_the_list_stops_nobody(world: World) -> None:
     """Also one of all agents together."""
-    agents.sandbox.scripts["a"] = [SPENDS, Script()]
-    async with agents.running("[list]\ntokens = 250\n" + agent("a", tokens=200)):
+    world.sandbox.scripts["a"] = [SPENDS, Script()]
+    async with world.running("[list]\ntokens = 250\n" + agent("a", tokens=200)):
         await asyncio.sleep(10)
-        assert agents.pool.mortal("a").state == "waiting_for_input"
-    said(agents)
-    known = await agents.run(agent("a"))
+        assert world.pool.mortal("a").state == "waiting_for_input"
+    said(world)
+    known = await world.run(agent("a"))
     assert known["a"].state is State.DONE
-    list_said = [one for one in agents.told if one.id == "list" and one.name == "budget.changed"]
+    list_said = [one for one in world.told if one.id == "list" and one.name == "budget.changed"]
     assert [one.detail["detail"] for one in list_said] == [
         "tokens: no limit from now on, 250 before"
     ]
-    assert said(agents) == ["changed: tokens: no limit from now on, 200 before"]
+    assert said(world) == ["changed: tokens: no limit from now on, 200 before"]
 
 
-async def test_a_limit_may_be_added_to_the_list(agents: AgentWorld) -> None:
+async def test_a_limit_may_be_added_to_the_list(world: World) -> None:
     """What was spent without one counts."""
-    agents.sandbox.scripts["a"] = [SPENDS, Script()]
-    async with agents.running(agent("a")):
+    world.sandbox.scripts["a"] = [SPENDS, Script()]
+    async with world.running(agent("a")):
         await asyncio.sleep(10)
-    assert said(agents) == []
-    async with agents.running(agent("a", tokens=200)):
+    assert said(world) == []
+    async with world.running(agent("a", tokens=200)):
         await asyncio.sleep(10)
-        assert agents.pool.mortal("a").state == "waiting_for_input"
-    assert said(agents) == [
+        assert world.pool.mortal("a").state == "waiting_for_input"
+    assert said(world) == [
         "changed: tokens: 200 from now on, no limit before",
         "carried_over: 300 of 200 tokens spent before",
     ]
 
 
-async def test_a_grant_holds_until_the_list_says_something_else(agents: AgentWorld) -> None:
+async def test_a_grant_holds_until_the_list_says_something_else(world: World) -> None:
     """The same number leaves it alone, another takes its place."""
-    agents.sandbox.scripts["a"] = [SPENDS, Script(Hang())]
-    async with agents.running(agent("a", tokens=200)):
+    world.sandbox.scripts["a"] = [SPENDS, Script(Hang())]
+    async with world.running(agent("a", tokens=200)):
         await asyncio.sleep(10)
-        agents.project.grant("a", Kind.TOKENS, 1000)
+        world.project.grant("a", Kind.TOKENS, 1000)
         await asyncio.sleep(1)
-    async with agents.running(agent("a", tokens=200)):
+    async with world.running(agent("a", tokens=200)):
         await asyncio.sleep(1)
-        assert limit(agents) == 1200
-    assert said(agents) == ["carried_over: 300 of 1200 tokens spent before"]
-    async with agents.running(agent("a", tokens=400)):
+        assert limit(world) == 1200
+    assert said(world) == ["carried_over: 300 of 1200 tokens spent before"]
+    async with world.running(agent("a", tokens=400)):
         await asyncio.sleep(1)
-        assert limit(agents) == 400
-    assert said(agents) == [
+        assert limit(world) == 400
+    assert said(world) == [
         "changed: tokens: 400 from now on, 1200 before, of which 1000 were granted",
         "carried_over: 300 of 400 tokens spent before",
     ]
 
 
-async def test_what_follows_a_spent_budget_is_what_the_list_says_now(agents: AgentWorld) -> None:
+async def test_what_follows_a_spent_budget_is_what_the_list_says_now(world: World) -> None:
     """From `escalate` to `warn`: nobody has to grant anything any more."""
-    agents.sandbox.scripts["a"] = [SPENDS, Script()]
-    async with agents.running(agent("a", tokens=200)):
+    world.sandbox.scripts["a"] = [SPENDS, Script()]
+    async with world.running(agent("a", tokens=200)):
         await asyncio.sleep(10)
-    known = await agents.run(agent("a", tokens=200, on_exceed="warn"))
+    known = await world.run(agent("a", tokens=200, on_exceed="warn"))
     assert known["a"].state is State.DONE
-    assert said(agents) == ["carried_over: 300 of 200 tokens spent before"]
+    assert said(world) == ["carried_over: 300 of 200 tokens spent before"]
 
 
-async def kept(agents: AgentWorld) -> tuple[float | None, float]:
+async def kept(world: World) -> tuple[float | None, float]:
     """Return limit and spending as a host would find them now that is begun after `kill -9`."""
-    ledger = await load_ledger(BudgetDocument(agents.ledger.agents))
+    ledger = await load_ledger(BudgetDocument(world.ledger.agents))
     balance = ledger.balance("w/a", Kind.TOKENS)
     return balance.allocated, balance.known
 
 
-async def test_what_is_spent_is_on_disk_before_it_is_known_to_rest(agents: AgentWorld) -> None:
+async def test_what_is_spent_is_on_disk_before_it_is_known_to_rest(world: World) -> None:
     """A host that is killed then, seconds after its start, does not spend it again."""
-    agents.sandbox.scripts["a"] = [Script(Spend(input=300, after=1.0), UseTool(), Hang())]
-    async with agents.running(agent("a", tokens=200)):
+    world.sandbox.scripts["a"] = [Script(Spend(input=300, after=1.0), UseTool(), Hang())]
+    async with world.running(agent("a", tokens=200)):
         async with asyncio.timeout(4):
-            rows = agents.ledger.agents
+            rows = world.ledger.agents
             while [one.state for one in await rows.all()] != ["waiting_for_input"]:  # noqa: ASYNC110 - as a host that is begun then
                 await asyncio.sleep(0.001)
-        assert await kept(agents) == (200, 300)
+        assert await kept(world) == (200, 300)
 
 
-async def test_a_grant_is_on_disk_before_it_is_answered(agents: AgentWorld) -> None:
+async def test_a_grant_is_on_disk_before_it_is_answered(world: World) -> None:
     """Whoever was told so can rely on it."""
-    agents.sandbox.scripts["a"] = [Script(Spend(input=300, after=1.0), UseTool(), Hang())]
-    async with agents.running(agent("a", tokens=200)):
+    world.sandbox.scripts["a"] = [Script(Spend(input=300, after=1.0), UseTool(), Hang())]
+    async with world.running(agent("a", tokens=200)):
         await asyncio.sleep(3)
-        await typed(agents, "grant", agent="a", tokens=1000)
-        assert await kept(agents) == (1200, 300)
+        await typed(world, "grant", agent="a", tokens=1000)
+        assert await kept(world) == (1200, 300)
 
 
 async def test_a_grant_that_cannot_be_written_down_says_so(
-    agents: AgentWorld, monkeypatch: pytest.MonkeyPatch
+    world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It holds all the same, and is tried again."""
-    agents.sandbox.scripts["a"] = [SPENDS, Script(Hang())]
+    world.sandbox.scripts["a"] = [SPENDS, Script(Hang())]
 
     async def full(_document: BudgetDocument, _plain: object) -> None:
         raise LedgerError(Path("w.sqlite"), "the disk is full")
 
-    async with agents.running(agent("a", tokens=200)):
+    async with world.running(agent("a", tokens=200)):
         await asyncio.sleep(3)
         with monkeypatch.context() as broken:
             broken.setattr(BudgetDocument, "save", full)
-            said = await typed(agents, "grant", agent="a", tokens=1000)
+            said = await typed(world, "grant", agent="a", tokens=1000)
         assert said == "1000 tokens more (900 left); not on disk yet: w.sqlite: the disk is full"
         await asyncio.sleep(20)
-        assert await kept(agents) == (1200, 300)
+        assert await kept(world) == (1200, 300)

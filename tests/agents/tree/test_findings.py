@@ -9,7 +9,7 @@ import pytest
 
 from otpy_agents.agent.course import Course
 from otpy_agents.store.records import Outcome, State
-from tests.agents.tree_world import Life, World, assignment, dynamic, path_of, work
+from tests.agents.world import Life, World, assignment, dynamic, path_of, work
 
 CHATTERS = Life(seconds=9, prints=tuple((second / 2, "x" * 99) for second in range(1, 18)))
 SILENT = Life(seconds=99)

@@ -15,8 +15,7 @@ from otpy_agents.agent.disk import Disk
 from otpy_agents.errors import LedgerUnwritable
 from otpy_agents.store.records import State
 from otpy_agents.testing import Hang, Script, UseTool
-from tests.agents.agent_world import AgentWorld, agent, typed
-from tests.agents.tree_world import Life, World, assignment, work
+from tests.agents.world import Life, World, agent, assignment, typed, work
 
 FULL = os.strerror(errno.ENOSPC)
 CRASHES = Life(code=1)
@@ -71,39 +70,37 @@ async def test_programs_go_on_and_none_is_begun_before_there_is_room(world: Worl
     assert reason.startswith(f"{world.project.desk.memory.ledger.path}: {FULL}; what works goes on")
 
 
-async def test_agents_go_on_and_lose_nothing(agents: AgentWorld) -> None:
+async def test_agents_go_on_and_lose_nothing(world: World) -> None:
     """Not even one whose run ends while neither its session nor its end can be kept."""
-    agents.sandbox.scripts = {"a": [Script(UseTool(lasts=50.0))], "b": [Script()]}
-    async with agents.running("[list]\nparallel = 1\n" + agent("a") + agent("b")) as root:
+    world.sandbox.scripts = {"a": [Script(UseTool(lasts=50.0))], "b": [Script()]}
+    async with world.running("[list]\nparallel = 1\n" + agent("a") + agent("b")) as root:
         await asyncio.sleep(20.0)
-        disk = FullDisk().below(agents.ledger, agents.workplace.store)
+        disk = FullDisk().below(world.ledger, world.workplace.store)
         disk.free_after(400.0)
         await root.wait()
-    assert {name: one.state for name, one in agents.known.items()} == dict.fromkeys(
-        "ab", State.DONE
-    )
-    assert {name: one.restarts for name, one in agents.known.items()} == {"a": 0, "b": 0}
-    assert agents.names("Jake", "jake.") == []
+    assert {name: one.state for name, one in world.known.items()} == dict.fromkeys("ab", State.DONE)
+    assert {name: one.restarts for name, one in world.known.items()} == {"a": 0, "b": 0}
+    assert world.names("Jake", "jake.") == []
 
 
 @pytest.mark.parametrize("full", ["the ledger", "both"])
-async def test_an_agent_is_paused_and_reaped_on_a_full_disk(agents: AgentWorld, full: str) -> None:
+async def test_an_agent_is_paused_and_reaped_on_a_full_disk(world: World, full: str) -> None:
     """At once; it is written down when there is room."""
-    agents.sandbox.scripts = {"a": [Script(UseTool(), Hang())], "b": [Script(UseTool(), Hang())]}
-    async with agents.running(agent("a") + agent("b")) as root:
+    world.sandbox.scripts = {"a": [Script(UseTool(), Hang())], "b": [Script(UseTool(), Hang())]}
+    async with world.running(agent("a") + agent("b")) as root:
         await asyncio.sleep(20.0)
-        stores = (agents.ledger, agents.workplace.store)
+        stores = (world.ledger, world.workplace.store)
         disk = FullDisk().below(*(stores if full == "both" else stores[:1]))
-        await typed(agents, "pause", agent="b")
+        await typed(world, "pause", agent="b")
         await asyncio.sleep(10.0)
-        b = agents.pool.mortal("b")
+        b = world.pool.mortal("b")
         assert (b.state, b.paused and b.paused.by) == ("waiting_for_wakeup", "operator")
         for name in ("a", "b"):
-            assert await typed(agents, "reap", agent=name, why="enough") == "reaped"
-        assert not agents.sandbox.alive
+            assert await typed(world, "reap", agent=name, why="enough") == "reaped"
+        assert not world.sandbox.alive
         disk.free_after(100.0)
         await root.wait()
-    assert {(one.state, one.reason.split(" (")[0]) for one in agents.records} == {
+    assert {(one.state, one.reason.split(" (")[0]) for one in world.records} == {
         (State.REAPED, "enough")
     }
 

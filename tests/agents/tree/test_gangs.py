@@ -11,8 +11,7 @@ from otpy_agents.store.records import State
 from otpy_agents.testing import Fail, Hang, Script
 from otpy_agents.tree.journal import Journal
 from otpy_agents.tree.status import status_of
-from tests.agents.agent_world import AgentWorld, agent
-from tests.agents.tree_world import FakeWorker, Life, World, assignment, work
+from tests.agents.world import FakeWorker, Life, World, agent, assignment, work
 
 GANG = '[[gang]]\nname = "g"\nfailures = 2\nwithin = 60\naction = "{}"\n'
 FAILS = Life(seconds=1.0, code=3)
@@ -129,41 +128,41 @@ async def test_status_tells_nobody_to_resume_who_has_come_out(world: World) -> N
 
 @pytest.mark.parametrize("detail", [Detail.MODEL_UNAVAILABLE, Detail.UNKNOWN])
 async def test_a_failure_that_ends_an_agent_counts_for_its_group(
-    agents: AgentWorld, detail: Detail
+    world: World, detail: Detail
 ) -> None:
     """Terminal or unknown: nobody restarts those, and the others may be next."""
-    agents.sandbox.scripts = {
+    world.sandbox.scripts = {
         "a": [Script(Fail(detail=detail, after=2.0))],
         "b": [Script(Fail(detail=detail, after=5.0))],
         "c": [Script(Hang())],
     }
     members = "".join(agent(name, gang="g") for name in "abc")
-    async with agents.running(members + GANG.format("ask")):
+    async with world.running(members + GANG.format("ask")):
         await asyncio.sleep(50)
-        assert agents.event("gang.failed").detail["detail"] == (
+        assert world.event("gang.failed").detail["detail"] == (
             "a, b of the group 'g' failed within 60 s"
         )
-        states = {name: str(agents.pool.mortal(name).state) for name in "abc"}
+        states = {name: str(world.pool.mortal(name).state) for name in "abc"}
         assert states == {"a": "reaped", "b": "reaped", "c": "waiting_for_input"}
-        paused = {one.id for one in agents.told if one.name == "mortal.paused"}
+        paused = {one.id for one in world.told if one.name == "mortal.paused"}
         assert paused == {"c"}
 
 
 async def test_a_restart_of_the_group_leaves_out_whom_no_restart_can_mend(
-    agents: AgentWorld,
+    world: World,
 ) -> None:
     """The others are restarted, and know why."""
-    agents.sandbox.scripts = {
+    world.sandbox.scripts = {
         "a": [Script(Fail(detail=Detail.MODEL_UNAVAILABLE, after=2.0))],
         "b": [Script(Fail(detail=Detail.MODEL_UNAVAILABLE, after=5.0))],
         "c": [Script(Hang()), Script()],
     }
     members = "".join(agent(name, gang="g", backoff=[1]) for name in "abc")
-    known = await agents.run(members + GANG.format("restart"))
+    known = await world.run(members + GANG.format("restart"))
     assert {name: str(known[name].state) for name in "abc"} == {
         "a": "reaped",
         "b": "reaped",
         "c": "done",
     }
-    assert len(agents.sandbox.of("a")) == len(agents.sandbox.of("b")) == 1
-    assert "of the group 'g' failed within 60 s" in agents.sandbox.of("c")[1].prompt
+    assert len(world.sandbox.of("a")) == len(world.sandbox.of("b")) == 1
+    assert "of the group 'g' failed within 60 s" in world.sandbox.of("c")[1].prompt

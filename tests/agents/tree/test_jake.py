@@ -19,7 +19,7 @@ from otpy_agents.tree import jake, mortal_spec
 from otpy_agents.tree.project import Project
 from otpy_agents.tree.todo import Todo
 from otpy_agents.worklist.assignment import Assignment
-from tests.agents.tree_world import Life, Steps, World, assignment, dynamic, path_of, work
+from tests.agents.world import Life, Steps, World, assignment, dynamic, path_of, work
 
 CRASHES = Life(code=1)
 LIST = [

@@ -18,9 +18,8 @@ from otpy_agents.testing import Hang, Say, Script, ScriptedSandbox
 from otpy_agents.tree import jake
 from otpy_agents.tree.app import app_supervisor
 from otpy_agents.tree.project import Project
-from tests.agents.agent_world import agent
 from tests.agents.tree.test_projects import ends, several
-from tests.agents.tree_world import path_of
+from tests.agents.world import agent, path_of
 
 GONE = 1700.0
 """Seconds after which a Jake who always crashes has given up."""

@@ -9,7 +9,7 @@ import pytest
 
 from otpy.testing import MockClock
 from otpy_agents.store.records import State
-from tests.agents.tree_world import Life, World, assignment, dynamic, work
+from tests.agents.world import Life, World, assignment, dynamic, work
 
 CRASHES = Life(code=1, prints=((0.5, "no luck"),))
 

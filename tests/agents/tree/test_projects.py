@@ -21,8 +21,7 @@ from otpy_agents.testing import Crash, Say, Script, ScriptedSandbox, memory_stor
 from otpy_agents.tree.app import app_supervisor
 from otpy_agents.tree.project import Project
 from otpy_agents.worklist.reader import parse
-from tests.agents.agent_world import QUICK, agent
-from tests.agents.tree_world import path_of
+from tests.agents.world import QUICK, agent, path_of
 
 SIGKILLED = 137
 

@@ -11,8 +11,7 @@ from otpy_agents.run import Detail
 from otpy_agents.store.records import State
 from otpy_agents.testing import Fail, Hang, Say, Script, UseTool
 from otpy_monitors import Kind
-from tests.agents.agent_world import AgentWorld, agent, typed
-from tests.agents.tree_world import Life, World, assignment, work
+from tests.agents.world import Life, World, agent, assignment, typed, work
 
 HOPELESS = Fail(detail=Detail.UNKNOWN)
 LASTS = agent("other")
@@ -22,46 +21,46 @@ def scripts(*of_a: Script) -> dict[str, list[Script]]:
     return {"a": list(of_a), "other": [Script(UseTool(), Hang())]}
 
 
-async def test_an_agent_that_was_reaped_goes_on_in_its_session(agents: AgentWorld) -> None:
+async def test_an_agent_that_was_reaped_goes_on_in_its_session(world: World) -> None:
     """While its tree runs: at once, with no failure counted, and its end is told again."""
-    agents.sandbox.scripts = scripts(Script(Say(text="so far"), HOPELESS), Script())
-    async with agents.running(agent("a") + LASTS):
-        await agents.until(lambda: agents.pool.courses.outcome("a"))
-        assert agents.names("a")[-1] == "mortal.reaped"
-        assert await typed(agents, "retry", agent="a") == "begins again"
-        await agents.until(lambda: agents.pool.courses.outcome("a"))
-        assert agents.names("a")[-1] == "mortal.done"
-    first, second = agents.sandbox.of("a")
+    world.sandbox.scripts = scripts(Script(Say(text="so far"), HOPELESS), Script())
+    async with world.running(agent("a") + LASTS):
+        await world.until(lambda: world.pool.courses.outcome("a"))
+        assert world.names("a")[-1] == "mortal.reaped"
+        assert await typed(world, "retry", agent="a") == "begins again"
+        await world.until(lambda: world.pool.courses.outcome("a"))
+        assert world.names("a")[-1] == "mortal.done"
+    first, second = world.sandbox.of("a")
     assert second.session == first.own_session
-    assert agents.known["a"].state is State.DONE
-    assert agents.names("a", "agent.retried") == ["agent.retried"]
+    assert world.known["a"].state is State.DONE
+    assert world.names("a", "agent.retried") == ["agent.retried"]
 
 
-async def test_one_that_an_earlier_host_has_reaped_begins_too(agents: AgentWorld) -> None:
+async def test_one_that_an_earlier_host_has_reaped_begins_too(world: World) -> None:
     """It is known from the ledger only; the failures of before count no more."""
-    agents.sandbox.scripts = scripts(Script(HOPELESS), Script())
-    async with agents.running(agent("a") + LASTS):
-        await agents.until(lambda: agents.pool.courses.outcome("a"))
-    async with agents.running(agent("a") + LASTS):
+    world.sandbox.scripts = scripts(Script(HOPELESS), Script())
+    async with world.running(agent("a") + LASTS):
+        await world.until(lambda: world.pool.courses.outcome("a"))
+    async with world.running(agent("a") + LASTS):
         await asyncio.sleep(5.0)
-        assert len(agents.sandbox.of("a")) == 1
-        await typed(agents, "retry", agent="a")
-        await agents.until(lambda: agents.pool.courses.outcome("a"))
-    assert agents.known["a"].state is State.DONE
+        assert len(world.sandbox.of("a")) == 1
+        await typed(world, "retry", agent="a")
+        await world.until(lambda: world.pool.courses.outcome("a"))
+    assert world.known["a"].state is State.DONE
 
 
-async def test_one_that_fails_again_is_reaped_again(agents: AgentWorld) -> None:
+async def test_one_that_fails_again_is_reaped_again(world: World) -> None:
     """And may be given one more try."""
-    agents.sandbox.scripts = scripts(Script(HOPELESS), Script(HOPELESS), Script())
-    async with agents.running(agent("a") + LASTS):
+    world.sandbox.scripts = scripts(Script(HOPELESS), Script(HOPELESS), Script())
+    async with world.running(agent("a") + LASTS):
         for _ in range(2):
-            await agents.until(lambda: agents.pool.courses.outcome("a"))
-            outcome = agents.pool.mortal("a").outcome
+            await world.until(lambda: world.pool.courses.outcome("a"))
+            outcome = world.pool.mortal("a").outcome
             assert outcome is not None
             assert outcome.state is State.REAPED
-            await typed(agents, "retry", agent="a")
-        await agents.until(lambda: agents.pool.courses.outcome("a"))
-    assert agents.known["a"].state is State.DONE
+            await typed(world, "retry", agent="a")
+        await world.until(lambda: world.pool.courses.outcome("a"))
+    assert world.known["a"].state is State.DONE
 
 
 async def test_a_program_has_all_its_restarts_again(world: World) -> None:
@@ -77,19 +76,19 @@ async def test_a_program_has_all_its_restarts_again(world: World) -> None:
     assert world.known["a"].attempts == 4
 
 
-async def test_who_was_not_given_up_is_not_retried(agents: AgentWorld) -> None:
+async def test_who_was_not_given_up_is_not_retried(world: World) -> None:
     """The refusal says where it stands, and nothing is begun twice."""
-    agents.sandbox.scripts = scripts(Script())
-    async with agents.running(agent("a") + LASTS):
-        await agents.until(lambda: agents.pool.courses.outcome("a"))
+    world.sandbox.scripts = scripts(Script())
+    async with world.running(agent("a") + LASTS):
+        await world.until(lambda: world.pool.courses.outcome("a"))
         with pytest.raises(CommandRefused, match="it is done, and was not given up"):
-            await typed(agents, "retry", agent="a")
+            await typed(world, "retry", agent="a")
         with pytest.raises(CommandRefused, match="it is at work"):
-            await typed(agents, "retry", agent="other")
+            await typed(world, "retry", agent="other")
         with pytest.raises(CommandRefused, match="did you mean"):
-            await typed(agents, "retry", agent="othr")
+            await typed(world, "retry", agent="othr")
         await asyncio.sleep(10.0)
-        assert len(agents.sandbox.of("a")) == 1
+        assert len(world.sandbox.of("a")) == 1
 
 
 async def test_no_program_is_retried_whose_budget_is_spent(world: World) -> None:

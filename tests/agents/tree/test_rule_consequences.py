@@ -18,7 +18,7 @@ from otpy_monitors import (
     Violated,
     ViolationRule,
 )
-from tests.agents.agent_world import AgentWorld, agent
+from tests.agents.world import World, agent
 
 
 def book(action: Action, *, broken: bool = False) -> RuleBook:
@@ -34,56 +34,54 @@ def book(action: Action, *, broken: bool = False) -> RuleBook:
     return RuleBook([ViolationRule("own", Custom(judge), action)])
 
 
-async def test_a_rule_that_reaps_does_so_too_if_it_cannot_be_checked(agents: AgentWorld) -> None:
+async def test_a_rule_that_reaps_does_so_too_if_it_cannot_be_checked(world: World) -> None:
     """Nobody can say whether it is kept, so it counts as broken (TREE-47)."""
-    agents.sandbox.scripts["a"] = [Script(UseTool(lasts=5.0), Say(text="x"))]
-    known = await agents.run(agent("a"), rules=book(Action.REAP, broken=True))
+    world.sandbox.scripts["a"] = [Script(UseTool(lasts=5.0), Say(text="x"))]
+    known = await world.run(agent("a"), rules=book(Action.REAP, broken=True))
     assert known["a"].state is State.REAPED
     assert "'own' could not be checked" in known["a"].reason
-    assert "operator.notified" in agents.names("a", "operator.")
-    assert len(agents.sandbox.played) == 1
+    assert "operator.notified" in world.names("a", "operator.")
+    assert len(world.sandbox.played) == 1
 
 
 @pytest.mark.parametrize("action", [Action.LOG, Action.NOTIFY, Action.WARN, Action.PAUSE])
-async def test_any_other_rule_pauses_if_it_cannot_be_checked(
-    agents: AgentWorld, action: Action
-) -> None:
+async def test_any_other_rule_pauses_if_it_cannot_be_checked(world: World, action: Action) -> None:
     """And the person who has to look is told so once, however often it is tried."""
-    agents.sandbox.scripts["a"] = [Script(*[UseTool()] * 3, Hang()), Script()]
-    async with agents.running(agent("a"), rules=book(action, broken=True)) as root:
+    world.sandbox.scripts["a"] = [Script(*[UseTool()] * 3, Hang()), Script()]
+    async with world.running(agent("a"), rules=book(action, broken=True)) as root:
         await asyncio.sleep(30)
-        a = agents.pool.mortal("a")
+        a = world.pool.mortal("a")
         assert a.state == "waiting_for_input"
         assert a.paused is not None
         assert a.paused.by == "rule:own"
-        assert agents.names("a", "operator.") == ["operator.notified"]
+        assert world.names("a", "operator.") == ["operator.notified"]
         a.resume()
         await root.wait()
-    assert agents.known["a"].state is State.DONE
+    assert world.known["a"].state is State.DONE
 
 
-async def test_jake_and_the_person_are_told_of_a_broken_rule(agents: AgentWorld) -> None:
+async def test_jake_and_the_person_are_told_of_a_broken_rule(world: World) -> None:
     """`notify` tells who handed the work out, and the person (TREE-47)."""
-    agents.sandbox.scripts["a"] = [Script(UseTool())]
-    known = await agents.run(agent("a"), rules=book(Action.NOTIFY))
+    world.sandbox.scripts["a"] = [Script(UseTool())]
+    known = await world.run(agent("a"), rules=book(Action.NOTIFY))
     assert known["a"].state is State.DONE
-    assert agents.names("a", "operator.") == ["operator.notified"]
-    told = agents.event("jake.notified")
+    assert world.names("a", "operator.") == ["operator.notified"]
+    told = world.event("jake.notified")
     assert (told.id, told.detail["about"]) == ("Jake", "a")
     assert "a tool is called" in str(told.detail["detail"])
 
 
-async def test_the_agent_that_has_another_made_is_told_of_what_it_does(agents: AgentWorld) -> None:
+async def test_the_agent_that_has_another_made_is_told_of_what_it_does(world: World) -> None:
     """In its notes and its next prompt, instead of Jake."""
-    agents.sandbox.scripts = {"a": [Script(UseTool(), Hang())], "b": [Script(Hang())]}
+    world.sandbox.scripts = {"a": [Script(UseTool(), Hang())], "b": [Script(Hang())]}
     rule = book(Action.NOTIFY).rules[0]
-    async with agents.running(agent("a") + agent("b")):
+    async with world.running(agent("a") + agent("b")):
         await asyncio.sleep(5)
-        path = agents.pool.path
+        path = world.pool.path
         finding = Violated(f"{path}/a", 1, rule, "a tool is called", agent="w/a", parent="w/b")
-        agents.project.acting.on_finding(finding)
-        assert agents.names("a", "operator.") == ["operator.notified"]
-        notes = agents.project.desk.folders.notes("b").read_text(encoding="utf-8")
+        world.project.acting.on_finding(finding)
+        assert world.names("a", "operator.") == ["operator.notified"]
+        notes = world.project.desk.folders.notes("b").read_text(encoding="utf-8")
         assert "a: violation of 'own'" in notes
-        assert "a: violation of 'own'" in agents.pool.posts["b"].messages[0]
-        assert agents.names("Jake", "jake.") == []
+        assert "a: violation of 'own'" in world.pool.posts["b"].messages[0]
+        assert world.names("Jake", "jake.") == []

@@ -13,7 +13,7 @@ from otpy_agents.tree.app import app_supervisor
 from otpy_agents.tree.mortal_spec import mortal_spec
 from otpy_agents.tree.project import Project
 from otpy_agents.worklist.reader import parse
-from tests.agents.tree_world import assignment, work
+from tests.agents.world import assignment, work
 
 
 @pytest.fixture

@@ -11,8 +11,7 @@ from otpy_agents.errors import CommandRefused
 from otpy_agents.store.records import Outcome, State
 from otpy_agents.testing import Hang, Say, Script
 from otpy_monitors import Feed, Kind, OutputSeen, Progressed, RestBegan, RestEnded
-from tests.agents.agent_world import AgentWorld, agent, typed
-from tests.agents.tree_world import Life, World, assignment, path_of, work
+from tests.agents.world import Life, World, agent, assignment, path_of, typed, work
 
 LONG = Life(seconds=500.0)
 TALKS = Life(seconds=30.0, prints=tuple((float(second), "x" * 99) for second in range(1, 30)))
@@ -120,36 +119,34 @@ async def test_a_rule_is_broken_once_in_each_life(world: World) -> None:
     assert world.names("a", "monitor.") == ["monitor.violated"] * 2
 
 
-async def test_programs_and_agents_share_the_budget_of_their_list(
-    agents: AgentWorld, world: World
-) -> None:
+async def test_programs_and_agents_share_the_budget_of_their_list(world: World) -> None:
     """When it is spent a program is reaped and an agent rests; a grant lets the agent go on."""
     world.script["p"] = [LONG]
-    agents.sandbox.scripts["a"] = [Script(Say(text="x", after=1.0), Hang()), Script()]
+    world.sandbox.scripts["a"] = [Script(Say(text="x", after=1.0), Hang()), Script()]
     text = "[list]\nwall_seconds = 20\n" + agent("a") + assignment("p")
-    async with agents.running(text) as root:
+    async with world.running(text) as root:
         await asyncio.sleep(100)
         why = "budget of 'w' spent: 20 of 20 seconds"
-        assert agents.pool.mortal("p").outcome == Outcome(State.REAPED, why)
+        assert world.pool.mortal("p").outcome == Outcome(State.REAPED, why)
         assert [one.ended for one in world.lives] == [pytest.approx(10, abs=0.5)]
-        assert agents.pool.mortal("a").state == "waiting_for_input"
-        agents.project.grant("", Kind.SECONDS, 100)
+        assert world.pool.mortal("a").state == "waiting_for_input"
+        world.project.grant("", Kind.SECONDS, 100)
         await root.wait()
-    states = {name: one.state for name, one in agents.known.items()}
+    states = {name: one.state for name, one in world.known.items()}
     assert states == {"a": State.DONE, "p": State.REAPED}
 
 
-async def test_output_is_a_budget_of_agents_too(agents: AgentWorld) -> None:
+async def test_output_is_a_budget_of_agents_too(world: World) -> None:
     """`output_bytes` means the same for all; who rests for it is granted more by hand."""
-    agents.sandbox.scripts["a"] = [Script(Say(text="x" * 500, after=1.0), Hang()), Script()]
-    async with agents.running(agent("a", output_bytes=400)) as root:
+    world.sandbox.scripts["a"] = [Script(Say(text="x" * 500, after=1.0), Hang()), Script()]
+    async with world.running(agent("a", output_bytes=400)) as root:
         await asyncio.sleep(100)
-        paused = agents.pool.mortal("a").paused
+        paused = world.pool.mortal("a").paused
         assert paused is not None
         assert "budget grant a --bytes N" in paused.needs("a")
-        await typed(agents, "grant", agent="a", bytes=9000)
+        await typed(world, "grant", agent="a", bytes=9000)
         await root.wait()
-    assert agents.known["a"].state is State.DONE
+    assert world.known["a"].state is State.DONE
 
 
 async def test_what_programs_have_written_counts_under_the_next_host(world: World) -> None:
@@ -167,31 +164,31 @@ async def test_what_programs_have_written_counts_under_the_next_host(world: Worl
     )
 
 
-async def test_an_agent_may_be_reaped_for_its_budget(agents: AgentWorld) -> None:
+async def test_an_agent_may_be_reaped_for_its_budget(world: World) -> None:
     """`on_exceed = "reap"` gives an agent what a program has: an end with its reason."""
-    agents.sandbox.scripts["a"] = [Script(Say(text="x", after=1.0), Hang())]
-    known = await agents.run(agent("a", wall_seconds=9, on_exceed="reap"))
+    world.sandbox.scripts["a"] = [Script(Say(text="x", after=1.0), Hang())]
+    known = await world.run(agent("a", wall_seconds=9, on_exceed="reap"))
     assert (known["a"].state, known["a"].restarts) == (State.REAPED, 0)
     assert known["a"].reason == "budget of 'w/a' spent: 9 of 9 seconds"
 
 
-async def test_a_person_may_grant_a_program_more(agents: AgentWorld, world: World) -> None:
+async def test_a_person_may_grant_a_program_more(world: World) -> None:
     """Before it is reaped it works on; after that it begins again with `retry`."""
     world.script["p"] = [LONG]
-    agents.sandbox.scripts["a"] = [Script(Say(text="x", after=400.0))]
-    async with agents.running(agent("a") + assignment("p", wall_seconds=10)) as root:
+    world.sandbox.scripts["a"] = [Script(Say(text="x", after=400.0))]
+    async with world.running(agent("a") + assignment("p", wall_seconds=10)) as root:
         await asyncio.sleep(5)
-        told = await typed(agents, "grant", agent="p", minutes=0.1)
+        told = await typed(world, "grant", agent="p", minutes=0.1)
         assert "6 seconds more" in str(told)
         await asyncio.sleep(20)
         assert [one.ended for one in world.lives] == [pytest.approx(16, abs=0.5)]
         with pytest.raises(CommandRefused, match="no limit"):
-            await typed(agents, "grant", agent="p", bytes=5)
+            await typed(world, "grant", agent="p", bytes=5)
         with pytest.raises(CommandRefused, match="it would be reaped at once"):
-            await typed(agents, "retry", agent="p")
-        await typed(agents, "grant", agent="p", minutes=0.1)
-        assert await typed(agents, "retry", agent="p") == "begins again"
+            await typed(world, "retry", agent="p")
+        await typed(world, "grant", agent="p", minutes=0.1)
+        assert await typed(world, "retry", agent="p") == "begins again"
         await root.wait()
     _, second = world.lives
     assert second.ended == pytest.approx(second.began + 6, abs=0.5)
-    assert agents.known["p"].reason == "budget of 'w/p' spent: 22 of 22 seconds"
+    assert world.known["p"].reason == "budget of 'w/p' spent: 22 of 22 seconds"

@@ -40,7 +40,7 @@ from otpy_monitors import (
 )
 from otpy_monitors.budget import BudgetLedger, Kind
 from otpy_monitors.budget.bookkeeper import Bookkeeper
-from tests.agents.agent_world import QUICK, AgentWorld, agent
+from tests.agents.world import QUICK, World, agent
 
 BUSY = Script(Say(text="x", after=500.0))
 
@@ -49,7 +49,7 @@ def book(rule: str) -> RuleBook:
     return parse_rules(f"rules:\n  - {{name: r, action: reap, {rule}}}\n", Path("/rules/r.yaml"))
 
 
-def named(world: AgentWorld, name: str) -> Assignment:
+def named(world: World, name: str) -> Assignment:
     return evolve(world.project.assignments[0], id=name)
 
 
@@ -75,7 +75,7 @@ def codex_run(run: str, session: str | None, spent: Usage) -> list[facts.Fact]:
     ]
 
 
-def violations(world: AgentWorld) -> list[str]:
+def violations(world: World) -> list[str]:
     return [one.id for one in world.told if one.name == "monitor.violated"]
 
 
@@ -111,27 +111,27 @@ def call(number: int, tool: str) -> Write:
     ids=["files", "command", "network", "tokens", "call"],
 )
 async def test_a_rule_finds_the_agent_that_breaks_it(
-    agents: AgentWorld, rule: str, allowed: UseTool | Spend, broken: UseTool | Spend
+    world: World, rule: str, allowed: UseTool | Spend, broken: UseTool | Spend
 ) -> None:
     """And nobody else; the agent is reaped in the moment it does that (acceptance 17)."""
-    agents.sandbox.scripts = {
+    world.sandbox.scripts = {
         "good": [Script(allowed)],
         "bad": [Script(allowed, broken, Say(text="x", after=60.0))],
     }
-    known = await agents.run(agent("good") + agent("bad"), rules=book(rule))
+    known = await world.run(agent("good") + agent("bad"), rules=book(rule))
     assert (known["good"].state, known["bad"].state) == (State.DONE, State.REAPED)
     assert known["bad"].reason.startswith("violation of 'r': ")
-    assert violations(agents) == ["bad"]
+    assert violations(world) == ["bad"]
 
 
-async def test_tokens_of_one_attempt_are_no_tokens_of_the_next(agents: AgentWorld) -> None:
+async def test_tokens_of_one_attempt_are_no_tokens_of_the_next(world: World) -> None:
     """Each attempt counts from nothing, and what it repeats is not used twice."""
     twice = Script(Spend(input=600), Spend(input=900, after=1.0), Fail(after=99.0))
-    agents.sandbox.scripts["a"] = [twice, Script(Spend(input=900))]
+    world.sandbox.scripts["a"] = [twice, Script(Spend(input=900))]
     rules = book("kind: token-speed, tokens: 1000, seconds: 60")
-    known = await agents.run(agent("a", backoff=[1]), rules=rules)
+    known = await world.run(agent("a", backoff=[1]), rules=rules)
     assert (known["a"].state, known["a"].restarts) == (State.DONE, 1)
-    assert violations(agents) == []
+    assert violations(world) == []
 
 
 async def test_tokens_count_by_session_from_where_it_was_taken_up() -> None:
@@ -182,76 +182,76 @@ async def test_what_a_killed_host_left_counts_once_and_is_nobodys_speed(cli: str
 # --- children -------------------------------------------------------------------------------------
 
 
-async def test_who_spawns_more_children_than_it_may_breaks_the_rule(agents: AgentWorld) -> None:
+async def test_who_spawns_more_children_than_it_may_breaks_the_rule(world: World) -> None:
     """Those that it asked the pool for, agents and programs, as long as they are there."""
-    agents.sandbox.scripts["a"] = [BUSY]
+    world.sandbox.scripts["a"] = [BUSY]
     rules = book("kind: children, at_most: 2")
-    async with agents.running(agent("a"), rules=rules) as root:
+    async with world.running(agent("a"), rules=rules) as root:
         await asyncio.sleep(5)
-        program = evolve(named(agents, "p"), agent=None, argv=("true",))
-        for child in (program, named(agents, "b"), named(agents, "c"), named(agents, "d")):
-            await (await agents.pool.spawn(child, by="a")).wait()
-        assert violations(agents) == []
-        agents.sandbox.scripts |= {name: [BUSY] for name in "xyz"}
+        program = evolve(named(world, "p"), agent=None, argv=("true",))
+        for child in (program, named(world, "b"), named(world, "c"), named(world, "d")):
+            await (await world.pool.spawn(child, by="a")).wait()
+        assert violations(world) == []
+        world.sandbox.scripts |= {name: [BUSY] for name in "xyz"}
         for name in "xyz":
-            await agents.pool.spawn(named(agents, name), by="a")
+            await world.pool.spawn(named(world, name), by="a")
         await root.wait()
-    assert violations(agents) == ["a"]
-    assert agents.known["a"].reason == "violation of 'r': w/z is its child number 3, of 2 at most"
-    assert {agents.known[name].state for name in "xyz"} == {State.DONE}
+    assert violations(world) == ["a"]
+    assert world.known["a"].reason == "violation of 'r': w/z is its child number 3, of 2 at most"
+    assert {world.known[name].state for name in "xyz"} == {State.DONE}
 
 
-async def test_a_restart_of_a_child_is_no_further_child(agents: AgentWorld) -> None:
+async def test_a_restart_of_a_child_is_no_further_child(world: World) -> None:
     """It is the same one in another life."""
-    agents.sandbox.scripts = {"a": [BUSY], "b": [Script(Fail()), Script(Fail()), BUSY]}
+    world.sandbox.scripts = {"a": [BUSY], "b": [Script(Fail()), Script(Fail()), BUSY]}
     rules = book("kind: children, at_most: 1")
-    async with agents.running(agent("a", backoff=[1]), rules=rules):
+    async with world.running(agent("a", backoff=[1]), rules=rules):
         await asyncio.sleep(5)
-        mortal = await agents.pool.spawn(named(agents, "b"), by="a")
+        mortal = await world.pool.spawn(named(world, "b"), by="a")
         await asyncio.sleep(60)
         assert mortal.restarts == 2
-    assert violations(agents) == []
+    assert violations(world) == []
 
 
-async def test_what_is_not_started_is_no_child(agents: AgentWorld) -> None:
+async def test_what_is_not_started_is_no_child(world: World) -> None:
     """And only a mortal of the pool can have asked for one."""
-    agents.sandbox.scripts["a"] = [BUSY]
-    async with agents.running(agent("a"), rules=book("kind: children, at_most: 0")):
+    world.sandbox.scripts["a"] = [BUSY]
+    async with world.running(agent("a"), rules=book("kind: children, at_most: 0")):
         await asyncio.sleep(5)
         with pytest.raises(AgentNotFound, match="nobody"):
-            await agents.pool.spawn(named(agents, "b"), by="nobody")
-        bad = evolve(named(agents, "c"), cwd=agents.folder / "nowhere")
+            await world.pool.spawn(named(world, "b"), by="nobody")
+        bad = evolve(named(world, "c"), cwd=world.folder / "nowhere")
         with pytest.raises(Exception, match="wanted a folder that exists") as caught:
-            await agents.pool.spawn(bad, by="a")
+            await world.pool.spawn(bad, by="a")
         assert not isinstance(caught.value, StartFailed)
         await asyncio.sleep(5)
-    assert violations(agents) == []
-    assert agents.sandbox.of("b") == []
+    assert violations(world) == []
+    assert world.sandbox.of("b") == []
 
 
 @pytest.mark.parametrize("tool", ["Task", "Agent", "task"])
 async def test_helpers_that_an_agent_starts_by_a_tool_are_its_children(
-    agents: AgentWorld, tool: str
+    world: World, tool: str
 ) -> None:
     """As long as the call is open: one after the other is fine, three at once are not."""
-    agents.sandbox.scripts = {
+    world.sandbox.scripts = {
         "good": [Script(*[UseTool(name=tool)] * 4)],
         "bad": [Script(*(call(number, tool) for number in range(3)), Say(text="x", after=60.0))],
     }
     rules = book("kind: children, at_most: 2")
-    known = await agents.run(agent("good") + agent("bad"), rules=rules)
+    known = await world.run(agent("good") + agent("bad"), rules=rules)
     assert (known["good"].state, known["bad"].state) == (State.DONE, State.REAPED)
-    assert violations(agents) == ["bad"]
+    assert violations(world) == ["bad"]
 
 
-async def test_helpers_end_with_the_attempt_that_started_them(agents: AgentWorld) -> None:
+async def test_helpers_end_with_the_attempt_that_started_them(world: World) -> None:
     """An attempt that crashes leaves no children behind."""
     crash = Script(call(1, "Task"), call(2, "Task"), Crash())
-    agents.sandbox.scripts["a"] = [crash, crash, Script()]
+    world.sandbox.scripts["a"] = [crash, crash, Script()]
     policy = evolve(QUICK, max_retries=2, backoff_base=1.0)
     rules = book("kind: children, at_most: 2")
-    known = await agents.run(agent("a"), rules=rules, policy=policy)
-    assert (known["a"].state, violations(agents)) == (State.DONE, [])
+    known = await world.run(agent("a"), rules=rules, policy=policy)
+    assert (known["a"].state, violations(world)) == (State.DONE, [])
 
 
 # --- what the CLIs write --------------------------------------------------------------------------

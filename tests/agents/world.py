@@ -1,22 +1,25 @@
-"""A world for the tree in virtual time: scripted workers, and a ledger whose SQLite has no thread.
+"""A work list on a real tree, in virtual time: scripted agents and programs, and stores in memory.
 
-Everything else is the product: the tree, the ledger's own code and the monitors. Every step of the
-database and of a worker is one turn of the loop, so that a kill can be put between any two.
+Everything else is the product: the tree, the host of runs, the stores' own code and the monitors.
+Every step of a database and of a program is one turn of the loop, so that a kill can be put between
+any two.
 """
 
 from __future__ import annotations
 
 import asyncio
+import json
 from collections import Counter
 from collections.abc import (
     AsyncGenerator,
     Callable,
     Coroutine,
     Generator,
+    Iterator,
     Mapping,
     Sequence,
 )
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from itertools import count
 from pathlib import Path
 from typing import Any, Generic, Self, TypeAlias, TypeVar, cast, final
@@ -29,18 +32,29 @@ from otpy_agents.agent.budgets import BudgetDocument
 from otpy_agents.agent.workplace import Workplace
 from otpy_agents.completion import to_completion
 from otpy_agents.errors import SpawnFailed
+from otpy_agents.operator.actor import Actor
+from otpy_agents.operator.server import OperatorCommand
 from otpy_agents.process.orphans import Orphan
 from otpy_agents.process.process import ExitStatus
+from otpy_agents.run import RetryPolicy
+from otpy_agents.run.host.order import SandboxChoice
+from otpy_agents.store import RunStore
 from otpy_agents.store.ledger import Ledger
 from otpy_agents.store.records import AssignmentRecord
+from otpy_agents.testing import ScriptedSandbox
 from otpy_agents.tree import pool
 from otpy_agents.tree.app import app_supervisor
+from otpy_agents.tree.commands import TreeCommands
+from otpy_agents.tree.journal import Journal
+from otpy_agents.tree.pool import MortalPool
 from otpy_agents.tree.project import Project
 from otpy_agents.worklist.reader import parse
 from otpy_monitors import Chore, load_ledger, read_rules
 
 T = TypeVar("T")
 Detail: TypeAlias = Mapping[str, str | float | bool | None]
+
+QUICK = RetryPolicy(max_retries=0, crash_restarts=0)
 
 
 @frozen(kw_only=True)
@@ -158,21 +172,33 @@ class FakeWorker:
 
 @final
 class World:
-    """A work list on a real tree with scripted workers.
+    """A work list on a real tree with scripted agents and programs.
 
     Attributes:
-        script: The lives of each assignment, in order; the last one is repeated.
-        lives: Every worker that was started, in order.
+        sandbox: Where its agents play.
+        script: The lives of each program, in order; the last one is repeated.
+        lives: Every program that was started, in order.
         told: Every event.
         reports: Every report of the tree.
+        records: What is known in the end of each assignment.
+        settings: Those of its workplaces.
+        project_settings: Those of its projects.
     """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        self.sandbox = ScriptedSandbox()
         self.script: dict[str, Sequence[Life]] = {}
         self.chores: dict[str, Chore] = {}
         self.rule_file = folder / "rules.yaml"
+        self.settings: dict[str, Any] = {
+            "policy": QUICK,
+            "sandbox": SandboxChoice(name="scripted"),
+        }
+        self.project_settings: dict[str, Any] = {}
+        self.workplace: Workplace
         self.project: Project
+        self.ledger: Ledger
         self.forget()
 
     def forget(self) -> None:
@@ -182,38 +208,57 @@ class World:
         self.reports: list[Report] = []
         self.records: tuple[AssignmentRecord, ...] = ()
 
+    @property
+    def pool(self) -> MortalPool:
+        return self.project.pool
+
     # --- what happens -----------------------------------------------------------------------------
 
     @asynccontextmanager
-    async def running(self, text: str, *, chaos: float = 0.0) -> AsyncGenerator[otpy.Supervisor]:
+    async def running(
+        self, text: str, *, chaos: float = 0.0, **settings: Any
+    ) -> AsyncGenerator[otpy.Supervisor]:
         """Run a list as `up` does, without its views; `records` is what is known in the end."""
         work = parse(text, self.folder / "w.toml")
-        async with Ledger(work.state) as ledger:
+        async with AsyncExitStack() as stack:
+            self.ledger = ledger = await stack.enter_async_context(Ledger(work.state))
             await ledger.close_interrupted()
             await ledger.declare({one.id: one.digest for one in work.assignments})
+            store = None
+            if any(one.agent is not None for one in work.assignments):
+                path = self.folder / "state" / "runs.sqlite3"
+                store = await stack.enter_async_context(RunStore(path))
+            given = {
+                "rules": read_rules(self.rule_file) if self.rule_file.exists() else None,
+                **self.settings,
+                **settings,
+            }
+            self.workplace = Workplace(
+                store,
+                sandboxes={"scripted": self.sandbox},
+                budget=await load_ledger(BudgetDocument(ledger.agents)),
+                **given,
+            )
             self.project = Project(
                 work,
                 ledger,
                 await ledger.summary(),
                 self.tell,
                 agents=await ledger.agents.all(),
-                workplace=Workplace(
-                    budget=await load_ledger(BudgetDocument(ledger.agents)),
-                    rules=read_rules(self.rule_file) if self.rule_file.exists() else None,
-                ),
+                workplace=self.workplace,
+                **self.project_settings,
             )
             try:
-                async with otpy.start(
-                    app_supervisor(self.project, chaos=chaos), hooks=[self.reports.append]
-                ) as root:
+                tree = app_supervisor(self.project, chaos=chaos)
+                async with otpy.start(tree, hooks=[self.reports.append]) as root:
                     yield root
             finally:
                 await self.project.write_outcomes()
                 self.records = await ledger.summary()
 
-    async def run(self, text: str) -> dict[str, AssignmentRecord]:
+    async def run(self, text: str, **settings: Any) -> dict[str, AssignmentRecord]:
         """Run a list to its end and return what is known of it, by id."""
-        async with self.running(text) as root:
+        async with self.running(text, **settings) as root:
             await root.wait()
         return self.known
 
@@ -273,19 +318,38 @@ class World:
         """Return the names of the events of one assignment or other thing."""
         return [e.name for e in self.told if e.id == id and e.name.startswith(prefix)]
 
+    def states(self, id: str) -> list[str]:
+        """Return the states an agent went through, the first one not."""
+        return [str(e.detail["state"]) for e in self.told if e.id == id and e.name == "agent.state"]
+
     def event(self, name: str) -> Told:
         """Return the one event of a name."""
         (found,) = [e for e in self.told if e.name == name]
         return found
 
+    async def until(self, holds: Callable[[], object], step: float = 0.1) -> None:
+        """Let time pass until something holds."""
+        async with asyncio.timeout(3600):
+            while not holds():  # noqa: ASYNC110 - whatever it is, it is seen soon enough
+                await asyncio.sleep(step)
+
 
 def assignment(id: str, **keys: object) -> str:
-    """Return an assignment for a work list; without jitter in its delays if it says `backoff`."""
-    lines = [f'[[assignment]]\nid = "{id}"\nargv = ["true"]']
-    for key, value in keys.items():
-        shown = f'"{value}"' if isinstance(value, str) else str(value).lower()
-        lines.append(f"{key} = {shown}")
+    """Return an assignment for a program; without jitter in its delays if it says `backoff`."""
+    lines = [f'[[assignment]]\nid = "{id}"', *_shown({"argv": ["true"], **keys})]
     return "\n".join(lines) + "\n"
+
+
+def agent(id: str, **keys: object) -> str:
+    """Return an assignment for a scripted agent."""
+    own = {"agent": "command", "argv": ["agent"], "prompt": "Do your work."}
+    return assignment(id, **{**own, **keys})
+
+
+def _shown(keys: Mapping[str, object]) -> Iterator[str]:
+    for key, value in keys.items():
+        shown = f'"{value}"' if isinstance(value, str | Path) else json.dumps(value)
+        yield f"{key} = {shown}"
 
 
 def work(*assignments: str, gang: str = "", **keys: object) -> str:
@@ -341,3 +405,10 @@ def path_of(root: otpy.Supervisor, *ids: str) -> otpy.Process:
 def dynamic(root: otpy.Supervisor) -> otpy.DynamicSupervisor:
     """Return the supervisor of the mortals."""
     return cast("otpy.DynamicSupervisor", root.child(pool.POOL).supervisor)
+
+
+async def typed(world: World, name: str, **arguments: str | float) -> object:
+    """Give a command as an operator does."""
+    handlers = TreeCommands([world.project], Journal(), 0.0).handlers()
+    actor = Actor(user="ann", uid=1, pid=2, tty=None)
+    return await handlers[name](OperatorCommand(name=name, arguments=arguments, actor=actor))
