@@ -155,6 +155,20 @@ class Terminal:
             timeout=PATIENCE,
         )
 
+    def call_here(
+        self, *words: str, env: Mapping[str, str] | None = None, stdin: bytes = b""
+    ) -> subprocess.CompletedProcess[str]:
+        """Call a command in this process, for what it says and its exit status.
+
+        What it refuses is the same as in a process of its own, which takes its time to begin.
+        """
+        runner = CliRunner(env={**self.environment, **(env or {})})
+        with contextlib.chdir(self.folder):
+            result = runner.invoke(main, words, input=stdin)
+        if result.exception is not None and not isinstance(result.exception, SystemExit):
+            raise result.exception
+        return subprocess.CompletedProcess(words, result.exit_code, result.stdout, result.stderr)
+
     def runs(self) -> list[dict[str, Any]]:
         """Return what `otpy-agents runs --all` says."""
         return [json.loads(line) for line in self._look("runs", "--all", "--json").splitlines()]

@@ -141,7 +141,7 @@ def test_a_run_cleans_up_behind_old_ones(terminal: Terminal, keep: str, kept: in
 def test_a_retention_that_nobody_understands_is_refused(terminal: Terminal) -> None:
     """Before anything is begun."""
     words = ("run", "--agent", "command", "--", "touch", "did")
-    done = terminal.call(*words, env={"OTPY_KEEP_RUNS": "soon"})
+    done = terminal.call_here(*words, env={"OTPY_KEEP_RUNS": "soon"})
     assert (done.returncode, done.stderr.count("\n")) == (2, 1)
     assert "OTPY_KEEP_RUNS: got 'soon', wanted an age such as 30d" in done.stderr
     assert not (terminal.folder / "did").exists()

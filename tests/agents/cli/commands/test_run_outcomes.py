@@ -80,7 +80,7 @@ def test_a_prompt_of_any_length_arrives(terminal: Terminal) -> None:
 
 def test_an_agent_that_is_not_installed_is_named_with_what_to_type(terminal: Terminal) -> None:
     """If no other can take over, nothing is begun."""
-    done = terminal.call("run", "x", "--agent", "claude", env={"PATH": "/nowhere"})
+    done = terminal.call_here("run", "x", "--agent", "claude", env={"PATH": "/nowhere"})
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr.count("\n") == 1
     assert "npm install -g @anthropic-ai/claude-code" in done.stderr
@@ -90,7 +90,7 @@ def test_an_agent_that_is_not_installed_is_named_with_what_to_type(terminal: Ter
 def test_a_file_that_cannot_be_run_is_named_with_what_to_do(terminal: Terminal) -> None:
     """It is not looked for on the PATH, and there is nothing to install."""
     (terminal.folder / "tidy.py").write_text("print('hi')\n", encoding="utf-8")
-    done = terminal.call("run", "--agent", "command", "--", "./tidy.py")
+    done = terminal.call_here("run", "--agent", "command", "--", "./tidy.py")
     assert (done.returncode, done.stdout) == (1, "")
     wanted = "got no program './tidy.py' that can be run, wanted one; install it, or make it"
     assert wanted in done.stderr

@@ -72,14 +72,14 @@ def test_a_state_file_that_is_none_is_named(
 ) -> None:
     """With what to do about it; it is left as it is, and nothing is begun."""
     line = spoil(terminal.folder)
-    done = terminal.call(*words, env={"OTPY_STATE": str(terminal.folder / "runs")})
+    done = terminal.call_here(*words, env={"OTPY_STATE": str(terminal.folder / "runs")})
     assert line in refused(done, 1)
 
 
 @pytest.mark.parametrize("place", ["/proc/runs", "/sys/folder/runs"])
 def test_a_state_file_that_cannot_be_made_is_named(terminal: Terminal, place: str) -> None:
     """As on a disk that nobody may write to; the work is not begun without it."""
-    done = terminal.call("run", "--state", place, *PYTHON, "open('did', 'w')")
+    done = terminal.call_here("run", "--state", place, *PYTHON, "open('did', 'w')")
     line = refused(done, 1)
     assert line.startswith(f"otpy-agents: {place}: got ")
     assert line.endswith(", wanted a file that can be written")
@@ -98,7 +98,7 @@ def test_a_state_file_that_may_not_be_read_is_named(
     terminal: Terminal, words: list[str], closed: str
 ) -> None:
     """It may well be there: nobody is told that there are no runs."""
-    assert terminal.call("run", "-q", *PYTHON, "print(1)").returncode == 0
+    assert terminal.call_here("run", "-q", *PYTHON, "print(1)").returncode == 0
     path = terminal.folder / closed
     mode = path.stat().st_mode
     path.chmod(0)
@@ -119,22 +119,30 @@ def test_a_state_file_that_may_not_be_read_is_named(
 
 
 @pytest.mark.parametrize(
-    ("line", "words"),
+    ("given", "words"),
     [
-        ('"$@" <&-', "PROMPT: got a closed standard input, wanted some text on it"),
-        ('"$@" </dev/null', "PROMPT: got '', wanted some text, or - for standard input"),
-        ("printf '\\xff\\xfe' | \"$@\"", "PROMPT: got bytes on standard input that are no text"),
+        (b"", "PROMPT: got '', wanted some text, or - for standard input"),
+        (b"\xff\xfe", "PROMPT: got bytes on standard input that are no text"),
     ],
 )
-def test_a_prompt_that_cannot_be_read_is_refused(terminal: Terminal, line: str, words: str) -> None:
+def test_a_prompt_that_cannot_be_read_is_refused(
+    terminal: Terminal, given: bytes, words: str
+) -> None:
     """Whatever standard input is."""
-    assert words in refused(shell(terminal, line, "run", "-", *PYTHON, "1"), 2)
+    assert words in refused(terminal.call_here("run", "-", *PYTHON, "1", stdin=given), 2)
+
+
+def test_a_closed_standard_input_is_refused(terminal: Terminal) -> None:
+    """There is none to read a prompt from."""
+    line = refused(shell(terminal, '"$@" <&-', "run", "-", *PYTHON, "1"), 2)
+    assert "PROMPT: got a closed standard input, wanted some text on it" in line
 
 
 def test_a_folder_that_is_no_text_is_refused(terminal: Terminal) -> None:
     """It could not be stored with the run."""
-    line = "mkdir $'b\\xff' && cd $'b\\xff' && \"$@\""
-    assert "wanted a path in UTF-8" in refused(shell(terminal, line, "run", *PYTHON, "1"), 2)
+    terminal.folder = terminal.folder / os.fsdecode(b"b\xff")
+    terminal.folder.mkdir()
+    assert "wanted a path in UTF-8" in refused(terminal.call_here("run", *PYTHON, "1"), 2)
 
 
 @pytest.mark.parametrize(
@@ -142,7 +150,7 @@ def test_a_folder_that_is_no_text_is_refused(terminal: Terminal) -> None:
 )
 def test_output_that_does_not_fit_is_one_line(terminal: Terminal, words: list[str]) -> None:
     """On a full disk; with the status 1, whether it is buffered or not."""
-    assert terminal.call("run", "-q", *PYTHON, "print(1)").returncode == 0
+    assert terminal.call_here("run", "-q", *PYTHON, "print(1)").returncode == 0
     if words[-1] == "show":
         words = [*words, terminal.runs()[0]["id"]]
     for line in ('"$@" >/dev/full', 'unset PYTHONUNBUFFERED; "$@" >/dev/full'):
@@ -153,7 +161,7 @@ def test_output_that_does_not_fit_is_one_line(terminal: Terminal, words: list[st
 @pytest.mark.parametrize("words", [["runs", "--all", "--json"], ["runs", "policy"]])
 def test_a_reader_that_has_had_enough_is_told_nothing(terminal: Terminal, words: list[str]) -> None:
     """As `head` has."""
-    assert terminal.call("run", "-q", *PYTHON, "print(1)").returncode == 0
+    assert terminal.call_here("run", "-q", *PYTHON, "print(1)").returncode == 0
     done = shell(terminal, '"$@" | true; exit ${PIPESTATUS[0]}', *words)
     assert done.returncode in {0, 1}
     assert done.stderr == ""
@@ -201,7 +209,7 @@ def test_a_command_line_that_means_nothing_has_status_2(words: list[str]) -> Non
 def test_a_folder_of_artifacts_that_cannot_be_is_named(terminal: Terminal) -> None:
     """Before anything is stored or started, and without a word on programs to install."""
     (terminal.folder / "file").touch()
-    done = terminal.call("run", "--artifacts", "file/out", "--agent", "command", "--", "ls")
+    done = terminal.call_here("run", "--artifacts", "file/out", "--agent", "command", "--", "ls")
     path = terminal.folder / "file" / "out"
     assert refused(done, 2) == (
         f"otpy-agents: --artifacts: got '{path}' (not a directory), wanted {IMPOSSIBLE}"
@@ -273,7 +281,8 @@ def test_an_agent_that_fills_the_disk_goes_on(terminal: Terminal, small_disk: Pa
 def test_runs_are_looked_at_on_a_full_disk(terminal: Terminal, small_disk: Path) -> None:
     """Also while no host has the file open; what needs room is refused in one line."""
     state = str(small_disk / "runs.sqlite3")
-    assert terminal.call("run", "-q", "--state", state, *PYTHON, "print(1)").returncode == 0
+    done = terminal.call_here("run", "-q", "--state", state, *PYTHON, "print(1)")
+    assert done.returncode == 0
     with contextlib.suppress(OSError), (small_disk / "fill").open("wb", buffering=0) as file:
         while file.write(bytes(1024)):
             pass

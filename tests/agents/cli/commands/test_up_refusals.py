@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -24,12 +25,12 @@ BAD = [
 ]
 
 
-def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
-    """Return what the command says on stderr when it refuses, which it does with status 2."""
+def refused(capsys: pytest.CaptureFixture[str], *arguments: str, status: int = 2) -> str:
+    """Return what the command says on stderr when it refuses, with nothing on standard output."""
     with pytest.raises(SystemExit) as caught:
         main(["up", *arguments])
     written = capsys.readouterr()
-    assert (caught.value.code, written.out) == (2, "")
+    assert (caught.value.code, written.out) == (status, "")
     return written.err
 
 
@@ -60,11 +61,9 @@ def test_a_strict_budget_refuses_an_agent_of_unknown_price(
     assert list(tmp_path.iterdir()) == [file]
 
 
-def test_a_missing_list_is_one_line(tmp_path: Path) -> None:
+def test_a_missing_list_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Exit status 2, with the name as it was typed."""
-    done = once(tmp_path / "none.toml")
-    assert (done.returncode, done.stdout) == (2, "")
-    (said,) = done.stderr.splitlines()
+    (said,) = refused(capsys, str(tmp_path / "none.toml")).splitlines()
     assert "none.toml" in said
 
 
@@ -103,13 +102,17 @@ def unwritable(site: Site) -> None:
 
 
 @pytest.mark.parametrize("spoil", [corrupt, unwritable])
-def test_a_state_that_cannot_be_used_is_one_line(site: Site, spoil: object) -> None:
+def test_a_state_that_cannot_be_used_is_one_line(
+    site: Site,
+    spoil: Callable[[Site], None],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     """Exit status 1, and nothing on standard output: nothing was begun."""
-    assert callable(spoil)
     spoil(site)
-    done = once(site.file)
-    assert (done.returncode, done.stdout) == (1, "")
-    (said,) = done.stderr.splitlines()
+    for name, value in state_of(site.file).items():
+        monkeypatch.setenv(name, value)
+    (said,) = refused(capsys, str(site.file), status=1).splitlines()
     assert said.startswith("otpy-agents: ")
     assert ".sqlite: got" in said
 
