@@ -24,24 +24,25 @@ from itertools import count
 from pathlib import Path
 from typing import Any, Generic, Self, TypeAlias, TypeVar, cast, final
 
-from attrs import define, frozen
+from attrs import define, field, frozen
 
 import otpy
 from otpy.reports import Report
 from otpy_agents.agent.budgets import BudgetDocument
 from otpy_agents.agent.workplace import Workplace
 from otpy_agents.completion import to_completion
-from otpy_agents.errors import SpawnFailed
 from otpy_agents.operator.actor import Actor
 from otpy_agents.operator.server import OperatorCommand
 from otpy_agents.process.orphans import Orphan
 from otpy_agents.process.process import ExitStatus
 from otpy_agents.run import RetryPolicy
 from otpy_agents.run.host.order import SandboxChoice
+from otpy_agents.sandbox import Job, Running, SandboxLimits
+from otpy_agents.sandbox.launch import Launch
 from otpy_agents.store import RunStore
 from otpy_agents.store.ledger import Ledger
 from otpy_agents.store.records import AssignmentRecord
-from otpy_agents.testing import ScriptedSandbox
+from otpy_agents.testing import Exit, Script, ScriptedSandbox, Step
 from otpy_agents.tree import pool
 from otpy_agents.tree.app import app_supervisor
 from otpy_agents.tree.commands import TreeCommands
@@ -57,20 +58,6 @@ Detail: TypeAlias = Mapping[str, str | float | bool | None]
 QUICK = RetryPolicy(max_retries=0, crash_restarts=0)
 
 
-@frozen(kw_only=True)
-class Life:
-    """What one worker does: print lines at their seconds, then end, unless it is ended before.
-
-    `dies_in` is how long it takes to end when asked; its grace bounds that.
-    """
-
-    seconds: float = 1.0
-    code: int = 0
-    prints: tuple[tuple[float, str], ...] = ()
-    dies_in: float = 0.0
-    spawn_fails: bool = False
-
-
 @frozen
 class Told:
     """An event of the project."""
@@ -83,11 +70,11 @@ class Told:
 
 @define(eq=False)
 class FakeWorker:
-    """Stands in for `WorkerProcess`."""
+    """Stands in for `WorkerProcess`: what its program does is played where the agents play."""
 
     world: World
-    life: Life
     argv: Sequence[str]
+    cwd: Path
     env: Mapping[str, str]
     grace: float
     on_line: Callable[[str], object]
@@ -96,14 +83,14 @@ class FakeWorker:
     pid: int = 0
     create_time: float = 0.0
     status: ExitStatus | None = None
-    output_bytes: int = 0
     last_line: str = ""
     paused: bool = False
     left_over: tuple[Orphan, ...] = ()
     began: float = 0.0
     ended: float | None = None
-    heard: float = 0.0
-    play: asyncio.Task[ExitStatus] | None = None
+    _running: Running | None = None
+    _block: AsyncExitStack = field(factory=AsyncExitStack)
+    _killing: asyncio.Future[None] | None = None
 
     @property
     def id(self) -> str:
@@ -114,25 +101,52 @@ class FakeWorker:
         return self.pid
 
     @property
+    def running(self) -> Running:
+        assert self._running is not None
+        return self._running
+
+    @property
+    def output_bytes(self) -> int:
+        return self._running.output_bytes if self._running is not None else 0
+
+    @property
     def quiet(self) -> float:
-        return 0.0 if self.paused else asyncio.get_running_loop().time() - self.heard
+        return 0.0 if self.paused else self.running.quiet
 
     async def __aenter__(self) -> Self:
-        await to_completion(asyncio.sleep(0))
-        if self.life.spawn_fails:
-            raise SpawnFailed(self.argv[0], "no room")
-        self.began = self.heard = asyncio.get_running_loop().time()
+        job = Job(
+            run_id="program",
+            attempt=1,
+            launch=Launch(argv=tuple(self.argv)),
+            cwd=self.cwd,
+            environment=self.env,
+            marker={"OTPY_ASSIGNMENT": self.id},
+            limits=SandboxLimits(grace=self.grace),
+        )
+        played = self.world.sandbox.run(job, on_stdout=self._hear, on_stderr=self._hear)
+        self._running = await self._block.enter_async_context(played)
+        self.began = asyncio.get_running_loop().time()
         self.pid = self.world.begun(self)
-        self.play = asyncio.create_task(self._play())
         return self
+
+    def _hear(self, line: str) -> None:
+        self.last_line = line
+        self.on_line(line)
+        self.on_chunk(len(line) + 1)
 
     async def __aexit__(self, *_: object) -> None:
         await to_completion(self._end())
 
+    async def _end(self) -> None:
+        await self.running.stop()
+        await self._block.aclose()
+        self.status = self.status or ExitStatus(signal="SIGTERM")
+        self.ended = asyncio.get_running_loop().time()
+
     async def wait(self) -> ExitStatus:
-        assert self.play is not None
-        self.status = status = await asyncio.shield(self.play)
-        return status
+        code = (await self.running.wait()).exit_code
+        self.status = ExitStatus(signal="SIGKILL") if code == 137 else ExitStatus(code=code)
+        return self.status
 
     def pause(self) -> None:
         self.paused = True
@@ -143,31 +157,7 @@ class FakeWorker:
         self.on_pause(False)
 
     def kill_group(self) -> None:
-        assert self.play is not None
-        self.play.cancel()
-
-    async def _play(self) -> ExitStatus:
-        try:
-            for at, line in self.life.prints:
-                await asyncio.sleep(self.began + at - asyncio.get_running_loop().time())
-                self.heard = asyncio.get_running_loop().time()
-                self.output_bytes += len(line) + 1
-                self.last_line = line
-                self.on_line(line)
-                self.on_chunk(len(line) + 1)
-            await asyncio.sleep(self.began + self.life.seconds - asyncio.get_running_loop().time())
-        except asyncio.CancelledError:
-            return ExitStatus(signal="SIGKILL")
-        return ExitStatus(code=self.life.code)
-
-    async def _end(self) -> None:
-        assert self.play is not None
-        if not self.play.done():
-            await asyncio.sleep(min(self.life.dies_in, self.grace))
-            self.play.cancel()
-            await asyncio.wait({self.play})
-        self.status = self.status or (ExitStatus(signal="SIGTERM"))
-        self.ended = asyncio.get_running_loop().time()
+        self._killing = asyncio.ensure_future(self.running.kill())
 
 
 @final
@@ -175,8 +165,7 @@ class World:
     """A work list on a real tree with scripted agents and programs.
 
     Attributes:
-        sandbox: Where its agents play.
-        script: The lives of each program, in order; the last one is repeated.
+        sandbox: Where its agents and programs play.
         lives: Every program that was started, in order.
         told: Every event.
         reports: Every report of the tree.
@@ -188,7 +177,6 @@ class World:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.sandbox = ScriptedSandbox()
-        self.script: dict[str, Sequence[Life]] = {}
         self.chores: dict[str, Chore] = {}
         self.rule_file = folder / "rules.yaml"
         self.settings: dict[str, Any] = {
@@ -203,6 +191,7 @@ class World:
 
     def forget(self) -> None:
         """Forget what was seen so far."""
+        self.sandbox.played.clear()
         self.lives: list[FakeWorker] = []
         self.told: list[Told] = []
         self.reports: list[Report] = []
@@ -228,7 +217,7 @@ class World:
             if any(one.agent is not None for one in work.assignments):
                 path = self.folder / "state" / "runs.sqlite3"
                 store = await stack.enter_async_context(RunStore(path))
-            given = {
+            given: dict[str, Any] = {
                 "rules": read_rules(self.rule_file) if self.rule_file.exists() else None,
                 **self.settings,
                 **settings,
@@ -285,10 +274,8 @@ class World:
         record: Path,
     ) -> FakeWorker:
         assert record.name == env["OTPY_ASSIGNMENT"]
-        lives = self.script.get(env["OTPY_ASSIGNMENT"], [Life()])
-        number = sum(worker.id == env["OTPY_ASSIGNMENT"] for worker in self.lives)
-        life = lives[min(number, len(lives) - 1)]
-        return FakeWorker(self, life, argv, env, grace, on_line, on_chunk, on_pause)
+        self.sandbox.scripts.setdefault(env["OTPY_ASSIGNMENT"], [program()])
+        return FakeWorker(self, argv, cwd, env, grace, on_line, on_chunk, on_pause)
 
     def begun(self, worker: FakeWorker) -> int:
         """Take a new worker in; two of one assignment are never alive at once."""
@@ -332,6 +319,11 @@ class World:
         async with asyncio.timeout(3600):
             while not holds():  # noqa: ASYNC110 - whatever it is, it is seen soon enough
                 await asyncio.sleep(step)
+
+
+def program(*steps: Step, seconds: float = 1.0, code: int = 0, deaf: bool = False) -> Script:
+    """Return a program that ends so many seconds after its last step."""
+    return Script(*steps, Exit(code=code, after=seconds), session=False, deaf=deaf)
 
 
 def assignment(id: str, **keys: object) -> str:

@@ -17,7 +17,7 @@ from otpy_agents.errors import GangFailed, NotARepository, PreflightFailed, Sand
 from otpy_agents.store.records import State
 from otpy_agents.testing import Do, Fail, Hang, Script, Spend
 from otpy_monitors import Kind
-from tests.agents.world import Life, World, agent, assignment, path_of, work
+from tests.agents.world import World, agent, assignment, path_of, program, work
 
 SPENDS = Script(Spend(input=90, output=20, after=1.0))
 
@@ -157,7 +157,7 @@ async def test_whoever_spawns_without_a_budget_is_told(world: World) -> None:
 
 async def test_a_program_without_a_budget_is_not_begun(world: World) -> None:
     """A host that comes later reaps it at once, as the monitor would a moment later (TREE-28)."""
-    world.script = {"a": [Life(seconds=60)], "b": [Life(seconds=6)]}
+    world.sandbox.scripts = {"a": [program(seconds=60)], "b": [program(seconds=6)]}
     text = work(assignment("a"), assignment("b", wall_seconds=4), parallel=1, wall_seconds=4.0)
     async with world.running(text) as root:
         await asyncio.sleep(3.9)
@@ -171,7 +171,7 @@ async def test_a_program_without_a_budget_is_not_begun(world: World) -> None:
 
 async def test_whoever_spawns_a_program_without_a_budget_is_told(world: World) -> None:
     """It is not begun (TREE-40)."""
-    world.script = {"a": [Life(seconds=60)]}
+    world.sandbox.scripts = {"a": [program(seconds=60)]}
     async with world.running(work(assignment("a"), wall_seconds=5.0)) as root:
         await asyncio.sleep(4.9)
         path_of(root, "MonitorSupervisor", "BudgetMonitor").kill()

@@ -9,10 +9,11 @@ import pytest
 
 from otpy_agents.agent.course import Course
 from otpy_agents.store.records import Outcome, State
-from tests.agents.world import Life, World, assignment, dynamic, path_of, work
+from otpy_agents.testing import Write
+from tests.agents.world import World, assignment, dynamic, path_of, program, work
 
-CHATTERS = Life(seconds=9, prints=tuple((second / 2, "x" * 99) for second in range(1, 18)))
-SILENT = Life(seconds=99)
+CHATTERS = program(*[Write(text="x" * 99, after=0.5)] * 17, seconds=0.5)
+SILENT = program(seconds=99)
 
 
 def forbid(world: World, action: str) -> None:
@@ -24,7 +25,7 @@ def forbid(world: World, action: str) -> None:
 async def test_a_program_that_a_rule_pauses_keeps_no_place(world: World) -> None:
     """As one that a person has paused (TREE-19); let go on by hand it works beside the others."""
     forbid(world, "pause")
-    world.script = {"a": [Life(seconds=50)], "b": [Life(seconds=50)]}
+    world.sandbox.scripts = {"a": [program(seconds=50)], "b": [program(seconds=50)]}
     async with world.running(work(assignment("a"), assignment("b"), parallel=1)) as root:
         await asyncio.sleep(30)
         assert world.times() == {"a": 1, "b": 1}
@@ -37,7 +38,7 @@ async def test_a_program_that_a_rule_pauses_keeps_no_place(world: World) -> None
 
 async def test_a_stalled_worker_is_restarted_and_in_the_end_reaped(world: World) -> None:
     """Each life may be silent so long; the note and the last reason say that it stalled."""
-    world.script["a"] = [SILENT]
+    world.sandbox.scripts["a"] = [SILENT]
     known = await world.run(work(assignment("a", stall=10, restarts=1, backoff=[1])))
     assert world.began("a") == [0, 11]
     record = known["a"]
@@ -49,14 +50,14 @@ async def test_a_stalled_worker_is_restarted_and_in_the_end_reaped(world: World)
 
 async def test_a_worker_that_speaks_does_not_stall(world: World) -> None:
     """Nine seconds of work with a word every half second, and a limit of two."""
-    world.script["a"] = [CHATTERS]
+    world.sandbox.scripts["a"] = [CHATTERS]
     known = await world.run(work(assignment("a", stall=2)))
     assert (known["a"].state, known["a"].restarts) == (State.DONE, 0)
 
 
 async def test_a_worker_over_budget_is_warned_of_and_then_reaped(world: World) -> None:
     """It is not started again, and its sibling works on."""
-    world.script = {"a": [CHATTERS], "b": [Life(seconds=20)]}
+    world.sandbox.scripts = {"a": [CHATTERS], "b": [program(seconds=20)]}
     known = await world.run(work(assignment("a", output_bytes=1000), assignment("b")))
     record = known["a"]
     assert (record.state, record.restarts) == (State.REAPED, 0)
@@ -68,7 +69,7 @@ async def test_a_worker_over_budget_is_warned_of_and_then_reaped(world: World) -
 
 async def test_a_budget_counts_over_all_lives(world: World) -> None:
     """A crash gives nothing back: the third life is the one that goes over it."""
-    world.script["a"] = [*([Life(seconds=4, code=1)] * 4), Life()]
+    world.sandbox.scripts["a"] = [*([program(seconds=4, code=1)] * 4), program()]
     known = await world.run(work(assignment("a", wall_seconds=10, backoff=[100])))
     assert (known["a"].state, known["a"].restarts) == (State.REAPED, 2)
     assert known["a"].reason == "budget of 'w/a' spent: 10 of 10 seconds"
@@ -77,7 +78,7 @@ async def test_a_budget_counts_over_all_lives(world: World) -> None:
 
 async def test_a_budget_counts_over_hosts_too(world: World) -> None:
     """What the last host has used is used."""
-    world.script["a"] = [SILENT]
+    world.sandbox.scripts["a"] = [SILENT]
     text = work(assignment("a", wall_seconds=10))
     async with world.running(text):
         await asyncio.sleep(8)
@@ -88,7 +89,7 @@ async def test_a_budget_counts_over_hosts_too(world: World) -> None:
 
 async def test_the_budget_of_the_list_ends_it(world: World) -> None:
     """Who runs, who waits for a restart, who starts and who was never begun: all are reaped."""
-    world.script = {"runs": [SILENT], "waits": [Life(code=1)]}
+    world.sandbox.scripts = {"runs": [SILENT], "waits": [program(code=1)]}
     text = work(
         assignment("runs"),
         assignment("waits", backoff=[50]),
@@ -108,7 +109,7 @@ async def test_the_budget_of_the_list_ends_it(world: World) -> None:
 
 async def test_a_mortal_that_is_reaped_while_it_waits_is_not_started_again(world: World) -> None:
     """Its restart is cancelled, and the reason is the one it was reaped for."""
-    world.script["a"] = [Life(code=1)]
+    world.sandbox.scripts["a"] = [program(code=1)]
     async with world.running(work(assignment("a", backoff=[50]))) as root:
         await asyncio.sleep(10)
         world.project.pool.reap("a", "enough")
@@ -120,7 +121,7 @@ async def test_a_mortal_that_is_reaped_while_it_waits_is_not_started_again(world
 
 async def test_it_is_not_started_again_while_jake_is_away_either(world: World) -> None:
     """Without Jake its restart comes due: the new life ends at once, and begins no worker."""
-    world.script["a"] = [Life(code=1), SILENT]
+    world.sandbox.scripts["a"] = [program(code=1), SILENT]
     async with world.running(work(assignment("a", backoff=[3]))) as root:
         await asyncio.sleep(2)
         path_of(root, "JakeSupervisor", "Jake").kill()
@@ -133,7 +134,7 @@ async def test_it_is_not_started_again_while_jake_is_away_either(world: World) -
 
 async def test_a_mortal_that_is_reaped_while_it_starts_is_reaped(world: World) -> None:
     """It did not start, but that is not why it came to nothing."""
-    world.script["b"] = [SILENT]
+    world.sandbox.scripts["b"] = [SILENT]
     async with world.running(work(assignment("b"), assignment("a"))) as root:
         for _ in range(99):
             if any(child.id == "a" for child in await dynamic(root).which_children()):
@@ -147,7 +148,7 @@ async def test_a_mortal_that_is_reaped_while_it_starts_is_reaped(world: World) -
 
 async def test_a_crash_does_not_hide_why_a_mortal_was_reaped(world: World) -> None:
     """It crashes at the very moment and uses up its restarts: the first reason stands."""
-    world.script["a"] = [Life(code=1)]
+    world.sandbox.scripts["a"] = [program(code=1)]
     async with world.running(work(assignment("a", restarts=0))) as root:
         await asyncio.sleep(1)
         ending = Outcome(State.REAPED, "enough")
@@ -197,7 +198,7 @@ async def test_a_worker_cannot_break_a_monitor_by_its_notes(world: World) -> Non
 async def test_violation_pause(world: World) -> None:
     """`pause` freezes the worker and says how to let it go on; frozen is not stalled."""
     forbid(world, "pause")
-    world.script["a"] = [SILENT]
+    world.sandbox.scripts["a"] = [SILENT]
     text = work(assignment("a", stall=2))
     async with world.running(text):
         await asyncio.sleep(10)
@@ -209,7 +210,7 @@ async def test_violation_pause(world: World) -> None:
 async def test_violation_reap(world: World) -> None:
     """`reap` ends the worker, and the ledger says which rule it broke (TREE-49, acceptance 17)."""
     forbid(world, "reap")
-    world.script["a"] = [SILENT]
+    world.sandbox.scripts["a"] = [SILENT]
     known = await world.run(work(assignment("a")))
     assert known["a"].state is State.REAPED
     assert known["a"].reason == "violation of 'r': a command holds 'true'"
@@ -219,7 +220,7 @@ async def test_violation_reap(world: World) -> None:
 @pytest.mark.parametrize("monitor", ["HealthMonitor", "BudgetMonitor", "ViolationMonitor"])
 async def test_a_killed_monitor_is_not_noticed_by_workers(world: World, monitor: str) -> None:
     """It comes back and still does its job; the workers are the same (acceptance 18)."""
-    world.script = {"a": [SILENT], "b": [Life(seconds=20)]}
+    world.sandbox.scripts = {"a": [SILENT], "b": [program(seconds=20)]}
     limits = {"stall": 10} if monitor == "HealthMonitor" else {"wall_seconds": 10}
     text = work(assignment("a", restarts=0, **limits), assignment("b"))
     async with world.running(text) as root:

@@ -15,10 +15,10 @@ from otpy_agents.agent.disk import Disk
 from otpy_agents.errors import LedgerUnwritable
 from otpy_agents.store.records import State
 from otpy_agents.testing import Hang, Script, UseTool
-from tests.agents.world import Life, World, agent, assignment, typed, work
+from tests.agents.world import World, agent, assignment, program, typed, work
 
 FULL = os.strerror(errno.ENOSPC)
-CRASHES = Life(code=1)
+CRASHES = program(code=1)
 
 
 class FullDisk:
@@ -47,7 +47,11 @@ class FullDisk:
 
 async def test_programs_go_on_and_none_is_begun_before_there_is_room(world: World) -> None:
     """Jake waits and is not restarted; one line says so, and one that it is over."""
-    world.script = {"a": [Life(seconds=5.0)], "b": [CRASHES, Life()], "c": [Life(seconds=900.0)]}
+    world.sandbox.scripts = {
+        "a": [program(seconds=5.0)],
+        "b": [CRASHES, program()],
+        "c": [program(seconds=900.0)],
+    }
     text = work(assignment("a"), assignment("b", backoff=[5]), assignment("c"), parallel=3)
     async with world.running(text) as root:
         await asyncio.sleep(0.5)

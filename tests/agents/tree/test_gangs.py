@@ -11,11 +11,11 @@ from otpy_agents.store.records import State
 from otpy_agents.testing import Fail, Hang, Script
 from otpy_agents.tree.journal import Journal
 from otpy_agents.tree.status import status_of
-from tests.agents.world import FakeWorker, Life, World, agent, assignment, work
+from tests.agents.world import FakeWorker, World, agent, assignment, program, work
 
 GANG = '[[gang]]\nname = "g"\nfailures = 2\nwithin = 60\naction = "{}"\n'
-FAILS = Life(seconds=1.0, code=3)
-LONG = Life(seconds=500.0)
+FAILS = program(seconds=1.0, code=3)
+LONG = program(seconds=500.0)
 
 
 def programs(*names: str, backoff: float, **keys: object) -> str:
@@ -26,7 +26,7 @@ def programs(*names: str, backoff: float, **keys: object) -> str:
 
 async def test_programs_that_failed_rest_before_their_next_life(world: World) -> None:
     """All of a group that asks, and nobody is asked twice for the same."""
-    world.script = {"p1": [FAILS, Life()], "p2": [FAILS, Life()], "p3": [LONG]}
+    world.sandbox.scripts = {"p1": [FAILS, program()], "p2": [FAILS, program()], "p3": [LONG]}
     async with world.running(programs("p1", "p2", "p3", backoff=5.0)) as root:
         await asyncio.sleep(100)
         assert world.times() == {"p1": 1, "p2": 1, "p3": 1}
@@ -47,7 +47,11 @@ async def test_programs_that_failed_rest_before_their_next_life(world: World) ->
 
 async def test_a_member_that_works_again_is_frozen_with_the_others(world: World) -> None:
     """The first to fail has begun its next life when the second fails."""
-    world.script = {"p1": [FAILS, LONG], "p2": [Life(seconds=9.0, code=3), LONG], "p3": [LONG]}
+    world.sandbox.scripts = {
+        "p1": [FAILS, LONG],
+        "p2": [program(seconds=9.0, code=3), LONG],
+        "p3": [LONG],
+    }
     async with world.running(programs("p1", "p2", "p3", backoff=2.0)):
         await asyncio.sleep(100)
         assert world.times() == {"p1": 2, "p2": 1, "p3": 1}
@@ -56,7 +60,7 @@ async def test_a_member_that_works_again_is_frozen_with_the_others(world: World)
 
 async def test_a_program_that_rests_between_two_lives_can_be_reaped(world: World) -> None:
     """It has no process that could be ended, and nothing keeps the list from its end."""
-    world.script = {"p1": [FAILS], "p2": [FAILS]}
+    world.sandbox.scripts = {"p1": [FAILS], "p2": [FAILS]}
     async with world.running(programs("p1", "p2", backoff=1.0)) as root:
         await asyncio.sleep(50)
         for name in ("p1", "p2"):
@@ -68,7 +72,7 @@ async def test_a_program_that_rests_between_two_lives_can_be_reaped(world: World
 
 async def test_a_program_paused_between_two_lives_stays_so(world: World) -> None:
     """By an operator as well, and its pool may be restarted meanwhile."""
-    world.script = {"a": [FAILS, Life()]}
+    world.sandbox.scripts = {"a": [FAILS, program()]}
     async with world.running(work(assignment("a", backoff=[10.0]))) as root:
         await asyncio.sleep(5)
         world.project.pool.pause("a", "lunch")
@@ -87,7 +91,7 @@ async def test_a_frozen_program_that_was_let_go_on_by_hand_is_not_paused_later(
     world: World,
 ) -> None:
     """Whoever typed `kill -CONT` has decided: its next life begins at once."""
-    world.script = {"a": [Life(seconds=20.0, code=3), Life()]}
+    world.sandbox.scripts = {"a": [program(seconds=20.0, code=3), program()]}
     async with world.running(work(assignment("a", backoff=[1.0]))) as root:
         await asyncio.sleep(5)
         world.project.pool.pause("a", "lunch")
@@ -101,7 +105,7 @@ async def test_a_pause_that_comes_while_a_program_starts_is_kept(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Between the process and the news of it there are steps of the database."""
-    world.script = {"a": [Life()]}
+    world.sandbox.scripts = {"a": [program()]}
     begun = FakeWorker.__aenter__
 
     async def begin(worker: FakeWorker) -> FakeWorker:
@@ -116,7 +120,11 @@ async def test_a_pause_that_comes_while_a_program_starts_is_kept(
 
 async def test_status_tells_nobody_to_resume_who_has_come_out(world: World) -> None:
     """One whose restarts are used up in the failure of its group is reaped, and no more."""
-    world.script = {"p1": [FAILS, LONG], "p2": [Life(seconds=9.0, code=3)], "p3": [LONG]}
+    world.sandbox.scripts = {
+        "p1": [FAILS, LONG],
+        "p2": [program(seconds=9.0, code=3)],
+        "p3": [LONG],
+    }
     text = programs("p1", "p2", "p3", backoff=1.0, within=100)
     text = text.replace('id = "p2"', 'id = "p2"\nrestarts = 0')
     async with world.running(text) as root:

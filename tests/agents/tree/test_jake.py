@@ -19,9 +19,9 @@ from otpy_agents.tree import jake, mortal_spec
 from otpy_agents.tree.project import Project
 from otpy_agents.tree.todo import Todo
 from otpy_agents.worklist.assignment import Assignment
-from tests.agents.world import Life, Steps, World, assignment, dynamic, path_of, work
+from tests.agents.world import Steps, World, assignment, dynamic, path_of, program, work
 
-CRASHES = Life(code=1)
+CRASHES = program(code=1)
 LIST = [
     assignment("a", backoff=[1]),
     assignment("b"),
@@ -29,7 +29,7 @@ LIST = [
     '[[assignment]]\nid = "d"\nargv = ["no-such-program"]\n',
     assignment("e", role="drone"),
 ]
-SCRIPT = {"a": [CRASHES, Life()], "c": [CRASHES]}
+SCRIPT = {"a": [CRASHES, program()], "c": [CRASHES]}
 WANTED = {
     "a": (State.DONE, 2),
     "b": (State.DONE, 1),
@@ -60,7 +60,7 @@ async def test_killed_at_every_await_he_loses_nothing_and_begins_nothing_twice(
 ) -> None:
     """One run for each point at which Jake ever waits; each ends as if nothing had happened."""
     run: Callable[[Project], Coroutine[Any, Any, None]] = jake._run
-    world.script = dict(SCRIPT)
+    world.sandbox.scripts = dict(SCRIPT)
     seen: list[int] = []
     moment, last = 0, 0
 
@@ -130,7 +130,7 @@ def world_finish() -> Callable[..., Coroutine[Any, Any, None]]:
 
 async def test_mortals_work_on_while_jake_is_away(world: World) -> None:
     """They are not his children; what comes out meanwhile he learns on his return."""
-    world.script["a"] = [Life(seconds=3)]
+    world.sandbox.scripts["a"] = [program(seconds=3)]
     text = work(assignment("a"), assignment("b"), parallel=1)
     async with world.running(text) as root:
         await asyncio.sleep(1)
@@ -146,7 +146,7 @@ async def test_what_comes_out_while_jake_is_away_is_written_down_if_the_host_end
     world: World,
 ) -> None:
     """The reason of a reaped mortal is kept even if Jake never comes back."""
-    world.script = {"a": [Life(seconds=2, code=1)], "b": [Life(seconds=99)]}
+    world.sandbox.scripts = {"a": [program(seconds=2, code=1)], "b": [program(seconds=99)]}
     async with world.running(work(assignment("a", restarts=0), assignment("b"))) as root:
         await asyncio.sleep(1)
         path_of(root, "JakeSupervisor", "Jake").kill()
@@ -228,7 +228,7 @@ async def test_a_supervisor_of_jake_that_is_killed_is_just_started_again(world: 
 
 async def test_stopping_the_tree_stops_mortals_before_jake(world: World) -> None:
     """Else he would begin new ones."""
-    world.script = {name: [Life(seconds=99)] for name in "ab"}
+    world.sandbox.scripts = {name: [program(seconds=99)] for name in "ab"}
     async with world.running(work(assignment("a"), assignment("b"), parallel=1)) as root:
         await asyncio.sleep(1)
         spec = dynamic(root).child("a").spec

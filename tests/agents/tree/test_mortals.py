@@ -8,10 +8,12 @@ from pathlib import Path
 import pytest
 
 from otpy.testing import MockClock
+from otpy_agents.errors import SpawnFailed
 from otpy_agents.store.records import State
-from tests.agents.world import Life, World, assignment, dynamic, work
+from otpy_agents.testing import Script, Write
+from tests.agents.world import World, assignment, dynamic, program, work
 
-CRASHES = Life(code=1, prints=((0.5, "no luck"),))
+CRASHES = program(Write(text="no luck", after=0.5), code=1, seconds=0.5)
 
 
 async def test_a_list_is_worked_off(world: World) -> None:
@@ -27,7 +29,7 @@ async def test_a_mortal_that_crashes_too_often_is_reaped_and_its_siblings_work_o
     world: World,
 ) -> None:
     """Four crashes within 300 s; the reason is kept; nobody else is touched (acceptance 12)."""
-    world.script = {"a": [CRASHES], "b": [Life(seconds=200)]}
+    world.sandbox.scripts = {"a": [CRASHES], "b": [program(seconds=200)]}
     text = work(assignment("a", backoff=[2, 4, 8]), assignment("b"), assignment("c"))
     known = await world.run(text)
     assert world.began("a") == [0, 3, 8, 17]
@@ -43,14 +45,14 @@ async def test_a_mortal_that_crashes_too_often_is_reaped_and_its_siblings_work_o
 
 async def test_crashes_that_are_far_apart_are_no_reason_to_reap(world: World) -> None:
     """Only those within the window count: a fourth crash after it is forgiven."""
-    world.script["a"] = [*([Life(seconds=150, code=1)] * 5), Life()]
+    world.sandbox.scripts["a"] = [*([program(seconds=150, code=1)] * 5), program()]
     known = await world.run(work(assignment("a", backoff=[0])))
     assert (known["a"].state, known["a"].restarts) == (State.DONE, 5)
 
 
 async def test_a_drone_gets_one_restart_at_once(world: World) -> None:
     """The second crash within 60 s is its last."""
-    world.script["a"] = [CRASHES]
+    world.sandbox.scripts["a"] = [CRASHES]
     known = await world.run(work(assignment("a", role="drone")))
     assert world.began("a") == [0, 1]
     assert (known["a"].state, known["a"].restarts) == (State.REAPED, 1)
@@ -58,7 +60,7 @@ async def test_a_drone_gets_one_restart_at_once(world: World) -> None:
 
 async def test_a_restarted_worker_is_told_why(world: World) -> None:
     """The note in its environment names the last end; the first worker gets none (TREE-36)."""
-    world.script["a"] = [CRASHES, Life(code=3), Life()]
+    world.sandbox.scripts["a"] = [CRASHES, program(code=3), program()]
     await world.run(work(assignment("a")))
     notes = [worker.env.get("OTPY_LAST_EXIT") for worker in world.of("a")]
     because = "you were restarted because crashed: WorkerFailed:"
@@ -69,7 +71,7 @@ async def test_a_restarted_worker_is_told_why(world: World) -> None:
 
 async def test_a_worker_that_outlived_its_host_is_told_so(world: World) -> None:
     """The first worker under the next host knows that the last one was interrupted."""
-    world.script["a"] = [Life(seconds=100), Life()]
+    world.sandbox.scripts["a"] = [program(seconds=100), program()]
     async with world.running(work(assignment("a"), assignment("b"))):
         await asyncio.sleep(10)
     assert (world.known["a"].state, world.known["b"].state) == (State.WORKING, State.DONE)
@@ -110,7 +112,7 @@ async def test_an_obstacle_that_appears_later_is_no_restart_either(
     """A worker that removes its own folder and crashes fails with the list, at once (TREE-41)."""
     folder = tmp_path / "mine"
     folder.mkdir()
-    world.script["a"] = [CRASHES]
+    world.sandbox.scripts["a"] = [CRASHES]
     async with world.running(work(assignment("a", cwd="mine"))) as root:
         await asyncio.sleep(0.5)
         folder.rmdir()
@@ -123,19 +125,23 @@ async def test_an_obstacle_that_appears_later_is_no_restart_either(
 
 async def test_a_worker_the_system_refuses_fails(world: World) -> None:
     """The reason is kept; the next host tries again, and its worker had no life before."""
+
+    def refused(_: int) -> Script:
+        raise SpawnFailed("true", "no room")
+
     text = work(assignment("a"), assignment("b"))
-    world.script["a"] = [Life(spawn_fails=True)]
+    world.sandbox.scripts["a"] = refused
     known = await world.run(text)
     assert (known["a"].state, known["b"].state) == (State.FAILED, State.DONE)
     assert "no room" in known["a"].reason
-    world.script.clear()
+    world.sandbox.scripts.clear()
     assert (await world.run(text))["a"].state is State.DONE
     assert "OTPY_LAST_EXIT" not in world.of("a")[0].env
 
 
 async def test_a_deadline_ends_one_life(world: World) -> None:
     """It is counted from each start; the note says so."""
-    world.script["a"] = [Life(seconds=99), Life(seconds=9)]
+    world.sandbox.scripts["a"] = [program(seconds=99), program(seconds=9)]
     known = await world.run(work(assignment("a", deadline=10, backoff=[1])))
     assert world.began("a") == [0, 11]
     assert known["a"].state is State.DONE
@@ -145,7 +151,7 @@ async def test_a_deadline_ends_one_life(world: World) -> None:
 
 async def test_the_pool_restarted_begins_its_mortals_again(world: World) -> None:
     """They are stopped with it, told why, and what is done stays done."""
-    world.script = {"a": [Life(seconds=20)], "b": [Life(seconds=20)]}
+    world.sandbox.scripts = {"a": [program(seconds=20)], "b": [program(seconds=20)]}
     text = work(assignment("a"), assignment("b"), assignment("c"))
     async with world.running(text) as root:
         await asyncio.sleep(5)
@@ -164,7 +170,7 @@ async def test_a_pool_that_restarts_while_mortals_wait_loses_none(
     world: World, moment: float
 ) -> None:
     """Also those that are backing off at that moment, and those that had no room yet."""
-    world.script["a"] = [CRASHES, Life()]
+    world.sandbox.scripts["a"] = [CRASHES, program()]
     text = work(assignment("a"), *(assignment(name) for name in "bcd"), parallel=2)
     async with world.running(text) as root:
         await asyncio.sleep(moment)
@@ -177,7 +183,7 @@ async def test_stopping_takes_the_longest_grace_and_not_the_sum(
     world: World, clock: MockClock
 ) -> None:
     """All mortals are asked at once; who is slow keeps nobody else waiting."""
-    world.script = {name: [Life(seconds=99, dies_in=99)] for name in "abc"}
+    world.sandbox.scripts = {name: [program(seconds=99, deaf=True)] for name in "abc"}
     text = work(*(assignment(name, grace=4) for name in "abc"))
     async with world.running(text) as root:
         await asyncio.sleep(1)
@@ -192,7 +198,7 @@ async def test_stopping_takes_the_longest_grace_and_not_the_sum(
 async def test_programs_are_not_started_faster_than_the_limit(world: World) -> None:
     """In no ten seconds more than twenty again, though they crash and wait for nothing (G-17)."""
     names = [f"n{number}" for number in range(10)]
-    world.script = {name: [Life(seconds=0.01, code=1)] for name in names}
+    world.sandbox.scripts = {name: [program(seconds=0.01, code=1)] for name in names}
     hasty = [assignment(name, restarts=20, backoff=[]) for name in names]
     await world.run(work(*hasty, parallel=10))
     began = sorted(at for name in names for at in world.began(name))
@@ -205,7 +211,9 @@ async def test_programs_are_not_started_faster_than_the_limit(world: World) -> N
 async def test_a_mortal_that_waits_for_its_place_can_be_reaped(world: World) -> None:
     """It is over at once, and takes no worker along."""
     names = [f"n{number}" for number in range(25)]
-    world.script = {name: [Life(seconds=0.1, code=1), Life(seconds=60)] for name in names}
+    world.sandbox.scripts = {
+        name: [program(seconds=0.1, code=1), program(seconds=60)] for name in names
+    }
     hasty = [assignment(name, backoff=[]) for name in names]
     async with world.running(work(*hasty, parallel=25)) as root:
         await asyncio.sleep(1)
@@ -221,6 +229,6 @@ async def test_a_mortal_that_waits_for_its_place_can_be_reaped(world: World) -> 
 async def test_first_starts_are_not_held_back(world: World) -> None:
     """As many as may work at the same time begin at once; no vendor has crashed yet."""
     names = [f"n{number}" for number in range(60)]
-    world.script = {name: [Life(seconds=5)] for name in names}
+    world.sandbox.scripts = {name: [program(seconds=5)] for name in names}
     await world.run(work(*map(assignment, names), parallel=60))
     assert max(world.began(name)[0] for name in names) < 1

@@ -11,7 +11,7 @@ from otpy_agents.run import Detail
 from otpy_agents.store.records import State
 from otpy_agents.testing import Fail, Hang, Say, Script, UseTool
 from otpy_monitors import Kind
-from tests.agents.world import Life, World, agent, assignment, typed, work
+from tests.agents.world import World, agent, assignment, program, typed, work
 
 HOPELESS = Fail(detail=Detail.UNKNOWN)
 LASTS = agent("other")
@@ -65,7 +65,10 @@ async def test_one_that_fails_again_is_reaped_again(world: World) -> None:
 
 async def test_a_program_has_all_its_restarts_again(world: World) -> None:
     """Its window begins with the retry; what it used stays used."""
-    world.script = {"a": [Life(code=1)] * 3 + [Life()], "b": [Life(seconds=500.0)]}
+    world.sandbox.scripts = {
+        "a": [program(code=1)] * 3 + [program()],
+        "b": [program(seconds=500.0)],
+    }
     async with world.running(work(assignment("a", restarts=1, backoff=[1]), assignment("b"))):
         await asyncio.sleep(50.0)
         assert world.times()["a"] == 2
@@ -93,7 +96,7 @@ async def test_who_was_not_given_up_is_not_retried(world: World) -> None:
 
 async def test_no_program_is_retried_whose_budget_is_spent(world: World) -> None:
     """It would be reaped at once; when it is granted more it begins again, and may spend that."""
-    world.script = {"a": [Life(seconds=500.0)], "b": [Life(seconds=500.0)]}
+    world.sandbox.scripts = {"a": [program(seconds=500.0)], "b": [program(seconds=500.0)]}
     async with world.running(work(assignment("a", wall_seconds=3), assignment("b"))):
         await asyncio.sleep(5.0)
         with pytest.raises(AgentRefused, match="budget of 'w/a' spent: 3 of 3 seconds"):

@@ -9,12 +9,12 @@ import pytest
 from otpy_agents.agent.card import Program
 from otpy_agents.errors import CommandRefused
 from otpy_agents.store.records import Outcome, State
-from otpy_agents.testing import Hang, Say, Script
+from otpy_agents.testing import Hang, Say, Script, Write
 from otpy_monitors import Feed, Kind, OutputSeen, Progressed, RestBegan, RestEnded
-from tests.agents.world import Life, World, agent, assignment, path_of, typed, work
+from tests.agents.world import World, agent, assignment, path_of, program, typed, work
 
-LONG = Life(seconds=500.0)
-TALKS = Life(seconds=30.0, prints=tuple((float(second), "x" * 99) for second in range(1, 30)))
+LONG = program(seconds=500.0)
+TALKS = program(*[Write(text="x" * 99)] * 29)
 
 
 @pytest.mark.usefixtures("clock")
@@ -54,7 +54,7 @@ async def test_what_was_written_before_it_was_frozen_does_not_wake_it() -> None:
 
 async def test_a_program_is_there_as_long_as_it_works(world: World) -> None:
     """Its card has its path, its life and its limit, and nobody says where it may write."""
-    world.script["a"] = [LONG]
+    world.sandbox.scripts["a"] = [LONG]
     async with world.running(work(assignment("a", stall=70.0))) as root:
         await asyncio.sleep(5)
         (card,) = world.project.workplace.feed.cards()
@@ -68,7 +68,7 @@ async def test_a_program_is_there_as_long_as_it_works(world: World) -> None:
 
 async def test_time_in_which_a_program_is_frozen_is_not_charged(world: World) -> None:
     """As with an agent that rests: ten seconds of work are ten, whatever happens in between."""
-    world.script["a"] = [LONG]
+    world.sandbox.scripts["a"] = [LONG]
     text = work(assignment("a", wall_seconds=10, stall=60))
     async with world.running(text) as root:
         await asyncio.sleep(4)
@@ -85,7 +85,7 @@ async def test_time_in_which_a_program_is_frozen_is_not_charged(world: World) ->
 
 async def test_a_program_that_was_let_go_on_by_hand_is_paused_no_longer(world: World) -> None:
     """`kill -CONT` ends the pause at once: its silence counts again, and everybody is told."""
-    world.script["a"] = [LONG]
+    world.sandbox.scripts["a"] = [LONG]
     async with world.running(work(assignment("a", stall=10.0, restarts=0))) as root:
         await asyncio.sleep(5)
         world.project.pool.pause("a", "lunch")
@@ -111,7 +111,7 @@ async def test_a_rule_is_broken_once_in_each_life(world: World) -> None:
     """A monitor that was killed does not say it again; the next life of the program does."""
     rule = "{name: r, kind: command, block: ['true'], action: notify}"
     world.rule_file.write_text(f"rules: [{rule}]\n", encoding="utf-8")
-    world.script["a"] = [Life(seconds=10.0, code=1), Life(seconds=10.0)]
+    world.sandbox.scripts["a"] = [program(seconds=10.0, code=1), program(seconds=10.0)]
     async with world.running(work(assignment("a", backoff=[0]))) as root:
         await asyncio.sleep(5)
         path_of(root, "MonitorSupervisor", "ViolationMonitor").kill()
@@ -121,7 +121,7 @@ async def test_a_rule_is_broken_once_in_each_life(world: World) -> None:
 
 async def test_programs_and_agents_share_the_budget_of_their_list(world: World) -> None:
     """When it is spent a program is reaped and an agent rests; a grant lets the agent go on."""
-    world.script["p"] = [LONG]
+    world.sandbox.scripts["p"] = [LONG]
     world.sandbox.scripts["a"] = [Script(Say(text="x", after=1.0), Hang()), Script()]
     text = "[list]\nwall_seconds = 20\n" + agent("a") + assignment("p")
     async with world.running(text) as root:
@@ -151,7 +151,7 @@ async def test_output_is_a_budget_of_agents_too(world: World) -> None:
 
 async def test_what_programs_have_written_counts_under_the_next_host(world: World) -> None:
     """Seconds and bytes alike are in the ledger of budgets, and one line says so."""
-    world.script["a"] = [TALKS]
+    world.sandbox.scripts["a"] = [TALKS]
     text = work(assignment("a", output_bytes=1500))
     async with world.running(text):
         await asyncio.sleep(9.5)
@@ -174,7 +174,7 @@ async def test_an_agent_may_be_reaped_for_its_budget(world: World) -> None:
 
 async def test_a_person_may_grant_a_program_more(world: World) -> None:
     """Before it is reaped it works on; after that it begins again with `retry`."""
-    world.script["p"] = [LONG]
+    world.sandbox.scripts["p"] = [LONG]
     world.sandbox.scripts["a"] = [Script(Say(text="x", after=400.0))]
     async with world.running(agent("a") + assignment("p", wall_seconds=10)) as root:
         await asyncio.sleep(5)
