@@ -42,7 +42,7 @@ from otpy_agents.sandbox.launch import Launch
 from otpy_agents.store import RunStore
 from otpy_agents.store.ledger import Ledger
 from otpy_agents.store.records import AssignmentRecord
-from otpy_agents.testing import Exit, Script, ScriptedSandbox, Step
+from otpy_agents.testing import ExitWith, Script, ScriptedSandbox, Step
 from otpy_agents.tree import pool
 from otpy_agents.tree.app import app_supervisor
 from otpy_agents.tree.commands import TreeCommands
@@ -323,7 +323,7 @@ class World:
 
 def program(*steps: Step, seconds: float = 1.0, code: int = 0, deaf: bool = False) -> Script:
     """Return a program that ends so many seconds after its last step."""
-    return Script(*steps, Exit(code=code, after=seconds), session=False, deaf=deaf)
+    return Script(*steps, ExitWith(code=code, after=seconds), session=False, deaf=deaf)
 
 
 def assignment(id: str, **keys: object) -> str:

@@ -15,7 +15,7 @@ from otpy_agents.testing.sandbox import ScriptedSandbox as ScriptedSandbox
 from otpy_agents.testing.script import Ask as Ask
 from otpy_agents.testing.script import Crash as Crash
 from otpy_agents.testing.script import Do as Do
-from otpy_agents.testing.script import Exit as Exit
+from otpy_agents.testing.script import ExitWith as ExitWith
 from otpy_agents.testing.script import Fail as Fail
 from otpy_agents.testing.script import Hang as Hang
 from otpy_agents.testing.script import Say as Say
@@ -30,7 +30,7 @@ __all__ = [
     "Ask",
     "Crash",
     "Do",
-    "Exit",
+    "ExitWith",
     "Fail",
     "Succeed",
     "Hang",

@@ -25,10 +25,10 @@ from otpy_agents.testing.script import (
     Ask,
     Crash,
     Do,
-    End,
-    Exit,
+    ExitWith,
     Fail,
     Hang,
+    LastStep,
     Say,
     Script,
     Spend,
@@ -169,7 +169,7 @@ class ScriptedSandbox:
         try:
             yield player
         finally:
-            player.end(Exit(code=_KILLED))
+            player.end(ExitWith(code=_KILLED))
             del self._alive[player.identity]
 
     def _script(self, agent: str, number: int) -> Script:
@@ -211,7 +211,7 @@ class ScriptedSandbox:
         found = dict.fromkeys((*await self.find(marker), *recorded))
         for identity in found:
             if identity in self._alive:
-                self._alive[identity].end(Exit(code=_KILLED))
+                self._alive[identity].end(ExitWith(code=_KILLED))
         return ()
 
 
@@ -267,24 +267,24 @@ class _Player:
                 case _:
                     await self._come_to(step)
 
-    async def _come_to(self, step: End) -> None:
+    async def _come_to(self, step: LastStep) -> None:
         """Come to an end."""
         match step:
-            case Exit():
+            case ExitWith():
                 self.end(step, by_itself=True)
             case Succeed(answer=answer):
                 self._write(line_of(type="result", text=answer))
-                self.end(Exit(), by_itself=True)
+                self.end(ExitWith(), by_itself=True)
             case Ask(question=question):
                 self._write(line_of(type="result", text=f"{ASKING} {question}"))
-                self.end(Exit(), by_itself=True)
+                self.end(ExitWith(), by_itself=True)
             case Fail(detail=detail):
                 error = FAILURES[detail]
                 if error:
                     self._write(line_of(type="error", **error))
-                self.end(Exit(code=1), by_itself=True)
+                self.end(ExitWith(code=1), by_itself=True)
             case Crash():
-                self.end(Exit(code=_KILLED), by_itself=True)
+                self.end(ExitWith(code=_KILLED), by_itself=True)
             case Hang():
                 await self._loop.create_future()
 
@@ -297,7 +297,7 @@ class _Player:
         self.output_bytes += len(line) + 1
         told(line)
 
-    def end(self, how: Exit, *, by_itself: bool = False) -> None:
+    def end(self, how: ExitWith, *, by_itself: bool = False) -> None:
         """Be over; the first end counts."""
         if not by_itself:
             self._playing.cancel()
@@ -328,8 +328,8 @@ class _Player:
         if self._script.deaf:
             await asyncio.wait({self._ended}, timeout=self.job.limits.grace)
             code = _KILLED
-        self.end(Exit(code=code))
+        self.end(ExitWith(code=code))
 
     async def kill(self) -> None:
         await asyncio.sleep(0)
-        self.end(Exit(code=_KILLED))
+        self.end(ExitWith(code=_KILLED))

@@ -14,7 +14,7 @@ __all__ = [
     "Ask",
     "Crash",
     "Do",
-    "Exit",
+    "ExitWith",
     "Fail",
     "Succeed",
     "Hang",
@@ -137,7 +137,7 @@ class Crash:
 
 @final
 @frozen(kw_only=True)
-class Exit:
+class ExitWith:
     """End without a word, as any program does.
 
     Attributes:
@@ -189,10 +189,10 @@ class Succeed:
     after: float = 1.0
 
 
-End: TypeAlias = Exit | Fail | Crash | Hang | Ask | Succeed
+LastStep: TypeAlias = ExitWith | Fail | Crash | Hang | Ask | Succeed
 """The last thing an agent does."""
 
-Step: TypeAlias = Say | UseTool | Spend | Write | Do | End
+Step: TypeAlias = Say | UseTool | Spend | Write | Do | LastStep
 """One thing an agent does."""
 
 FAILURES: Final[Mapping[Detail, Mapping[str, object]]] = {
@@ -228,7 +228,7 @@ class Script:
         self.deaf = deaf
         self.session = session
         self.starting = starting
-        if not steps or not isinstance(steps[-1], End):
+        if not steps or not isinstance(steps[-1], LastStep):
             self.steps = (*steps, Succeed())
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from otpy_agents.testing import Exit, Hang, Script, Step, Write
+from otpy_agents.testing import ExitWith, Hang, Script, Step, Write
 
 __all__ = ["limited", "network", "ok", "plays", "says", "silent", "writes"]
 
@@ -22,7 +22,7 @@ def writes(*texts: str, each: float = 0.0) -> Iterable[Write]:
 
 def says(*texts: str, code: int = 0) -> Script:
     """Write some lines, and end a second later."""
-    return plays(*writes(*texts), Exit(code=code))
+    return plays(*writes(*texts), ExitWith(code=code))
 
 
 def ok(text: str = "done") -> Script:

@@ -24,7 +24,7 @@ from otpy_agents.run.decide.protocol import (
 )
 from otpy_agents.run.decide.result import Ending, StopCause
 from otpy_agents.run.host.order import RunOrder
-from otpy_agents.testing import Exit, Hang, Write
+from otpy_agents.testing import ExitWith, Hang, Write
 from tests.agents.run.driver import Driver, run
 from tests.agents.run.scripts import plays
 from tests.agents.run.stage import Stage
@@ -180,7 +180,7 @@ async def test_an_agent_that_does_not_stop_by_itself_is_ended_within_a_request(
 
 async def test_the_price_of_the_answer_does_not_cut_the_answer(stage: Stage) -> None:
     """The line that says it is done comes after the one that says what it cost."""
-    answers = plays(Write(text=spent(3.0)), Write(text=ANSWER, after=0.3), Exit(after=0.1))
+    answers = plays(Write(text=spent(3.0)), Write(text=ANSWER, after=0.3), ExitWith(after=0.1))
     async with stage.host(answers) as host:
         handle = await host.submit(stage.order(budget_usd=1.0))
         result = await handle.wait()

@@ -20,7 +20,7 @@ from otpy_agents.run.decide.protocol import (
 )
 from otpy_agents.run.host import facts
 from otpy_agents.run.host.facts import WaitBegan, WaitOver
-from otpy_agents.testing import Exit, Write
+from otpy_agents.testing import ExitWith, Write
 from tests.agents.run.driver import Driver, run
 from tests.agents.run.scripts import limited, network, ok, plays, silent
 from tests.agents.run.stage import Stage
@@ -195,7 +195,7 @@ async def test_a_silence_within_its_limit_survives_a_clock_that_is_set(
     stage: Stage, clock: MockClock, by: float
 ) -> None:
     """Of 200 s the agent needs 150; the clock is set in the middle, which is one line."""
-    async with stage.host(plays(Write(text="done", after=150.0), Exit())) as host:
+    async with stage.host(plays(Write(text="done", after=150.0), ExitWith())) as host:
         handle = await host.submit(stage.order(liveness=Liveness.parse("stall:200")))
         await asyncio.sleep(90.0)
         clock.jump(by)

@@ -13,7 +13,7 @@ from otpy_agents.run import Detail, Ending, RetryPolicy, StopCause
 from otpy_agents.run.host.facts import RunEnded, RunLeft
 from otpy_agents.run.host.host import RunHandle
 from otpy_agents.store import RunStore
-from otpy_agents.testing import Exit, Script, Write
+from otpy_agents.testing import ExitWith, Script, Write
 from tests.agents.run.scripts import ok, plays, writes
 from tests.agents.run.stage import Stage
 
@@ -25,7 +25,7 @@ WORD = '{"type": "session", "id": "s1"}'
 def talk(code: int = 0) -> Script:
     """Return an attempt that takes a while, and fails of the network or succeeds."""
     last = '{"type": "result", "text": "done"}' if code == 0 else "!connection reset by peer"
-    return plays(*writes(WORD, last, each=1.0), Exit(code=code))
+    return plays(*writes(WORD, last, each=1.0), ExitWith(code=code))
 
 
 def strike(kind: str, path: str, number: int, times: int = 1) -> Fault:
@@ -131,7 +131,7 @@ async def test_a_run_that_ends_hopelessly_does_not_disturb_others(stage: Stage) 
         # A word now and then wakes a run's task, however far it was when the fault came.
         words = writes(*(f"word {number}" for number in range(30)), each=1.0)
         done = Write(text="done", after=30.0)
-        async with stage.host(plays(*words, done, Exit())) as host:
+        async with stage.host(plays(*words, done, ExitWith())) as host:
             first, second = [await host.submit(stage.order()) for _ in range(2)]
             path = f"RunHost/runs/{first.id}/task"
             injected.add(faults.crash(path, RuntimeError("ours"), nth=2, times=6))
@@ -147,7 +147,7 @@ async def test_a_cancelled_host_leaves_nothing(stage: Stage, at: float, turns: i
     """Cancelled at any turn of the loop, and once more while it stops: nothing is alive."""
 
     async def host_program() -> None:
-        fails = plays(*writes("!connection reset", each=2.0), Exit(code=1), deaf=True)
+        fails = plays(*writes("!connection reset", each=2.0), ExitWith(code=1), deaf=True)
         async with stage.host(fails) as host:
             await host.submit(stage.order(policy=RetryPolicy(backoff_base=1.0)))
             await asyncio.Event().wait()

@@ -18,7 +18,7 @@ from otpy_agents.run.host.handle import RunHandle
 from otpy_agents.run.host.host import RunHost
 from otpy_agents.run.host.store_outage import StoreOutage
 from otpy_agents.store import RunStore
-from otpy_agents.testing import Exit, Hang, Script, Write
+from otpy_agents.testing import ExitWith, Hang, Script, Write
 from tests.agents.run.scripts import network, ok, plays, silent, writes
 from tests.agents.run.stage import Stage
 
@@ -73,7 +73,7 @@ async def stored(stage: Stage, run: str) -> tuple[int | None, list[int]]:
 
 
 def works(seconds: float) -> Script:
-    return plays(Write(text="done", after=seconds), Exit())
+    return plays(Write(text="done", after=seconds), ExitWith())
 
 
 async def test_an_agent_goes_on_until_there_is_room_again(stage: Stage, disk: Disk) -> None:
@@ -95,7 +95,7 @@ async def test_an_agent_goes_on_until_there_is_room_again(stage: Stage, disk: Di
 
 async def test_the_disk_is_asked_ever_less_often(stage: Stage, disk: Disk) -> None:
     """After 1 to 30 seconds, whatever the agent says meanwhile."""
-    talk = plays(*writes(*(f"line {number}" for number in range(400)), each=0.5), Exit())
+    talk = plays(*writes(*(f"line {number}" for number in range(400)), each=0.5), ExitWith())
     async with stage.host(talk, listeners=[disk.fills]) as host:
         handle = await begin(stage, disk, host)
         disk.free_after(130.0)

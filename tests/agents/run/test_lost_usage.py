@@ -10,7 +10,7 @@ from otpy_agents.run import RetryPolicy, Usage
 from otpy_agents.run.decide.protocol import AttemptGone, Resumed, RunControl, SessionKnown
 from otpy_agents.run.decide.result import Ending, StopCause
 from otpy_agents.run.host.facts import SpentFound
-from otpy_agents.testing import Exit, Write
+from otpy_agents.testing import ExitWith, Write
 from tests.agents.run.driver import run
 from tests.agents.run.scripts import plays
 from tests.agents.run.stage import Stage
@@ -47,8 +47,8 @@ async def test_a_run_that_is_over_is_told_again(stage: Stage, code: int, ending:
     spent = '{"type": "usage", "input": 1500, "cached": 300, "output": 25}'
     answer = '{"type": "result", "text": "all good"}' if code == 0 else "no"
     told = (Write(text=spent, after=0.0), Write(text=answer, after=0.1))
-    works = plays(Write(text="x", after=0.0), Exit(after=60.0))
-    async with stage.host(plays(*told, Exit(code=code)), works) as host:
+    works = plays(Write(text="x", after=0.0), ExitWith(after=60.0))
+    async with stage.host(plays(*told, ExitWith(code=code)), works) as host:
         first = await host.submit(stage.order(policy=RetryPolicy(max_retries=0)))
         before = await first.wait()
         going = await host.submit(stage.order())

@@ -31,7 +31,7 @@ from otpy_agents.run.host.order import RunOrder, SandboxChoice
 from otpy_agents.run.host.stored_form import StoredForm
 from otpy_agents.sandbox import ProcessSandbox
 from otpy_agents.store import RunStore
-from otpy_agents.testing import Exit, Write
+from otpy_agents.testing import ExitWith, Write
 from tests.agents.run.scripts import ok, plays, silent
 from tests.agents.run.stage import Stage
 
@@ -109,7 +109,7 @@ async def test_a_host_is_a_branch_of_any_tree(stage: Stage) -> None:
     """What stands in the tree beside its runs may be restarted without them noticing."""
     async with RunStore(stage.path) as store:
         host = RunHost(store, sandboxes={"scripted": stage.sandbox}, listeners=[stage.facts.append])
-        stage.scripts.append(plays(Write(text="done", after=10.0), Exit()))
+        stage.scripts.append(plays(Write(text="done", after=10.0), ExitWith()))
         async with otpy.start(SupervisorSpec("app", [host.spec()]), hooks=()) as root:
             handle = await host.submit(stage.order())
             await asyncio.sleep(1.0)

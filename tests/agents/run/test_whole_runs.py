@@ -17,7 +17,7 @@ from otpy_agents.run import (
 )
 from otpy_agents.run.decide.chain import AgentInstance, AgentSelection
 from otpy_agents.run.host.facts import AttemptBegan, AttemptOver, Quiet, RunEnded, WaitBegan
-from otpy_agents.testing import Exit, Hang, Script, Write
+from otpy_agents.testing import ExitWith, Hang, Script, Write
 from tests.agents.run.scripts import limited, network, ok, plays, says, silent, writes
 from tests.agents.run.stage import Stage
 
@@ -107,7 +107,7 @@ async def test_a_cancel_cuts_a_long_delay(stage: Stage, clock: MockClock) -> Non
 
 async def test_silence_is_shown_and_nothing_else(stage: Stage) -> None:
     """An hour without a word, liveness none: nobody acts, and it is told once."""
-    async with stage.host(plays(Write(text="done", after=3600.0), Exit())) as host:
+    async with stage.host(plays(Write(text="done", after=3600.0), ExitWith())) as host:
         result = await (await host.submit(stage.order())).wait()
     assert result.ending is Ending.SUCCEEDED
     (quiet,) = stage.told(Quiet)
@@ -129,8 +129,8 @@ async def test_a_stall_is_ended_and_tried_again(stage: Stage) -> None:
 async def test_an_agent_that_talks_does_not_stall(stage: Stage) -> None:
     """Progress moves the limit on; lines that are no event do not (G-05)."""
     word = '{"type": "text", "text": "."}'
-    talks = plays(*writes(*[word] * 10, each=50.0), Exit(after=10.0))
-    noise = plays(*writes(word), *writes(*["noise"] * 99, each=5.0), Exit())
+    talks = plays(*writes(*[word] * 10, each=50.0), ExitWith(after=10.0))
+    noise = plays(*writes(word), *writes(*["noise"] * 99, each=5.0), ExitWith())
     async with stage.host(talks, noise) as host:
         order = stage.order(liveness=Liveness.parse("stall:60"), policy=RetryPolicy(max_retries=0))
         talking = await (await host.submit(order)).wait()
@@ -143,7 +143,7 @@ async def test_an_agent_that_only_tries_again_stalls(stage: Stage) -> None:
     """To ask a vendor again and again that does not answer is no progress."""
     begins = '{"type": "system", "subtype": "init", "session_id": "s1"}'
     again = '{"type": "system", "subtype": "api_retry", "error_status": 503, "error": "x"}'
-    retries = plays(*writes(begins), *writes(*[again] * 99, each=10.0), Exit())
+    retries = plays(*writes(begins), *writes(*[again] * 99, each=10.0), ExitWith())
     agents = (AgentInstance(agent_id="a", agent_cli="claude"),)
     async with stage.host(retries) as host:
         order = stage.order(
@@ -215,7 +215,7 @@ async def test_an_answer_that_is_none_is_no_success(stage: Stage) -> None:
 
 async def test_runs_over_capacity_wait_for_their_turn(stage: Stage) -> None:
     """Two at a time, in order; one that waits can be cancelled (RUN-03)."""
-    async with stage.host(plays(Write(text="done", after=10.0), Exit()), capacity=2) as host:
+    async with stage.host(plays(Write(text="done", after=10.0), ExitWith()), capacity=2) as host:
         handles = [await host.submit(stage.order()) for _ in range(4)]
         await asyncio.sleep(5.0)
         assert [handle.state.status for handle in handles] == [
@@ -274,7 +274,7 @@ async def test_an_attempt_is_stopped_while_it_starts(stage: Stage, clock: MockCl
 
 async def test_what_an_attempt_left_is_told(stage: Stage) -> None:
     """Bytes that were cut and artifacts are part of what is told, also of a failure (RUN-10)."""
-    end = Exit(code=3, cut=77, artifacts=("a.txt", "b/c.txt"))
+    end = ExitWith(code=3, cut=77, artifacts=("a.txt", "b/c.txt"))
     async with stage.host(plays(*writes("x"), end)) as host:
         order = stage.order(policy=RetryPolicy(max_retries=0))
         result = await (await host.submit(order)).wait()

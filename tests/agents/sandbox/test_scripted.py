@@ -12,7 +12,7 @@ import pytest
 
 from otpy_agents.errors import SpawnFailed
 from otpy_agents.sandbox import ProcessSandbox, Running, SandboxLimits
-from otpy_agents.testing import Exit, Hang, Script, ScriptedSandbox, Write
+from otpy_agents.testing import ExitWith, Hang, Script, ScriptedSandbox, Write
 from tests.agents.sandbox.scene import SLEEP, STUBBORN, UP, Scene
 
 Play: TypeAlias = Callable[..., AbstractAsyncContextManager[Running]]
@@ -54,7 +54,7 @@ async def test_streams_are_apart_and_the_end_is_told(scene: Scene, play: Play) -
     """Exit code, both outputs and artifacts, also of a program that fails."""
     out = scene.cwd.parent / "artifacts"
     lines = (Write(text="one"), Write(text="two", stderr=True))
-    script = Script(*lines, Exit(code=3, artifacts=("b/a", "z")), session=False)
+    script = Script(*lines, ExitWith(code=3, artifacts=("b/a", "z")), session=False)
     program = (
         "import os, sys\n"
         "print('one'); print('two', file=sys.stderr); os.chdir(os.environ['OTPY_ARTIFACTS'])\n"
