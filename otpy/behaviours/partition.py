@@ -25,6 +25,7 @@ from otpy._runtime.handles import Process, Supervisor
 from otpy._runtime.shells import shell_of
 from otpy._runtime.supervisor import StaticShell
 from otpy._runtime.waiters import check_loop
+from otpy.behaviours.target import Whereabouts, whereabouts
 from otpy.errors import ChildRunning, NotFound, NotRunning, PartitionError, RestartPending
 
 if TYPE_CHECKING:
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from otpy._core.backoff import Backoff
     from otpy._core.spec import Count, RestartWord, ShutdownLimit, StrategyWord
     from otpy._runtime.handles import AnySupervisor
+    from otpy.behaviours.target import Target
 
 RoutingKey: TypeAlias = "int | str | bytes | float | tuple[RoutingKey, ...] | None"
 """What has the same hash everywhere."""
@@ -72,6 +74,10 @@ def _has(supervisor: Supervisor, id: str) -> bool:
     return True
 
 
+def _checked(supervisor: Process | AnySupervisor | Whereabouts) -> Supervisor | Whereabouts:
+    return supervisor if isinstance(supervisor, Whereabouts) else _partitioned(supervisor)
+
+
 def _partitioned(supervisor: Process | AnySupervisor) -> Supervisor:
     found = supervisor.supervisor if isinstance(supervisor, Process) else supervisor
     table = _table_of(shell_of(found)) if isinstance(found, Supervisor) else None
@@ -87,15 +93,48 @@ class PartitionSupervisor:
     """Runs several children of one kind; Elixir's `PartitionSupervisor`.
 
     A thin handle around the `Supervisor` that `PartitionSupervisor.spec` describes, whose children
-    have the ids "0" to "n-1" (PAR-02). It costs little to make, and stands for one life of that
-    supervisor: after a restart, make another.
+    have the ids "0" to "n-1" (PAR-02). It costs little to make. `PartitionSupervisor(process)`
+    stands for one life of that supervisor, and `PartitionSupervisor.at("app/shards")` for whichever
+    has that path at the moment of use; how many partitions are in use is a matter of one life.
 
-    Attributes:
-        supervisor: The supervisor it stands for; it may be given as its process. A `TypeError` if
-            it has no partitions.
+    Args:
+        supervisor: The supervisor it stands for; it may be given as its process.
+
+    Raises:
+        TypeError: If that has no partitions.
     """
 
-    supervisor: Supervisor = field(converter=_partitioned)
+    _supervisor: Supervisor | Whereabouts = field(converter=_checked)
+
+    @classmethod
+    def at(cls, target: Target, root: AnySupervisor | None = None) -> PartitionSupervisor:
+        """Return a handle that follows the supervisor through restarts.
+
+        Args:
+            target: Its path or its name (`Via`), to mean whichever life has it at the moment of
+                use; a function that returns its process; or its process, to mean this one life.
+            root: The root supervisor that the path begins with; that of the running child if none
+                is given.
+
+        Returns:
+            The handle, of which each use raises `NotFound`, `NotRegistered` or `NotRunning` if
+            there is none then, and `TypeError` if what is there is of another kind.
+
+        Raises:
+            NotSupervised: If `target` is a path, no root is given, and no child is running.
+        """
+        return cls(whereabouts("PartitionSupervisor", target, root))
+
+    @property
+    def supervisor(self) -> Supervisor:
+        """The supervisor it stands for now.
+
+        Raises:
+            NotFound, NotRegistered, NotRunning: If there is none.
+            TypeError: If what is in its place has no partitions.
+        """
+        it = self._supervisor
+        return _partitioned(it.whereis()) if isinstance(it, Whereabouts) else it
 
     @staticmethod
     def spec(
@@ -169,13 +208,7 @@ class PartitionSupervisor:
         Raises:
             NotRunning: If the supervisor has ended (PAR-07).
         """
-        if self.supervisor.ended:
-            raise NotRunning(self.supervisor.path)
-        return self._table.bound
-
-    @property
-    def _table(self) -> _Table:
-        return cast("_Table", shell_of(self.supervisor).behaviour)
+        return _bound(self.supervisor)
 
     def route(self, key: RoutingKey) -> Process:
         """Return the process of the partition that `key` belongs to (PAR-03, PAR-04).
@@ -188,15 +221,15 @@ class PartitionSupervisor:
             NotRunning: If that partition is between two lives, or the supervisor has ended.
             PartitionError: If there is no partition (PAR-06), or `key` is of another type.
         """
-        bound = self.partitions
-        path = self.supervisor.path
+        supervisor = self.supervisor
+        bound, path = _bound(supervisor), supervisor.path
         if not bound:
             raise PartitionError(f"{path}: there are no partitions")
         if isinstance(key, int) and not isinstance(key, bool):
             index = abs(key) % bound
         else:
             index = zlib.crc32(_bytes_of(path, key)) % bound
-        process = self.supervisor.child(str(index))
+        process = supervisor.child(str(index))
         if not process.ready:
             raise NotRunning(process.path)
         return process
@@ -222,13 +255,14 @@ class PartitionSupervisor:
             StartFailed: If a partition did not start.
             NotRunning: If the supervisor is ending.
         """
-        table, supervisor, n = self._table, self.supervisor, partitions
+        supervisor, n = self.supervisor, partitions
+        table = _own_table(supervisor)
         if isinstance(n, bool) or not isinstance(n, int) or not 0 <= n <= table.total:  # pyright: ignore[reportUnnecessaryIsInstance]
             wanted = f"a whole number from 0 to {table.total}"
             raise PartitionError(f"{supervisor.path}: partitions is {n!r}, wanted {wanted}")
         check_loop(shell_of(supervisor).tree.loop, supervisor)
         async with table.lock:
-            before = self.partitions
+            before = _bound(supervisor)
             table.bound = min(before, n)
             for index in reversed(range(n, table.total)):
                 await supervisor.terminate_child(str(index))
@@ -237,6 +271,17 @@ class PartitionSupervisor:
                     await supervisor.restart_child(str(index))
             table.bound = n
         return before
+
+
+def _own_table(supervisor: Supervisor) -> _Table:
+    return cast("_Table", shell_of(supervisor).behaviour)
+
+
+def _bound(supervisor: Supervisor) -> int:
+    """Return how many partitions are in use; raise `NotRunning` if it has ended (PAR-07)."""
+    if supervisor.ended:
+        raise NotRunning(supervisor.path)
+    return _own_table(supervisor).bound
 
 
 def _partition(

@@ -6,7 +6,7 @@ import asyncio
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, Generic, cast, final
 
-from attrs import evolve
+from attrs import evolve, frozen
 
 from otpy._core.checks import check_member, refuse
 from otpy._core.reason import Restart, Shutdown, signal_of
@@ -24,6 +24,7 @@ from otpy.behaviours.registry_entry import (
     ValueT,
     strict_form,
 )
+from otpy.behaviours.target import Whereabouts, whereabouts
 from otpy.errors import AlreadyRegistered, KeysNotUnique, NotRegistered, NotRunning
 
 if TYPE_CHECKING:
@@ -32,8 +33,9 @@ if TYPE_CHECKING:
 
     from otpy._core.reason import ExitReason
     from otpy._core.spec import RestartWord, ShutdownLimit
-    from otpy._runtime.handles import Process
+    from otpy._runtime.handles import AnySupervisor, Process
     from otpy.behaviours.registry_entry import Listener
+    from otpy.behaviours.target import Target
 
 
 @asynccontextmanager
@@ -141,6 +143,21 @@ class Registry(Generic[KeyT, ValueT]):
         if not isinstance(found, Registry):
             raise TypeError(f"Registry.of: {process!r} was not made by Registry.spec()")
         return cast("Registry[KeyT, ValueT]", found)
+
+    @classmethod
+    def at(cls, target: Target, root: AnySupervisor | None = None) -> RegistryRef[KeyT, ValueT]:
+        """Return a handle that follows the registry through restarts: `Registry.at("app/names")`.
+
+        Args:
+            target: Its path or its name (`Via`), to mean whichever life has it at the moment of
+                use; a function that returns its process; or its process, to mean this one life.
+            root: The root supervisor that the path begins with; that of the running child if none
+                is given.
+
+        Raises:
+            NotSupervised: If `target` is a path, no root is given, and no child is running.
+        """
+        return RegistryRef(whereabouts(cls.__name__, target, root))
 
     # --- what the calling process does -----------------------------------------------------------
 
@@ -384,3 +401,89 @@ class Registry(Generic[KeyT, ValueT]):
         for listener in tuple(self._listeners):
             if not self._process.parent.tree.guarded(self.path, listener, news):
                 self._listeners.remove(listener)
+
+
+@final
+@frozen
+class RegistryRef(Generic[KeyT, ValueT]):
+    """A handle that follows a registry through restarts; made by `Registry.at(…)`.
+
+    Each method is that of `Registry`, of the life that is there at the moment of use. Each raises
+    `NotFound`, `NotRegistered` or `NotRunning` if there is none, and `TypeError` if what is there
+    is no registry.
+    """
+
+    _whereabouts: Whereabouts
+
+    def now(self) -> Registry[KeyT, ValueT]:
+        """Return the registry that is there now."""
+        process = self._whereabouts.whereis()
+        if not process.ready:
+            raise NotRunning(process.path)
+        return Registry[KeyT, ValueT].of(process)
+
+    def register(self, key: KeyT, value: ValueT = _NOTHING) -> None:
+        """Let the calling process hold `key`, with `value`."""
+        self.now().register(key, value)
+
+    def unregister(
+        self, key: KeyT, where: Callable[[Entry[KeyT, ValueT]], bool] | None = None
+    ) -> None:
+        """Take back what the calling process holds under `key`."""
+        self.now().unregister(key, where)
+
+    def update_value(self, key: KeyT, fn: Callable[[ValueT], ValueT]) -> tuple[ValueT, ValueT]:
+        """Replace the value of a key that the calling process holds by `fn(value)`."""
+        return self.now().update_value(key, fn)
+
+    def lookup(self, key: KeyT) -> list[Entry[KeyT, ValueT]]:
+        """Return the entries of `key`, in order of registration."""
+        return self.now().lookup(key)
+
+    def whereis(self, key: KeyT, /) -> Process:
+        """Return the process that holds `key`; `Via(Registry.at(…), key)` asks this."""
+        return self.now().whereis(key)
+
+    def keys(self, process: Process) -> list[KeyT]:
+        """Return the keys that `process` holds, one for each entry, in order."""
+        return self.now().keys(process)
+
+    def values(self, key: KeyT, process: Process) -> list[ValueT]:
+        """Return the values that `process` registered with `key`, in order."""
+        return self.now().values(key, process)
+
+    def count(self) -> int:
+        """Return the number of entries."""
+        return self.now().count()
+
+    def match(
+        self, key: KeyT, where: Callable[[Entry[KeyT, ValueT]], bool]
+    ) -> list[Entry[KeyT, ValueT]]:
+        """Return the entries of `key` for which `where` is true."""
+        return self.now().match(key, where)
+
+    def select(
+        self, where: Callable[[Entry[KeyT, ValueT]], bool] | None = None
+    ) -> list[Entry[KeyT, ValueT]]:
+        """Return the entries of all keys, or those for which `where` is true."""
+        return self.now().select(where)
+
+    def dispatch(self, key: KeyT, fn: Callable[[list[Entry[KeyT, ValueT]]], object]) -> None:
+        """Call `fn` with all entries of `key`, in the caller, unless there are none."""
+        self.now().dispatch(key, fn)
+
+    def lock(self, key: KeyT) -> AbstractAsyncContextManager[None]:
+        """Let callers with the same key into the block one by one; the lock is of one life."""
+        return self.now().lock(key)
+
+    def meta(self, key: Hashable, default: Any = None) -> Any:
+        """Return what was stored by `put_meta` in this life, or `default`."""
+        return self.now().meta(key, default)
+
+    def put_meta(self, key: Hashable, value: Any) -> None:
+        """Store something that belongs to no process, for this life."""
+        self.now().put_meta(key, value)
+
+    def delete_meta(self, key: Hashable) -> None:
+        """Forget what was stored by `put_meta`, if anything was."""
+        self.now().delete_meta(key)

@@ -13,8 +13,9 @@ from otpy._runtime.process import live_of
 from otpy.behaviours.mailbox import Info
 from otpy.behaviours.server import Server
 from otpy.behaviours.server_ref import ServerRef
+from otpy.behaviours.target import whereabouts
 from otpy.behaviours.watched_callbacks import WatchedCallbacks
-from otpy.errors import NotRunning, NotSupervised
+from otpy.errors import NotRunning
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
@@ -22,8 +23,8 @@ if TYPE_CHECKING:
     from otpy._runtime.handles import AnySupervisor, Monitor, Process
     from otpy._runtime.process import LiveProcess
     from otpy.behaviours.callbacks import Callbacks
-    from otpy.behaviours.server_ref import Target
     from otpy.behaviours.server_timer import ServerTimer
+    from otpy.behaviours.target import Target
 
 RequestT = TypeVar("RequestT")
 ReplyT = TypeVar("ReplyT")
@@ -145,13 +146,7 @@ class Served(Generic[RequestT, ReplyT, KeptT]):
         Raises:
             NotSupervised: If `target` is a path, no root is given, and no child is running.
         """
-        if root is None and isinstance(target, str):
-            try:
-                root = current().root
-            except NotSupervised:
-                msg = f"{cls.__name__}.at({target!r}): no child is running; give root="
-                raise NotSupervised(msg) from None
-        return ServerRef(target, root)
+        return ServerRef(target, whereabouts(cls.__name__, target, root).root)
 
     @classmethod
     def __otpy_callbacks__(cls, process: LiveProcess) -> Callable[[], Callbacks]:

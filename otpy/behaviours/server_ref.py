@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar, final, overload
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, final, overload
 
 from attrs import frozen
 
@@ -15,7 +15,7 @@ from otpy._runtime.process import LiveProcess, live_of
 from otpy._runtime.waiters import check_loop
 from otpy.behaviours.mailbox import Call, Info, Unanswered
 from otpy.behaviours.server import Server
-from otpy.behaviours.via import Via
+from otpy.behaviours.target import found
 from otpy.errors import (
     CallFailed,
     CallTimeout,
@@ -33,9 +33,9 @@ if TYPE_CHECKING:
     from otpy._core.reason import ExitReason
     from otpy._core.request import Request
     from otpy._runtime.behaviour import Behaviour
-    from otpy._runtime.handles import AnySupervisor
+    from otpy._runtime.handles import AnySupervisor, Process
+    from otpy.behaviours.target import Target
 
-    Target: TypeAlias = Process | str | Via | Callable[[], Process]
     StateT = TypeVarWithDefault("StateT", default=Any)
 else:  # a default is for type checkers, and known to Python since 3.13
     StateT = TypeVar("StateT")
@@ -82,16 +82,7 @@ class ServerRef(Generic[RequestT_contra, ReplyT_co, StateT]):
             NotRegistered: If no process holds this name.
             NotRunning: If it is known but does not run just now.
         """
-        target = self.target
-        if isinstance(target, Process):
-            return target  # pyright: ignore[reportUnknownVariableType] - of any kind
-        if isinstance(target, Via):
-            return target.whereis()
-        if not isinstance(target, str):
-            return target()
-        if self.root is None:
-            raise NotFound(target)
-        return self.root.whereis(target)
+        return found(self.target, self.root)
 
     @overload
     async def call(self, request: Request[_T], timeout: float | None = 5.0) -> _T: ...

@@ -12,6 +12,7 @@ from otpy._core.spec import ChildSpec
 from otpy._runtime.current import current_or_none
 from otpy._runtime.handles import DynamicSupervisor, Process
 from otpy._runtime.shells import shell_of
+from otpy.behaviours.target import Whereabouts, whereabouts
 from otpy.behaviours.task import DEFAULT_TIMEOUT, Task, chain, name_of, work
 from otpy.behaviours.task_stream import OnTimeout, stream
 
@@ -20,11 +21,16 @@ if TYPE_CHECKING:
 
     from otpy._core.spec import RestartWord, ShutdownLimit
     from otpy._runtime.handles import AnySupervisor
+    from otpy.behaviours.target import Target
     from otpy.behaviours.task_result import Exited, Ok
 
 _T = TypeVar("_T")
 _I = TypeVar("_I")
 _Ts = TypeVarTuple("_Ts")
+
+
+def _checked(supervisor: Process | AnySupervisor | Whereabouts) -> DynamicSupervisor | Whereabouts:
+    return supervisor if isinstance(supervisor, Whereabouts) else _dynamic(supervisor)
 
 
 def _dynamic(supervisor: Process | AnySupervisor) -> DynamicSupervisor:
@@ -40,20 +46,53 @@ class TaskSupervisor:
     """Runs functions as supervised processes; Elixir's `Task.Supervisor` (TSK-01).
 
     A thin handle around a `DynamicSupervisor`, whose `spec` is `TaskSupervisor.spec` too. It costs
-    nothing to make, and stands for one life of that supervisor: after a restart, make another.
+    nothing to make. `TaskSupervisor(process)` stands for one life of that supervisor, and
+    `TaskSupervisor.at("app/tasks")` for whichever has that path at the moment of use.
 
     Functions are coroutine functions; use `functools.partial` for keyword arguments. A task is a
     child like any other: `otpy.current()` is its process, its path is made of the function's
     name, and it begins with the tree's context variables, not with its caller's.
 
-    Attributes:
-        supervisor: The supervisor it stands for; it may be given as its process. A `TypeError` if
-            it is no dynamic supervisor.
+    Args:
+        supervisor: The supervisor it stands for; it may be given as its process.
+
+    Raises:
+        TypeError: If that is no dynamic supervisor.
     """
 
-    supervisor: DynamicSupervisor = field(converter=_dynamic)
+    _supervisor: DynamicSupervisor | Whereabouts = field(converter=_checked)
 
     spec = staticmethod(DynamicSupervisor.spec)
+
+    @classmethod
+    def at(cls, target: Target, root: AnySupervisor | None = None) -> TaskSupervisor:
+        """Return a handle that follows the supervisor through restarts.
+
+        Args:
+            target: Its path or its name (`Via`), to mean whichever life has it at the moment of
+                use; a function that returns its process; or its process, to mean this one life.
+            root: The root supervisor that the path begins with; that of the running child if none
+                is given.
+
+        Returns:
+            The handle, of which each use raises `NotFound`, `NotRegistered` or `NotRunning` if
+            there is none then, and `TypeError` if what is there is of another kind.
+
+        Raises:
+            NotSupervised: If `target` is a path, no root is given, and no child is running.
+        """
+        return cls(whereabouts("TaskSupervisor", target, root))
+
+    @property
+    def supervisor(self) -> DynamicSupervisor:
+        """The supervisor it stands for now.
+
+        Raises:
+            NotFound, NotRegistered, NotRunning: If there is none.
+            TypeError: If what is in its place is no dynamic supervisor.
+        """
+        it = self._supervisor
+        return _dynamic(it.whereis()) if isinstance(it, Whereabouts) else it
 
     async def spawn_linked(
         self,
@@ -156,7 +195,9 @@ class TaskSupervisor:
 
     def _check(self, fn: object) -> None:
         if not callable(fn):
-            who = f"TaskSupervisor {self.supervisor.path!r}"
+            who = "TaskSupervisor"
+            if not isinstance(self._supervisor, Whereabouts):
+                who += f" {self._supervisor.path!r}"
             refuse(who, "fn", fn, "a coroutine function, not its result")
 
     def stream(

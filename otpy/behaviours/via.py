@@ -26,7 +26,8 @@ class Via:
     It outlives the process: after a restart it means the new one. It does not register anybody.
 
     Attributes:
-        directory: Where to look: a `Registry` with unique keys, or a `PartitionSupervisor`.
+        directory: Where to look: a `Registry` with unique keys, or a `PartitionSupervisor`; made by
+            `at`, it is looked for at each use too.
         key: What to look for.
     """
 

@@ -45,10 +45,10 @@ def code_of(name: str) -> CodeType:
             continue
         for part in parts[length:]:
             found = getattr(found, part)
-        break
-    function: Any = inspect.unwrap(found.__init__ if inspect.isclass(found) else found)
-    code: CodeType = function.__code__
-    return code
+        function: Any = inspect.unwrap(found.__init__ if inspect.isclass(found) else found)
+        code: CodeType = function.__code__
+        return code
+    raise LookupError(name)
 
 
 async def test_a_failing_program_goes_the_way_that_the_page_draws(tmp_path: Path) -> None:
