@@ -6,7 +6,6 @@ from heapq import heappop, heappush
 from typing import TYPE_CHECKING, final
 
 from otpy_agents.agent.beginning import Waits
-from otpy_agents.store.records import Outcome
 
 if TYPE_CHECKING:
     from otpy_agents.tree.project import Project
@@ -73,24 +72,23 @@ class Todo:
         """Return who is to be begun now; None if nobody can be. Who never can be has come out."""
         desk = self._project.desk
         while heads := sorted(filter(None, map(self._head, (self._agents, self._others)))):
-            held = False
-            for _, name in heads:
-                match desk.hindrance(desk.memory.listed[name]):
-                    case None:
-                        self._held &= held
-                        return desk.memory.listed[name]
-                    case Outcome() as outcome:
-                        self._queued.discard(name)
-                        self._project.pool.ended(name, outcome)
-                        break
-                    case Waits.BUDGET:
-                        held = True
-                        self._tell_held()
-                    case Waits.PLACE:
-                        return None
+            for head in heads:
+                name = head[1]
+                hindrance = desk.hindrance(desk.memory.listed[name])
+                if hindrance is Waits.BUDGET:  # so it is for all new agents, and for nobody else
+                    self._tell_held()
+                    continue
+                if head == self._head(self._agents):
+                    self._held = False  # there is budget again
+                if hindrance is None:
+                    return desk.memory.listed[name]
+                if hindrance is Waits.PLACE:
+                    return None
+                self._queued.discard(name)
+                self._project.pool.ended(name, hindrance)
+                break
             else:
                 return None
-        self._held = False
         return None
 
     def _head(self, heap: list[tuple[int, str]]) -> tuple[int, str] | None:

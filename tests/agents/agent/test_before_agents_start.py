@@ -197,6 +197,21 @@ async def test_jake_holds_back_what_no_budget_is_left_for(world: World) -> None:
     assert {one.state for one in world.records} == {State.DONE}
 
 
+async def test_who_is_held_back_is_told_once_though_others_are_begun(world: World) -> None:
+    """One that was begun before and is retried rests for more budget, and stands before it."""
+    world.sandbox.scripts["b"] = [Script(Spend(input=90, output=20), Hang())]
+    text = "[list]\ntokens = 100\nparallel = 1\n" + agent("b") + agent("c")
+    async with world.running(text):
+        await asyncio.sleep(60)
+        world.project.pool.reap("b", "enough")
+        await asyncio.sleep(60)
+        await world.project.retry("b")
+        await asyncio.sleep(60)
+        assert world.project.pool.mortal("b").paused is not None
+        told = [one.detail["detail"] for one in world.told if one.id == "list"]
+        assert told.count("budget of 'w' spent; not begun before there is more: c") == 1
+
+
 async def test_who_was_begun_before_rests_for_its_budget_as_ever(world: World) -> None:
     """Its session is not lost: the next host lets it wait for a grant (acceptance 15)."""
     world.sandbox.scripts["a"] = [Script(Spend(input=90, output=20), Hang())]
