@@ -34,16 +34,17 @@ class Panes:
     def show(self, name: str, header: Header, rows: Sequence[TreeRow]) -> None:
         """Show the tree of a list, with the others as they were shown last."""
         self._shown[name] = header, rows
-        shown = [self._shown[one] for one in self._names if one in self._shown]
+        shown = {one: self._shown[one] for one in self._names if one in self._shown}
+        headers = [header for header, _ in shown.values()]
         whole = Header(
             name=", ".join(self._names),
-            seconds=max(one.seconds for one, _ in shown),
-            finished=sum(one.finished for one, _ in shown),
-            total=sum(one.total for one, _ in shown),
-            restarts=sum(one.restarts for one, _ in shown),
+            seconds=max(one.seconds for one in headers),
+            finished=sum(one.finished for one in headers),
+            total=sum(one.total for one in headers),
+            restarts=sum(one.restarts for one in headers),
         )
         lines: list[TreeRow] = []
-        for one, (_, tree) in self._shown.items():
+        for one, (_, tree) in shown.items():
             # The root of each tree has the same name; that of its list says more.
             lines += (evolve(row, id=row.id if row.depth else one) for row in tree)
         self._view.show(whole, lines)
