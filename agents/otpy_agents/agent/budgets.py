@@ -15,7 +15,7 @@ from otpy_monitors import Bookkeeper, BudgetLedger, Exceeding, Kind, Limits, OnE
 from otpy_monitors.budget.ledger_json import to_plain
 
 if TYPE_CHECKING:
-    from otpy_agents.store.agent_rows import AgentRows
+    from otpy_agents.store.records import AgentRows
     from otpy_agents.worklist.assignment import Assignment
     from otpy_monitors import Feed, LedgerStore
 

@@ -1,7 +1,8 @@
-"""What becomes of an assignment under one host: one small machine, and one row on disk.
+"""May it start, and what becomes of it: an assignment under one host, and all those of a list.
 
-The machine is pure: each change returns a new `Course`. The row is that of the assignment in the
-ledger; where a course stands that came out, it has yet to be written there.
+A `Course` is one small pure machine, and one row on disk: each change returns a new `Course`. The
+row is that of the assignment in the ledger; where a course stands that came out, it has yet to be
+written there.
 
     OPEN --give_up--> ENDING --come_out--> OVER --write_down--> WRITTEN --retry--> OPEN
     OPEN --come_out--> OVER
@@ -9,15 +10,16 @@ ledger; where a course stands that came out, it has yet to be written there.
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Callable, Iterable
 from enum import StrEnum
 from typing import Final, final
 
 from attrs import evolve, frozen
 
-from otpy_agents.store.agent_rows import AgentRow
-from otpy_agents.store.records import AssignmentRecord, Outcome, State
+from otpy_agents.store.records import AgentRow, AssignmentRecord, Outcome, State
 
-__all__ = ["HOST_ENDED", "Course", "Leg", "Reaped"]
+__all__ = ["Course", "Courses", "HOST_ENDED", "Leg", "Reaped", "Waits", "hindrance"]
 
 HOST_ENDED: Final = "its host ended"
 
@@ -131,3 +133,100 @@ class Course:
     def open_post(self) -> Course:
         """Forget where its agent stood, which its post knows from now on."""
         return evolve(self, stood=None)
+
+
+class Waits(StrEnum):
+    """What an assignment waits for before it is begun."""
+
+    BUDGET = "budget"
+    """Nothing is left of the list's. An agent that was begun before rests with its session."""
+    PLACE = "place"
+    """As many work as may at the same time (TREE-19)."""
+
+
+def hindrance(*, spent: str, held: bool, place: bool) -> Waits | Outcome | None:
+    """Return what keeps an assignment from being begun now.
+
+    Args:
+        spent: Which budget leaves a program nothing, in one line; empty for none, and for an agent.
+            A program has no turn at whose end it could rest: without a budget it is over (C-12).
+        held: Whether it is new, and nothing is left of the list's budget.
+        place: Whether it has a place to work, or there is one.
+
+    Returns:
+        None if nothing does; an outcome if it never will be begun.
+    """
+    if spent:
+        return Outcome(State.REAPED, spent)
+    if held:
+        return Waits.BUDGET
+    return None if place else Waits.PLACE
+
+
+@final
+class Courses:
+    """The courses of assignments by their names; a change costs the same in a list of any length.
+
+    Args:
+        records: What the ledger knows of each assignment when the host begins.
+        agents: Where its agents stood when the host before ended.
+
+    Attributes:
+        stirred: Names of whom something is new since Jake has looked.
+        ending: How those will have come out that are being given up, by name.
+        unwritten: How those came out of whom the ledger does not know it yet, by name.
+        version: Grows with every piece of news.
+    """
+
+    def __init__(
+        self, records: Iterable[AssignmentRecord] = (), agents: Iterable[AgentRow] = ()
+    ) -> None:
+        stood = {row.assignment: row for row in agents}
+        self._courses = {one.id: Course.of(one, stood.pop(one.id, None)) for one in records}
+        for name, row in stood.items():  # of whom the list may yet get an assignment
+            self._courses[name] = Course(stood=row)
+        self.stirred: set[str] = set()
+        self.ending: dict[str, Outcome] = {}
+        self.unwritten: dict[str, Outcome] = {}
+        self.version = 0
+        self._news = asyncio.Event()
+
+    def __getitem__(self, name: str) -> Course:
+        """Return the course of an assignment; an open one of a name that is not known."""
+        return self._courses.get(name) or Course()
+
+    def outcome(self, name: str) -> Outcome | None:
+        """Return how an assignment came out, under an earlier host too; None if it has not."""
+        return self[name].over
+
+    def change(self, name: str, move: Callable[[Course], Course]) -> bool:
+        """Let the course of an assignment change; return whether it did."""
+        before = self[name]
+        after = move(before)
+        if after == before:
+            return False
+        self._courses[name] = after
+        self.stirred.add(name)
+        for leg, index in ((Leg.ENDING, self.ending), (Leg.OVER, self.unwritten)):
+            if after.leg is leg and after.outcome is not None:
+                index[name] = after.outcome
+            else:
+                index.pop(name, None)
+        return True
+
+    def news(self, name: str = "") -> None:
+        """Let whoever waits look again: there is something to hand out, or to write down.
+
+        Args:
+            name: The assignment that it is about; empty if it is about none.
+        """
+        if name:
+            self.stirred.add(name)
+        self.version += 1
+        self._news.set()
+        self._news = asyncio.Event()
+
+    async def until_news(self, seen: int) -> None:
+        """Wait until `version` is no longer `seen`."""
+        while self.version == seen:
+            await self._news.wait()

@@ -6,10 +6,9 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeAlias, final
 
-from otpy_agents.agent import messages
-from otpy_agents.agent.beginning import Waits, hindrance
-from otpy_agents.agent.children import Children
-from otpy_agents.agent.folders import Folders
+from otpy_agents.agent.card import Children
+from otpy_agents.agent.course import Waits, hindrance
+from otpy_agents.agent.folders import Folders, add_note
 from otpy_agents.agent.memory import Memory
 from otpy_agents.agent.pause import Cure
 from otpy_agents.agent.persistence import Persistence
@@ -17,8 +16,7 @@ from otpy_agents.agent.places import Places
 from otpy_agents.agent.posts import Posts
 from otpy_agents.agent.workplace import Workplace
 from otpy_agents.run.host.walls import said_of
-from otpy_agents.store.agent_rows import AgentRow
-from otpy_agents.store.records import AssignmentRecord, Outcome
+from otpy_agents.store.records import AgentRow, AssignmentRecord, Outcome
 from otpy_agents.workspace import ChangesetOwner
 from otpy_monitors import Limits
 
@@ -184,7 +182,7 @@ class Desk:
         if post is not None and post.assignment.agent is not None:
             post.messages.append(message)
             self.keep_messages(post)
-        messages.add_note(self.folders.notes(assignment), message)
+        add_note(self.folders.notes(assignment), message)
 
     def keep_messages(self, post: Post) -> None:
         """Keep what others have to say to an agent, until its next prompt under any host."""

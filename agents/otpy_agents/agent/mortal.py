@@ -1,4 +1,4 @@
-"""A mortal: one assignment, run as an operating system process."""
+"""A mortal: one assignment, run as an operating system process; and how it is supervised."""
 
 from __future__ import annotations
 
@@ -6,20 +6,25 @@ import asyncio
 import contextlib
 import os
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from attrs import evolve
 
 import otpy
+from otpy import Backoff, ChildSpec, Intensity, Restart
+from otpy.specs import GIVE_UP
 from otpy_agents.agent import preflight
 from otpy_agents.agent.card import Program, shown
-from otpy_agents.agent.exits import exit_file
+from otpy_agents.agent.folders import exit_file
+from otpy_agents.agent.life import agent_life
 from otpy_agents.agent.life_record import end_here, end_if_given_up, living
 from otpy_agents.errors import DeadlinePassed, LedgerError, LedgerUnwritable, WorkerFailed
 from otpy_agents.process.process import WorkerProcess, spawn
+from otpy_agents.run.host.attempt import MARGIN
 from otpy_agents.sandbox.marker import worker_environment
 from otpy_agents.store.records import State
 from otpy_agents.store.redaction import Redaction
+from otpy_agents.worklist.assignment import Assignment, Role
 
 if TYPE_CHECKING:
     from anyio.abc import TaskStatus
@@ -27,6 +32,8 @@ if TYPE_CHECKING:
     from otpy_agents.agent.desk import Desk
     from otpy_agents.agent.post import Post
     from otpy_agents.worklist.assignment import Assignment
+
+__all__ = ["mortal_spec"]
 
 
 async def mortal(
@@ -156,3 +163,32 @@ async def _succeed(worker: WorkerProcess, assignment: Assignment, redacted: Reda
         raise DeadlinePassed(assignment.id, assignment.deadline or 0.0) from None
     if not status.succeeded:
         raise WorkerFailed(assignment.id, str(status), redacted(worker.last_line))
+
+
+_MARGIN: Final = 5.0
+"""Seconds beyond its grace in which a worker's process group is certainly gone."""
+
+
+def mortal_spec(desk: Desk, assignment: Assignment) -> ChildSpec:
+    """Return the spec of the mortal, or drone, that takes `assignment` (TREE-17, TREE-18).
+
+    Transient, with a restart window of its own: when that is used up, this one is reaped and its
+    siblings work on.
+    """
+    if assignment.backoff is not None:
+        backoff = Backoff.sequence(*assignment.backoff) if assignment.backoff else Backoff.none()
+    elif assignment.role is Role.DRONE:
+        backoff = Backoff.none()
+    else:
+        backoff = Backoff.exponential(2.0, max=60.0)
+    # An agent waits for the end of its attempt, which has the margin of attempts.
+    more = _MARGIN if assignment.agent is None else MARGIN + _MARGIN
+    return ChildSpec(
+        assignment.id,
+        mortal if assignment.agent is None else agent_life,
+        (desk, assignment),
+        restart=Restart.TRANSIENT,
+        shutdown=assignment.grace + more,
+        backoff=backoff,
+        intensity=Intensity(assignment.restarts, assignment.within, then=GIVE_UP),
+    )

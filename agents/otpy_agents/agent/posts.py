@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, final
 from otpy_agents.agent.course import HOST_ENDED, Course
 from otpy_agents.agent.post import Post
 from otpy_agents.agent.state import AgentState, Happening, Move
-from otpy_agents.store.agent_rows import AgentRow
+from otpy_agents.store.records import AgentRow
 
 if TYPE_CHECKING:
     from otpy_agents.agent.budgets import Budgets

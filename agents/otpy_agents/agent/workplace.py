@@ -11,9 +11,8 @@ from otpy_agents.agent.budgets import Budgets
 from otpy_agents.agent.effort import Efforts
 from otpy_agents.agent.failures import FailureTable
 from otpy_agents.agent.narrator import Narrator
+from otpy_agents.agent.places import StartLimit, Turns
 from otpy_agents.agent.runs import HostedRuns, Runs
-from otpy_agents.agent.start_limit import StartLimit
-from otpy_agents.agent.turns import Turns
 from otpy_agents.run.decide.policy import RetryPolicy
 from otpy_agents.run.host.admission import sandbox_of
 from otpy_agents.run.host.host import RunHost

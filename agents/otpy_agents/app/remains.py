@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import anyio.to_thread
 
-from otpy_agents.agent.exits import forget_exits, settle
+from otpy_agents.agent.folders import forget_exits, settle
 from otpy_agents.agent.memory import label_of
 from otpy_agents.process.orphans import Recorded, end
 from otpy_agents.run.host.dismissal import dismiss

@@ -9,7 +9,7 @@ import aiosqlite
 
 from otpy_agents.errors import LogTampered
 from otpy_agents.log.chain import Chain
-from otpy_agents.log.pages import page_after
+from otpy_agents.log.queries import page_after
 
 __all__ = ["audited"]
 

@@ -37,9 +37,16 @@ from otpy_agents.log.archive import Archived
 from otpy_agents.log.audit import audited
 from otpy_agents.log.chain import canonical, hash_of
 from otpy_agents.log.event import ROW, Append, Stored
-from otpy_agents.log.pages import PAGE, page_after, page_query
 from otpy_agents.log.projection import Difference, Projection, Rows
-from otpy_agents.log.standing import VERSION, Standing, end_of, standing_of
+from otpy_agents.log.queries import (
+    PAGE,
+    VERSION,
+    Standing,
+    end_of,
+    page_after,
+    page_query,
+    standing_of,
+)
 from otpy_agents.log.tables import LOG
 from otpy_agents.log.types import COLUMNS, Catalogue
 from otpy_agents.store.file import StoreFile, in_its_thread

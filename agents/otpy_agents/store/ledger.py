@@ -23,10 +23,9 @@ import psutil
 from otpy_agents.clock import CLOCK, Clock
 from otpy_agents.completion import OpenedWhole
 from otpy_agents.errors import AlreadyRunning, LedgerError, LedgerUnwritable
-from otpy_agents.store.agent_rows import AgentRows
 from otpy_agents.store.file import StoreFile, inserted
 from otpy_agents.store.lock import HostLock
-from otpy_agents.store.records import AssignmentRecord, Outcome, State, WorkerRecord
+from otpy_agents.store.records import AgentRows, AssignmentRecord, Outcome, State, WorkerRecord
 from otpy_agents.store.schema import LEDGER
 
 __all__ = ["Ledger"]

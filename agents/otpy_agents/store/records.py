@@ -1,12 +1,26 @@
-"""What a ledger tells: frozen values, one class for each kind of row."""
+"""What a ledger tells: frozen values, one class for each kind of row; and its rows of agents."""
 
 from __future__ import annotations
 
+import json
+from collections.abc import Callable, Iterable, Mapping
 from enum import StrEnum
+from typing import final
 
+import aiosqlite
 from attrs import field, frozen
 
-__all__ = ["AssignmentRecord", "Outcome", "State", "WorkerRecord"]
+from otpy_agents.store.file import StoreFile
+
+__all__ = [
+    "AgentRow",
+    "AgentRows",
+    "AssignmentRecord",
+    "MoveRow",
+    "Outcome",
+    "State",
+    "WorkerRecord",
+]
 
 
 class State(StrEnum):
@@ -98,3 +112,144 @@ class WorkerRecord:
     pgid: int | None
     create_time: float | None
     started: float
+
+
+@frozen(kw_only=True)
+class AgentRow:
+    """Where an agent stands.
+
+    Attributes:
+        assignment: Its assignment.
+        state: The state, as its machine names it.
+        why: Why it stands there; empty if there is nothing to say.
+        failures: How often each failure came, under all hosts (C-16).
+        run: The run that works for it, or has ended and was not taken in; empty for none.
+    """
+
+    assignment: str
+    state: str
+    why: str = ""
+    failures: Mapping[str, int] = field(factory=dict[str, int], hash=False)
+    run: str = ""
+
+
+@frozen(kw_only=True)
+class MoveRow:
+    """One move of an agent.
+
+    Attributes:
+        assignment: Its assignment.
+        source: Where it stood.
+        happening: What happened.
+        target: Where it stands since.
+        why: Why; empty if there is nothing to say.
+        at: When it was told, in Unix seconds; None for now.
+    """
+
+    assignment: str
+    source: str
+    happening: str
+    target: str
+    why: str = ""
+    at: float | None = None
+
+
+@final
+class AgentRows:
+    """The part of a ledger that is about agents; errors and cancellation are those of the ledger.
+
+    Args:
+        file: The file of the ledger.
+        clock: Unix seconds.
+    """
+
+    def __init__(self, file: StoreFile, clock: Callable[[], float]) -> None:
+        self._file = file
+        self._clock = clock
+
+    async def record(self, host: int, moves: Iterable[MoveRow]) -> None:
+        """Write moves down, in order, and where the agents stand after them."""
+        listed = tuple(moves)
+
+        async def work(database: aiosqlite.Connection) -> None:
+            for move in listed:
+                values = (move.source, move.happening, move.target, move.why)
+                await database.execute(
+                    "INSERT INTO agent_move (host, assignment, at, source, happening, target, why)"
+                    " VALUES (?, ?, ?, ?, ?, ?, ?)",
+                    (host, move.assignment, self._clock() if move.at is None else move.at, *values),
+                )
+                await database.execute(
+                    "INSERT INTO agent (assignment, state, why) VALUES (?, ?, ?)"
+                    " ON CONFLICT (assignment) DO UPDATE SET"
+                    " state = excluded.state, why = excluded.why",
+                    (move.assignment, move.target, move.why),
+                )
+
+        if listed:
+            await self._file.change(work)
+
+    async def put_failures(self, assignment: str, state: str, failures: Mapping[str, int]) -> None:
+        """Keep how often each failure came to an agent, in the place of what was kept.
+
+        Args:
+            assignment: Its assignment.
+            state: Where it stands; written down only if nothing is known of that.
+            failures: The number of times by the name of the failure.
+        """
+
+        async def work(database: aiosqlite.Connection) -> None:
+            await database.execute(
+                "INSERT INTO agent (assignment, state, failures) VALUES (?, ?, ?)"
+                " ON CONFLICT (assignment) DO UPDATE SET failures = excluded.failures",
+                (assignment, state, json.dumps(failures)),
+            )
+
+        await self._file.change(work)
+
+    async def put_run(self, assignment: str, state: str, run: str) -> None:
+        """Keep which run works for an agent, until what that came to is taken in.
+
+        Args:
+            assignment: Its assignment.
+            state: Where it stands; written down only if nothing is known of that.
+            run: Id of the run; empty for none.
+        """
+
+        async def work(database: aiosqlite.Connection) -> None:
+            await database.execute(
+                "INSERT INTO agent (assignment, state, run) VALUES (?, ?, ?)"
+                " ON CONFLICT (assignment) DO UPDATE SET run = excluded.run",
+                (assignment, state, run),
+            )
+
+        await self._file.change(work)
+
+    async def all(self) -> tuple[AgentRow, ...]:
+        """Return where each agent stands, of assignments that are not listed too."""
+        rows = await self._file.rows(
+            "SELECT assignment, state, why, failures, run FROM agent ORDER BY assignment"
+        )
+        return tuple(AgentRow(**{**row, "failures": json.loads(row["failures"])}) for row in rows)
+
+    async def moves(self, assignment: str) -> tuple[MoveRow, ...]:
+        """Return the moves of an agent, oldest first."""
+        rows = await self._file.rows(
+            "SELECT assignment, source, happening, target, why, at FROM agent_move"
+            " WHERE assignment = ? ORDER BY id",
+            (assignment,),
+        )
+        return tuple(MoveRow(**row) for row in rows)
+
+    async def put(self, name: str, text: str) -> None:
+        """Keep a text under a name, in the place of what was there."""
+
+        async def work(database: aiosqlite.Connection) -> None:
+            await database.execute("INSERT OR REPLACE INTO document VALUES (?, ?)", (name, text))
+
+        await self._file.change(work)
+
+    async def get(self, name: str) -> str | None:
+        """Return the text kept under a name; None if there is none."""
+        rows = await self._file.rows("SELECT text FROM document WHERE name = ?", (name,))
+        return str(rows[0]["text"]) if rows else None

@@ -16,9 +16,9 @@ from otpy import Crashed, DynamicSupervisor, Normal, OtpyError, Shutdown, Superv
 from otpy.errors import MaxChildren, NotFound, NotRunning, StartFailed
 from otpy.reports import ChildExited, ChildGaveUp, ChildStarted, ChildStartFailed, Report
 from otpy.specs import DynamicSpec
-from otpy_agents.agent.beginning import Waits
-from otpy_agents.agent.course import Course, Reaped
+from otpy_agents.agent.course import Course, Reaped, Waits
 from otpy_agents.agent.freeze import freeze_agent, thaw_agent
+from otpy_agents.agent.mortal import mortal_spec
 from otpy_agents.agent.pause import OPERATOR, AgentPause, Cure
 from otpy_agents.agent.persistence import word_for
 from otpy_agents.agent.state import AgentState, Happening
@@ -33,7 +33,6 @@ from otpy_agents.errors import (
 from otpy_agents.process.process import WorkerProcess
 from otpy_agents.run.decide.protocol import RunControl
 from otpy_agents.store.records import Outcome, State
-from otpy_agents.tree.mortal_spec import mortal_spec
 from otpy_agents.worklist.assignment import Assignment
 
 if TYPE_CHECKING:

@@ -15,9 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from otpy_agents.agent.verification import Verifier
-    from otpy_agents.store.agent_rows import AgentRow
     from otpy_agents.store.ledger import Ledger
-    from otpy_agents.store.records import AssignmentRecord
+    from otpy_agents.store.records import AgentRow, AssignmentRecord
     from otpy_agents.store.sessions import SessionStore
     from otpy_agents.worklist.assignment import Assignment, WorkList
     from otpy_agents.workspace import Fates

@@ -18,6 +18,7 @@ from otpy_monitors.budget.amount import Kind as Kind
 from otpy_monitors.budget.amount import Limits as Limits
 from otpy_monitors.budget.amount import OnExceed as OnExceed
 from otpy_monitors.budget.bookkeeper import Bookkeeper as Bookkeeper
+from otpy_monitors.budget.daemon import keep_ledger as keep_ledger
 from otpy_monitors.budget.daemon import watch_budgets as watch_budgets
 from otpy_monitors.budget.errors import AccountExists as AccountExists
 from otpy_monitors.budget.errors import BudgetCorrupt as BudgetCorrupt
@@ -28,7 +29,6 @@ from otpy_monitors.budget.errors import LimitTooWide as LimitTooWide
 from otpy_monitors.budget.errors import NoAccount as NoAccount
 from otpy_monitors.budget.errors import NoFreshBudget as NoFreshBudget
 from otpy_monitors.budget.errors import NoLimit as NoLimit
-from otpy_monitors.budget.keeper import keep_ledger as keep_ledger
 from otpy_monitors.budget.ledger import BudgetLedger as BudgetLedger
 from otpy_monitors.budget.ledger_json import LedgerStore as LedgerStore
 from otpy_monitors.budget.ledger_json import load_ledger as load_ledger

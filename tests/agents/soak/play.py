@@ -74,7 +74,7 @@ def play(what: Soak, folder: Path) -> Books:
         _without_a_socket(),
         _drawn_by(what.seed),
         patch("otpy_agents.hygiene.chores.find", return_value=()),  # no process is started
-        patch("otpy_monitors.budget.keeper.EVERY", 60.0),  # each save is of all accounts
+        patch("otpy_monitors.budget.daemon.EVERY", 60.0),  # each save is of all accounts
     ):
         return MockClock().run(_play(what, folder))
 

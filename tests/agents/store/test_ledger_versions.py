@@ -11,9 +11,8 @@ from typing import Any
 import pytest
 
 from otpy_agents.store import schema
-from otpy_agents.store.agent_rows import AgentRow, MoveRow
 from otpy_agents.store.ledger import Ledger
-from otpy_agents.store.records import State
+from otpy_agents.store.records import AgentRow, MoveRow, State
 
 pytestmark = pytest.mark.real_time
 

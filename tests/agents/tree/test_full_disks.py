@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from otpy_agents.agent.disk import Disk
+from otpy_agents.agent.memory import Disk
 from otpy_agents.errors import LedgerUnwritable
 from otpy_agents.store.records import State
 from otpy_agents.testing import Hang, Script, UseTool

@@ -15,9 +15,9 @@ from otpy_agents.agent import mortal
 from otpy_agents.agent.desk import Desk
 from otpy_agents.errors import JakeGaveUp
 from otpy_agents.store.records import State
-from otpy_agents.tree import jake, mortal_spec
+from otpy_agents.tree import jake
+from otpy_agents.tree.jake import Todo
 from otpy_agents.tree.project import Project
-from otpy_agents.tree.todo import Todo
 from otpy_agents.worklist.assignment import Assignment
 from tests.agents.world import Steps, World, assignment, dynamic, path_of, program, work
 
@@ -90,7 +90,7 @@ async def test_a_mortal_killed_at_every_await_leaves_nothing_and_is_begun_again(
     async def stepped(desk: Desk, one: Assignment, *, task_status: Any) -> None:
         await Steps(life(desk, one, task_status=task_status), then)
 
-    monkeypatch.setattr(mortal_spec, "mortal", stepped)
+    monkeypatch.setattr("otpy_agents.agent.mortal.mortal", stepped)
     while moment <= last:
         world.forget()
         then = killing_at(moment, seen)

@@ -8,9 +8,9 @@ import pytest
 
 from otpy import INFINITY, Backoff, ChildSpec, Intensity, Restart, Strategy, SupervisorSpec
 from otpy.specs import GIVE_UP, DynamicSpec
+from otpy_agents.agent.mortal import mortal_spec
 from otpy_agents.store.ledger import Ledger
 from otpy_agents.tree.app import app_supervisor
-from otpy_agents.tree.mortal_spec import mortal_spec
 from otpy_agents.tree.project import Project
 from otpy_agents.worklist.reader import parse
 from tests.agents.world import assignment, work

@@ -1,4 +1,4 @@
-"""How far a log has come: its last event, versions of streams, tables of projections."""
+"""What is asked of a log: how far it has come, and its events page by page."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ import aiosqlite
 from attrs import frozen
 
 from otpy_agents.log.chain import FIRST
+from otpy_agents.log.event import ROW
 
-__all__ = ["VERSION", "Standing", "end_of", "standing_of"]
+__all__ = ["PAGE", "Standing", "VERSION", "end_of", "page_after", "page_query", "standing_of"]
 
 _LAST: Final = """
 SELECT position, hash FROM events
@@ -69,3 +70,22 @@ async def end_of(database: aiosqlite.Connection) -> tuple[int, bytes]:
     for row in await database.execute_fetchall(_LAST):
         return int(row["position"]), bytes(row["hash"])
     return 0, FIRST
+
+
+PAGE: Final = 1000
+
+
+def page_query(
+    after: int, stream: str | None = None, until: int | None = None
+) -> tuple[str, list[object]]:
+    """Return the query for a page of events, and its values."""
+    of = "" if stream is None else " AND stream = ?"
+    to = "" if until is None else " AND position <= ?"
+    what = f"{', '.join(ROW)} FROM events WHERE position > ?{of}{to}"
+    given: list[object] = [after, *(one for one in (stream, until) if one is not None)]
+    return f"SELECT {what} ORDER BY position LIMIT {PAGE}", given
+
+
+async def page_after(database: aiosqlite.Connection, after: int) -> list[sqlite3.Row]:
+    """Return the page of events behind a position."""
+    return list(await database.execute_fetchall(*page_query(after)))

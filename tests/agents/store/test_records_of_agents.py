@@ -8,8 +8,8 @@ import pytest
 from attrs import evolve
 
 from otpy_agents.clock import CLOCK
-from otpy_agents.store.agent_rows import AgentRow, MoveRow
 from otpy_agents.store.ledger import Ledger
+from otpy_agents.store.records import AgentRow, MoveRow
 
 pytestmark = pytest.mark.real_time
 

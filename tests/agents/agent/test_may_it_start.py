@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from otpy_agents.agent.beginning import Waits, hindrance
+from otpy_agents.agent.course import Waits, hindrance
 from otpy_agents.store.records import Outcome, State
 
 
