@@ -8,18 +8,17 @@ from __future__ import annotations
 import asyncio
 import os
 import shutil
-import socket
 import subprocess
 import sys
-import time
 from collections.abc import Awaitable, Callable, Generator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from otpy.testing import MockClock
+from tests.servers.server_program import program, running
 
 REPEAT = int(os.environ.get("OTPY_TEST_REPEAT", "100"))
 BUSY = "while True: pass"
@@ -27,49 +26,9 @@ BUSY = "while True: pass"
 pytestmark = [pytest.mark.timeout(300)]
 
 
-def program(name: str) -> str:
-    """Return the path of a program, also of one that only its package's folder has."""
-    places = [*Path("/usr/lib/postgresql").glob("*/bin"), Path("/usr/sbin")]
-    found = shutil.which(name, path=os.pathsep.join([os.environ["PATH"], *map(str, places)]))
-    if found is None:
-        pytest.skip(f"{name} is not installed")
-    return found
-
-
 def driver(name: str) -> Any:
     """Return a module that may not be installed."""
     return pytest.importorskip(name)
-
-
-@contextmanager
-def running(command: Callable[[int], list[str]], **options: Any) -> Generator[int]:
-    """Run a server that listens to a port, which it gives, to the end of the block."""
-    for _ in range(5):  # somebody else may take the port first
-        with socket.create_server(("127.0.0.1", 0)) as listener:
-            port: int = listener.getsockname()[1]
-        quiet = subprocess.DEVNULL
-        with subprocess.Popen(command(port), stdout=quiet, stderr=quiet, **options) as process:
-            try:
-                if _listens(process, port):
-                    yield port
-                    return
-            finally:
-                process.terminate()
-                try:
-                    process.wait(10)
-                except subprocess.TimeoutExpired:
-                    process.kill()
-    pytest.fail(f"{command(0)[0]} does not run")
-
-
-def _listens(process: subprocess.Popen[Any], port: int) -> bool:
-    patience = time.monotonic() + 60
-    while process.poll() is None:
-        with suppress(ConnectionRefusedError), socket.create_connection(("127.0.0.1", port)):
-            return True
-        assert time.monotonic() < patience, f"port {port}: nobody listens"
-        time.sleep(0.05)
-    return False
 
 
 @pytest.fixture(params=["idle", "busy"])

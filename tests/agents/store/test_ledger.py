@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import asyncio
-import sqlite3
 from pathlib import Path
 
 import pytest
@@ -10,8 +9,6 @@ from otpy_agents.clock import CLOCK, Clock
 from otpy_agents.errors import (
     AlreadyRunning,
     LedgerClosed,
-    LedgerCorrupt,
-    LedgerTooNew,
     LedgerUnwritable,
 )
 from otpy_agents.store.ledger import Ledger
@@ -231,65 +228,6 @@ async def test_a_closed_ledger_says_so(path: Path) -> None:
         pass
     with pytest.raises(LedgerClosed):
         await ledger.finish("a", State.DONE)
-
-
-async def test_a_file_that_is_no_database_is_refused(path: Path) -> None:
-    """It is named in one line, is left as it is, and the lock is given back."""
-    rubbish(path, 0)
-    before = content(path)
-    for _ in range(2):
-        with pytest.raises(LedgerCorrupt, match="wanted a work list ledger; move the file away"):
-            async with Ledger(path):
-                pytest.fail("opened")
-    assert content(path) == before
-
-
-async def test_a_damaged_ledger_is_refused(path: Path) -> None:
-    """A page overwritten with rubbish is found when the file is opened, not in the middle."""
-    async with Ledger(path) as ledger:
-        await ledger.declare({f"assignment-{number}": "1" for number in range(2000)})
-    rubbish(path, len(content(path)) // 2)
-    with pytest.raises(LedgerCorrupt):
-        async with Ledger(path):
-            pytest.fail("opened")
-
-
-async def test_the_database_of_another_program_is_refused(path: Path) -> None:
-    """Nothing is written into it."""
-    with sqlite3.connect(path) as other:
-        other.execute("CREATE TABLE theirs (x)")
-    other.close()
-    with pytest.raises(LedgerCorrupt, match="another program"):
-        async with Ledger(path):
-            pytest.fail("opened")
-
-
-async def test_a_newer_ledger_is_refused(path: Path) -> None:
-    """The message names both versions."""
-    async with Ledger(path):
-        pass
-    with sqlite3.connect(path) as newer:
-        newer.execute("PRAGMA user_version = 99")
-    newer.close()
-    with pytest.raises(LedgerTooNew, match="got schema version 99, wanted 8 or older"):
-        async with Ledger(path):
-            pytest.fail("opened")
-
-
-@pytest.mark.parametrize("folder", ["/proc", "/no/such/folder"])
-async def test_a_folder_that_takes_no_files_is_one_clear_error(folder: str) -> None:
-    """Read-only and missing folders are found before anything is started."""
-    with pytest.raises(LedgerUnwritable, match="wanted a file that can be written"):
-        async with Ledger(Path(folder) / "w.sqlite"):
-            pytest.fail("opened")
-
-
-async def test_a_file_that_cannot_be_opened_is_one_clear_error(path: Path) -> None:
-    """A folder in the place of the file is found too, after the lock was taken."""
-    folder(path)
-    with pytest.raises(LedgerUnwritable):
-        async with Ledger(path):
-            pytest.fail("opened")
 
 
 async def test_a_full_disk_is_one_clear_error_and_loses_nothing(path: Path) -> None:

@@ -7,8 +7,8 @@ from pathlib import Path
 import aiosqlite
 import pytest
 
-from otpy_agents.errors import LedgerClosed, LedgerCorrupt, LedgerTooNew, LedgerUnwritable
-from otpy_agents.store import Ledger, RunStore, kind
+from otpy_agents.errors import LedgerClosed, LedgerUnwritable
+from otpy_agents.store import RunStore, kind
 from otpy_agents.store import file as store_file
 from tests.agents.store.run_world import create, save
 
@@ -34,56 +34,6 @@ def rubbish(path: Path, start: int) -> None:
 async def refused(path: Path) -> None:
     async with RunStore(path):
         pytest.fail("opened")
-
-
-async def test_a_file_that_is_no_database_is_refused(path: Path) -> None:
-    """It is named in one line, and left as it is."""
-    rubbish(path, 0)
-    before = content(path)
-    with pytest.raises(LedgerCorrupt, match="wanted a store of runs; move the file away"):
-        await refused(path)
-    assert content(path) == before
-
-
-async def test_a_damaged_file_is_refused(path: Path) -> None:
-    """It is found when the file is opened, not in the middle."""
-    async with RunStore(path) as store:
-        await create(store, "r", "x" * 100_000)
-    rubbish(path, len(content(path)) // 2)
-    with pytest.raises(LedgerCorrupt):
-        await refused(path)
-
-
-async def test_the_ledger_of_a_work_list_is_no_store_of_runs(path: Path) -> None:
-    """Nor the other way round; neither is touched."""
-    async with Ledger(path):
-        pass
-    with pytest.raises(LedgerCorrupt, match="another program, wanted a store of runs"):
-        await refused(path)
-    runs = path.with_name("others.sqlite3")
-    async with RunStore(runs):
-        pass
-    with pytest.raises(LedgerCorrupt, match="another program, wanted a work list ledger"):
-        async with Ledger(runs):
-            pytest.fail("opened")
-
-
-async def test_a_newer_file_is_refused(path: Path) -> None:
-    """The message names both versions."""
-    async with RunStore(path):
-        pass
-    with closing(sqlite3.connect(path)) as newer:
-        newer.execute("PRAGMA user_version = 99")
-    with pytest.raises(LedgerTooNew, match="got schema version 99, wanted 3 or older"):
-        await refused(path)
-
-
-async def test_a_folder_that_takes_no_files_is_one_clear_error(tmp_path: Path) -> None:
-    """Also if a file is in its place."""
-    (tmp_path / "file").touch()
-    for folder in (Path("/proc/none"), tmp_path / "file", tmp_path / "file" / "below"):
-        with pytest.raises(LedgerUnwritable, match="wanted a file that can be written"):
-            await refused(folder / "runs.sqlite3")
 
 
 async def test_a_full_disk_loses_nothing(path: Path) -> None:

@@ -1,0 +1,65 @@
+"""Servers that tests start: Debian's programs, on a free port, to the end of a block."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+import time
+from collections.abc import Callable, Generator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+__all__ = ["program", "running"]
+
+
+def program(name: str) -> str:
+    """Return the path of a program, also of one that only its package's folder has."""
+    places = [*Path("/usr/lib/postgresql").glob("*/bin"), Path("/usr/sbin")]
+    found = shutil.which(name, path=os.pathsep.join([os.environ["PATH"], *map(str, places)]))
+    if found is None:
+        pytest.skip(f"{name} is not installed")
+    return found
+
+
+@contextmanager
+def running(
+    command: Callable[[int], list[str]], *, port: int = 0, **options: Any
+) -> Generator[int]:
+    """Run a server that listens to a port, which it gives, to the end of the block.
+
+    Args:
+        command: Returns its command line for a port.
+        port: That it is to listen to; 0 for any that is free.
+        options: As `subprocess.Popen` takes them.
+    """
+    for _ in range(5):  # somebody else may take the port first
+        with socket.create_server(("127.0.0.1", port)) as listener:
+            port = int(listener.getsockname()[1])
+        quiet = subprocess.DEVNULL
+        with subprocess.Popen(command(port), stdout=quiet, stderr=quiet, **options) as process:
+            try:
+                if _listens(process, port):
+                    yield port
+                    return
+            finally:
+                process.terminate()
+                try:
+                    process.wait(10)
+                except subprocess.TimeoutExpired:
+                    process.kill()
+    pytest.fail(f"{command(0)[0]} does not run")
+
+
+def _listens(process: subprocess.Popen[Any], port: int) -> bool:
+    patience = time.monotonic() + 60
+    while process.poll() is None:
+        with suppress(ConnectionRefusedError), socket.create_connection(("127.0.0.1", port)):
+            return True
+        assert time.monotonic() < patience, f"port {port}: nobody listens"
+        time.sleep(0.05)
+    return False
