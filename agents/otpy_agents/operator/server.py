@@ -34,7 +34,7 @@ from otpy_agents.operator.message import (
 )
 from otpy_agents.operator.place import bound
 
-__all__ = ["OperatorCommand", "Handler", "CommandKeeper", "operator_supervisor"]
+__all__ = ["OperatorCommand", "Handler", "CommandKeeper", "drop", "operator_supervisor"]
 
 PATIENCE: Final = 5.0
 """Seconds a client has to send its line, and again to take the answer."""
@@ -151,7 +151,7 @@ class _Desk:
     def on_client(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Take a new client in, or turn it away."""
         if not self._open:
-            writer.transport.abort()
+            drop(writer)
         elif len(self._clients) >= CLIENTS:
             writer.write(refused(CommandRefusal.BUSY, f"{CLIENTS} others are being served").line())
             writer.close()
@@ -196,7 +196,7 @@ class _Desk:
             pass  # the client has gone, or does not read
         finally:
             self._at_work.discard(task)
-            writer.transport.abort()
+            drop(writer)
 
     async def _request(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
@@ -310,3 +310,10 @@ def _complain(message: str, error: Exception) -> None:
     """Tell whoever watches the loop, with the traceback; by default that is the log."""
     context = {"message": message, "exception": error}
     asyncio.get_running_loop().call_exception_handler(context)
+
+
+def drop(writer: asyncio.StreamWriter) -> None:
+    """Drop a connection, with what it has not sent; nothing happens if it is gone."""
+    # One that has sent its last while it was closing has lost its loop by now (CPython 3.11).
+    with contextlib.suppress(AttributeError):
+        writer.transport.abort()

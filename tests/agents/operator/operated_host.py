@@ -31,7 +31,7 @@ class Commands(dict[str, Any]):
         self.told: list[str] = []
         self.gate = asyncio.Event()
         self.commands: list[OperatorCommand] = []
-        names = ("cancel", "refuse", "unknown_run", "crash", "wait", "huge", "nonsense")
+        names = ("cancel", "refuse", "unknown_run", "crash", "wait", "large", "huge", "nonsense")
         super().__init__({name: getattr(self, name) for name in names})
 
     async def cancel(self, command: OperatorCommand) -> JsonValue:
@@ -52,6 +52,9 @@ class Commands(dict[str, Any]):
         self.told.append("waiting")
         await self.gate.wait()
         return "waited"
+
+    async def large(self, command: OperatorCommand) -> JsonValue:
+        return "x" * (3 * 1024 * 1024)
 
     async def huge(self, command: OperatorCommand) -> JsonValue:
         return "x" * (5 * 1024 * 1024)
