@@ -33,6 +33,7 @@ LOST_AFTER: Final = 30.0
 
 _LOG_TIME: Final = 5.0
 _OVER: Final = frozenset({"exited", "dead"})
+_KILLED: Final = 137
 
 
 @final
@@ -76,6 +77,7 @@ class RunningContainer:
         self._takers = {STDOUT: self._output.take_stdout, STDERR: self._output.take_stderr}
         self._watch: asyncio.Task[Ended] | None = None
         self._hurry: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._ended_by_us = False
 
     @property
     def identity(self) -> Identity:
@@ -125,6 +127,7 @@ class RunningContainer:
 
     async def kill(self) -> None:
         """See `Running.kill`."""
+        self._ended_by_us = True
         await to_completion(self._engine.kill(self._id))
         await self.wait()
 
@@ -175,12 +178,29 @@ class RunningContainer:
                     # read that is cancelled in the turn in which its end arrives makes anyio
                     # complain to the loop.
                     await self._rest_of_log(log)
-                    return state
+                    return await self._with_its_cause(state)
             # The log ends with the container, so its end is seen at once.
             if log.done():
                 await asyncio.sleep(POLL)
             else:
                 await asyncio.wait({log}, timeout=POLL)
+
+    async def _with_its_cause(
+        self, state: Mapping[str, object] | None
+    ) -> Mapping[str, object] | None:
+        """Look again at who was killed, but not by us: an engine may hear of the end first.
+
+        It hears apart from it that the memory was spent.
+        """
+        if state is None or state.get("ExitCode") != _KILLED or state.get("OOMKilled"):
+            return state
+        if self._ended_by_us:
+            return state
+        await asyncio.sleep(POLL)
+        try:
+            return await self._engine.state(self._id) or state
+        except EngineError:
+            return state
 
     async def _follow_log(self) -> None:
         """Take what it writes; after a lost connection go on where that was lost."""
@@ -220,6 +240,7 @@ class RunningContainer:
 
     async def _end_politely(self) -> None:
         """Ask it to end, at most until the grace is over or cut."""
+        self._ended_by_us = True
         stop = asyncio.ensure_future(self._engine.stop(self._id, self._job.limits.grace))
         try:
             await asyncio.wait({stop, self._hurry}, return_when=asyncio.FIRST_COMPLETED)

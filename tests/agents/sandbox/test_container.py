@@ -175,6 +175,26 @@ async def test_an_exit_code_that_is_not_told_is_not_zero(
     assert (ended.exit_code, ended.container_state) == (code, state)
 
 
+async def test_spent_memory_is_told_though_the_engine_hears_of_the_end_first(
+    engine: FakeEngine,
+) -> None:
+    """It tells both by events of their own, in no order."""
+    async with container(engine) as running:
+        engine.end(exited(137))
+        await asyncio.sleep(0.1)
+        engine.end(exited(137, OOMKilled=True))
+        ended = await running.wait()
+    assert (ended.container_state or {})["OOMKilled"] is True
+
+
+async def test_what_we_kill_is_over_at_once(engine: FakeEngine) -> None:
+    """Nobody asks again why."""
+    async with container(engine) as running:
+        asked = asyncio.get_running_loop().time()
+        await running.kill()
+        assert asyncio.get_running_loop().time() == asked
+
+
 async def test_it_is_removed_however_it_ended(engine: FakeEngine) -> None:
     """RUN-11, RUN-15: with force, once, and by its id."""
     async with container(engine) as running:
