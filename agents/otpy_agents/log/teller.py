@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import sqlite3
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from itertools import islice
@@ -57,6 +58,7 @@ class Teller(OpenedWhole):
         self._task: asyncio.Task[None] | None = None
         self._log: EventLog | None = None
         self._refused = False
+        self._waited = False  # whether the last write that failed had waited for a lock
 
     def tell(self, stream: str, name: str, fields: Mapping[str, Any]) -> None:
         """Take an event; texts beyond 4000 characters are cut.
@@ -89,10 +91,11 @@ class Teller(OpenedWhole):
             await self._news.wait()
             self._news.clear()
             while self._owed:
+                last = self._leaving.is_set()  # a write that began before says nothing about now
                 if await self._write():
                     delay = _FIRST_DELAY
                     continue
-                if self._leaving.is_set():
+                if last or (self._waited and self._leaving.is_set()):
                     break
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(delay):
@@ -111,6 +114,7 @@ class Teller(OpenedWhole):
             await self._log.append(*batch)
         except Exception as error:  # noqa: BLE001 - whatever it is, work must not suffer from it
             await self._close_log()
+            self._waited = isinstance(error.__cause__, sqlite3.Error)
             if not self._refused:
                 self._refused = True
                 self._complain(str(error))

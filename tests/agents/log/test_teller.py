@@ -88,6 +88,27 @@ async def test_a_log_that_cannot_be_written_is_one_line_and_the_rest_waits(
     assert len(lines) == 1
 
 
+async def test_what_cannot_be_written_when_the_block_is_left_is_tried_once_more(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A write that began before says nothing about now."""
+    begun = asyncio.Event()
+    really = Teller._write
+
+    async def cut(teller: Teller) -> bool:
+        if begun.is_set():
+            return await really(teller)
+        begun.set()
+        await teller._leaving.wait()
+        return False
+
+    monkeypatch.setattr(Teller, "_write", cut)
+    async with Teller(path) as teller:
+        teller.tell("s", "counted", {"number": 1})
+        await begun.wait()
+    assert [event.fields["number"] for event in await told(path)] == [1]
+
+
 @pytest.mark.parametrize("spoil", ["PRAGMA user_version = 99", "PRAGMA application_id = 7"])
 async def test_leaving_ends_though_the_log_is_not_ours(path: Path, spoil: str) -> None:
     """Nothing is raised, and the file is left as it is."""
