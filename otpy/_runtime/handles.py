@@ -170,10 +170,11 @@ class Process(ABC, Generic[ValueT_co]):
         limit, then given up. Without effect on a process that has ended or is ending.
 
         A process that traps exits (`otpy.signals.trap_exit`) is not ended: it gets the reason as an
-        `ExitSignal`. May be called in any thread.
+        `ExitSignal`. With `Normal()` only its own code ends a process: from others it has no effect
+        on one that does not trap. May be called in any thread.
 
         Source:
-            OTP `exit/2`, SIG-02. Differs: `Normal()` ends a process that does not trap too.
+            OTP `exit/2`, SIG-02.
         """
 
     @abstractmethod

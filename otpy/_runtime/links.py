@@ -3,7 +3,8 @@
 | rule | what happens |
 |---|---|
 | SIG-01 | a link works both ways; the end of one side is a signal to the other |
-| SIG-02 | `Process.exit(reason)` is a signal to a process that traps exits, else it ends it |
+| SIG-02 | `Process.exit(reason)` is a signal to a process that traps exits, else it ends it;
+|        | `Normal()` ends only who asks it of itself |
 | SIG-04 | a monitor works one way, and delivers exactly once, also about what is dead already |
 | SIG-05 | notices come in the order of the ends; about one, monitors before links |
 | SIG-07 | after `demonitor` and `unlink` nothing is delivered, what lay unread is taken back |
@@ -22,7 +23,7 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING, cast, final
 
-from otpy._core.reason import signal_of
+from otpy._core.reason import Normal, signal_of
 from otpy._runtime.current import current, current_or_none
 from otpy._runtime.handles import Down, ExitSignal, Monitor
 from otpy._runtime.inner import Watch, Watchers, inner_of
@@ -273,6 +274,16 @@ def trapped(process: InnerProcess, sender: Process | None, reason: ExitReason) -
         return False
     watchers.inbox.deliver(ExitSignal(sender, reason))
     return True
+
+
+def ends(process: InnerProcess, sender: Process | None, reason: ExitReason) -> bool:
+    """Give `process` an exit signal that `sender` sends by hand; say whether it must end (SIG-02).
+
+    It need not if it traps exits, or if it is others who want it to end normally.
+    """
+    if trapped(process, sender, reason):
+        return False
+    return sender is process or not isinstance(reason, Normal)
 
 
 def ended(process: InnerProcess, reason: ExitReason) -> None:

@@ -183,7 +183,7 @@ class LiveProcess(InnerProcess):
         tree, sender = self.parent.tree, current_or_none()
         if get_ident() != tree.thread:
             tree.order(self.exit_by, sender, reason or SHUTDOWN)
-        elif not links.trapped(self, sender, reason or Shutdown()):
+        elif links.ends(self, sender, reason or Shutdown()):
             self.order_stop(reason=reason or SHUTDOWN)
 
     def kill(self) -> None:
@@ -234,7 +234,7 @@ class LiveProcess(InnerProcess):
 
     def exit_by(self, sender: Process | None, reason: ExitReason) -> None:
         """Ask it to end with `reason`, as code of `sender` has asked in another thread."""
-        if not links.trapped(self, sender, reason):
+        if links.ends(self, sender, reason):
             self.stop(reason=reason)
 
     def order_stop(self, *, kill: bool = False, reason: ExitReason = KILLED) -> None:

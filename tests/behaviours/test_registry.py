@@ -33,7 +33,7 @@ from otpy.registry import Entry, Keys, Registered, Unregistered, Via
 from otpy.reports import HookFailed
 from otpy.testing import MockClock, Recording
 from tests.behaviours.actor import Actor, actor
-from tests.runtime.children import forever, stubborn
+from tests.runtime.children import forever, own_exit, stubborn
 
 HEARD: list[Registered | Unregistered] = []
 
@@ -329,7 +329,7 @@ async def test_processes_end_with_their_registry(
     """Those who hold keys end with its reason, the others go on; it comes back empty (REG-13)."""
     await ann.call(lambda: names.register("db"))
     process = root.child("names")
-    process.exit(reason)
+    own_exit(process, reason)
     expected = Shutdown() if reason == Normal() else reason
     assert await ann.process.wait() == expected
     assert bob.process.alive

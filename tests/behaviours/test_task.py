@@ -30,7 +30,7 @@ from otpy.errors import MaxChildren, NotFound, NotOwner, NotRunning, TaskTimeout
 from otpy.tasks import Exited, Ok, Task, TaskFailed
 from otpy.testing import MockClock
 from tests.behaviours.actor import actor
-from tests.runtime.children import Boom, crash, forever, stubborn
+from tests.runtime.children import Boom, crash, forever, own_exit, stubborn
 
 
 @pytest.fixture
@@ -235,7 +235,7 @@ async def test_the_owners_end_ends_a_linked_task(
     """Any end but a normal one is passed on with its reason (TSK-03)."""
     ann = await actor(root)
     task = await ann.ask(lambda: tasks.spawn_linked(double, 3, 9.0))
-    ann.process.exit(reason)
+    own_exit(ann.process, reason)
     assert await ann.process.wait() == reason
     assert await task.process.wait() == (reason if ends else Normal())
 

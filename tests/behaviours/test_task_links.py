@@ -30,7 +30,7 @@ from otpy.signals import ExitSignal
 from otpy.tasks import Exited, Ok
 from otpy.testing import MockClock
 from tests.behaviours.actor import Actor, actor
-from tests.runtime.children import Boom, crash, forever
+from tests.runtime.children import Boom, crash, forever, own_exit
 
 
 @pytest.fixture
@@ -204,7 +204,10 @@ async def test_a_registrant_that_traps_exits_hears_of_its_registry(
     await trapper.call(lambda: Registry.of(process).register("key"))
 
     async def end_it() -> None:
-        process.exit(reason)
+        if reason == Normal():  # which nobody else can make it end with
+            own_exit(process, reason)
+        else:
+            process.exit(reason)
 
     other = await actor(root, "other")
     await other.ask(end_it)

@@ -25,7 +25,7 @@ from otpy.errors import NotRunning, TaskTimeout
 from otpy.tasks import Exited, Ok, OnTimeout, TaskFailed
 from otpy.testing import MockClock
 from tests.behaviours.actor import actor
-from tests.runtime.children import Boom
+from tests.runtime.children import Boom, own_exit
 
 
 @pytest.fixture
@@ -201,7 +201,7 @@ async def test_a_stream_ends_with_its_owner(clock: MockClock, reason: otpy.ExitR
         await ann.ask(read_one)
         left = await tasks.children()
         assert len(left) == 2
-        ann.process.exit(reason)
+        own_exit(ann.process, reason)
         assert await ann.process.wait() == reason
         expected = Killed() if reason == Killed() else Shutdown()
         assert [await process.wait() for process in left] == [expected, expected]

@@ -4,7 +4,7 @@
 |---|---|---|
 | announced | a coroutine function with `task_status` | its cue comes |
 | plain | a coroutine function | its cue comes |
-| entered | a factory of an async context manager | `Process.exit` is called on it |
+| entered | a factory of an async context manager | it calls `exit` of its own process |
 | server | a `GenServer` with plain callbacks, as far as these need not wait | it is cast a word |
 | async_server | a `GenServer` with async callbacks | it is cast a word |
 """
@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import AbstractAsyncContextManager
+from contextvars import copy_context
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, final
 
@@ -295,11 +296,11 @@ class Entered(AbstractAsyncContextManager[None]):
             await life.begin_slowly()
         else:
             life.begin()
-        process = otpy.current()
+        process, own = otpy.current(), copy_context()
 
         def hint(word: str) -> None:
             self._word = word
-            process.exit(reason(word))
+            own.run(process.exit, reason(word))
 
         life.cast.hints[life.path] = hint
 

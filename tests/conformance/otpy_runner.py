@@ -225,16 +225,19 @@ class _Run:
             event(f"kill {step.path}")
             process.kill()
             return True
-        hint = self._cast.hints.pop(step.path, None)
+        hint = self._cast.hints.get(step.path)
         if hint is None:  # it is ending already
             return False
+        if step.by == "others" and step.reason != "killed":
+            event(f"exit {step.path} {step.reason}")
+            process.exit(reason(step.reason))
+            if step.reason == "normal":
+                return False  # nobody hears of it
+        del self._cast.hints[step.path]
         if step.reason == "killed":
             event(f"kill {step.path}")
             self._cast.kill(process)
-        elif step.by == "others":
-            event(f"exit {step.path} {step.reason}")
-            process.exit(reason(step.reason))
-        else:
+        elif step.by == "itself":
             hint(step.reason)
         return True
 

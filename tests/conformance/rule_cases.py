@@ -93,11 +93,11 @@ EXITS: Final = [
     *(
         case(
             f"exit_request_{kind}_{reason}",
-            "SUP-405",
+            "SUP-405 SIG-02",
             top(Worker("a", kind, ends="silent", shutdown="brutal_kill"), "b"),
             Die("top/a", reason, "others"),
         )
-        for kind, reason in product(RESTARTS, ("shutdown", "boom"))
+        for kind, reason in product(RESTARTS, ("normal", "shutdown", "boom"))
     ),
     case(
         "temporary_children_never_count",

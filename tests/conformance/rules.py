@@ -80,7 +80,6 @@ DIFFERENT: Final = {
     "REP-11": "the event name is the label",
     "REP-12": "a crash is reported once",
     "SIG-01": "who does not trap exits is asked to end, and has time to clean up",
-    "SIG-02": "`Normal` ends a child like any other reason",
     "SIG-03": "there is no reason `kill` beside `Killed`",
     "SIG-04": "the dead give their real reason",
     "SIG-05": "notices of different processes have an order, too",

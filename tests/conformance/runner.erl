@@ -116,7 +116,10 @@ one(Env, [<<"die">>, Path, Reason, By], Sup) ->
                 {_, <<"itself">>} -> Pid ! {die, reason(Reason)};
                 {_, <<"others">>} -> event(Env, "exit ~s ~s", [Path, Reason]), exit(Pid, reason(Reason))
             end,
-            grown(Sup, Before)
+            case {Reason, By} of
+                {<<"normal">>, <<"others">>} -> ok;  % nobody hears of it
+                _ -> grown(Sup, Before)
+            end
     end,
     [];
 one(Env, [<<"stop">>, Reason], Sup) ->

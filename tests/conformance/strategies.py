@@ -326,7 +326,7 @@ def _items(draw: st.DrawFn, places: _Places, sup: str, ids: list[str]) -> Die | 
 
 def _die(draw: st.DrawFn, places: _Places, paths: list[str]) -> Die:
     path, reason = draw(st.sampled_from(paths)), draw(st.sampled_from(REASONS))
-    by_others = path in places.silent and reason != "normal" and draw(_one_in(3))
+    by_others = path in places.silent and draw(_one_in(3))
     return Die(path, reason, "others" if by_others else "itself")
 
 

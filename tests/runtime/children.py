@@ -5,8 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from contextvars import copy_context
 
-from otpy import ChildSpec, SupervisorSpec
+from otpy import ChildSpec, ExitReason, Process, SupervisorSpec
+from otpy._runtime.current import CURRENT
+from otpy._runtime.life import Presence
+from otpy._runtime.process import live_of
 
 
 class Boom(Exception):
@@ -73,6 +77,13 @@ async def stubborn(release: asyncio.Event) -> None:
             await release.wait()
         except asyncio.CancelledError:
             continue
+
+
+def own_exit(process: Process, reason: ExitReason) -> None:
+    """Call `process.exit(reason)` as the code of the process itself."""
+    own = copy_context()
+    own.run(CURRENT.set, Presence(live_of(process)))
+    own.run(process.exit, reason)
 
 
 async def turns(count: int) -> None:

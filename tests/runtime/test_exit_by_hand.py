@@ -58,7 +58,7 @@ async def test_exit_from_outside_gives_exactly_that_reason(
 async def test_a_child_can_end_itself_by_its_own_handle(
     clock: MockClock, awaits: bool, reports: Recording
 ) -> None:
-    """SIG-02: from inside too; other than in OTP `Normal` ends it like any reason."""
+    """SIG-02: from inside too, and with `Normal`."""
     processes: list[Process] = []
 
     async def child(reason: ExitReason | None) -> None:

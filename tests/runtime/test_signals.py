@@ -14,6 +14,7 @@ from otpy import (
     ChildSpec,
     Crashed,
     ExitReason,
+    GenServer,
     Killed,
     Normal,
     Process,
@@ -25,9 +26,10 @@ from otpy import (
 from otpy._runtime.process import live_of
 from otpy.errors import Demonitored, NotSupervised
 from otpy.reports import ChildStopped
+from otpy.server import Init
 from otpy.signals import Down, ExitSignal, ExitSignals, Monitor
 from otpy.testing import MockClock, Recording
-from tests.runtime.children import Boom, Journal, forever, stubborn, turns
+from tests.runtime.children import Boom, Journal, forever, own_exit, stubborn, turns
 
 CRASH = Crashed(Boom("linked"))
 REASONS = [Normal(), Shutdown(), Shutdown("why"), Killed(), CRASH]
@@ -40,6 +42,13 @@ def tree(*ids: str) -> SupervisorSpec:
 
 def mortal(id: str) -> ChildSpec:
     return ChildSpec(id, forever, restart=Restart.TEMPORARY)
+
+
+class Server(GenServer[None, None, None]):
+    """A server that does nothing."""
+
+    def init(self) -> Init[None]:
+        return Init(None)
 
 
 class Trapper:
@@ -71,7 +80,7 @@ class TestMonitors:
             waiting = asyncio.ensure_future(_value(first))
             await clock.advance(0)
             assert not waiting.done()
-            process.exit(reason)
+            own_exit(process, reason)
             assert await waiting == Down(process, reason)
             assert await second is await second
             assert "down" in repr(second)
@@ -241,7 +250,7 @@ class TestLinks:
             partner = app.child("b" if who == "a" else "a")
             app.child("a").link(app.child("b"))
             await clock.advance(0)
-            app.child(who).exit(reason)
+            own_exit(app.child(who), reason)
             await clock.advance(0)
             assert partner.exit_reason == (None if reason == Normal() else reason)
 
@@ -417,7 +426,7 @@ class TestTrapping:
             await clock.advance(0)
             partner = app.child("a")
             partner.link(app.child("trapper"))
-            partner.exit(reason)
+            own_exit(partner, reason)
             await partner.wait()
             await clock.advance(0)
             assert trapper.got == [ExitSignal(partner, reason)]
@@ -453,6 +462,42 @@ class TestTrapping:
                 ExitSignal(app.child("s"), Shutdown("please")),
                 ExitSignal(None, Shutdown()),
             ]
+
+    @pytest.mark.parametrize("thread", [False, True], ids=["loop", "thread"])
+    async def test_others_cannot_make_a_process_end_normally(
+        self, clock: MockClock, *, thread: bool
+    ) -> None:
+        """SIG-02: `Normal` is ignored by who does not trap, and a value for who does."""
+        trapper = Trapper()
+        server = ChildSpec("s", Server)
+        supervisor = SupervisorSpec("n", [mortal("c")])
+        spec = SupervisorSpec("app", [mortal("a"), server, supervisor, trapper.spec()])
+        async with otpy.start(spec, hooks=()) as app:
+            await clock.advance(0)
+            processes = [app.child(name) for name in ("a", "s", "n", "trapper")]
+            for process in processes:
+                if thread:
+                    await asyncio.to_thread(process.exit, Normal())
+                else:
+                    process.exit(Normal())
+            await clock.advance(60)
+            assert [process.alive for process in processes] == [True] * 4
+            assert trapper.got == [ExitSignal(None, Normal())]
+
+    @pytest.mark.parametrize("traps", [False, True])
+    async def test_a_process_can_ask_itself_to_end_normally(
+        self, clock: MockClock, *, traps: bool
+    ) -> None:
+        """SIG-02: it ends, unless it traps exits."""
+        trapper = Trapper()
+        spec = trapper.spec() if traps else mortal("trapper")
+        async with otpy.start(SupervisorSpec("app", [spec]), hooks=()) as app:
+            await clock.advance(0)
+            process = app.child("trapper")
+            own_exit(process, Normal())
+            await clock.advance(0)
+            assert process.exit_reason == (None if traps else Normal())
+            assert trapper.got == ([ExitSignal(process, Normal())] if traps else [])
 
     async def test_requests_of_one_sender_keep_their_order(self, clock: MockClock) -> None:
         """SIG-05: and none is lost."""
