@@ -29,6 +29,7 @@ from otpy._core.protocol import (
     GoOn,
     HasteAsked,
     Hurry,
+    InitFailed,
     KillAsked,
     KillChild,
     Query,
@@ -113,8 +114,8 @@ class DynamicMachine:
             case Begin():
                 self.phase = Phase.RUNNING
                 self._out.add(Ready())
-            case GoOn():
-                pass  # it never pauses
+            case GoOn() | InitFailed():
+                pass  # it never pauses, and has no initial children
             case ChildReady() | StartFailure() | ChildIgnored():
                 child = self.children.get(event.key)
                 if child is not None and child.incarnation == event.incarnation:

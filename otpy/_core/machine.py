@@ -76,8 +76,10 @@ from otpy._core.protocol import (
     ExitNoticed,
     Fact,
     Failure,
+    Finish,
     GoOn,
     HasteAsked,
+    InitFailed,
     KillAsked,
     Pause,
     Query,
@@ -146,8 +148,12 @@ class SupervisorMachine(Stopping):
             case KillAsked():
                 self._kill(event.grace)
             case Begin():
+                self.children |= {spec.id: Child(spec, spec.id) for spec in event.made}
                 self._operation = Operation.INIT
                 self._starts.extend(self.children.values())
+            case InitFailed():  # SUP-114, SUP-115: nothing was started
+                self._close(Finish(event.reason, Failure("", event.reason)))
+                self._finish()
             case GoOn():
                 self._paused = False
             case TimerDue():
@@ -310,7 +316,8 @@ class SupervisorMachine(Stopping):
                 self._add(event)
             case Reconfigure():
                 self.spec, old = event.spec, self.children
-                self.children = rearranged(old, self.spec, self._out)
+                specs = self.spec.children or event.made
+                self.children = rearranged(old, self.spec, specs, self._out)
                 self._significant = None
                 self._out.add(RequestReply(event.ref))
             case Query():

@@ -26,6 +26,8 @@ class Nested:
     __slots__ = ()
 
     children: tuple[Any, ...]
+    children_by: Any = None
+    """What makes the children when they are wanted, if they are not listed."""
 
     def __eq__(self, other: object) -> bool:
         """Whether `other` is of the same class and equal, with all that is below."""
@@ -62,15 +64,19 @@ def ids(children: tuple[Any, ...]) -> str:
 @cache
 def _names(kind: Any) -> tuple[str, ...]:
     """Return the names of what an object of this class has beside its children."""
-    return tuple(one.name for one in fields(kind) if one.name != "children")
+    return tuple(one.name for one in fields(kind) if one.init and one.name != "children")
 
 
 def _parts(node: Nested) -> Iterator[object]:
-    """Yield what makes `node` what it is: the values of each level, and how many are below."""
+    """Yield what makes `node` what it is: the values of each level, and how many are below.
+
+    Or what makes those.
+    """
     for one in flat(node):
         if isinstance(one, Nested):
             kind: Any = type(one)
-            yield *(getattr(one, name) for name in _names(kind)), len(one.children)
+            size = one.children_by or len(one.children)
+            yield *(getattr(one, name) for name in _names(kind)), size
         else:
             yield one
 
@@ -78,11 +84,15 @@ def _parts(node: Nested) -> Iterator[object]:
 @final
 @frozen
 class _Level:
-    """What is pickled of one value that holds others: its class, its values, how many it holds."""
+    """What is pickled of one value that holds others: its class, its values, how many it holds.
+
+    And what makes those, if they are not listed.
+    """
 
     kind: Any
     values: dict[str, Any]
     size: int
+    children_by: Any
 
 
 def _taken_apart(node: Any) -> Any:
@@ -90,7 +100,7 @@ def _taken_apart(node: Any) -> Any:
         return node
     kind: Any = type(node)
     values = {name: getattr(node, name) for name in _names(kind)}
-    return _Level(kind, values, len(node.children))
+    return _Level(kind, values, len(node.children), node.children_by)
 
 
 def _rebuilt(parts: list[Any]) -> Any:
@@ -99,7 +109,7 @@ def _rebuilt(parts: list[Any]) -> Any:
     for part in reversed(parts):
         if isinstance(part, _Level):
             children = tuple(made.pop() for _ in range(part.size))
-            made.append(part.kind(**part.values, children=children))
+            made.append(part.kind(**part.values, children=part.children_by or children))
         else:
             made.append(part)
     return made.pop()

@@ -25,7 +25,21 @@ if TYPE_CHECKING:
 @final
 @define
 class Begin:
-    """Start all initial children."""
+    """Start all initial children.
+
+    Attributes:
+        made: Their specs, if a function has made them; else those that the spec lists are meant.
+    """
+
+    made: tuple[AnySpec, ...] = ()
+
+
+@final
+@define
+class InitFailed:
+    """Of the initial children nothing is known: what was to make them ended with `reason`."""
+
+    reason: ExitReason
 
 
 @final
@@ -164,10 +178,11 @@ class RetryNow:
 @final
 @define
 class Reconfigure:
-    """Request `ref`: go by another spec from now on."""
+    """Request `ref`: go by another spec from now on; `made` is as in `Begin`."""
 
     ref: object
     spec: SupervisorSpec
+    made: tuple[AnySpec, ...] = ()
 
 
 @final
@@ -188,6 +203,7 @@ Request: TypeAlias = (
 )
 Event: TypeAlias = (
     Begin
+    | InitFailed
     | GoOn
     | ChildReady
     | StartFailure
@@ -379,7 +395,8 @@ class Failure:
     """Why a supervisor ended although nobody wanted it to.
 
     Attributes:
-        child_id: The child that could not be kept running, or did not start.
+        child_id: The child that could not be kept running, or did not start; empty if it was the
+            supervisor itself that failed.
         reason: Its last exit reason.
         history: The restarts that led here, oldest first, the last 1001 at most; empty if it
             never started.

@@ -179,6 +179,11 @@ class Ignore(Exception):
     """
 
 
+def declines(reason: ExitReason) -> bool:
+    """Whether what ended with `reason` before it was ready only said that it need not run."""
+    return isinstance(reason, Crashed) and isinstance(reason.error, Ignore)
+
+
 class Restart(Enum):
     """When a child that ended by itself is started again (SUP-205)."""
 

@@ -12,14 +12,16 @@ if TYPE_CHECKING:
     from otpy._core.spec import AnySpec, SupervisorSpec
 
 
-def rearranged(children: dict[str, Child], spec: SupervisorSpec, out: Effects) -> dict[str, Child]:
-    """Return the child table of a supervisor whose spec is `spec` from now on.
+def rearranged(
+    children: dict[str, Child], spec: SupervisorSpec, specs: tuple[AnySpec, ...], out: Effects
+) -> dict[str, Child]:
+    """Return the child table of a supervisor that goes by `spec`, and has `specs`, from now on.
 
     Known ids get their new spec and keep their life, unknown ones are added and not started, ids
     that vanished are kept. The order is that of the new list, then the vanished ones.
     """
     table: dict[str, Child] = {}
-    for new in spec.children:
+    for new in specs:
         child = children.get(new.id)
         if child is None:
             child = Child(new, new.id)

@@ -5,6 +5,7 @@ Validation follows OTP's order (SUP-111, SUP-212, SUP-213): first failure wins.
 
 from __future__ import annotations
 
+import inspect
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -240,8 +241,9 @@ def _frozen_sequence(items: Iterable[Any]) -> tuple[Any, ...]:
     return tuple(items)
 
 
-def _frozen_children(children: Iterable[AnySpec]) -> tuple[AnySpec, ...]:
-    return _frozen_sequence(children)
+def _frozen_children(children: Iterable[AnySpec] | MakesChildren) -> tuple[AnySpec, ...]:
+    """Copy a collection; a function is left for the spec to put where it belongs."""
+    return _frozen_sequence(cast("Iterable[Any]", children))
 
 
 def _frozen_mapping(kwargs: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -515,6 +517,23 @@ def _child_with(given: dict[str, Any]) -> ChildSpec[Any]:
     return ChildSpec(**given)
 
 
+def _check_makes_children(who: str, function: Callable[..., object]) -> None:
+    """Refuse a function that can make no specs when it is called without arguments."""
+    wanted = "a collection of child specs, or a plain function without arguments that returns one"
+    if inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):
+        refuse(who, "children", function, wanted)
+    try:
+        inspect.signature(function).bind()
+    except TypeError:
+        refuse(who, "children", function, wanted)
+    except ValueError:  # written in C, without a signature: the call will tell
+        pass
+
+
+def _shown_maker(function: MakesChildren | None) -> str:
+    return "None" if function is None else _shown_start(function)
+
+
 @final
 @frozen(eq=False)
 class SupervisorSpec(Nested):
@@ -522,7 +541,12 @@ class SupervisorSpec(Nested):
 
     Attributes:
         id: Its name; first part of the path of everything below it.
-        children: Specs of its children, in start order; they stop in reverse.
+        children: Specs of its children, in start order; they stop in reverse. Or, to make it with,
+            a plain function without arguments that returns them: OTP's `init/1`. It is called at
+            each start of the supervisor, by the event loop, which waits for it. It may raise
+            `Ignore`, and the supervisor's start is ignored as a child's is; any other exception
+            fails the start (SUP-114, SUP-115). The tree is a value up to there, and `children` is
+            empty.
         strategy: Who is restarted when a child fails, as a `Strategy` or its word.
         intensity: Restarts allowed within `period`; one more and the supervisor gives up. The
             default is Elixir's 3, OTP's own is 1; with `INFINITY` it never gives up.
@@ -533,6 +557,7 @@ class SupervisorSpec(Nested):
             waits for ever, because each child is bounded by its own limit (SUP-715).
         significant: As somebody's child: whether its end can end its supervisor.
         backoff: As somebody's child: delay before each restart. Extension.
+        children_by: The function that makes its children; None if the children are listed.
     """
 
     id: str
@@ -547,6 +572,7 @@ class SupervisorSpec(Nested):
     shutdown: ShutdownLimit = field(default=INFINITY, kw_only=True)
     significant: bool = field(default=False, kw_only=True)
     backoff: Backoff | None = field(default=None, kw_only=True)
+    children_by: MakesChildren | None = field(default=None, init=False, repr=_shown_maker)
     ready_at_once: ClassVar[bool] = False
 
     def __attrs_post_init__(self) -> None:
@@ -561,8 +587,13 @@ class SupervisorSpec(Nested):
         _check_significant(who, self.significant, self.restart)
         _check_shutdown(who, self.shutdown)
         check_optional(who, "backoff", self.backoff, Backoff)
-        check_kind(who, "children", self.children, tuple, "a collection of child specs")
-        check_children(who, self.children, self.auto_shutdown)
+        given: object = self.children
+        if callable(given):
+            _check_makes_children(who, given)
+            _set(self, "children_by", given)
+            _set(self, "children", ())
+        else:
+            check_children(who, given, self.auto_shutdown)
 
     @property
     def type(self) -> ChildType:
@@ -571,10 +602,15 @@ class SupervisorSpec(Nested):
 
     def replace(self, **changes: Any) -> SupervisorSpec:
         """Return a copy with some fields changed, validated anew."""
+        if self.children_by is not None:
+            changes = {"children": self.children_by} | changes
         return evolve(self, **changes)
 
     def render(self) -> str:
-        """Return the tree as text, one line per supervisor and child, in start order."""
+        """Return the tree as text, one line per supervisor and child, in start order.
+
+        Where a function makes the children its name stands in their place.
+        """
         return "\n".join(draw(self, _label))
 
 
@@ -629,6 +665,8 @@ class DynamicSpec:
 
 
 AnySpec: TypeAlias = ChildSpec | SupervisorSpec | DynamicSpec
+MakesChildren: TypeAlias = Callable[[], Iterable[AnySpec]]
+"""Makes the children of a supervisor, at each start of it: OTP's `init/1`."""
 _SPECS: Final = (ChildSpec, SupervisorSpec, DynamicSpec)  # asked by a tuple in half of the time
 
 
@@ -650,15 +688,21 @@ def check_child(who: str, spec: object, auto: AutoShutdown) -> None:
         )
 
 
-def check_children(who: str, specs: Iterable[object], auto: AutoShutdown) -> None:
-    """Refuse the first bad child, or the first id that occurs twice (SUP-213)."""
+def check_children(who: str, specs: object, auto: AutoShutdown) -> tuple[AnySpec, ...]:
+    """Return what is a list of specs, or was made of one.
+
+    Refuses what is none, then the first bad child, or the first id that occurs twice (SUP-213).
+    """
+    frozen_specs = _frozen_sequence(cast("Iterable[Any]", specs))
+    check_kind(who, "children", frozen_specs, tuple, "a collection of child specs")
     seen: Counter[str] = Counter()
-    for spec in specs:
+    for spec in frozen_specs:
         check_child(who, spec, auto)
         if isinstance(spec, AnySpec):
             seen[spec.id] += 1
             if seen[spec.id] > 1:
                 refuse(who, "child id", spec.id, "an id that no sibling has")
+    return frozen_specs
 
 
 def _label(spec: AnySpec) -> str:
@@ -666,7 +710,9 @@ def _label(spec: AnySpec) -> str:
         case ChildSpec():
             return f"{spec.id}  {spec.restart.value}"
         case SupervisorSpec():
-            return f"{spec.id}  ({spec.strategy.value}, {_limit(spec)})"
+            name = _shown_maker(spec.children_by)[1:-1]
+            by = "" if spec.children_by is None else f"  (children by {name})"
+            return f"{spec.id}  ({spec.strategy.value}, {_limit(spec)}){by}"
         case DynamicSpec():
             return f"{spec.id}  (dynamic, {_limit(spec)})"
 

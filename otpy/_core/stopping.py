@@ -21,7 +21,7 @@ from otpy._core.protocol import (
     StartFailure,
     TimerDue,
 )
-from otpy._core.reason import KILLED, NORMAL, SHUTDOWN, Restart
+from otpy._core.reason import KILLED, NORMAL, SHUTDOWN, Restart, declines
 from otpy._core.rules import is_expected
 from otpy._core.spec import BRUTAL_KILL
 
@@ -229,5 +229,6 @@ class Stopping:
         self.phase = Phase.ENDED
         self._operation = None
         self._inbox.clear()
-        self._out.tell_end(self._ending.reason)
+        if not declines(self._ending.reason):
+            self._out.tell_end(self._ending.reason)
         self._out.add(self._ending)

@@ -84,10 +84,11 @@ class Blame:
         if root.limit:
             what = f"gave up: {root.limit}"
         else:
-            what = f"did not start: {root.child_id}: {root.reason}"
+            who = f"{root.child_id}: " if root.child_id else ""
+            what = f"did not start: {who}{root.reason}"
         if self.path != cause.path:
             what += f"; {cause.path} {cause.failure.limit}" if cause.failure.limit else ""
-        path = f"{cause.path}/{cause.failure.child_id}"
+        path = f"{cause.path}/{culprit}" if culprit else cause.path
         error = kind(
             path,
             f"{self.path} {what}",

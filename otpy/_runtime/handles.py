@@ -624,8 +624,12 @@ class Supervisor(SupervisorHandle):
         this, and a later restart of this supervisor begins with the spec that the one above has:
         reconfigure that one too.
 
+        A function that makes the children of `spec` is called at once, by the caller. It may raise
+        `Ignore`, and nothing is changed.
+
         Raises:
-            InvalidSpec: If `spec` is no `SupervisorSpec`, or has another id; nothing is changed.
+            InvalidSpec: If `spec` is no `SupervisorSpec`, or has another id, or if its function
+                makes what is no list of children; nothing is changed.
             CallingSelf: If the caller is a child that this supervisor waits for (SUP-318).
             NotRunning: If the supervisor is ending.
 
@@ -634,7 +638,7 @@ class Supervisor(SupervisorHandle):
 
         Source:
             OTP `supervisor:code_change/3`. Differs: there the callback module is asked anew, here
-            the spec is handed over, valid by construction.
+            the spec is handed over.
         """
 
 

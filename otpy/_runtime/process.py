@@ -14,9 +14,9 @@ from otpy._core.reason import (
     SHUTDOWN,
     Abandoned,
     Crashed,
-    Ignore,
     Normal,
     Shutdown,
+    declines,
 )
 from otpy._runtime import links
 from otpy._runtime.child_task import life_in
@@ -432,7 +432,7 @@ class LiveProcess(InnerProcess):
 
     def _failed_start(self, reason: ExitReason) -> ExitReason:
         """Return why it was never ready, having ended with `reason`; `Normal` if it declined."""
-        if isinstance(reason, Crashed) and isinstance(reason.error, Ignore):
+        if declines(reason):
             return NORMAL
         return Crashed(ChildNotReady(self.path)) if isinstance(reason, Normal) else reason
 

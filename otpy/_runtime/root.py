@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager, nullcontext
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Final, final, overload
 
-from otpy._core.protocol import KILL_GRACE, Begin
+from otpy._core.protocol import KILL_GRACE
 from otpy._core.reason import Killed, Normal
 from otpy._core.spec import DynamicSpec, SupervisorSpec
 from otpy._runtime.current import current_or_none
@@ -120,7 +120,7 @@ class RunningTree:
         loop = asyncio.get_running_loop()
         tree = Tree(loop, self._hooks, make_supervisor, Leftovers)
         self.root = tree.root = root = make_supervisor(self._spec, tree)
-        root.order(Begin())
+        tree.order(root.begin)
         try:
             await root.wait_ready()
             if not root.running or tree.interruption is not None:

@@ -108,6 +108,10 @@ class Shell(InnerSupervisor):
 
     # --- events in, effects out ------------------------------------------------------------------
 
+    def begin(self) -> None:
+        """Start the initial children; for the loop's callbacks."""
+        self.take(Begin())
+
     def enqueue(self, event: Event) -> None:
         """Hand `event` to the machine, after what is queued already; for the loop's callbacks."""
         self.tree.enqueue(self.take, event)
@@ -222,7 +226,7 @@ class Shell(InnerSupervisor):
             leader = child.process = SupervisorProcess(self, child)
             made: Shell = tree.make(spec, tree, leader)
             leader.supervisor = made
-            made.enqueue(Begin())
+            tree.enqueue(made.begin)
             return leader
         process = child.process = LiveProcess(self, child)
         if self._waiters:

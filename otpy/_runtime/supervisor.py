@@ -6,12 +6,16 @@ from typing import TYPE_CHECKING, Any, final
 
 from otpy._core.protocol import (
     AddChild,
+    Begin,
     DeleteChild,
+    InitFailed,
     Reconfigure,
     RestartChild,
     TerminateChild,
 )
-from otpy._core.spec import SupervisorSpec, check_child
+from otpy._core.reason import Ignore
+from otpy._core.spec import SupervisorSpec, check_child, check_children
+from otpy._runtime.crash import reason_for
 from otpy._runtime.current import current_or_none
 from otpy._runtime.handles import Supervisor
 from otpy._runtime.operations import ShellOperations
@@ -23,12 +27,32 @@ if TYPE_CHECKING:
     from otpy._runtime.handles import Process
 
 
+def _made(path: str, spec: SupervisorSpec) -> tuple[AnySpec, ...]:
+    """Return the children that a function makes; nothing if they are listed."""
+    make = spec.children_by
+    return () if make is None else check_children(path, make(), spec.auto_shutdown)
+
+
 @final
 class StaticShell(Supervisor, ShellOperations):  # pyright: ignore[reportIncompatibleVariableOverride]
     """What each `Supervisor` is to the runtime."""
 
     _machine: SupervisorMachine  # pyright: ignore[reportIncompatibleVariableOverride]
     _name = "Supervisor"
+
+    def begin(self) -> None:
+        spec = self._machine.spec
+        if spec.children_by is None:
+            self.take(Begin())
+            return
+        try:
+            made = self.tree.context.copy().run(_made, self.path, spec)
+        except KeyboardInterrupt:  # it is nobody's failure: see `Tree`
+            raise
+        except BaseException as error:  # noqa: BLE001 - as what comes out of a child
+            self.take(InitFailed(reason_for(error)))
+        else:
+            self.take(Begin(made))
 
     async def start_child(self, spec: AnySpec) -> Any:
         check_child(self.path, spec, self._machine.spec.auto_shutdown)
@@ -55,7 +79,11 @@ class StaticShell(Supervisor, ShellOperations):  # pyright: ignore[reportIncompa
         if not isinstance(spec, SupervisorSpec) or spec.id != have:  # pyright: ignore[reportUnnecessaryIsInstance]
             msg = f"{self.path}: reconfigure got {spec!r}, wanted a SupervisorSpec {have!r}"
             raise InvalidSpec(msg)
-        await self._request(lambda ref: Reconfigure(ref, spec), spec.id)
+        try:
+            made = _made(self.path, spec)
+        except Ignore:  # SUP-122: nothing is to be changed
+            return
+        await self._request(lambda ref: Reconfigure(ref, spec, made), spec.id)
 
     def _refuse_who_is_waited_for(self) -> None:
         """Refuse a child that is not ready, from here or from a supervisor that is not (SUP-318).

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from copy import deepcopy
 from functools import partial
 from math import inf, nan
 from typing import Any
@@ -46,6 +47,16 @@ def refused(make: Callable[[], object], message: str) -> None:
     assert ", wanted " in str(caught.value)
     assert isinstance(caught.value, ValueError)
     assert isinstance(caught.value, OtpyError)
+
+
+def made() -> list[ChildSpec]:
+    """Make children."""
+    return [worker("made")]
+
+
+async def streamed() -> AsyncIterator[ChildSpec]:
+    """Make children too late."""
+    yield worker()
 
 
 class TestDefaults:
@@ -451,6 +462,30 @@ class TestChildren:
             "└─ z  transient",
         ]
         assert pool.render() == "pool  (dynamic, 1 in 5 s)"
+
+    def test_a_function_may_make_the_children(self) -> None:
+        """The tree is a value up to there: it says so, is compared and copied."""
+        name = f"{__name__}.made"
+        sub = SupervisorSpec("sub", made, strategy=Strategy.REST_FOR_ONE)
+        assert (sub.children, sub.children_by) == ((), made)
+        top = SupervisorSpec("top", [worker("a"), sub])
+        assert top.render().splitlines() == [
+            "top  (one_for_one, 3 in 5 s)",
+            "├─ a  permanent",
+            f"└─ sub  (rest_for_one, 3 in 5 s)  (children by {name})",
+        ]
+        assert f"children_by=<{name}>" in repr(sub)
+        assert sub == sub.replace() == deepcopy(top).children[1]
+        assert hash(sub) == hash(sub.replace())
+        assert sub != sub.replace(children=())
+        assert sub.replace(children=[worker("b")]).children_by is None
+        partial_of = SupervisorSpec("s", partial(made)).render()
+        assert partial_of.endswith(f"(children by partial of <{name}>)")
+
+    @pytest.mark.parametrize("function", [swift, streamed, check_child])
+    def test_a_function_that_can_make_no_children_is_refused(self, function: Any) -> None:
+        """Where it is written: one that has to be awaited, or that wants arguments."""
+        refused(lambda: SupervisorSpec("top", function), "SupervisorSpec 'top': children is ")
 
     def test_a_backoff_suits_every_kind_of_child(self) -> None:
         """Workers and supervisors."""
