@@ -20,6 +20,7 @@ from otpy._core.protocol import (
     CancelTimer,
     ChildIgnored,
     ChildReady,
+    ChildReconfigured,
     DeleteChild,
     Effect,
     Event,
@@ -50,6 +51,7 @@ from otpy._core.reason import (
     SHUTDOWN,
     ExitReason,
 )
+from otpy._core.reconfigure import remembered
 from otpy._core.rules import Verdict, is_expected_in_pool, verdict
 from otpy._core.spec import BRUTAL_KILL, DynamicSpec
 
@@ -116,7 +118,7 @@ class DynamicMachine:
                 self._out.add(Ready())
             case GoOn() | InitFailed():
                 pass  # it never pauses, and has no initial children
-            case ChildReady() | StartFailure() | ChildIgnored():
+            case ChildReady() | StartFailure() | ChildIgnored() | ChildReconfigured():
                 child = self.children.get(event.key)
                 if child is not None and child.incarnation == event.incarnation:
                     self._hear(child, event)
@@ -168,9 +170,13 @@ class DynamicMachine:
             self._out.add(self._ending)
         return self._out.handed_over()
 
-    def _hear(self, child: Child, event: ChildReady | StartFailure | ChildIgnored) -> None:
-        """Take news of the start of a child's present incarnation."""
-        if child.status is Status.STOPPING:
+    def _hear(
+        self, child: Child, event: ChildReady | StartFailure | ChildIgnored | ChildReconfigured
+    ) -> None:
+        """Take news of a child's present incarnation, most often of its start."""
+        if isinstance(event, ChildReconfigured):
+            child.spec = remembered(child.spec, event.spec)
+        elif child.status is Status.STOPPING:
             self._hear_of_stop(child, event)
         elif child.status is Status.STARTING:
             self._hear_of_start(child, event)

@@ -70,6 +70,7 @@ from otpy._core.protocol import (
     CancelTimer,
     ChildIgnored,
     ChildReady,
+    ChildReconfigured,
     DeleteChild,
     Effect,
     Event,
@@ -86,6 +87,7 @@ from otpy._core.protocol import (
     Ready,
     Reconfigure,
     Refusal,
+    Remember,
     Request,
     RequestReply,
     RestartChild,
@@ -96,7 +98,7 @@ from otpy._core.protocol import (
     TimerDue,
 )
 from otpy._core.reason import SHUTDOWN, Restart, failed_to_start
-from otpy._core.reconfigure import rearranged
+from otpy._core.reconfigure import rearranged, remembered
 from otpy._core.rules import Verdict, ends_with_it, group_of, verdict
 from otpy._core.spec import Strategy
 from otpy._core.stopping import Stopping
@@ -154,6 +156,10 @@ class SupervisorMachine(Stopping):
             case InitFailed():  # SUP-114, SUP-115: nothing was started
                 self._close(Finish(event.reason, Failure("", event.reason)))
                 self._finish()
+            case ChildReconfigured():
+                child = self.children.get(event.key)
+                if child is not None and child.incarnation == event.incarnation:
+                    self._remember(child, event.spec)
             case GoOn():
                 self._paused = False
             case TimerDue():
@@ -319,6 +325,7 @@ class SupervisorMachine(Stopping):
                 specs = self.spec.children or event.made
                 self.children = rearranged(old, self.spec, specs, self._out)
                 self._significant = None
+                self._out.add(Remember(self.spec))
                 self._out.add(RequestReply(event.ref))
             case Query():
                 self._out.show(event, self.children)
@@ -330,6 +337,18 @@ class SupervisorMachine(Stopping):
                     self._by_hand(child, event)
             case _:
                 assert_never(event)
+
+    def _remember(self, child: Child, spec: SupervisorSpec) -> None:
+        """Let the next life of `child`, a supervisor, begin with `spec`, which this one goes by.
+
+        And the next life of this supervisor too, if it is one of those that are listed.
+        """
+        old, child.spec = child.spec, remembered(child.spec, spec)
+        listed = self.spec.children
+        if any(one is old for one in listed):
+            children = [child.spec if one is old else one for one in listed]
+            self.spec = self.spec.replace(children=children)
+            self._out.add(Remember(self.spec))
 
     def _exited(self, child: Child, reason: ExitReason) -> None:
         """A child ended by itself (section 4)."""

@@ -91,6 +91,16 @@ class ExitNoticed:
 
 @final
 @define
+class ChildReconfigured:
+    """A child, a supervisor, goes by another spec from now on, in this life."""
+
+    key: str
+    incarnation: int
+    spec: SupervisorSpec
+
+
+@final
+@define
 class TimerDue:
     """The timer with this token, set for this child, is due."""
 
@@ -208,6 +218,7 @@ Event: TypeAlias = (
     | ChildReady
     | StartFailure
     | ChildIgnored
+    | ChildReconfigured
     | TimerDue
     | ShutdownAsked
     | HasteAsked
@@ -271,6 +282,14 @@ class Later:
 @define
 class Pause:
     """Hand `GoOn` to this machine in the next turn of the loop."""
+
+
+@final
+@define
+class Remember:
+    """Hand `ChildReconfigured` with `spec` to the supervisor above, if there is one."""
+
+    spec: SupervisorSpec
 
 
 @final
@@ -440,6 +459,7 @@ Effect: TypeAlias = (
     | KillChild
     | Later
     | Pause
+    | Remember
     | SetTimer
     | CancelTimer
     | RequestReply

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from otpy._core.child import Child
-from otpy._core.spec import ChildSpec
+from otpy._core.spec import ChildSpec, SupervisorSpec
 
 if TYPE_CHECKING:
     from otpy._core.effects import Effects
-    from otpy._core.spec import AnySpec, SupervisorSpec
+    from otpy._core.spec import AnySpec
 
 
 def rearranged(
@@ -32,6 +32,24 @@ def rearranged(
         table[new.id] = child
     out.limit(spec.intensity, spec.period)
     return table | {key: child for key, child in children.items() if key not in table}
+
+
+def remembered(old: AnySpec, new: SupervisorSpec) -> AnySpec:
+    """Return the spec by which a supervisor is restarted that goes by `new`, and began by `old`.
+
+    Its role as a child is the business of the one above it. And where a function makes its children
+    they are made by that, until another function takes its place.
+    """
+    if not isinstance(old, SupervisorSpec) or (
+        old.children_by is not None and new.children_by is None
+    ):
+        return old
+    return new.replace(
+        restart=old.restart,
+        shutdown=old.shutdown,
+        significant=old.significant,
+        backoff=old.backoff,
+    )
 
 
 def _intensity(spec: AnySpec) -> object:

@@ -621,8 +621,8 @@ class Supervisor(SupervisorHandle):
         kept, as it is. The start order is that of the new list, then the vanished ones.
 
         Its role as somebody's child (`restart`, `shutdown`, `significant`, `backoff`) is no part of
-        this, and a later restart of this supervisor begins with the spec that the one above has:
-        reconfigure that one too.
+        this. If this supervisor is restarted by the one above, it begins with `spec` again. But if
+        a function made its children, that is called again, unless the new spec has one as well.
 
         A function that makes the children of `spec` is called at once, by the caller. It may raise
         `Ignore`, and nothing is changed.

@@ -12,6 +12,7 @@ from otpy._core.protocol import (
     Begin,
     CancelTimer,
     ChildReady,
+    ChildReconfigured,
     Finish,
     GoOn,
     HasteAsked,
@@ -23,6 +24,7 @@ from otpy._core.protocol import (
     Pause,
     Ready,
     Refusal,
+    Remember,
     RequestReply,
     SetTimer,
     ShutdownAsked,
@@ -51,6 +53,7 @@ if TYPE_CHECKING:
     from otpy._core.machine import SupervisorMachine
     from otpy._core.protocol import Effect, Event
     from otpy._core.reason import ExitReason
+    from otpy._core.spec import SupervisorSpec
     from otpy._runtime.tree import Tree
 
 
@@ -187,9 +190,7 @@ class Shell(InnerSupervisor):
             case SetTimer():
                 self._set_timer(effect)
             case CancelTimer():
-                timer = self._timers.pop(effect.child.key, None)
-                if timer is not None:
-                    timer.cancel()
+                self._cancel_timer(effect.child)
             case Hurry():
                 self._hurry(effect.child)
             case Hasten() | KillChild():
@@ -200,6 +201,8 @@ class Shell(InnerSupervisor):
             case Pause():
                 tree = self.tree
                 tree.loop.call_soon(self.enqueue, GoOn(), context=tree.context)
+            case Remember():
+                self._remember(effect.spec)
             case Ready():
                 self._now_ready()
             case _:
@@ -265,6 +268,11 @@ class Shell(InnerSupervisor):
             timer = tree.loop.call_soon(self._timer_due, due, context=tree.context)
         self._timers[child.key] = timer
 
+    def _cancel_timer(self, child: Child) -> None:
+        timer = self._timers.pop(child.key, None)
+        if timer is not None:
+            timer.cancel()
+
     def _timer_due(self, due: TimerDue) -> None:
         self._timers.pop(due.key, None)
         self.enqueue(due)
@@ -275,6 +283,11 @@ class Shell(InnerSupervisor):
         process: LiveProcess | None = child.process
         if process is not None:
             process.limit_remaining_start(seconds)
+
+    def _remember(self, spec: SupervisorSpec) -> None:
+        if self.process is not None:
+            news = ChildReconfigured(self.process.id, self.process.incarnation, spec)
+            self.process.parent.enqueue(news)
 
     def _now_ready(self) -> None:
         self._wake(None)

@@ -37,6 +37,7 @@ from otpy._core.protocol import (
     Pause,
     Ready,
     Refusal,
+    Remember,
     RequestReply,
     SetTimer,
     ShutdownAsked,
@@ -92,6 +93,7 @@ class World:
         asked: Those of them that were told to end.
         hurried: Those of them whose start was to be hurried.
         reasons: With which reasons children were asked to end, if with any.
+        remembered: By which specs the machine wants to be started again, the latest last.
         later: What the machine is to be handed later, and after how many seconds.
         news: What happened to children and was not handed to the machine yet.
         timers: When the restart of a child is due, and the token of its timer.
@@ -132,6 +134,7 @@ class World:
         self.delays: list[float] = []
         self.tells: list[Tell] = []
         self.replies: dict[object, RequestReply] = {}
+        self.remembered: list[SupervisorSpec] = []
         self.ready = False
         self.finish: Finish | None = None
 
@@ -292,6 +295,8 @@ class World:
             case RequestReply():
                 assert effect.ref not in self.replies, f"{effect.ref} was answered twice"
                 self.replies[effect.ref] = effect
+            case Remember():
+                self.remembered.append(effect.spec)
             case Pause():
                 self.later.append((0.0, GoOn()))
             case Ready():
