@@ -53,6 +53,7 @@ from otpy._core.reason import (
 )
 from otpy._core.reconfigure import remembered
 from otpy._core.rules import Verdict, is_expected_in_pool, verdict
+from otpy._core.significance import Significance
 from otpy._core.spec import BRUTAL_KILL, DynamicSpec
 
 if TYPE_CHECKING:
@@ -78,6 +79,7 @@ class DynamicMachine:
         "_ending",
         "_out",
         "_serial",
+        "_significant",
         "_starters",
         "_stoppers",
         "children",
@@ -100,6 +102,7 @@ class DynamicMachine:
         self._out = Effects(spec.intensity, spec.period, random, audience)
         self._ending = Finish(NORMAL)
         self._serial = 1
+        self._significant: Significance | None = None  # none of them has been lost yet
         self._starters: dict[str, object] = {}  # who waits for a child's first start
         self._stoppers: dict[str, list[object]] = {}  # who waits for a child's end
 
@@ -221,6 +224,8 @@ class DynamicMachine:
     def _remove(self, child: Child) -> None:
         """Let `child`, which does not run, leave the table."""
         del self.children[child.key]
+        if self._significant is not None:
+            self._significant.remove(child)
         self.forgotten.append(child.key)
 
     def _forget(self, child: Child) -> None:
@@ -250,6 +255,8 @@ class DynamicMachine:
             self._serial += 1
             key = f"{spec.id}#{self._serial}"
         child = self.children[key] = Child(spec, key)
+        if self._significant is not None:
+            self._significant.add(child)
         return child
 
     def _start(self, child: Child) -> None:
@@ -285,6 +292,8 @@ class DynamicMachine:
         self._out.tell_exit(child, reason)
         if verdict(child.spec.restart, reason) is not Verdict.RESTART:
             self._remove(child)
+            if child.spec.significant:
+                self._lost_significant()
             return
         delay = self._out.next_delay(child)
         if self._allowed(child):
@@ -293,6 +302,14 @@ class DynamicMachine:
                 self._out.set_timer(child, Status.BACKING_OFF, delay)
             else:
                 self._start(child)
+
+    def _lost_significant(self) -> None:
+        """SUP-904: no report is written of it."""
+        if self._significant is None:
+            staying = (c for c in self.children.values() if c.key not in self._stoppers)
+            self._significant = Significance(staying)
+        if self._significant.decide(self.spec.auto_shutdown):
+            self._shut_down(Finish(SHUTDOWN))
 
     def _retry(self, child: Child) -> None:
         """The restart of `child` is due. One that failed before is counted again (DYN-10)."""
@@ -307,6 +324,8 @@ class DynamicMachine:
         self._remove(child)
         if isinstance(outcome, Failure):
             self._shut_down(Finish(SHUTDOWN, outcome))
+        elif child.spec.significant:
+            self._lost_significant()
         return False
 
     # --- stopping --------------------------------------------------------------------------------
@@ -325,6 +344,8 @@ class DynamicMachine:
             case TerminateChild():
                 told = child.key in self._stoppers
                 self._stoppers.setdefault(child.key, []).append(event.ref)
+                if self._significant is not None:
+                    self._significant.remove(child)  # it will not run again
                 if not told:
                     self._stop(child)
 

@@ -62,7 +62,6 @@ from collections import deque
 from typing import TYPE_CHECKING, Final, assert_never, final
 
 from otpy._core.child import Child, Status
-from otpy._core.effects import EVERYBODY
 from otpy._core.phase import Operation, Phase
 from otpy._core.protocol import (
     AddChild,
@@ -99,14 +98,12 @@ from otpy._core.protocol import (
 )
 from otpy._core.reason import SHUTDOWN, Restart, failed_to_start
 from otpy._core.reconfigure import rearranged, remembered
-from otpy._core.rules import Verdict, ends_with_it, group_of, verdict
+from otpy._core.rules import Verdict, group_of, verdict
+from otpy._core.significance import Significance
 from otpy._core.spec import Strategy
 from otpy._core.stopping import Stopping
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from otpy._core.effects import Audience
     from otpy._core.reason import ExitReason
     from otpy._core.spec import SupervisorSpec
 
@@ -118,17 +115,7 @@ _SLICE: Final = 1000
 class SupervisorMachine(Stopping):
     """Decides for one supervisor; see `Stopping` for what it is made of."""
 
-    __slots__ = ("_significant",)
-
-    def __init__(
-        self, spec: SupervisorSpec, random: Callable[[], float], audience: Audience = EVERYBODY
-    ) -> None:
-        """Make a machine that has started nothing.
-
-        `random` serves the jitter of backoffs; facts are told while there is an `audience`.
-        """
-        super().__init__(spec, random, audience)
-        self._significant: deque[Child] | None = None  # not all looked for yet
+    __slots__ = ()
 
     @property
     def settled(self) -> bool:
@@ -365,26 +352,10 @@ class SupervisorMachine(Stopping):
 
     def _lost_significant(self) -> None:
         """SUP-904: no report is written of it."""
-        if ends_with_it(self.spec.auto_shutdown, self._significant_run):
-            self._shut_down(SHUTDOWN)
-
-    def _significant_run(self) -> bool:
-        """Whether any significant child runs, or is to run again.
-
-        One that does is asked first the next time, so that many which end one after the other are
-        not all looked at each time.
-        """
         if self._significant is None:
-            self._significant = deque([c for c in self.children.values() if c.spec.significant])
-        line = self._significant
-        for _ in range(len(line)):
-            first = line[0]
-            if first.status is not Status.UNDEFINED:
-                return True
-            line.popleft()
-            if self.children.get(first.key) is first:
-                line.append(first)
-        return False
+            self._significant = Significance(self.children.values())
+        if self._significant.decide(self.spec.auto_shutdown):
+            self._shut_down(SHUTDOWN)
 
     # --- restarting ------------------------------------------------------------------------------
 
@@ -452,7 +423,8 @@ class SupervisorMachine(Stopping):
             self._out.refuse(event.ref, refusal, present)
             return
         child = self.children[key] = Child(event.spec, key)
-        self._significant = None
+        if self._significant is not None:
+            self._significant.add(child)
         self._begin(Operation.ADD, event.ref, self._starts, child)
 
     def _by_hand(

@@ -626,6 +626,7 @@ class DynamicSpec:
         intensity: Restarts allowed within `period` over all children that have no window of
             their own, or `INFINITY`.
         period: Length of the restart window, in whole seconds.
+        auto_shutdown: Whether it ends with its significant children.
         restart: As somebody's child: when it is started again. Its children are not.
         shutdown: As somebody's child: seconds it has to stop its children.
         significant: As somebody's child: whether its end can end its supervisor.
@@ -636,6 +637,9 @@ class DynamicSpec:
     max_children: Count = field(default=INFINITY, kw_only=True)
     intensity: Count = field(default=3, kw_only=True)
     period: float = field(default=5.0, kw_only=True)
+    auto_shutdown: AutoShutdown = field(
+        default=AutoShutdown.NEVER, converter=_auto_shutdown, kw_only=True
+    )
     restart: Restart = field(default=Restart.PERMANENT, converter=_restart, kw_only=True)
     shutdown: ShutdownLimit = field(default=INFINITY, kw_only=True)
     significant: bool = field(default=False, kw_only=True)
@@ -648,6 +652,7 @@ class DynamicSpec:
         who = f"DynamicSupervisor {self.id!r}"
         _check_count(who, "intensity", self.intensity)
         check_whole_seconds(who, "period", self.period)
+        check_word(who, "auto_shutdown", self.auto_shutdown, AutoShutdown)
         _check_count(who, "max_children", self.max_children)
         check_word(who, "restart", self.restart, Restart)
         _check_significant(who, self.significant, self.restart)

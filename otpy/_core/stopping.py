@@ -6,7 +6,7 @@ from collections import deque
 from typing import TYPE_CHECKING
 
 from otpy._core.child import Child, Status
-from otpy._core.effects import Effects
+from otpy._core.effects import EVERYBODY, Effects
 from otpy._core.phase import Operation, Phase
 from otpy._core.protocol import (
     ChildIgnored,
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from otpy._core.effects import Audience
     from otpy._core.protocol import Failure
     from otpy._core.reason import ExitReason
+    from otpy._core.significance import Significance
     from otpy._core.spec import SupervisorSpec
 
 
@@ -53,6 +54,7 @@ class Stopping:
         "_out",
         "_paused",
         "_ref",
+        "_significant",
         "_starts",
         "_starts_it",
         "_stops",
@@ -64,9 +66,12 @@ class Stopping:
     )
 
     def __init__(
-        self, spec: SupervisorSpec, random: Callable[[], float], audience: Audience
+        self, spec: SupervisorSpec, random: Callable[[], float], audience: Audience = EVERYBODY
     ) -> None:
-        """Have started nothing, and be busy with nothing."""
+        """Have started nothing, and be busy with nothing.
+
+        `random` serves the jitter of backoffs; facts are told while there is an `audience`.
+        """
         self.spec = spec
         self.phase = Phase.STARTING
         self.children = {child.id: Child(child, child.id) for child in spec.children}
@@ -83,10 +88,13 @@ class Stopping:
         self._ending = Finish(NORMAL)
         self._paused = False  # the loop has its turn before the next start
         self._left = 0  # children that are ending, of which none is awaited
+        self._significant: Significance | None = None  # none of them has been lost yet
 
     def _remove(self, child: Child) -> None:
         """Let `child`, which does not run, leave the table."""
         del self.children[child.key]
+        if self._significant is not None:
+            self._significant.remove(child)
         self.forgotten.append(child.key)
 
     def _stop(self, child: Child) -> None:

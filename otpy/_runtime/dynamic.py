@@ -6,7 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING, Any, final
 
 from otpy._core.protocol import AddChild, TerminateChild
-from otpy._core.spec import AutoShutdown, check_child
+from otpy._core.spec import check_child
 from otpy._runtime.current import current_or_none
 from otpy._runtime.handles import DynamicSupervisor, Process
 from otpy._runtime.operations import ShellOperations
@@ -30,7 +30,7 @@ class DynamicShell(DynamicSupervisor, ShellOperations):  # pyright: ignore[repor
     _name = "DynamicSupervisor"
 
     async def start_child(self, spec: AnySpec) -> Any:
-        check_child(self.path, spec, AutoShutdown.NEVER)
+        check_child(self.path, spec, self._machine.spec.auto_shutdown)
         _, process = await self._request(lambda ref: AddChild(ref, spec), spec.id)
         return process
 
@@ -58,11 +58,11 @@ class DynamicShell(DynamicSupervisor, ShellOperations):  # pyright: ignore[repor
         one. Of a refused reply `error_of` makes an error.
 
         Raises:
-            InvalidSpec: If `spec` is none, or is significant.
+            InvalidSpec: If `spec` is none, or is significant and `auto_shutdown` is `NEVER`.
             NotRunning: If the supervisor has ended.
             WrongThread: In another thread or event loop.
         """
-        check_child(self.path, spec, AutoShutdown.NEVER)
+        check_child(self.path, spec, self._machine.spec.auto_shutdown)
         if self._exit is not None:
             raise NotRunning(self.path)
         check_loop(self.tree.loop, self)

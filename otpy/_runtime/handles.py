@@ -26,7 +26,7 @@ from attrs import frozen
 
 from otpy._core.protocol import KILL_GRACE
 from otpy._core.reason import Restart
-from otpy._core.spec import INFINITY, DynamicSpec, ValueT_co
+from otpy._core.spec import INFINITY, AutoShutdown, DynamicSpec, ValueT_co
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Generator
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from otpy._core.request import Request
     from otpy._core.spec import (
         AnySpec,
+        AutoShutdownWord,
         ChildSpec,
         ChildType,
         Count,
@@ -658,6 +659,7 @@ class DynamicSupervisor(SupervisorHandle):
         max_children: int | None = None,
         intensity: Count = 3,
         period: float = 5.0,
+        auto_shutdown: AutoShutdown | AutoShutdownWord = AutoShutdown.NEVER,
         restart: Restart | RestartWord = Restart.PERMANENT,
         shutdown: ShutdownLimit = INFINITY,
         significant: bool = False,
@@ -671,6 +673,8 @@ class DynamicSupervisor(SupervisorHandle):
             intensity: Restarts allowed within `period` over all children without a window of
                 their own.
             period: Length of the restart window, in whole seconds.
+            auto_shutdown: Whether it ends with its significant children, by themselves and for
+                good: with the first of them, or with the last of those that it holds.
             restart: As somebody's child: when it is started again. Its children are not.
             shutdown: As somebody's child: seconds it has to stop its children.
             significant: As somebody's child: whether its end can end its supervisor.
@@ -678,12 +682,17 @@ class DynamicSupervisor(SupervisorHandle):
 
         Raises:
             InvalidSpec: If it can never work.
+
+        Source:
+            Elixir's `DynamicSupervisor`; `auto_shutdown` is that of OTP's `simple_one_for_one`,
+            SUP-901 to SUP-904.
         """
         return DynamicSpec(
             id,
             max_children=INFINITY if max_children is None else max_children,
             intensity=intensity,
             period=period,
+            auto_shutdown=auto_shutdown,
             restart=restart,
             shutdown=shutdown,
             significant=significant,
@@ -707,7 +716,7 @@ class DynamicSupervisor(SupervisorHandle):
             Its process, when it is ready; None if it declined to run (`Ignore`).
 
         Raises:
-            InvalidSpec: If `spec` is none, or is significant.
+            InvalidSpec: If `spec` is none, or is significant and `auto_shutdown` is `NEVER`.
             MaxChildren: If there are as many children as there may be.
             StartFailed: If it did not start; nothing is kept of it, nothing is counted.
             NotRunning: If the supervisor is ending.

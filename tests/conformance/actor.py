@@ -102,7 +102,13 @@ class Cast:
         if not above:
             role = {}
         if node.is_pool:
-            return DynamicSupervisor.spec(node.id, intensity=node.intensity, period=PERIOD, **role)
+            return DynamicSupervisor.spec(
+                node.id,
+                intensity=node.intensity,
+                period=PERIOD,
+                auto_shutdown=AutoShutdown(node.auto_shutdown),
+                **role,
+            )
         return SupervisorSpec(
             node.id,
             [self.spec(child, f"{path}/") for child in node.children],

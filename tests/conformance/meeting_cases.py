@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from tests.conformance.case import Case, case, permanent, start, sub, together, top
-from tests.conformance.scenario import HELD, POOL, Call, Die, Release, Stop, Sup
+from tests.conformance.scenario import HELD, POOL, Call, Die, Release, Stop, Sup, Worker
 
 LET_GO: Final = Release()
 
@@ -137,6 +137,31 @@ MEETINGS: Final[list[Case]] = [
         Call("top/p", "count"),
         Die("top/p/y"),
         "which",
+    ),
+    *(
+        case(
+            f"significant_simple_{kind}_{mode}",
+            "SUP-901 SUP-902 SUP-903 SUP-905 SUP-906 SUP-910 SUP-911",
+            top(
+                "a",
+                sub(
+                    "p",
+                    Worker("pattern", kind, significant=True),
+                    strategy=POOL,
+                    intensity=5,
+                    auto_shutdown=mode,
+                    restart="transient",
+                ),
+            ),
+            *(start(Worker(name, kind, significant=True), "top/p") for name in "xyz"),
+            Call("top/p", "terminate", "x"),
+            Die("top/p/y"),
+            Die("top/p/y", "normal"),
+            Die("top/p/z", "shutdown"),
+            "which",
+        )
+        for kind in ("transient", "temporary")
+        for mode in ("any_significant", "all_significant")
     ),
     case(
         "what_comes_together_while_a_child_starts",

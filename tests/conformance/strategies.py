@@ -140,9 +140,10 @@ def pools(draw: st.DrawFn) -> Scenario:
 
     One at a time: starts and restarts of a pool run side by side (`dynamic_starts`).
     """
-    pattern = draw(workers("pattern", "never"))
+    auto = draw(st.sampled_from(AUTO_SHUTDOWNS)) if draw(_one_in(2)) else "never"
+    pattern = draw(workers("pattern", auto))
     strategy, intensity = draw(st.sampled_from(STRATEGIES)), draw(st.sampled_from(INTENSITIES))
-    pool = Sup("p", (pattern,), POOL, intensity, restart=draw(st.sampled_from(RESTARTS)))
+    pool = Sup("p", (pattern,), POOL, intensity, auto, restart=draw(st.sampled_from(RESTARTS)))
     tree = Sup("top", (Worker("a"), pool, Worker("b")), strategy, 20)
     steps: list[Step] = []
     started = 0
@@ -157,6 +158,7 @@ def pools(draw: st.DrawFn) -> Scenario:
                     script.id,
                     pattern.restart,
                     pattern.shutdown,
+                    pattern.significant,
                     starts=starts,
                     ends=pattern.ends,
                     takes=script.takes,

@@ -24,9 +24,10 @@ from otpy._core.protocol import (
     TimerDue,
 )
 from otpy._core.reason import Killed, Normal, Restart, Shutdown
-from otpy._core.spec import DynamicSpec
+from otpy._core.spec import AutoShutdown, DynamicSpec, Intensity, Then
 from tests.core.world import BOOM, HELD, NOPE, World, child
 
+ANY, EVERY = AutoShutdown.ANY_SIGNIFICANT, AutoShutdown.ALL_SIGNIFICANT
 TEMPORARY: dict[str, Any] = {"restart": Restart.TEMPORARY}
 
 
@@ -37,6 +38,78 @@ def pool(*ids: str, fields: dict[str, Any] | None = None, **more: Any) -> World:
         world.add(name)
     world.forget()
     return world
+
+
+def significant(auto: AutoShutdown, restart: Restart, **more: Any) -> World:
+    """Return a pool of significant a and b, and an ordinary n."""
+    world = pool(fields={"auto_shutdown": auto}, **more)
+    for name in "ab":
+        world.add(child(name, significant=True, restart=restart))
+    world.add("n")
+    world.forget()
+    return world
+
+
+class TestSignificance:
+    @pytest.mark.parametrize("restart", [Restart.TRANSIENT, Restart.TEMPORARY])
+    def test_any_ends_with_the_first(self, restart: Restart) -> None:
+        """With `shutdown` and without an error, as a fixed list does (SUP-902, SUP-904)."""
+        world = significant(ANY, restart)
+        world.die("a", reason=Normal())
+        assert world.trace == ["die a", "q b", "z b", "q n", "z n"]
+        assert world.finish is not None
+        assert (world.finish.reason, world.finish.failure) == (Shutdown(), None)
+        assert world.contexts() == []
+
+    @pytest.mark.parametrize("restart", [Restart.TRANSIENT, Restart.TEMPORARY])
+    def test_all_ends_with_the_last(self, restart: Restart) -> None:
+        """Of those that it holds when one ends, added later or not (SUP-903, SUP-911)."""
+        world = significant(EVERY, restart)
+        world.die("b", reason=Normal())
+        world.add(child("c", significant=True, restart=restart))
+        world.die("a", reason=Normal())
+        assert world.finish is None
+        world.die("c", reason=Normal())
+        assert world.finish is not None
+
+    def test_others_end_nothing(self) -> None:
+        """SUP-901, SUP-905: an ordinary child, and a crash that is followed by a restart."""
+        world = significant(ANY, Restart.TRANSIENT)
+        world.add(child("t", restart=Restart.TEMPORARY))
+        world.die("t", "a")
+        assert world.up == ["a", "b", "n"]
+        assert world.finish is None
+
+    def test_one_that_waits_for_its_restart_still_counts(self) -> None:
+        """Under all_significant it keeps the pool alive (SUP-903)."""
+        world = significant(EVERY, Restart.TRANSIENT, starts={"a": "sfs"})
+        world.die("a")
+        world.die("b", reason=Normal())
+        assert world.finish is None
+
+    def test_a_stop_by_hand_never_ends_it(self) -> None:
+        """But who was stopped, or is being stopped, no longer keeps it alive (SUP-906)."""
+        for earlier in (False, True):
+            world = significant(EVERY, Restart.TRANSIENT, ends={"a": HELD})
+            if earlier:  # it has lost one before, and knows them all
+                world.add(child("e", significant=True, restart=Restart.TEMPORARY))
+                world.die("e")
+            world.send(TerminateChild(1, "a"))
+            assert world.finish is None
+            world.forget()
+            world.die("b", reason=Normal())
+            assert world.trace == ["die b", "q n", "z n"]
+            world.gone("a")
+            assert world.finish is not None
+
+    def test_giving_up_a_significant_child_is_its_end_for_good(self) -> None:
+        """It will not be restarted."""
+        world = pool(fields={"auto_shutdown": ANY})
+        once = Intensity(0, 1, Then.GIVE_UP)
+        world.add(child("x", significant=True, restart=Restart.TRANSIENT, intensity=once))
+        world.die("x")
+        assert world.finish is not None
+        assert world.finish.failure is None
 
 
 class TestEnding:

@@ -79,6 +79,12 @@ class TestDefaults:
         pool = DynamicSpec("pool")
         assert (pool.max_children, pool.intensity, pool.period) == (INFINITY, 3, 5.0)
         assert (pool.shutdown, pool.type) == (INFINITY, ChildType.SUPERVISOR)
+        assert pool.auto_shutdown is AutoShutdown.NEVER
+        words: Any = "all_significant"
+        assert DynamicSpec("p", auto_shutdown=words).auto_shutdown is AutoShutdown.ALL_SIGNIFICANT
+        junk: Any = "sometimes"
+        message = "DynamicSupervisor 'p': auto_shutdown is 'sometimes', wanted one of 'never'"
+        refused(lambda: DynamicSpec("p", auto_shutdown=junk), message)
 
 
 class TestChild:

@@ -110,6 +110,26 @@ async def test_significant_children_end_one_after_the_other(clock: MockClock) ->
         assert await _growth(work) < 2.4
 
 
+async def test_significant_children_come_and_go_in_a_pool(clock: MockClock) -> None:
+    """None of those that are gone is looked at again, though the first of all lives on."""
+
+    async def work(number: int, counted: Instructions) -> None:
+        shutdown = AutoShutdown.ALL_SIGNIFICANT
+        role: Any = {"restart": Restart.TEMPORARY, "significant": True}
+        pool = DynamicSupervisor.spec("pool", auto_shutdown=shutdown)
+        async with otpy.start(pool, hooks=()) as app:
+            await app.start_child(ChildSpec("first", forever, **role))
+            with counted:
+                for _ in range(number):
+                    process = await app.start_child(ChildSpec("c", forever, **role))
+                    assert process is not None
+                    process.exit()
+                    await process.wait()
+            assert app.running
+
+    assert await _growth(work) < 2.4
+
+
 async def test_supervisors_that_failed_and_stay_cost_later_events_nothing(
     clock: MockClock,
 ) -> None:
