@@ -46,6 +46,7 @@ from otpy._core.checks import (
     refuse_unseen,
 )
 from otpy._core.enum_cache import cache_members
+from otpy._core.name import check_name
 from otpy._core.nesting import Nested, draw, ids
 from otpy._core.reason import Restart
 from otpy._core.start import look_at
@@ -56,6 +57,7 @@ if TYPE_CHECKING:
 
     from typing_extensions import TypeVar as TypeVarWithDefault
 
+    from otpy._core.name import Name
     from otpy._core.start import (
         Announcing,
         Announcing1,
@@ -281,6 +283,7 @@ class _Options(TypedDict, total=False):
     backoff: Backoff | None
     intensity: Intensity | None
     max_step: float | None
+    register: Name | None
 
 
 @final
@@ -309,6 +312,12 @@ class ChildSpec(Generic[ValueT_co]):
         max_step: Seconds for which its code may keep the event loop before it is interrupted by
             `StepOverran`, raised inside it; None never interrupts. It is then ready when its
             first step begins, and does not start where it could not be interrupted. Extension.
+        register: The name that each of its lives holds in a `Registry` of its tree, a `Via`: from
+            before its code runs, and before anybody hears that it is ready, until it ends. It is
+            then ready when its first step begins. Its start fails, with `AlreadyRegistered`, if
+            another process holds the name, and with `NotRunning`, `NotFound` or `NotRegistered` if
+            the registry is not there. Elixir's `name: {:via, Registry, {registry, key}}` (SUP-319,
+            REG-10).
         ready_at_once: Whether it is ready as soon as its task exists, which follows from `start`;
             asked here, once, and not at each of its starts.
     """
@@ -324,6 +333,7 @@ class ChildSpec(Generic[ValueT_co]):
     backoff: Backoff | None
     intensity: Intensity | None
     max_step: float | None
+    register: Name | None
     ready_at_once: bool = field(init=False, eq=False, repr=False)
 
     @overload
@@ -426,6 +436,7 @@ class ChildSpec(Generic[ValueT_co]):
         backoff: Backoff | None = None,
         intensity: Intensity | None = None,
         max_step: float | None = None,
+        register: Name | None = None,
     ) -> None:
         """Refuse what can never work, in OTP's order (SUP-212).
 
@@ -466,6 +477,9 @@ class ChildSpec(Generic[ValueT_co]):
             if max_step == _FOR_EVER:
                 refuse(_who(id), "max_step", max_step, wanted)
             ready_at_once = False
+        if register is not None:
+            check_name(_who(id), register)
+            ready_at_once = False  # its start may fail
         # As a class that can be written to: through `object.__setattr__` it takes twice as long.
         spec: Any = self
         _set(spec, "__class__", _Draft)
@@ -480,6 +494,7 @@ class ChildSpec(Generic[ValueT_co]):
         spec.backoff = backoff
         spec.intensity = intensity
         spec.max_step = max_step
+        spec.register = register
         spec.ready_at_once = ready_at_once
         spec.__class__ = ChildSpec
 
@@ -713,7 +728,8 @@ def check_children(who: str, specs: object, auto: AutoShutdown) -> tuple[AnySpec
 def _label(spec: AnySpec) -> str:
     match spec:
         case ChildSpec():
-            return f"{spec.id}  {spec.restart.value}"
+            name = "" if spec.register is None else f", registered as {spec.register}"
+            return f"{spec.id}  {spec.restart.value}{name}"
         case SupervisorSpec():
             name = _shown_maker(spec.children_by)[1:-1]
             by = "" if spec.children_by is None else f"  (children by {name})"

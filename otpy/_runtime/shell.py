@@ -235,6 +235,8 @@ class Shell(InnerSupervisor):
         if self._waiters:
             self._wake(child.key)
         try:
+            if spec.register is not None:
+                spec.register.__otpy_hold__(process)
             body = body_of(process, spec)
             if body is not None:
                 run(process, body, tree.context.copy())

@@ -171,7 +171,7 @@ class PartitionSupervisor:
         Raises:
             InvalidSpec: If it can never work. A temporary child cannot, nor one whose own
                 `intensity` is `GIVE_UP`: it would be forgotten some day, and its keys would lead
-                nowhere for good.
+                nowhere for good. Nor can one with `register`, for only one process holds a name.
         """
         who, n = f"PartitionSupervisor {id!r}", partitions
         if n is None:
@@ -185,6 +185,8 @@ class PartitionSupervisor:
         own = child.intensity if isinstance(child, ChildSpec) else None
         if own is not None and own.then is Then.GIVE_UP:
             refuse(who, "intensity of the child", own, "one that escalates, or None")
+        if isinstance(child, ChildSpec) and child.register is not None:
+            refuse(who, "register of the child", child.register, "None: one process holds a name")
         if with_arguments is not None:
             if not callable(with_arguments):
                 refuse(who, "with_arguments", with_arguments, "a function, or None")

@@ -68,10 +68,11 @@ class Registry(Generic[KeyT, ValueT]):
     of that child. When it ends, so do the processes registered in it (REG-13), so that no process
     believes to be known that is not; list it before those that use it.
 
-    Only the calling process is registered, by itself, and what it holds is gone in the moment it
-    ends (REG-07). Nothing here waits, but for `lock`. Every operation raises `NotRunning` when the
-    registry has ended (REG-16). What looks something up may be called in any thread; what changes
-    something, and `lock`, raise `WrongThread` in another than the event loop's.
+    Only the calling process is registered, by itself, or a child by its spec
+    (`ChildSpec.register`), and what a process holds is gone in the moment it ends (REG-07).
+    Nothing here waits, but for `lock`. Every operation raises `NotRunning` when the registry has
+    ended (REG-16). What looks something up may be called in any thread; what changes something,
+    and `lock`, raise `WrongThread` in another than the event loop's.
 
     Attributes:
         path: Path of the registry.
@@ -175,16 +176,7 @@ class Registry(Generic[KeyT, ValueT]):
             NotRunning: If the registry or the calling process has ended.
             WrongThread: In another thread than the event loop's.
         """
-        caller, strict = self._caller(), strict_form(key)
-        if self.unique and (found := self._found(strict)):
-            raise AlreadyRegistered(self.path, key, found[0].process)
-        self._serial += 1
-        self._entries.setdefault(strict, {})[self._serial] = Entry(key, caller, value)
-        if caller not in self._owned:
-            self._owned[caller] = {}
-            self._forget[caller] = caller.on_exit(self._gone)
-        self._owned[caller][self._serial] = strict
-        self._tell(Registered(self.path, key, caller, value))
+        self._hold(key, self._caller(), value)
 
     def unregister(
         self, key: KeyT, where: Callable[[Entry[KeyT, ValueT]], bool] | None = None
@@ -343,6 +335,24 @@ class Registry(Generic[KeyT, ValueT]):
 
     # --- inside ----------------------------------------------------------------------------------
 
+    def __otpy_hold__(self, key: KeyT, process: Process, /) -> None:
+        """Let `process` hold `key`, as its spec says (`ChildSpec.register`); for `Via`."""
+        self._check_changing()
+        self._check_unique()
+        self._hold(key, process, _NOTHING)
+
+    def _hold(self, key: KeyT, process: Process, value: ValueT) -> None:
+        strict = strict_form(key)
+        if self.unique and (found := self._found(strict)):
+            raise AlreadyRegistered(self.path, key, found[0].process)
+        self._serial += 1
+        self._entries.setdefault(strict, {})[self._serial] = Entry(key, process, value)
+        if process not in self._owned:
+            self._owned[process] = {}
+            self._forget[process] = process.on_exit(self._gone)
+        self._owned[process][self._serial] = strict
+        self._tell(Registered(self.path, key, process, value))
+
     def _check_running(self) -> None:
         if not self._process.alive:
             raise NotRunning(self.path)
@@ -443,6 +453,10 @@ class RegistryRef(Generic[KeyT, ValueT]):
     def whereis(self, key: KeyT, /) -> Process:
         """Return the process that holds `key`; `Via(Registry.at(…), key)` asks this."""
         return self.now().whereis(key)
+
+    def __otpy_hold__(self, key: KeyT, process: Process, /) -> None:
+        """Let `process` hold `key`, as its spec says; for `Via`."""
+        self.now().__otpy_hold__(key, process)
 
     def keys(self, process: Process) -> list[KeyT]:
         """Return the keys that `process` holds, one for each entry, in order."""

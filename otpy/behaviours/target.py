@@ -51,7 +51,7 @@ def found(target: Target, root: AnySupervisor | None) -> Process:
     if isinstance(target, Process):
         return target  # pyright: ignore[reportUnknownVariableType] - of any kind
     if isinstance(target, Via):
-        return target.whereis()
+        return target.whereis(root)
     if not isinstance(target, str):
         return target()
     if root is None:
@@ -62,10 +62,13 @@ def found(target: Target, root: AnySupervisor | None) -> Process:
 def whereabouts(who: str, target: Target, root: AnySupervisor | None) -> Whereabouts:
     """Return the place of a target; a path without a root begins at that of the running child.
 
+    Also one in a `Via`.
+
     Raises:
         NotSupervised: If `target` is a path, no root is given, and no child is running.
     """
-    if root is None and isinstance(target, str):
+    place = target.directory if isinstance(target, Via) else target
+    if root is None and isinstance(place, str):
         try:
             root = current().root
         except NotSupervised:
