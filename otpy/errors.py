@@ -20,6 +20,7 @@ OtpyError
 ├── NotRunning          (RuntimeError)  the supervisor has ended, is ending, or was never started
 ├── CallFailed          (RuntimeError)  a server ended, or was not there, before it replied
 ├── CallTimeout         (TimeoutError)  a server did not reply in time
+├── MailboxFull         (RuntimeError)  a server has as many messages waiting as it may
 ├── BadReturn           (TypeError)     a server's callback returned what it must not
 ├── Demonitored         (RuntimeError)  an awaited monitor was taken back
 ├── NotSupervised       (LookupError)   the code runs in no child of any tree
@@ -268,6 +269,17 @@ class CallTimeout(ChildError, TimeoutError):
     """
 
     problem = "did not reply in time"
+
+
+@final
+class MailboxFull(ChildError, RuntimeError):
+    """A server has as many messages waiting as its `MailboxLimit` allows.
+
+    Who called it knows that the request was not taken, and may try again later. With
+    `Overflow.END` it is what the server crashed with.
+    """
+
+    problem = "has as many messages waiting as it may"
 
 
 @final

@@ -174,6 +174,25 @@ class MessageUnhandled(Report):
 
 @final
 @frozen(kw_only=True)
+class MailboxGrown(Report):
+    """Many messages wait in the mailbox of a server: more than its `MailboxLimit` says is usual.
+
+    It is reported when `warn` is reached, when the first message is dropped because `most` wait,
+    and when the server ends with messages dropped that no such report has counted.
+
+    Attributes:
+        waiting: How many messages wait.
+        dropped: How many were dropped since the last such report of this life.
+    """
+
+    event: ClassVar[str] = "child.mailbox_grown"
+
+    waiting: int
+    dropped: int = 0
+
+
+@final
+@frozen(kw_only=True)
 class SupervisorGaveUp(Report):
     """A supervisor reached its restart limit, stops its children and ends (SUP-509).
 

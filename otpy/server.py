@@ -8,6 +8,7 @@
 | to end the server | `Stop` |
 | to notice that no message came | `TIMEOUT` |
 | to name what `send_after` returns | `ServerTimer` |
+| to limit how many messages wait, by `mailbox` of the class | `MailboxLimit`, `Overflow` |
 | to annotate callbacks | `CallResult`, `Result` |
 | to call a server | `ServerRef` |
 | to type a request by its own reply | `Request` |
@@ -18,6 +19,8 @@ from __future__ import annotations
 from otpy._core.request import Request as Request
 from otpy._facade import be_home as _be_home
 from otpy.behaviours.mailbox import Caller as Caller
+from otpy.behaviours.mailbox_limit import MailboxLimit as MailboxLimit
+from otpy.behaviours.mailbox_limit import Overflow as Overflow
 from otpy.behaviours.results import TIMEOUT as TIMEOUT
 from otpy.behaviours.results import CallResult as CallResult
 from otpy.behaviours.results import Init as Init

@@ -15,6 +15,7 @@ from otpy.reports import (
     ChildRestarting,
     ChildStarted,
     HookFailed,
+    MailboxGrown,
     MessageUnhandled,
     Report,
     SupervisorGaveUp,
@@ -35,6 +36,7 @@ _LEVELS: Final[dict[type[Report], str]] = {
     ChildRestarting: "warning",
     ChildStarted: "debug",
     HookFailed: "error",
+    MailboxGrown: "warning",
     MessageUnhandled: "warning",
     SupervisorGaveUp: "error",
     SupervisorStopped: "debug",
@@ -49,7 +51,8 @@ def log_reports(
     Event names are those of the reports (`child.started`, `supervisor.gave_up` …), the keys are
     `child` or `supervisor` (a path), `incarnation`, `restarts`, `reason`, and `context` where OTP
     would have written an error report. What went wrong is logged at error level, with the
-    traceback if there is one; restarts and unhandled messages as warnings; the rest at debug level.
+    traceback if there is one; restarts, unhandled messages and long mailboxes as warnings; the
+    rest at debug level.
 
     The hook never raises. Entries that cannot be written are counted; the first of them goes to
     stderr, and their number into the log as `log.lost`, as soon as that works again.
@@ -152,6 +155,8 @@ def _fields(report: Report) -> dict[str, Any]:
                 fields["task"] = report.name
         case MessageUnhandled():
             fields["unhandled"] = report.message
+        case MailboxGrown():
+            fields |= {"waiting": report.waiting, "dropped": report.dropped}
         case HookFailed():
             fields |= {"hook": report.hook, "exc_info": report.error}
         case _:

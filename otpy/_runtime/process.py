@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from otpy._runtime.current import OneLife
     from otpy._runtime.handles import AnySupervisor, Monitor, Process
     from otpy._runtime.inner import InnerSupervisor
+    from otpy.errors import ChildError
 
 
 @final
@@ -320,10 +321,16 @@ class LiveProcess(InnerProcess):
         self._add_start_timer(seconds, self._late, seconds)
 
     def _late(self, seconds: float) -> None:
-        if self._ending is not None:
+        self.cut(StartTimeout(self.path, f"start_timeout={seconds:g} s"))
+
+    def cut(self, error: ChildError) -> None:
+        """End it as a kill does, because of a limit: with `error` where a kill has no reason.
+
+        For the loop's callbacks.
+        """
+        if self._ending is not None or self._exit is not None:
             return  # it is being ended already, by its own deadlines
-        reason = Crashed(StartTimeout(self.path, f"start_timeout={seconds:g} s"))
-        ending = self._ending = StopSequence(self, reason)
+        ending = self._ending = StopSequence(self, Crashed(error))
         ending.begin(kill=True, done=self.task is not None and self.task.done())
 
     def _add_start_timer(self, seconds: float, late: Callable[..., None], *args: Any) -> None:

@@ -43,6 +43,9 @@ class GenServer(Served[RequestT, ReplyT, StateT]):
     else asks it to end, it serves what came before, then `terminate` is called, all within its
     `shutdown` limit; what overstays is killed, without `terminate` (GEN-19, GEN-20).
 
+    Attributes:
+        mailbox: How many messages may wait, and what follows when more come; None is no limit.
+
     Source:
         OTP `gen_server`. Differs: every server ends as one that traps exits does (AIO-05).
     """

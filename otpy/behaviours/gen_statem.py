@@ -42,6 +42,7 @@ class GenStateMachine(Served[RequestT, ReplyT, tuple[StateT, DataT]]):
         state_enter: Whether each state is entered by a callback, the first one too: it gets an
             `EventType.ENTER` with the state before, and cannot change the state, postpone, or have
             a `NextEvent`.
+        mailbox: How many messages may wait, and what follows when more come; None is no limit.
 
     Source:
         OTP `gen_statem`. Differs: `docs/explanation/otp-differences.md`.

@@ -13,13 +13,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from otpy._core.reason import ExitReason
+    from otpy._core.spec import Count
     from otpy._runtime.handles import Notice, Process
     from otpy._runtime.tree import Tree
 
 ReplyT_contra = TypeVar("ReplyT_contra", contravariant=True)
 
 
-@final
 class Unanswered:
     """In place of an answer: why the server has ended; None if it took too long."""
 
@@ -28,6 +28,18 @@ class Unanswered:
     def __init__(self, reason: ExitReason | None) -> None:
         """Say why there is none."""
         self.reason = reason
+
+
+@final
+class Full(Unanswered):
+    """In place of an answer: the question was not taken, because too many messages wait."""
+
+    __slots__ = ("most",)
+
+    def __init__(self, most: Count) -> None:
+        """Say how many may wait."""
+        super().__init__(None)
+        self.most = most
 
 
 class Question:
@@ -177,9 +189,11 @@ class Reader(Protocol):
         ...
 
 
-@final
 class Mailbox:
     """The messages of one server, in order of arrival (GEN-08). One reader.
+
+    What others send is an `offer`, and what the server has asked for is `put`; they differ where
+    the number of messages is limited (`LimitedMailbox`).
 
     The queue is made for the first message: a server that nobody talks to has none.
 
@@ -223,6 +237,8 @@ class Mailbox:
         queue.append(message)
         if self.asleep:  # in another thread; here it would be awake
             self._rouse()
+
+    offer = put
 
     def _made_queue(self) -> deque[Message]:
         with _MAKING:  # or one of two threads would put its first message into a queue that is lost

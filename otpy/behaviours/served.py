@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from functools import partial
 from math import inf
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
-from otpy._core.checks import check_timeout
+from otpy._core.checks import check_optional, check_timeout
 from otpy._runtime.current import current
 from otpy._runtime.links import LiveMonitor, watchers_of
 from otpy._runtime.process import live_of
+from otpy.behaviours.limited_mailbox import LimitedMailbox
 from otpy.behaviours.mailbox import Info
+from otpy.behaviours.mailbox_limit import MailboxLimit
 from otpy.behaviours.server import Server
 from otpy.behaviours.server_ref import ServerRef
 from otpy.behaviours.target import whereabouts
@@ -33,6 +35,17 @@ KeptT = TypeVar("KeptT")
 
 class Served(Generic[RequestT, ReplyT, KeptT]):
     """Takes requests `RequestT`, replies `ReplyT`, and keeps a `KeptT` from message to message."""
+
+    mailbox: ClassVar[MailboxLimit | None] = None
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        """Refuse a class that can never work.
+
+        Raises:
+            InvalidSpec: If `mailbox` is no `MailboxLimit`.
+        """
+        super().__init_subclass__(**options)
+        check_optional(cls.__qualname__, "mailbox", cls.mailbox, MailboxLimit)
 
     # --- for the callbacks -----------------------------------------------------------------------
 
@@ -160,5 +173,7 @@ class Served(Generic[RequestT, ReplyT, KeptT]):
         if getattr(process.spec, "max_step", None) is not None:
             make = partial(WatchedCallbacks, process, make)
         server = Server(process, make)
+        if cls.mailbox is not None:
+            server.mailbox = LimitedMailbox(server, process, cls.mailbox)
         process.behaviour = server
         return server.live

@@ -34,6 +34,7 @@ from otpy.behaviours.mailbox import (
     Call,
     Continue,
     Control,
+    Full,
     Info,
     Mailbox,
     Question,
@@ -43,7 +44,7 @@ from otpy.behaviours.mailbox import (
 from otpy.behaviours.results import NO_ANSWER, TIMEOUT, NoReply, Reply, Stop
 from otpy.behaviours.server_task import ServerTask
 from otpy.behaviours.server_timer import ServerTimer
-from otpy.errors import BadReturn, CallingSelf, CallTimeout
+from otpy.errors import BadReturn, CallingSelf, CallTimeout, MailboxFull
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -213,6 +214,8 @@ class Server:
 
     def error(self, unanswered: Unanswered, timeout: float | None) -> ChildError:
         """Return what to raise in place of an answer."""
+        if isinstance(unanswered, Full):
+            return MailboxFull(self.process.path, f"most={unanswered.most}")
         reason, unanswered.reason = unanswered.reason, None  # the frames of a crash may lead to it
         if reason is not None:
             return call_failed(self.process.path, reason)

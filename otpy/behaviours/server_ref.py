@@ -102,6 +102,8 @@ class ServerRef(Generic[RequestT_contra, ReplyT_co, StateT]):
         Raises:
             CallFailed: If the server is not there, is ending, or ends before it replies; at once.
             CallTimeout: If it does not reply in time; it is not told, and a late reply is dropped.
+            MailboxFull: If as many messages wait as its class lets wait (`MailboxLimit`), at once;
+                it does not get the request.
             ValueError: If `timeout` is no number of seconds; nothing is sent.
             CallingSelf: If the server itself calls, in one of its callbacks.
             WrongThread: In another thread or event loop; use `root.portal()`. Nothing is sent.
@@ -130,7 +132,7 @@ class ServerRef(Generic[RequestT_contra, ReplyT_co, StateT]):
         except (TypeError, ValueError):  # it looks at a length of time only once, for speed
             check_timeout(process.path, timeout)
             raise
-        server.mailbox.put(caller)
+        server.mailbox.offer(caller)
         try:
             reply: Any = await caller.future
         finally:
@@ -148,12 +150,13 @@ class ServerRef(Generic[RequestT_contra, ReplyT_co, StateT]):
     def cast(self, request: RequestT_contra) -> None:
         """Send a request that gets no reply; whether anybody is there or not (GEN-16).
 
-        In any thread; the requests of one arrive in their order.
+        In any thread; the requests of one arrive in their order. One that a `MailboxLimit` refuses
+        is dropped.
         """
         process = self.target
         server = process.behaviour if isinstance(process, LiveProcess) else self._server()
         if isinstance(server, Server):
-            server.mailbox.put((request,))
+            server.mailbox.offer((request,))
 
     def send(self, message: object) -> None:
         """Send any other message, for `handle_info`; whether anybody is there or not.
@@ -163,7 +166,7 @@ class ServerRef(Generic[RequestT_contra, ReplyT_co, StateT]):
         process = self.target
         server = process.behaviour if isinstance(process, LiveProcess) else self._server()
         if isinstance(server, Server):
-            server.mailbox.put(Info(message))
+            server.mailbox.offer(Info(message))
 
     async def stop(self, reason: ExitReason | None = None, timeout: float | None = None) -> None:
         """Let it serve what came before, call its `terminate`, and wait until it has ended.

@@ -23,7 +23,12 @@ if TYPE_CHECKING:
     from otpy.specs import DynamicSpec
 
 # The last is of the root too: then the log sums up what it has not written.
-_OTHERS: Final = {"hook.failed", "child.message_unhandled", "supervisor.stopped"}
+_OTHERS: Final = {
+    "hook.failed",
+    "child.mailbox_grown",
+    "child.message_unhandled",
+    "supervisor.stopped",
+}
 
 DESCRIPTION = """\
 Run a tree as a program and break its workers at random, to see what it survives.

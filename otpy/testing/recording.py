@@ -12,6 +12,7 @@ from otpy.reports import (
     ChildAbandoned,
     ChildRestarting,
     HookFailed,
+    MailboxGrown,
     MessageUnhandled,
     Report,
     SupervisorGaveUp,
@@ -147,6 +148,8 @@ def _what(report: Report) -> list[str]:
             texts = [f"{word} in {_seconds(report.delay)}: {reason}", *cut(texts[0])]
         case ChildAbandoned():
             texts = [f"{word}: {report.what}"]
+        case MailboxGrown():
+            texts = [f"{word}: waiting={report.waiting} dropped={report.dropped}"]
         case MessageUnhandled():
             texts = [f"{word}: {report.message}"]
         case SupervisorGaveUp():

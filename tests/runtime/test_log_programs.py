@@ -72,6 +72,8 @@ def test_every_report_is_a_line_of_json() -> None:
     assert entries["child.abandoned"]["stack"] == "outer (file.py:1)\ninner (file.py:2)"
     assert entries["child.exited"]["exception"][0]["exc_value"] == "paper"
     assert entries["child.message_unhandled"]["unhandled"] == "'what ever'"
+    grown = entries["child.mailbox_grown"]
+    assert (grown["waiting"], grown["dropped"], grown["level"]) == (1000, 3, "warning")
 
 
 def test_logging_behind_structlog_takes_every_report() -> None:

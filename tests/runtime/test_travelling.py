@@ -115,6 +115,7 @@ ERRORS: dict[type[BaseException], Callable[[], BaseException]] = {
             errors.WrongThread,
             errors.NotRunning,
             errors.CallTimeout,
+            errors.MailboxFull,
             errors.BadReturn,
             errors.Demonitored,
         )
@@ -140,6 +141,7 @@ REPORTS: dict[type[reports.Report], dict[str, Any]] = {
     reports.ChildStopped: {"reason": Killed(), "context": reports.ErrorContext.SHUTDOWN_ERROR},
     reports.ChildAbandoned: {"what": "task", "stack": ("f (file.py:2)",)},
     reports.ChildGaveUp: {"reason": REASONS[5]},
+    reports.MailboxGrown: {"waiting": 1000, "dropped": 3},
     reports.MessageUnhandled: {"message": "'hello'"},
     reports.SupervisorGaveUp: {"child": "app/db", "reason": REASONS[5]},
     reports.SupervisorStopped: {"reason": Shutdown()},

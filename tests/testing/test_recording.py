@@ -15,6 +15,7 @@ from otpy.reports import (
     ChildRestarting,
     ChildStarted,
     HookFailed,
+    MailboxGrown,
     MessageUnhandled,
     Report,
     SupervisorStopped,
@@ -150,6 +151,7 @@ async def test_every_kind_of_report_has_a_line() -> None:
     life: dict[str, Any] = {"path": "app/db", "time": 86_400.0, "incarnation": 2}
     reports: list[Report] = [
         ChildAbandoned(**life, what="task", stack=("a.py:1 in f",)),
+        MailboxGrown(**life, waiting=1000, dropped=3),
         MessageUnhandled(**life, message="{'two':\n 'lines'}"),
         HookFailed(path="app/db", time=0.0004, hook="<hook>", error=ValueError("so what")),
     ]
@@ -157,6 +159,7 @@ async def test_every_kind_of_report_has_a_line() -> None:
         recording(report)
     assert recording.render() == textwrap.dedent("""\
         86400 s app/db #2 abandoned: task
+        86400 s app/db #2 mailbox grown: waiting=1000 dropped=3
         86400 s app/db #2 message unhandled: {'two': 'lines'}
         0 s app/db hook failed: ValueError: so what""")
     assert_reports(recording, recording.render())
