@@ -86,6 +86,8 @@ class GenServer(Served[RequestT, ReplyT, StateT]):
     ) -> Result[StateT] | Awaitable[Result[StateT]]:
         """Take any other message: what was sent by `send`, `TIMEOUT`, `Down` and `ExitSignal`.
 
+        And `(task, Ok(value))` of a task that it started with `deliver=True`.
+
         Not overridden, the message is reported as `MessageUnhandled`, which is logged, and
         dropped (GEN-24).
         """

@@ -33,6 +33,25 @@ ReplyT = TypeVar("ReplyT")
 KeptT = TypeVar("KeptT")
 
 
+def own_server() -> Server:
+    """Return the server in whose callbacks this is called.
+
+    Raises:
+        NotSupervised: If no child is running.
+        NotRunning: If it has ended: it was given up, and this is what it left behind.
+        RuntimeError: If the running child is no server.
+        WrongThread: In another thread than the event loop's.
+    """
+    process = live_of(current())
+    process.parent.tree.check_thread(process)
+    if not process.alive:
+        raise NotRunning(process.path)
+    if not isinstance(process.behaviour, Server):
+        msg = f"{process.path}: for the callbacks of a server, in its own process"
+        raise RuntimeError(msg)
+    return process.behaviour
+
+
 class Served(Generic[RequestT, ReplyT, KeptT]):
     """Takes requests `RequestT`, replies `ReplyT`, and keeps a `KeptT` from message to message."""
 
@@ -59,7 +78,7 @@ class Served(Generic[RequestT, ReplyT, KeptT]):
             NotSupervised: If called outside of the server.
         """
         process = current()
-        watchers_of(live_of(process)).inbox = self._own().mailbox
+        watchers_of(live_of(process)).inbox = own_server().mailbox
 
     def monitor(self, process: Process) -> Monitor:
         """Let a `Down` come to `handle_info` when `process` has ended; at once if it has (SIG-04).
@@ -70,7 +89,7 @@ class Served(Generic[RequestT, ReplyT, KeptT]):
         Raises:
             NotSupervised: If called outside of the server.
         """
-        return LiveMonitor(live_of(process), self._own().mailbox)
+        return LiveMonitor(live_of(process), own_server().mailbox)
 
     def send_after(self, delay: float, message: object) -> ServerTimer:
         """Send `message` to this server in `delay` seconds, as `send` would; unless it has ended.
@@ -84,7 +103,7 @@ class Served(Generic[RequestT, ReplyT, KeptT]):
         Source:
             OTP `erlang:send_after/3`, to oneself.
         """
-        return self._own().start_timer(self._seconds(delay), Info(message))
+        return own_server().start_timer(self._seconds(delay), Info(message))
 
     def send_interval(self, period: float, message: object) -> ServerTimer:
         """Send `message` to this server every `period` seconds, as `send_after` would.
@@ -101,7 +120,7 @@ class Served(Generic[RequestT, ReplyT, KeptT]):
         seconds = self._seconds(period)
         if not seconds:
             raise ValueError(f"{current().path}: period={period}: would never rest")
-        return self._own().start_timer(seconds, Info(message), again=True)
+        return own_server().start_timer(seconds, Info(message), again=True)
 
     def cancel_timer(self, timer: ServerTimer) -> bool:
         """Let `timer` send nothing any more; return whether it still would have.
@@ -119,25 +138,14 @@ class Served(Generic[RequestT, ReplyT, KeptT]):
         Raises:
             NotSupervised: If called outside of the server.
         """
-        return ServerRef(self._own().process)
+        return ServerRef(own_server().process)
 
     def _seconds(self, seconds: float) -> float:
-        path = self._own().process.path
+        path = own_server().process.path
         check_timeout(path, seconds)
         if seconds is None or seconds < 0 or seconds == inf:  # pyright: ignore[reportUnnecessaryComparison]
             raise ValueError(f"{path}: {seconds} is no number of seconds")
         return seconds
-
-    @staticmethod
-    def _own() -> Server:
-        process = live_of(current())
-        process.parent.tree.check_thread(process)
-        if not process.alive:  # it was given up, and this is what it left behind
-            raise NotRunning(process.path)
-        if not isinstance(process.behaviour, Server):
-            msg = f"{process.path}: for the callbacks of a server, in its own process"
-            raise RuntimeError(msg)
-        return process.behaviour
 
     # --- from outside ----------------------------------------------------------------------------
 

@@ -12,6 +12,7 @@ from otpy._core.spec import BRUTAL_KILL, INFINITY
 from otpy._runtime.current import current_or_none
 from otpy._runtime.process import live_of
 from otpy._runtime.waiters import check_loop
+from otpy.behaviours.mailbox import Info
 from otpy.behaviours.task_result import Exited, Ok, TaskFailed
 from otpy.errors import NotOwner, TaskTimeout
 
@@ -19,7 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Generator
 
     from otpy._core.spec import ShutdownLimit
-    from otpy._runtime.handles import Process
+    from otpy._runtime.handles import Notice, Process
+    from otpy.behaviours.mailbox import Mailbox
 
 _T = TypeVar("_T")
 
@@ -208,3 +210,26 @@ class Task(Generic[_T]):
         caller = current_or_none()
         if caller is not self.owner:
             raise NotOwner(f"{self.process.path}: owner is {self.owner!r}, caller is {caller!r}")
+
+
+@final
+class Delivery:
+    """Hands a task's result, and then its end, to the server that started it (TSK-06)."""
+
+    __slots__ = ("_done", "_mailbox", "_task")
+
+    def __init__(self, task: Task[_T], done: list[_T], mailbox: Mailbox) -> None:
+        """Hand what `task` leaves in `done` to `mailbox`, which takes nothing after its life."""
+        self._task = task
+        self._done = done
+        self._mailbox = mailbox
+
+    def deliver(self, notice: Notice) -> None:
+        """Take the notice that the task has ended."""
+        if self._done:
+            self._mailbox.put(Info((self._task, Ok(self._done[0]))))
+        self._mailbox.deliver(notice)
+
+    def discard(self, unwanted: Callable[[object], bool]) -> None:
+        """Take back the notice, if it lies unread and is `unwanted`."""
+        self._mailbox.discard(unwanted)

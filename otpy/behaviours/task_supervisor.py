@@ -11,9 +11,12 @@ from otpy._core.reason import Restart
 from otpy._core.spec import ChildSpec
 from otpy._runtime.current import current_or_none
 from otpy._runtime.handles import DynamicSupervisor, Process
+from otpy._runtime.links import LiveMonitor
+from otpy._runtime.process import live_of
 from otpy._runtime.shells import shell_of
+from otpy.behaviours.served import own_server
 from otpy.behaviours.target import Whereabouts, whereabouts
-from otpy.behaviours.task import DEFAULT_TIMEOUT, Task, chain, name_of, work
+from otpy.behaviours.task import DEFAULT_TIMEOUT, Delivery, Task, chain, name_of, work
 from otpy.behaviours.task_stream import OnTimeout, stream
 
 if TYPE_CHECKING:
@@ -98,6 +101,7 @@ class TaskSupervisor:
         self,
         fn: Callable[[*_Ts], Awaitable[_T]],
         *args: *_Ts,
+        deliver: bool = False,
         shutdown: ShutdownLimit = 5.0,
     ) -> Task[_T]:
         """Start `fn(*args)` as a task linked to the calling process (TSK-03).
@@ -111,6 +115,11 @@ class TaskSupervisor:
         Args:
             fn: A coroutine function.
             args: Its arguments.
+            deliver: Whether the calling server hears of it by messages, instead of waiting.
+                `(task, Ok(value))` when it has returned, then `Down(process, Normal())`; only
+                `Down(process, reason)` when it ended without a result. They come to `handle_info`
+                of the life that started the task, and to no later one; asking the task for its
+                result does not take them back.
             shutdown: Seconds the task has to end once asked.
 
         Returns:
@@ -118,18 +127,21 @@ class TaskSupervisor:
 
         Raises:
             InvalidSpec: If `fn` cannot be called.
+            NotSupervised: If `deliver`, and no child is running. Nothing is started.
+            RuntimeError: If `deliver`, and the running child is no server. Nothing is started.
             MaxChildren: If the supervisor holds as many tasks as it may (TSK-08).
             NotRunning: If the supervisor is ending.
 
         Source:
             Elixir `Task.Supervisor.async/3`.
         """
-        return await self._spawn(fn, args, shutdown, linked=True)
+        return await self._spawn(fn, args, shutdown, linked=True, deliver=deliver)
 
     async def spawn(
         self,
         fn: Callable[[*_Ts], Awaitable[_T]],
         *args: *_Ts,
+        deliver: bool = False,
         shutdown: ShutdownLimit = 5.0,
     ) -> Task[_T]:
         """Start `fn(*args)` as a task that outlives its caller and whose crash spares it (TSK-04).
@@ -139,7 +151,7 @@ class TaskSupervisor:
         Source:
             Elixir `Task.Supervisor.async_nolink/3`.
         """
-        return await self._spawn(fn, args, shutdown, linked=False)
+        return await self._spawn(fn, args, shutdown, linked=False, deliver=deliver)
 
     async def _spawn(
         self,
@@ -148,12 +160,17 @@ class TaskSupervisor:
         shutdown: ShutdownLimit,
         *,
         linked: bool,
+        deliver: bool,
     ) -> Task[_T]:
+        mailbox = own_server().mailbox if deliver else None
         done: list[_T] = []
         spec = self._spec(fn, args, done, Restart.TEMPORARY, shutdown)
         process = await shell_of(self.supervisor).start_claimed(spec)
         assert process is not None  # noqa: S101 - a coroutine function cannot decline to start
-        return Task(process, current_or_none(), done, linked=linked)
+        task = Task(process, current_or_none(), done, linked=linked)
+        if mailbox is not None:
+            _ = LiveMonitor(live_of(process), Delivery(task, done, mailbox))  # the process keeps it
+        return task
 
     async def start_child(
         self,
