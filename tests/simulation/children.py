@@ -28,6 +28,7 @@ from otpy._core.spec import Then
 from otpy._runtime.process import live_of
 from otpy.tasks import Exited, Ok, OnTimeout, Task
 from tests.simulation.ledger import Ledger
+from tests.simulation.machines import MACHINES
 from tests.simulation.servers import SERVERS, Till
 
 
@@ -332,6 +333,11 @@ SIGNALLING: list[Kind] = [
 TALKING: list[Kind] = [
     lambda rng: (Till, (rng.randrange(99),)),
     lambda rng: (rng.choice(SERVERS), (rng.randrange(99),)),
+    lambda rng: (customer, (rng.randrange(99),)),
+]
+MECHANICAL: list[Kind] = [
+    lambda rng: (rng.choice(MACHINES), (rng.randrange(99),)),
+    lambda rng: (rng.choice(MACHINES), (rng.randrange(99),)),
     lambda rng: (customer, (rng.randrange(99),)),
 ]
 WORKING: list[Kind] = [

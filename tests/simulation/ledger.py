@@ -32,6 +32,7 @@ from otpy._runtime.process import live_of
 from otpy._runtime.shell import Shell
 from otpy._runtime.shells import shell_of
 from otpy.errors import StartTimeout
+from tests.simulation.machines import MACHINES, Gate, Turnstile
 from tests.simulation.servers import SERVERS, Desk, Kiosk, Stall
 from tests.simulation.signals import SignalLedger
 
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
     from tests.simulation.rogues import Rogue
 
 UNBEGUN, RUNNING, RETURNED, CANCELLED = "unbegun", "running", "returned", "cancelled"
+_WITHOUT_TASK = (Kiosk, Stall, Gate, Turnstile)
 SERVED = "served"  # without a task: only the server knows why it ended
 
 
@@ -271,7 +273,7 @@ class Ledger:
             self.bound.note(live_of(process))
         life = self.lives[process] = Life(process, self.loop.time())
         self.signals.born(process)
-        if body is own and getattr(process.spec, "start", None) in (Kiosk, Stall):
+        if body is own and getattr(process.spec, "start", None) in _WITHOUT_TASK:
             life.body = SERVED
             return body
 
@@ -371,7 +373,7 @@ class Ledger:
                 life.told in (None, due), "{} was told at {}, not {}", process, life.told, due
             )
         by_itself = life.body == RETURNED or isinstance(life.body, LookupError)
-        serves = process.ready and getattr(process.spec, "start", None) in SERVERS
+        serves = process.ready and getattr(process.spec, "start", None) in (*SERVERS, *MACHINES)
         if serves and (by_itself or (isinstance(reason, Killed) and self._had_time(process))):
             cleaned = process.path in self.faulty or process in self.desk.ended
             self.expect(cleaned, "{} ended without its terminate", process)

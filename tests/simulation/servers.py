@@ -16,6 +16,7 @@ import otpy
 from otpy import Crashed, ExitReason, GenServer, Killed, Process, Shutdown
 from otpy._runtime.process import live_of
 from otpy._runtime.shells import shell_of
+from otpy.behaviours.served import Served
 from otpy.behaviours.server import Server
 from otpy.errors import CallFailed, CallTimeout
 from otpy.server import TIMEOUT, Caller, Init, NoReply, Reply, ServerRef, Stop
@@ -62,9 +63,10 @@ class Desk:
         served: The numbers of all orders that were served.
         suspended: The servers that must not serve now.
         busy: Servers that somebody is suspending or resuming.
-        held: Servers that somebody has suspended at some time.
+        held: Servers that somebody has suspended at some time, or that have postponed something.
         ended: The servers whose `terminate` was called, and for which reason.
         working: Servers that are in the midst of serving an order.
+        shut: Until when machines postpone orders (seconds).
         worked: Until when servers have served an order that took its time (seconds).
         sent: The orders that servers are to serve, if they live on.
         waits: How many customers wait for each server.
@@ -79,6 +81,7 @@ class Desk:
         self.held: set[Process] = set()
         self.ended: dict[Process, ExitReason] = {}
         self.working: set[Process] = set()
+        self.shut: dict[Process, float] = {}
         self.worked: dict[Process, float] = {}
         self.sent: dict[Process, list[int]] = {}
         self.waits: Counter[Process] = Counter()
@@ -177,10 +180,12 @@ class Desk:
 
     async def _look(self, server: ServerRef[Order, int], process: Process) -> None:
         try:
-            book = await server.get_state(1)
+            kept: object = await server.get_state(1)
         except (CallFailed, CallTimeout):
             return
-        self.expect(isinstance(book, Book), "{} keeps {!r}", process.path, book)
+        if isinstance(kept, tuple):  # of a state machine
+            kept = cast("tuple[str, Book]", kept)[1]
+        self.expect(isinstance(kept, Book), "{} keeps {!r}", process.path, kept)
 
     async def _suspend(
         self, server: ServerRef[Order, int], process: Process, rng: random.Random
@@ -242,6 +247,10 @@ class Desk:
             if not isinstance(server, Server) or _ending(process) is not None:
                 del self.sent[process]
             elif process.ready and process not in self.working and not server.mailbox.suspended:
+                if process in self.shut:
+                    late = asyncio.get_running_loop().time() > self.shut[process]
+                    self.expect(not late, "{} is still shut", process)
+                    continue
                 del self.sent[process]
                 left = [number for number in numbers if number not in self.served]
                 self.expect(not left, "{} is deaf to {}", process, left)
@@ -281,7 +290,7 @@ class Till(GenServer[Order, int, Book]):
         Desk.current().take(request, state)
         if request.what == "busy":
             await Desk.current().work(0.2)
-        _watch(self, request, state)
+        watch(self, request, state)
         return NoReply(state)
 
     def handle_info(self, message: object, state: Book) -> Result:
@@ -291,11 +300,7 @@ class Till(GenServer[Order, int, Book]):
             case Order():
                 desk.take(message, state)
             case Down():
-                known = message.process in state.watched
-                desk.expect(known, "{} heard of {} without a monitor", otpy.current().path, message)
-                desk.expect(not message.process.alive, "{} is about the living", message)
-                if known:
-                    state.watched.remove(message.process)
+                heard(message, state)
             case ExitSignal():
                 return Stop(Shutdown("signal"), state)
             case _:
@@ -330,7 +335,7 @@ class Kiosk(Till):
     def handle_cast(self, request: Order, state: Book) -> Result:  # type: ignore[override] # plain
         """Do as the order says; nothing takes its time here."""
         Desk.current().take(request, state)
-        _watch(self, request, state)
+        watch(self, request, state)
         return NoReply(state)
 
 
@@ -362,8 +367,7 @@ def _answer(request: Order, caller: Caller[int], state: Book) -> Any:
         case "stop":
             return Stop(Shutdown("sold out"), state, request.number)
         case "crash":
-            Desk.current().worked[otpy.current()] = math.inf  # it may cancel itself
-            raise error(request.number % len(NUMBERS))
+            raise crashed(request)
         case "continue":
             state.must = True
             return Reply(request.number, state, continue_with="more")
@@ -373,7 +377,23 @@ def _answer(request: Order, caller: Caller[int], state: Book) -> Any:
             return Reply(request.number, state)
 
 
-def _watch(server: GenServer[Order, int, Book], request: Order, state: Book) -> None:
+def crashed(request: Order) -> BaseException:
+    """Return what serving `request` raises."""
+    Desk.current().worked[otpy.current()] = math.inf  # it may cancel itself
+    return error(request.number % len(NUMBERS))
+
+
+def heard(down: Down, state: Book) -> None:
+    """Hear of an end, once for each monitor."""
+    desk, known = Desk.current(), down.process in state.watched
+    desk.expect(known, "{} heard of {} without a monitor", otpy.current().path, down)
+    desk.expect(not down.process.alive, "{} is about the living", down)
+    if known:
+        state.watched.remove(down.process)
+
+
+def watch(server: Served[Any, Any, Any], request: Order, state: Book) -> None:
+    """Monitor somebody, if that is what `request` says."""
     if request.what == "watch":
         ledger: Any = shell_of(otpy.current().parent).tree.interposer
         process = ledger.anybody(otpy.current())

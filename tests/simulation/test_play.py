@@ -12,6 +12,7 @@ import pytest
 
 from otpy._core.effects import Effects
 from otpy._core.machine import SupervisorMachine
+from otpy._core.statem import Machine
 from otpy._core.stopping import Stopping
 from otpy._runtime import operations
 from otpy._runtime import process as processes
@@ -20,6 +21,7 @@ from otpy._runtime.leftovers import Leftovers
 from otpy._runtime.tree import Tree
 from otpy.behaviours.mailbox import Mailbox
 from otpy.behaviours.server import Server
+from otpy.behaviours.statem_callbacks import StatemCallbacks
 from otpy.testing import SimulationFailed, schedule
 from tests.simulation.explore import Search, main
 from tests.simulation.play import Play
@@ -97,6 +99,15 @@ def _at_once(tree: Any, do: Callable[..., None], *args: object) -> bool:
     return True
 
 
+_FINISH = Machine._finish
+
+
+def _backwards(machine: Any, transition: Any) -> object:
+    """Stand for postponed events that come back in another order."""
+    machine._postponed.reverse()
+    return _FINISH(machine, transition)
+
+
 # What a defect forgets to close complains of that too.
 @pytest.mark.filterwarnings("ignore:coroutine .* was never awaited")
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
@@ -115,6 +126,8 @@ def _at_once(tree: Any, do: Callable[..., None], *args: object) -> bool:
         (Tree, "interrupt", _never),
         (Tree, "_complain", _never),
         (Tree, "order", _at_once),
+        (StatemCallbacks, "terminate", _never),
+        (Machine, "_finish", _backwards),
     ],
 )
 def test_a_defect_does_not_stay_hidden(

@@ -24,6 +24,7 @@ from otpy.registry import Keys
 from otpy.specs import ESCALATE, DynamicSpec
 from otpy.testing import FaultPlan
 from tests.simulation.children import (
+    MECHANICAL,
     NAMED,
     PLAIN,
     SIGNALLING,
@@ -37,7 +38,7 @@ from tests.simulation.rough import DEEP, MEDDLING, ODD, THREADED, UNTIDY
 
 THEMES: list[list[Kind]] = [
     *(PLAIN, PLAIN, SIGNALLING, SIGNALLING, TALKING, TALKING, TALKING, WORKING, WORKING, NAMED),
-    *(ODD, MEDDLING, DEEP, THREADED, UNTIDY),
+    *(ODD, MEDDLING, DEEP, THREADED, UNTIDY, MECHANICAL, MECHANICAL),
 ]
 
 
