@@ -171,13 +171,14 @@ class Life:
         count = self.cast._starts.get(self.path, 0)
         return bool(script.start_takes) or script.starts[count : count + 1] in {"w", "W"}
 
-    async def begin_slowly(self) -> None:
-        """Start, as the script says, and take the time that it says."""
+    async def begin_slowly(self) -> str:
+        """Start, as the script says, and take the time that it says; return how."""
         await self.cast.wait(self.path, self.script.start_takes)
         how = self.cast.next_start(self.script, self.path)
         if how in {"w", "W"}:
             await self.cast.wait(self.path, HELD)
         self._begin({"w": "s", "W": "f"}.get(how, how))
+        return how
 
     def begin(self) -> str:
         """Start at once; return how."""
@@ -235,9 +236,8 @@ class Life:
     async def announced(self, *, task_status: Any) -> None:
         """Live as a child that says when it is ready."""
         cue: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-        if self.begins_slowly:
-            await self.begin_slowly()
-        elif self.begin() == "d":
+        how = await self.begin_slowly() if self.begins_slowly else self.begin()
+        if how == "d":
             cue.set_result("boom")
         task_status.started()
         await self._lives(cue)

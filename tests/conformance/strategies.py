@@ -1,4 +1,4 @@
-"""Hypothesis strategies for scenarios: any tree up to depth 3, anything done to it.
+"""Hypothesis strategies for scenarios: any tree up to depth 5, anything done to it.
 
 What is never generated, because nothing could be compared:
 
@@ -47,6 +47,7 @@ OPERATIONS: Final = (
     *("terminate", "restart", "start", "delete") * 2,
     *("which", "count", "get"),
 )
+DEEPEST: Final = 5  # levels of a tree, but for those that are added
 NAP: Final = 3  # milliseconds
 SHORT: Final = 15  # milliseconds that those who refuse are granted
 
@@ -101,23 +102,26 @@ def _role(draw: st.DrawFn, auto: str) -> tuple[str, bool]:
 
 @st.composite
 def supervisors(draw: st.DrawFn, id: str, above: str, depth: int, *, doomed: bool = False) -> Sup:
-    """Return a supervisor with up to four children.
+    """Return a supervisor with up to four children, or a root with up to twelve.
 
     Args:
         draw: Hypothesis's.
         id: Its id.
         above: The `auto_shutdown` of its own supervisor.
         depth: Its level in the tree; the root's is 1.
-        doomed: Whether it, or one above it, may be killed; see `killed_supervisor`.
+        doomed: Whether one above it may be killed; see `killed_supervisor`. It has no supervisors
+            then: Erlang's would end in their own time, with `shutdown`.
     """
+    deepest = depth if doomed else DEEPEST
     doomed = doomed or (depth > 1 and draw(_one_in(6)))
     auto = draw(st.sampled_from(AUTO_SHUTDOWNS)) if draw(_one_in(2)) else "never"
     restart, significant = draw(_role(above))
     limits: tuple[Limit, ...] = ("infinity", LONG, "brutal_kill")
-    names = "abcd"[: draw(st.integers(0 if draw(_one_in(10)) else 1, 4 if depth == 1 else 3))]
+    most = 3 if depth > 1 else 12 if draw(_one_in(8)) else 4
+    names = "abcdefghijkl"[: draw(st.integers(0 if draw(_one_in(10)) else 1, most))]
     return Sup(
         id,
-        tuple(draw(_nodes(name, auto, depth, doomed=doomed)) for name in names),
+        tuple(draw(_nodes(name, auto, depth, deepest, doomed=doomed)) for name in names),
         strategy=draw(st.sampled_from(STRATEGIES)),
         intensity=draw(st.sampled_from(INTENSITIES)),
         auto_shutdown=auto,
@@ -128,8 +132,10 @@ def supervisors(draw: st.DrawFn, id: str, above: str, depth: int, *, doomed: boo
 
 
 @st.composite
-def _nodes(draw: st.DrawFn, name: str, auto: str, depth: int, *, doomed: bool) -> Node:
-    if depth < 3 and draw(_one_in(2 if depth == 1 else 3)):
+def _nodes(
+    draw: st.DrawFn, name: str, auto: str, depth: int, deepest: int, *, doomed: bool
+) -> Node:
+    if depth < deepest and draw(_one_in(2 if depth % 2 else 3)):
         return draw(supervisors(name, auto, depth + 1, doomed=doomed))
     return draw(workers(name, auto, at_root=depth == 1, doomed=doomed))
 
@@ -206,7 +212,8 @@ def _holding(draw: st.DrawFn, scenario: Scenario) -> Scenario:
 
     Without what would overtake it (`stop_overtakes`): stops, and children that are held up below a
     supervisor which its own may stop. And without bad specs, which are refused at once
-    (`bad_specs_are_refused_by_the_caller`).
+    (`bad_specs_are_refused_by_the_caller`). The first start does not fail: nothing could let those
+    go on whose end is held up, and each would take its limit, of real seconds there.
     """
 
     def held(node: Any) -> Any:
@@ -232,7 +239,15 @@ def _holding(draw: st.DrawFn, scenario: Scenario) -> Scenario:
         if not _is_stop(found):
             steps += [step(found), *[Release()] * draw(st.sampled_from((0, 0, 1, 2)))]
     tree = evolve(scenario.tree, children=tuple(map(held, scenario.tree.children)))
+    tree = _starting(tree)
     return Scenario(tree, (*steps, *[Release()] * 5))
+
+
+def _starting(node: Any) -> Any:
+    """Return `node`, of which everything starts the first time."""
+    if isinstance(node, Sup):
+        return evolve(node, children=tuple(map(_starting, node.children)))
+    return evolve(node, starts=f"s{node.starts[1:]}" if node.starts else "")
 
 
 def _is_stop(step: Step) -> bool:
@@ -253,7 +268,7 @@ class _Places:
         self.doomed = [
             path
             for path, node in nodes.items()
-            if isinstance(node, Sup) and path != "top" and all(map(_is_doomed, node.children))
+            if isinstance(node, Sup) and path != "top" and _is_doomed(node) and _levels(node) < 3
         ]
         self.auto = {p: node.auto_shutdown for p, node in nodes.items() if isinstance(node, Sup)}
         self.below = {
@@ -274,7 +289,7 @@ class _Places:
 
 @st.composite
 def _steps(draw: st.DrawFn, places: _Places) -> Step:
-    kinds = ["die", "die", "call", "call", "together", "together", "stop"]
+    kinds = ["die", "die", "call", "call", "together", "together", "stop", "massacre"]
     kind = draw(st.sampled_from([*kinds, "retries", "retries"] if places.failing else kinds))
     if kind == "retries":
         return draw(_retries(places))
@@ -285,6 +300,8 @@ def _steps(draw: st.DrawFn, places: _Places) -> Step:
         return Die(draw(st.sampled_from(places.doomed)), "killed")
     if kind == "die" and places.workers:
         return _die(draw, places, places.workers)
+    if kind == "massacre" and places.workers:
+        return draw(_massacre(places))
     sup = draw(st.sampled_from(places.sups))
     ids: list[str] = [*places.ids[sup] * 3, "new", "other"]
     if kind == "call":
@@ -294,6 +311,17 @@ def _steps(draw: st.DrawFn, places: _Places) -> Step:
         ids = [draw(st.sampled_from(ids))]
     items: list[Die | Call] = draw(_some(_items(places, sup, ids), 2, 6))
     return Together(sup, (*stop, *items))
+
+
+@st.composite
+def _massacre(draw: st.DrawFn, places: _Places) -> Together:
+    """Return a step in which all workers of a supervisor die at once, most often of the largest."""
+    most = max(places.sups, key=lambda path: len(places.below[path]))
+    others = [path for path in places.sups if places.below[path]]
+    sup = draw(st.sampled_from(others)) if draw(_one_in(3)) else most
+    order = draw(st.permutations(places.below[sup]))
+    calls: list[Die | Call] = draw(_some(_calls(places, sup, [*places.ids[sup], "new"]), 0, 2))
+    return Together(sup, (*calls, *(_die(draw, places, [path]) for path in order)))
 
 
 @st.composite
@@ -341,6 +369,11 @@ def _fails(node: Node) -> bool:
     return node.starts[:1] == "s" and node.starts[1:2] in {"f", "e", "h"}
 
 
+def _levels(node: Node) -> int:
+    """Return how many supervisors stand one below the other, `node` included."""
+    return 1 + max(map(_levels, node.children), default=0) if isinstance(node, Sup) else 0
+
+
 def _is_doomed(node: Node) -> bool:
     if isinstance(node, Worker):
         return node.ends == "silent" and node.shutdown == "brutal_kill"
@@ -358,7 +391,6 @@ def _calls(draw: st.DrawFn, places: _Places, sup: str, ids: list[str]) -> Call:
     name = draw(st.sampled_from((name, name, "new")))
     auto = draw(st.sampled_from(AUTO_SHUTDOWNS)) if draw(_one_in(3)) else places.auto[sup]
     doomed = places.may_be_killed(f"{sup}/{name}")
-    # Two levels below a killed one, a supervisor of Erlang ends in its own time, with `shutdown`.
     too_deep = doomed and sup.count("/") > 1
     if draw(_one_in(6)) and not too_deep:  # an id of its own: no step shall take it for a worker
         return Call(sup, op, draw(supervisors("sup", auto, 3, doomed=doomed)))
