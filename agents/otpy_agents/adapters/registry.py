@@ -20,6 +20,7 @@ BUILT_IN: Final[Mapping[str, str]] = {
     "codex": "otpy_agents.adapters.codex:ADAPTER",
     "command": "otpy_agents.adapters.command:ADAPTER",
     "copilot": "otpy_agents.adapters.copilot:ADAPTER",
+    "cursor": "otpy_agents.adapters.cursor:ADAPTER",
     "gemini": "otpy_agents.adapters.gemini:ADAPTER",
 }
 """What our own distribution announces; a checkout that is not installed announces nothing."""

@@ -31,7 +31,7 @@ FOLDER = Path("/private")
 
 
 class TestRegistry:
-    def test_the_five_of_ours_are_announced_as_everybody_elses_are(self) -> None:
+    def test_those_of_ours_are_announced_as_everybody_elses_are(self) -> None:
         """The package's metadata announces the built-in adapters under the same group."""
         project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
         assert project["project"]["entry-points"][GROUP] == BUILT_IN
@@ -43,7 +43,8 @@ class TestRegistry:
         adapter = find_adapter(name)
         assert adapter.name == name
         assert adapter.install_hint
-        assert adapter.executable == ("" if name == "command" else name)
+        programs = {"command": "", "cursor": "cursor-agent"}
+        assert adapter.executable == programs.get(name, name)
 
     def test_an_unknown_name_is_answered_with_those_there_are(self) -> None:
         """A typing error shows what could have been meant."""
@@ -214,4 +215,4 @@ class TestLaunch:
 def test_the_built_in_adapters_are_adapters() -> None:
     """Each satisfies the protocol other packages are held to."""
     adapters: list[Adapter] = [find_adapter(name) for name in BUILT_IN]
-    assert len({adapter.name for adapter in adapters}) == 5
+    assert len({adapter.name for adapter in adapters}) == len(BUILT_IN)

@@ -166,14 +166,14 @@ def test_a_command_may_be_an_agent() -> None:
             AGENT.replace("claude", "claudee"),
             (
                 "w.toml:3: assignment 'a'.agent: got \"claudee\","
-                " wanted one of claude, codex, command, copilot, gemini"
+                " wanted one of claude, codex, command, copilot, cursor, gemini"
             ),
         ),
         (
             AGENT + 'fallback = ["codex", "gemeni"]',
             (
                 "w.toml:5: assignment 'a'.fallback[1]: got \"gemeni\","
-                " wanted one of claude, codex, command, copilot, gemini"
+                " wanted one of claude, codex, command, copilot, cursor, gemini"
             ),
         ),
         (
