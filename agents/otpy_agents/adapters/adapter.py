@@ -8,6 +8,7 @@ adapters](../../../docs/reference/agent-adapters.md) shows how another package a
 from __future__ import annotations
 
 import re
+import uuid
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
@@ -43,6 +44,10 @@ class Access(StrEnum):
     """Anything. Only inside a sandbox that holds by itself."""
 
 
+# Below this the folder of an attempt, which is its alone, names a session that is its alone.
+_SESSIONS: Final = uuid.UUID("6f1c1d0e-6a0b-4f0e-9d53-5d1a3c2be0a7")
+
+
 def _some(_request: object, attribute: object, value: str) -> None:
     if not value.strip():
         raise InvalidRequest(getattr(attribute, "name", ""), repr(value), "some text")
@@ -74,6 +79,19 @@ class AttemptRequest:
     budget_usd: float | None = None
     flags: tuple[str, ...] = ()
     argv: tuple[str, ...] = ()
+
+    def new_session(self, *choices: str) -> str | None:
+        """Return the id for a new session, which no other attempt has; None if one is chosen.
+
+        The host that a CLI outlives has to find its session, also when it was killed before the
+        CLI told the id.
+
+        Args:
+            choices: Flags of the CLI by which a user chooses a session himself.
+        """
+        if self.session is not None or {flag.partition("=")[0] for flag in self.flags} & {*choices}:
+            return None
+        return str(uuid.uuid5(_SESSIONS, str(self.folder)))
 
 
 PROMPT_FILE: Final = "prompt"

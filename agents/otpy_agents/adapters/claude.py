@@ -35,6 +35,7 @@ from otpy_agents.sandbox.launch import Launch
 
 __all__ = ["ADAPTER", "Claude"]
 
+_SESSION_FLAGS: Final = ("-r", "--resume", "-c", "--continue", "--session-id", "--from-pr")
 _MODES: Final = {
     Access.READ: "default",
     Access.EDIT: "acceptEdits",
@@ -214,8 +215,11 @@ class Claude:
         argv += ["--permission-mode", _MODES[request.access]]
         if request.model is not None:
             argv += ["--model", request.model]
+        session = request.new_session(*_SESSION_FLAGS)
         if request.session is not None:
             argv += ["--resume", request.session]
+        elif session is not None:
+            argv += ["--session-id", session]
         if request.budget_usd is not None:
             argv += ["--max-budget-usd", f"{request.budget_usd:g}"]
         prompt = request.folder / PROMPT_FILE
@@ -229,6 +233,7 @@ class Claude:
             },
             files={prompt: request.prompt},
             stdin=prompt,
+            session=session,
         )
 
     def parser(self) -> Parser:

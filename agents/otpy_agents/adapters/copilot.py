@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import uuid
 from collections.abc import Mapping, Sequence
 from typing import Final, final
 
@@ -43,9 +42,7 @@ _TOOLS: Final = {
 }
 _DENIED: Final = frozenset({"denied", "rejected"})
 _REPORT: Final = "copilot-usage.json"
-# Below this the folder of an attempt, which is its alone, names a session that is its alone.
-_SESSIONS: Final = uuid.UUID("6f1c1d0e-6a0b-4f0e-9d53-5d1a3c2be0a7")
-_OWN_CHOICE: Final = frozenset({"-r", "--resume", "--continue", "--session-id", "--connect"})
+_SESSION_FLAGS: Final = ("-r", "--resume", "--continue", "--session-id", "--connect")
 
 
 @final
@@ -145,12 +142,6 @@ def _fault(data: JsonObject, message: str) -> CliFault:
     )
 
 
-def _chosen(request: AttemptRequest) -> bool:
-    """Tell whether the session is chosen already, by us or by a flag of the user."""
-    flags = {flag.partition("=")[0] for flag in request.flags}
-    return request.session is not None or bool(flags & _OWN_CHOICE)
-
-
 @final
 class Copilot:
     """How to call Copilot CLI, and what it means."""
@@ -183,11 +174,11 @@ class Copilot:
         argv = ["copilot", "--output-format", "json", "--no-ask-user", *_TOOLS[request.access]]
         if request.model is not None:
             argv += ["--model", request.model]
-        session = None if _chosen(request) else str(uuid.uuid5(_SESSIONS, str(request.folder)))
+        session = request.new_session(*_SESSION_FLAGS)
         if request.session is not None:
             argv.append(f"--resume={request.session}")
         elif session is not None:
-            # Its output tells the session at the very end; one that is cut could not be resumed.
+            # Its output tells the session at the very end.
             argv.append(f"--session-id={session}")
         # What it spent stands nowhere in its output.
         report, prompt = request.folder / _REPORT, request.folder / PROMPT_FILE

@@ -44,6 +44,7 @@ _LONG: Final = 8 * 1024
 _READS: Final = 8 * 1024 * 1024
 _BLOCKING: Final = "blocking.cjs"
 _DEFAULTS: Final = "gemini-defaults.json"
+_SESSION_FLAGS: Final = ("-r", "--resume", "--session-id", "--session-file")
 _DENIED: Final = re.compile(
     r"denied by policy|cancelled by user|requires user confirmation", re.IGNORECASE
 )
@@ -196,8 +197,11 @@ class Gemini:
         argv += ["--approval-mode", _MODES[request.access]]
         if request.model is not None:
             argv += ["--model", request.model]
+        session = request.new_session(*_SESSION_FLAGS)
         if request.session is not None:
             argv += ["--resume", request.session]
+        elif session is not None:
+            argv += ["--session-id", session]
         defaults, prompt = request.folder / _DEFAULTS, request.folder / PROMPT_FILE
         # Ten retries of its own would hide four minutes of waiting inside one attempt. Defaults and
         # not overrides: what the user set in his own settings stays.
@@ -213,6 +217,7 @@ class Gemini:
             environment=environment,
             files=files,
             stdin=prompt,
+            session=session,
         )
 
     def parser(self) -> Parser:

@@ -23,8 +23,8 @@ class Launch:
             it at once.
         report: A file that the CLI writes about itself when it ends, if it gets that far. Its lines
             are for the parser, behind those of standard output. None: there is none.
-        session: Id that the new session gets, for a CLI that lets it be chosen and does not tell it
-            in time; None if the CLI tells it.
+        session: Id that the new session gets, for a CLI that lets it be chosen; None if the CLI
+            chooses.
     """
 
     argv: tuple[str, ...]

@@ -25,7 +25,7 @@ _NOWHERE: Final = "http://127.0.0.1:1"
 
 @final
 class Home:
-    """Folders of one CLI: its home, its work directory, and one for files of a launch.
+    """Folders of one CLI: its home, its work directory, and one for the files of each launch.
 
     Args:
         cli: Name of the adapter.
@@ -44,6 +44,7 @@ class Home:
         self._served = (cli, *also)
         self._home = folder / "home"
         self._private = folder / "private"
+        self._requests = 0
         self._temporary = folder / "tmp"
         self._clis = clis
         for made in (self.work, self._home, self._private, self._temporary):
@@ -63,11 +64,14 @@ class Home:
         access: Access = Access.EDIT,
         flags: tuple[str, ...] = (),
     ) -> AttemptRequest:
-        """Return a request that this home can serve."""
+        """Return a request that this home can serve, with a folder of its own as each has."""
         cli = self.adapter.name
+        self._requests += 1
+        folder = self._private / str(self._requests)
+        folder.mkdir()
         return AttemptRequest(
             prompt=prompt,
-            folder=self._private,
+            folder=folder,
             session=session,
             # Of itself it would ask one model which other model to ask.
             model=model or ("gemini-2.5-flash" if cli == "gemini" else None),

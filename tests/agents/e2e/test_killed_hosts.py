@@ -5,13 +5,16 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import signal
 import sqlite3
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
 import anyio.to_thread
+import psutil
 import pytest
 
 from tests.agents.e2e.conftest import MakeHome
@@ -20,12 +23,14 @@ from tests.agents.e2e.test_tools import shell
 from tests.agents.fake_api import INPUT_TOKENS, Answer, Exchange, FakeApi
 from tests.agents.host import Site
 from tests.agents.soak.kills import kill_again_and_again
+from tests.agents.workspace.git_world import GitWorld
 
 KILLS: Final = int(os.environ.get("OTPY_TEST_KILLS", "6"))
 """How many hosts are killed; a hundred take ten minutes."""
 SEED: Final = int(os.environ.get("OTPY_TEST_SEED", "1"))
 LIFE: Final = 8.0
 """Most seconds of a host: a CLI needs some of them to begin."""
+_GIT: Final = ("git", "-c", "user.name=t", "-c", "user.email=t@example.org")
 
 pytestmark = [pytest.mark.real_time, pytest.mark.timeout(300 + 15 * KILLS)]
 
@@ -76,8 +81,56 @@ async def test_each_token_is_counted_and_each_end_told_once(
     assert sum(cuts.values()) > 0
 
 
+@pytest.mark.parametrize("cli", ["claude", "copilot", "gemini"])
+async def test_answers_count_although_the_host_never_heard_of_the_session(
+    cli: str, tmp_path: Path, home_of: MakeHome
+) -> None:
+    """A new session has an id of ours, and the next host finds what it was answered."""
+    commands = (shell(cli, f"sleep 0.2; echo {number}") for number in range(4))
+    async with FakeApi(*commands, Answer("all good")) as api:
+        home = home_of(cli, api.url)
+        allow_commands(home)
+        play = partial(_kill_deaf_host, cli, tmp_path, home.environment, api)
+        attempts = await anyio.to_thread.run_sync(play)
+        assert len(_cut(attempts)) == 1
+        assert _differences(cli, api.exchanges, attempts) == []
+
+
+def _kill_deaf_host(
+    cli: str, folder: Path, environment: Mapping[str, str], api: FakeApi
+) -> list[dict[str, Any]]:
+    """Stop a host as soon as its CLI runs, kill it after three answers, and let another go on."""
+    GitWorld(folder)
+    keys = {name: text for name, text in environment.items() if "KEY" in name}
+    with contextlib.closing(Site(folder)) as site:
+        site.write(_table(cli, {n: text for n, text in environment.items() if n not in keys}))
+        host = site.up(env=keys)
+        _wait(lambda: _runs(cli, host.pid))
+        host.signal(signal.SIGSTOP)
+        _wait(lambda: counted(api.exchanges)["input"] >= 3 * INPUT_TOKENS)
+        host.kill()
+        assert site.up(env=keys).end() == 0
+        return _attempts(site, cli)
+
+
+def _wait(holds: Callable[[], bool]) -> None:
+    latest = time.monotonic() + 30
+    while not holds():
+        assert time.monotonic() < latest
+        time.sleep(0.002)
+
+
+def _runs(cli: str, host: int) -> bool:
+    """Tell whether a CLI has begun below a host."""
+    for process in psutil.Process(host).children(recursive=True):
+        with contextlib.suppress(psutil.Error):
+            if any(Path(word).name == cli for word in process.cmdline()[:2]):
+                return True
+    return False
+
+
 def _commit(cli: str) -> str:
-    git = "git -c user.name=t -c user.email=t@example.org"
+    git = " ".join(_GIT)
     return f"echo x >{cli}.txt; {git} add -A; {git} commit -qm {cli}"
 
 
@@ -115,7 +168,7 @@ def _differences(cli: str, exchanges: list[Exchange], attempts: list[dict[str, A
     answers, rest = divmod(sum(map(_tokens, attempts)), EACH)
     vendor = counted(exchanges)["input"] // INPUT_TOKENS
     if rest or not vendor - len(_cut(attempts)) <= answers <= vendor:
-        return [
-            f"{cli}: {answers} answers and {rest} tokens, of {vendor}; {len(_cut(attempts))} cut"
-        ]
+        each = [(one["stopped"], _tokens(one) // EACH) for one in attempts]
+        cut = len(_cut(attempts))
+        return [f"{cli}: {answers} answers, {rest} tokens of {vendor} answers; {cut} cut; {each}"]
     return []

@@ -234,12 +234,14 @@ def test_the_configuration_folder_counts_before_the_home(
     assert log.files(SESSION, {}) == ()
 
 
-def test_a_new_session_of_copilot_is_known_from_its_start(tmp_path: Path) -> None:
+@pytest.mark.parametrize("cli", ["claude", "copilot", "gemini"])
+def test_a_new_session_is_known_from_its_start(cli: str, tmp_path: Path) -> None:
     """By an id that no other attempt has; one that is chosen already stays."""
-    adapter: Adapter = find_adapter("copilot")
+    adapter: Adapter = find_adapter(cli)
     request = AttemptRequest(prompt="x", folder=tmp_path)
     launch = adapter.launch(request)
-    assert f"--session-id={launch.session}" in launch.argv
+    assert launch.session is not None
+    assert f"--session-id {launch.session}" in " ".join(launch.argv).replace("=", " ")
     assert adapter.launch(request).session == launch.session
     assert adapter.launch(evolve(request, folder=tmp_path / "2")).session != launch.session
     assert adapter.launch(evolve(request, session="s")).session is None
