@@ -7,6 +7,7 @@ an HTTP client.
 from __future__ import annotations
 
 from otpy_agents.sandbox.behaviour import ContainerIdentity as ContainerIdentity
+from otpy_agents.sandbox.behaviour import Egress as Egress
 from otpy_agents.sandbox.behaviour import Ended as Ended
 from otpy_agents.sandbox.behaviour import Identity as Identity
 from otpy_agents.sandbox.behaviour import Job as Job
@@ -22,6 +23,7 @@ from otpy_agents.sandbox.process import ProcessSandbox as ProcessSandbox
 __all__ = [
     "BubblewrapSandbox",
     "ContainerIdentity",
+    "Egress",
     "Ended",
     "Identity",
     "Job",

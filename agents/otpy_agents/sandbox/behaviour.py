@@ -5,29 +5,47 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Final, Protocol
 
 from attrs import Attribute, field, frozen
 
 from otpy_agents.errors import InvalidJob
 from otpy_agents.process.orphans import Recorded
 from otpy_agents.process.process import ExitStatus
+from otpy_agents.sandbox.allowlist import ALLOWED_HOST, allowed_host
 from otpy_agents.sandbox.launch import Launch
 from otpy_agents.sandbox.output import OUTPUT_LIMIT
 from otpy_agents.store.redaction import Redaction
 
 __all__ = [
     "ContainerIdentity",
+    "Egress",
     "Ended",
     "Identity",
     "Job",
     "LeftOver",
+    "PROXY_VARIABLES",
+    "RELAY_PORT",
     "SandboxLimits",
     "Listener",
     "Mount",
     "Running",
     "Sandbox",
 ]
+
+RELAY_PORT: Final = 3128
+"""The port on 127.0.0.1 at which an attempt with an `Egress` finds the way out."""
+
+PROXY_VARIABLES: Final[Mapping[str, str]] = {
+    **dict.fromkeys(
+        ("HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy"),
+        f"http://127.0.0.1:{RELAY_PORT}",
+    ),
+    **dict.fromkeys(("NO_PROXY", "no_proxy"), "localhost,127.0.0.1,::1"),
+    # Node.js heeds the others only when told to.
+    "NODE_USE_ENV_PROXY": "1",
+}
+"""What tells programs so."""
 
 Listener = Callable[[str], object]
 """Called with each line, without its line feed and without secrets."""
@@ -99,6 +117,34 @@ class Mount:
         return self.target if self.target is not None else self.source
 
 
+def _allowable(_: object, attribute: Attribute[Any], value: tuple[str, ...]) -> None:
+    for text in value:
+        if allowed_host(text) is None:
+            raise InvalidJob(f"egress.{attribute.name}", repr(text), ALLOWED_HOST)
+
+
+def _deaf(_: str) -> None:
+    """Hear nothing."""
+
+
+@frozen(kw_only=True)
+class Egress:
+    """The only way out of a sandbox that has no network: a proxy of ours, to the hosts of a list.
+
+    Attributes:
+        hosts: What is let through, each as `allowed_host` reads it; without a port it is 443. A
+            name that leads to an address which is not public needs that address in the list too.
+        folder: Where the proxy listens and the relay lies; for this attempt alone, and kept for a
+            host that adopts it. It is made, and removed at the end. Its parent should be private:
+            within it anybody may connect.
+        on_refused: Called with half a sentence for what was refused, without secrets.
+    """
+
+    hosts: tuple[str, ...] = field(validator=_allowable)
+    folder: Path = field(validator=_absolute)
+    on_refused: Listener = _deaf
+
+
 @frozen(kw_only=True)
 class Job:
     """What one attempt runs, and where.
@@ -113,6 +159,8 @@ class Job:
             What is left of it is found by them, so no other attempt may have all of them.
         limits: What it may use.
         network: Whether it reaches the network; the sandbox `process` cannot hold it off.
+        egress: What it reaches of the network instead, whatever `network` says; None for nothing
+            but that. The sandbox `process` cannot hold it and refuses it.
         mounts: More of the host to be seen. The work directory, `artifacts` and the folders of
             `launch.files` are seen anyway and may be written.
         artifacts: Folder for what it shall leave, made if missing, told it as `OTPY_ARTIFACTS`.
@@ -129,6 +177,7 @@ class Job:
     marker: Mapping[str, str] = field(validator=_marked)
     limits: SandboxLimits = field(factory=SandboxLimits)
     network: bool = True
+    egress: Egress | None = None
     mounts: tuple[Mount, ...] = ()
     artifacts: Path | None = field(default=None, validator=_absolute)
     output_limit: int = field(default=OUTPUT_LIMIT, validator=_positive)
@@ -139,7 +188,13 @@ class Job:
     def variables(self) -> dict[str, str]:
         """The environment that the command gets."""
         folder = {} if self.artifacts is None else {"OTPY_ARTIFACTS": str(self.artifacts)}
-        return {**self.environment, **self.launch.environment, **folder, **self.marker}
+        proxy = {} if self.egress is None else PROXY_VARIABLES
+        return {**self.environment, **self.launch.environment, **proxy, **folder, **self.marker}
+
+    @property
+    def has_network(self) -> bool:
+        """Whether it reaches all of the network."""
+        return self.network and self.egress is None
 
     @property
     def all_mounts(self) -> tuple[Mount, ...]:
@@ -149,6 +204,8 @@ class Job:
             folders.add(self.artifacts)
         places = {folder: Mount(folder, writable=True) for folder in folders}
         places.update({mount.place: mount for mount in self.mounts})
+        if self.egress is not None:
+            places[self.egress.folder] = Mount(self.egress.folder)
         return tuple(places[place] for place in sorted(places))
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Iterable, Mapping
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncGenerator, Iterable, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 from typing import ClassVar, Final, final
 
@@ -14,6 +14,7 @@ from attrs import frozen
 from otpy_agents.errors import SandboxUnavailable, SpawnFailed
 from otpy_agents.process.process import spawn
 from otpy_agents.sandbox.behaviour import Identity, Job, LeftOver, Listener, Mount, Running
+from otpy_agents.sandbox.egress import way_out
 from otpy_agents.sandbox.process import (
     clear_processes,
     find_processes,
@@ -71,9 +72,23 @@ class BubblewrapSandbox:
     ) -> AbstractAsyncContextManager[Running]:
         """See `Sandbox.run`."""
         require_holdable(job, self.name)
+        return self._run(job, on_stdout=on_stdout, on_stderr=on_stderr)
+
+    @asynccontextmanager
+    async def _run(
+        self, job: Job, *, on_stdout: Listener, on_stderr: Listener
+    ) -> AsyncGenerator[Running]:
         command = limited(job.launch.argv, job.limits)
-        argv = _wrap(command, job.cwd, job.all_mounts, network=job.network)
-        return start(job, argv, on_stdout=on_stdout, on_stderr=on_stderr, wrapped=True)
+        async with way_out(self.name, job) as way:
+            if way is not None:
+                command = await way.around(command)
+            argv = _wrap(command, job.cwd, job.all_mounts, network=job.has_network)
+            async with start(
+                job, argv, on_stdout=on_stdout, on_stderr=on_stderr, wrapped=True
+            ) as running:
+                if way is not None:
+                    await way.prove(running)
+                yield running
 
     def adopt(
         self,

@@ -26,6 +26,7 @@ from otpy_agents.sandbox.behaviour import (
     SandboxLimits,
 )
 from otpy_agents.sandbox.container import RunningContainer
+from otpy_agents.sandbox.egress import way_out
 from otpy_agents.sandbox.launch import Launch
 from otpy_agents.sandbox.place import prepare
 
@@ -83,19 +84,24 @@ class DockerSandbox:
         self, job: Job, *, on_stdout: Listener, on_stderr: Listener
     ) -> AsyncGenerator[Running]:
         """See `Sandbox.run`; all limits hold."""
-        async with self._engine() as engine:
+        async with self._engine() as engine, way_out(self.name, job) as way:
             await self._require_image(engine)
             await prepare(job)
+            command = _fed(job.launch)
+            if way is not None:
+                command = await way.around(command)
             container = RunningContainer(
                 engine,
                 job,
                 name=_name(job),
-                body=self._body(job),
+                body=self._body(job, command),
                 remove=self.auto_remove,
                 on_stdout=on_stdout,
                 on_stderr=on_stderr,
             )
             async with container:
+                if way is not None:
+                    await way.prove(container)
                 yield container
 
     @asynccontextmanager
@@ -123,7 +129,8 @@ class DockerSandbox:
                 on_stdout=on_stdout,
                 on_stderr=on_stderr,
             )
-            async with container:
+            # What is proved stays so: a container keeps its network, and the list is held here.
+            async with way_out(self.name, job), container:
                 yield container
 
     async def find(self, marker: Mapping[str, str]) -> tuple[Identity, ...]:
@@ -185,9 +192,9 @@ class DockerSandbox:
             reason = f"image {self.image!r} is not there and cannot be fetched: {error.reason}"
             raise SandboxUnavailable(self.name, reason) from error
 
-    def _body(self, job: Job) -> dict[str, Any]:
-        """Return the container to create, as the engine wants it."""
-        argv, limits = _fed(job.launch), job.limits
+    def _body(self, job: Job, argv: tuple[str, ...]) -> dict[str, Any]:
+        """Return the container to create, as the engine wants it, with the command it runs."""
+        limits = job.limits
         host: dict[str, Any] = {
             "Init": self.init,
             # Whatever this machine logs with elsewhere: the log is read from its beginning.
@@ -201,7 +208,7 @@ class DockerSandbox:
                 }
                 for mount in job.all_mounts
             ],
-            "NetworkMode": "default" if job.network else "none",
+            "NetworkMode": "default" if job.has_network else "none",
             "Ulimits": _ulimits(limits),
         }
         if limits.memory is not None:

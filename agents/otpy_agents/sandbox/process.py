@@ -10,7 +10,7 @@ from typing import ClassVar, final
 import anyio.to_thread
 from attrs import frozen
 
-from otpy_agents.errors import CannotAdopt
+from otpy_agents.errors import CannotAdopt, InvalidJob
 from otpy_agents.process import orphans
 from otpy_agents.process.orphans import Orphan, Recorded
 from otpy_agents.process.process import WorkerProcess, spawn
@@ -43,6 +43,9 @@ class ProcessSandbox:
     ) -> AbstractAsyncContextManager[Running]:
         """See `Sandbox.run`."""
         require_holdable(job, self.name)
+        if job.egress is not None:
+            wanted = "None: nothing holds the rest of the network off, 'bubblewrap' and 'docker' do"
+            raise InvalidJob("egress", f"hosts in the sandbox {self.name!r}", wanted)
         argv = limited(job.launch.argv, job.limits)
         return start(job, argv, on_stdout=on_stdout, on_stderr=on_stderr)
 

@@ -16,15 +16,24 @@ import pytest
 from otpy_agents.classify.classification import classify
 from otpy_agents.errors import CannotAdopt, SandboxUnavailable, SpawnFailed
 from otpy_agents.process.orphans import Recorded
-from otpy_agents.sandbox import ContainerIdentity, Mount, SandboxLimits
+from otpy_agents.sandbox import ContainerIdentity, Egress, Mount, SandboxLimits
 from otpy_agents.sandbox.docker import DockerSandbox
 from otpy_agents.store.redaction import Redaction
 from tests.agents.sandbox.dockerd import IMAGE, NoEngine, engine
-from tests.agents.sandbox.scene import Scene
+from tests.agents.sandbox.scene import PYTHON, Scene
+from tests.agents.sandbox.way_host import ASK, way_host
 
 pytestmark = pytest.mark.real_time
 
 NO_IMAGE = "registry.invalid/otpy-no-such-image"
+
+# What the image lacks: the host's Python, and what it needs.
+PROGRAMS = tuple(
+    Mount(Path(folder))
+    for folder in ("/usr", "/lib", "/lib64", sys.base_prefix)
+    if Path(folder).exists()
+)
+PATH = {"PATH": f"/bin:{sys.base_prefix}/bin"}
 
 HOST = """
 import asyncio, sys
@@ -38,6 +47,28 @@ async def main():
     script = "echo before; while [ ! -e go ]; do sleep 0.05; done; echo after; exit 5"
     job = Job(run_id=run_id, attempt=1, cwd=Path(folder), environment={}, network=False,
         launch=Launch(argv=("sh", "-c", script)), marker={"OTPY_RUN": run_id, "OTPY_ATTEMPT": "1"})
+    async with DockerSandbox(image, Path(socket)).run(
+        job, on_stdout=lambda line: print(line, flush=True), on_stderr=print
+    ) as running:
+        await running.wait()
+
+asyncio.run(main())
+"""
+
+EGRESS_HOST = """
+import asyncio, sys
+from pathlib import Path
+from otpy_agents.adapters.adapter import Launch
+from otpy_agents.sandbox import Egress, Job, Mount
+from otpy_agents.sandbox.docker import DockerSandbox
+
+async def main():
+    socket, image, folder, run_id, path, script, target, ask, egress, *mounts = sys.argv[1:]
+    job = Job(run_id=run_id, attempt=1, cwd=Path(folder), environment={"PATH": path},
+        launch=Launch(argv=("sh", "-c", script, "sh", ask, target)),
+        egress=Egress(hosts=(target,), folder=Path(egress)),
+        mounts=tuple(Mount(Path(one)) for one in mounts),
+        marker={"OTPY_RUN": run_id, "OTPY_ATTEMPT": "1"})
     async with DockerSandbox(image, Path(socket)).run(
         job, on_stdout=lambda line: print(line, flush=True), on_stderr=print
     ) as running:
@@ -73,10 +104,10 @@ async def gone(scene: Scene) -> bool:
     return await scene.sandbox.find(scene.marker) == () and scene.alive() == []
 
 
-def crash(engine: Path, scene: Scene) -> None:
+def crash(engine: Path, scene: Scene, program: str = HOST, *more: str) -> None:
     """Start a host with an attempt in a container, and kill it when that is heard."""
     host = subprocess.Popen(
-        [sys.executable, "-c", HOST, str(engine), IMAGE, str(scene.cwd), scene.run_id],
+        [sys.executable, "-c", program, str(engine), IMAGE, str(scene.cwd), scene.run_id, *more],
         env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
         stdout=subprocess.PIPE,
     )
@@ -147,6 +178,100 @@ async def test_there_is_no_network_unless_asked(scene: Scene) -> None:
     async with scene.run("ls", "/sys/class/net") as running:
         await running.wait()
     assert scene.stdout == ["lo"]
+
+
+async def test_only_the_hosts_of_a_list_are_reached(scene: Scene, tmp_path: Path) -> None:
+    """ENG-12: no network, and a relay to a proxy beside us; what is refused is told."""
+    async with way_host(tmp_path / "1.egress") as host:
+        asked = (host.target, "example.com:443", "169.254.169.254:80")
+        script = f'cat /proc/net/route | head -n 3; {PYTHON} -c "$0" "$@"'
+        job = scene.job(
+            *("sh", "-c", script, ASK, *asked),
+            environment=PATH,
+            mounts=PROGRAMS,
+            egress=host.egress,
+            network=True,
+        )
+        async with scene.start(job) as running:
+            ended = await running.wait()
+        assert ended.stderr == ""
+        assert scene.stdout[1:] == ["200 hello", "403 allowed", "403 allowed"]
+        assert host.refused == [f"asked for {one}, which is not allowed" for one in asked[1:]]
+        assert not host.egress.folder.exists()
+    assert await gone(scene)
+
+
+@pytest.mark.parametrize(
+    ("network", "listed", "mode"),
+    [(True, True, "none"), (False, True, "none"), (False, False, "none"), (True, False, "default")],
+)
+async def test_a_list_takes_the_network_away(
+    scene: Scene, tmp_path: Path, network: bool, listed: bool, mode: str
+) -> None:
+    """Whatever was said of it; the engine of these tests has none that could show it."""
+    egress = Egress(hosts=(), folder=tmp_path / "e") if listed else None
+    job = scene.job("true", network=network, egress=egress)
+    body = DockerSandbox(IMAGE)._body(job, ("true",))
+    assert body["HostConfig"]["NetworkMode"] == mode
+
+
+async def test_another_user_inside_finds_the_way(
+    scene: Scene, docker: DockerSandbox, tmp_path: Path
+) -> None:
+    """An image has a user of its own, who is nobody here."""
+    scene.sandbox = DockerSandbox(IMAGE, docker.socket, user="1234:1234")
+    async with way_host(tmp_path / "1.egress") as host:
+        job = scene.job(
+            *("python3", "-c", ASK, host.target),
+            environment=PATH,
+            mounts=PROGRAMS,
+            egress=host.egress,
+        )
+        async with scene.start(job) as running:
+            await running.wait()
+    assert (scene.stdout, scene.stderr) == (["200 hello"], [])
+
+
+async def test_an_image_that_can_run_no_relay_is_refused(scene: Scene, tmp_path: Path) -> None:
+    """With one line, and nothing is begun; the container is removed."""
+    async with way_host(tmp_path / "1.egress") as host:
+        with pytest.raises(SandboxUnavailable, match="wanted one of python3, perl and node"):
+            async with scene.run("touch", "begun", egress=host.egress):
+                pytest.fail("begun")
+    assert not (scene.cwd / "begun").exists()
+    assert await gone(scene)
+
+
+async def test_without_a_list_there_is_no_relay(scene: Scene) -> None:
+    """A gate's container has no network, no proxy, and starts nothing but its command."""
+    code = 'echo "$HTTPS_PROXY$http_proxy."; ls -d /proc/[0-9]*'
+    async with scene.shell(code, network=False) as running:
+        await running.wait()
+    first, *processes = scene.stdout
+    assert first == "."
+    assert len(processes) <= 3  # the engine's own first one, the shell, and ls
+
+
+async def test_an_adopted_container_finds_its_way_again(
+    scene: Scene, docker: DockerSandbox, tmp_path: Path
+) -> None:
+    """The next host listens where the last one did, with a list of its own (G-03)."""
+    script = 'echo before; while [ ! -e go ]; do sleep 0.05; done; python3 -c "$@"; python3 -c "$@"'
+    async with way_host(tmp_path / "1.egress") as host:
+        mounts = [str(mount.source) for mount in PROGRAMS]
+        more = (PATH["PATH"], script, host.target, ASK, str(host.egress.folder), *mounts)
+        await asyncio.to_thread(crash, docker.socket, scene, EGRESS_HOST, *more)
+        assert host.egress.folder.is_dir()
+        (identity,) = await docker.find(scene.marker)
+        job = scene.job("true", egress=host.egress)
+        async with docker.adopt(
+            identity, job, on_stdout=scene.hear, on_stderr=scene.stderr.append
+        ) as running:
+            (scene.cwd / "go").touch()
+            ended = await running.wait()
+        assert (ended.exit_code, ended.stdout) == (0, "before\n200 hello\n200 hello\n")
+        assert not host.egress.folder.exists()
+    assert await gone(scene)
 
 
 async def test_a_stop_asks_and_a_kill_does_not(scene: Scene) -> None:

@@ -10,6 +10,7 @@ from otpy_agents.process.orphans import Recorded
 from otpy_agents.sandbox import (
     BubblewrapSandbox,
     ContainerIdentity,
+    Egress,
     Ended,
     Job,
     LeftOver,
@@ -71,6 +72,21 @@ def test_a_limit_that_cannot_be_held_is_refused(
     """RLIMIT_NPROC would count every process of the user, so nobody claims to limit them."""
     with pytest.raises(InvalidJob, match=f"the sandbox '{sandbox.name}' cannot hold it"):
         sandbox.run(job(limits=limits), on_stdout=print, on_stderr=print)
+
+
+def test_an_egress_takes_the_network_and_leaves_a_way() -> None:
+    """The programs are told of it, over what they inherit; its folder cannot be written to."""
+    egress = Egress(hosts=("a.example.com",), folder=Path("/run/1.egress"))
+    one = job(
+        egress=egress,
+        environment={"HTTPS_PROXY": "http://proxy.example.com", "A": "b"},
+        mounts=(Mount(Path("/run"), writable=True), Mount(egress.folder, writable=True)),
+    )
+    assert (one.network, one.has_network) == (True, False)
+    assert one.variables["HTTPS_PROXY"] == one.variables["http_proxy"] == "http://127.0.0.1:3128"
+    assert (one.variables["NO_PROXY"], one.variables["A"]) == ("localhost,127.0.0.1,::1", "b")
+    assert one.all_mounts[:2] == (Mount(Path("/run"), writable=True), Mount(egress.folder))
+    assert "HTTPS_PROXY" not in job().variables
 
 
 def test_the_attempt_sees_its_own_folders_and_what_is_declared() -> None:
