@@ -21,7 +21,16 @@ from otpy_agents.run.decide.chain import AgentInstance, AgentSelection, Selectio
 from otpy_agents.run.decide.liveness import Liveness
 from otpy_agents.run.decide.prices import unheld
 from otpy_agents.run.host.order import RunOrder, SandboxChoice
-from otpy_agents.run.host.walls import COMMAND, SANDBOXES, Flaw, choice_of, flaw_in
+from otpy_agents.run.host.walls import (
+    COMMAND,
+    SANDBOXES,
+    WAY_OUT,
+    Flaw,
+    NetworkWish,
+    choice_of,
+    flaw_in,
+    is_way_out,
+)
 from otpy_agents.store.redaction import is_secret_name
 
 __all__ = ["order_from", "order_options"]
@@ -66,6 +75,13 @@ _OPTIONS: Final = (
         "--network/--no-network",
         default=None,
         help="Whether the sandbox lets it reach the network.  [on in process]",
+    ),
+    click.option(
+        "--allow-host",
+        "hosts",
+        multiple=True,
+        metavar="HOST",
+        help="Reach this host alone, NAME[:PORT], or vendor for the agent's own; may be repeated.",
     ),
     click.option(
         "--artifacts",
@@ -135,7 +151,7 @@ def order_from(prompt: str | None, argv: Sequence[str], options: dict[str, Any])
         budget_usd=budget,
         access=Access(options.pop("access")),
         argv=tuple(argv),
-        sandbox=_sandbox(options.pop("sandbox"), names, network=options.pop("network")),
+        sandbox=_sandbox(options.pop("sandbox"), names, network=_network(options)),
         environment=environment,
         passed=tuple(dict.fromkeys((*passed, *secrets))),
         secrets=secrets,
@@ -189,17 +205,33 @@ def _account(name: str, argv: Sequence[str]) -> str:
     return f"{Path(argv[0]).name}-{digest[:8]}"
 
 
-def _sandbox(text: str, names: Sequence[str], *, network: bool | None) -> SandboxChoice:
+def _network(options: dict[str, Any]) -> NetworkWish:
+    """Return what of the network is to be reached."""
+    network: bool | None = options.pop("network")
+    hosts: tuple[str, ...] = options.pop("hosts")
+    if not hosts:
+        return network
+    if network is not None:
+        got = "it with --network" if network else "it with --no-network"
+        raise InvalidRunSetting("--allow-host", got, "one of the two")
+    for text in hosts:
+        if not is_way_out(text):
+            raise InvalidRunSetting("--allow-host", repr(text), WAY_OUT)
+    return hosts
+
+
+def _sandbox(text: str, names: Sequence[str], *, network: NetworkWish) -> SandboxChoice:
     """Return where attempts are made; outside of `process` the network has to be asked for."""
     match flaw_in(text, names, network=network):
         case Flaw.NO_SUCH_SANDBOX:
             raise InvalidRunSetting("--sandbox", repr(text), SANDBOXES)
         case Flaw.NO_WALL:
             wanted = "bubblewrap or docker:IMAGE: process cannot hold it off"
-            raise InvalidRunSetting("--no-network", f"--sandbox {text}", wanted)
+            option = "--no-network" if network is False else "--allow-host"
+            raise InvalidRunSetting(option, f"--sandbox {text}", wanted)
         case Flaw.NETWORK_UNSAID:
             first = next(name for name in names if name != COMMAND)
-            wanted = f"--network, or --no-network if {first} needs none"
+            wanted = f"--network, --allow-host vendor, or --no-network if {first} needs none"
             got = "nothing about the network"
             raise InvalidRunSetting(f"--sandbox {text.partition(':')[0]}", got, wanted)
         case None:

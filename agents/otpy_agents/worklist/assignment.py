@@ -86,7 +86,8 @@ class AgentWork:
         verify_deadline: Longest time that may take, in seconds.
         sandbox: Where its attempts are made, see `otpy_agents.run.host.walls`; empty for where
             those of its workplace are.
-        network: Whether they reach the network there; None if nothing is said.
+        network: Whether they reach the network there, or which hosts of it alone, see
+            `otpy_agents.run.host.walls`; None if nothing is said.
         secrets: Variables of the host whose values are never shown nor stored.
         artifacts: Folder for what it leaves; None for none.
     """
@@ -107,7 +108,7 @@ class AgentWork:
     verify: tuple[str, ...] = ()
     verify_deadline: float = 300.0
     sandbox: str = ""
-    network: bool | None = None
+    network: bool | tuple[str, ...] | None = None
     secrets: tuple[str, ...] = ()
     artifacts: Path | None = None
 

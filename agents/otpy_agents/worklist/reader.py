@@ -8,13 +8,13 @@ import re
 import sys
 import tomllib
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, cast
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PlainValidator, ValidationError
 
 from otpy_agents.adapters.adapter import Access
 from otpy_agents.errors import InvalidWorkList
-from otpy_agents.run.host.walls import SANDBOXES, is_sandbox
+from otpy_agents.run.host.walls import SANDBOXES, WAY_OUT, NetworkWish, is_sandbox, is_way_out
 from otpy_agents.sandbox.marker import RESERVED
 from otpy_agents.store.sessions import RestartContext
 from otpy_agents.worklist.assignment import (
@@ -71,6 +71,15 @@ def _sandbox(text: str) -> str:
     return text
 
 
+def _network(value: object) -> NetworkWish:
+    if value is None or isinstance(value, bool):
+        return value
+    hosts = cast("list[object]", value) if isinstance(value, list) else [None]
+    if not hosts or not all(isinstance(host, str) and is_way_out(host) for host in hosts):
+        raise ValueError
+    return tuple(map(str, hosts))
+
+
 def _limit(value: object) -> int | None:
     if value == "unlimited":
         return None
@@ -86,7 +95,7 @@ _TOKENS: Final = "a whole number of tokens above 0"
 _MONEY: Final = "US dollars as a number above 0"
 _LIMITS: Final = "a table of seconds above 0 under names of tools"
 _NAMES: Final = f"a list of names that do not begin with {RESERVED}"
-_SWITCH: Final = "true or false"
+_NETWORK: Final = f"true, false, or a list of hosts: {WAY_OUT}"
 _FOLDER: Final = "the path of a folder"
 _NAME: Final = "letters, digits, '.', '_' or '-', and not dots alone"
 
@@ -100,6 +109,7 @@ _Text = Annotated[str, AfterValidator(_plain)]
 _Path = Annotated[str, Field(min_length=1), AfterValidator(_plain)]
 _OnExceed = Annotated[str, AfterValidator(_on_exceed)]
 _Limit = Annotated[int | None, PlainValidator(_limit)]
+_Network = Annotated[bool | tuple[str, ...] | None, PlainValidator(_network)]
 _Sandbox = Annotated[str, AfterValidator(_sandbox)]
 _Variable = Annotated[str, AfterValidator(_variable)]
 
@@ -128,7 +138,7 @@ class _ListTable(_Table):
     cost_usd: _Money | None = Field(None, description=_MONEY)
     rule_file: _Path | None = Field(None, description="the path of a file")
     sandbox: _Sandbox | None = Field(None, description=SANDBOXES)
-    network: bool | None = Field(None, description=_SWITCH)
+    network: _Network = Field(None, description=_NETWORK)
     secrets: list[_Variable] = Field(default_factory=list[str], description=_NAMES)
     artifacts: _Path | None = Field(None, description=_FOLDER)
     long_tools: dict[str, _Seconds] = Field(default_factory=dict[str, float], description=_LIMITS)
@@ -163,7 +173,7 @@ class _AssignmentTable(_Table):
     )
     verify_deadline: _Seconds | None = Field(None, description=_SECONDS)
     sandbox: _Sandbox | None = Field(None, description=SANDBOXES)
-    network: bool | None = Field(None, description=_SWITCH)
+    network: _Network = Field(None, description=_NETWORK)
     secrets: list[_Variable] = Field(default_factory=list[str], description=_NAMES)
     artifacts: _Path | None = Field(None, description=_FOLDER)
     gang: _Id | None = Field(None, description="the name of a [[gang]]")

@@ -92,10 +92,12 @@ def _walls(
         return
     place = sandbox or table.get("sandbox") or whole.get("sandbox") or OPEN
     clis = (table["agent"], *table.get("fallback", ()))
-    match flaw_in(place, clis, network=table.get("network", whole.get("network"))):
+    written: bool | list[str] | None = table.get("network", whole.get("network"))
+    network = tuple(written) if isinstance(written, list) else written
+    match flaw_in(place, clis, network=network):
         case Flaw.NO_WALL:
             wanted = 'a `sandbox` of "bubblewrap" or "docker:IMAGE", here or in [list]'
-            yield ("network",), f"false in the sandbox {json.dumps(place)}", wanted
+            yield ("network",), f"{json.dumps(written)} in the sandbox {json.dumps(place)}", wanted
         case Flaw.NETWORK_UNSAID:
             online = next(cli for cli in clis if cli != COMMAND)
             wanted = f"true, or false if {online} needs none, here or in [list]"

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
+from attrs import evolve
 
 from otpy_agents.errors import RunStateCorrupt, RunStateTooNew
 from otpy_agents.run.decide.chain import AgentInstance, build_chain
@@ -46,10 +47,29 @@ def test_the_sandbox_is_read_without_the_rest() -> None:
     assert StoredForm.sandbox_in(json.dumps({**fields, "state": {}})) == form().order.sandbox
 
 
+def test_an_order_without_hosts_is_read_as_it_was() -> None:
+    """Before there were lists of hosts, an attempt had the network or had none."""
+    fields = json.loads(form().to_json(clean))
+    assert fields["order"]["sandbox"].pop("hosts") is None
+    older = json.dumps({**fields, "version": 2})
+    assert StoredForm.sandbox_in(older) == form().order.sandbox
+    assert StoredForm.from_json(older).order.sandbox.hosts is None
+    with pytest.raises(RunStateCorrupt, match="hosts"):
+        StoredForm.sandbox_in(json.dumps(fields))
+
+
+def test_hosts_are_stored_with_their_order() -> None:
+    """Whoever goes on with the run lets its attempts reach the same."""
+    hosts = ("api.example.com", "10.0.0.5:8080")
+    one = form()
+    one = evolve(one, order=evolve(one.order, sandbox=SandboxChoice(name="docker", hosts=hosts)))
+    assert StoredForm.from_json(one.to_json(clean)).order.sandbox.hosts == hosts
+
+
 @pytest.mark.parametrize("broken", ["{}", "no json", '{"version": 1, "order": 7, "state": {}}'])
 def test_what_is_no_order_has_no_sandbox(broken: str) -> None:
     """It is refused, and so is what a newer version wrote."""
     with pytest.raises(RunStateCorrupt):
         StoredForm.sandbox_in(broken)
     with pytest.raises(RunStateTooNew):
-        StoredForm.sandbox_in('{"version": 3, "order": {}, "state": {}}')
+        StoredForm.sandbox_in('{"version": 4, "order": {}, "state": {}}')

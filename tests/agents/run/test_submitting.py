@@ -62,6 +62,11 @@ def test_an_order_that_can_never_work_is_refused(settings: dict[str, Any], field
         ({"cwd": Path("/nowhere")}, InvalidRunSetting, "a folder that is there"),
         ({"sandbox": SandboxChoice(name="moon")}, InvalidRunSetting, "'moon', wanted scripted or"),
         ({"sandbox": SandboxChoice(name="docker")}, InvalidRunSetting, "the name of an image"),
+        (
+            {"sandbox": SandboxChoice(hosts=("a.example.com",))},
+            InvalidRunSetting,
+            "'process' has all of the network",
+        ),
         ({"argv": ()}, InvalidRunSetting, "a program and its arguments"),
         ({"selection": AgentSelection(), "use": "hal"}, UnknownAdapter, "hal"),
         (

@@ -8,6 +8,7 @@ import pytest
 
 from otpy_agents.errors import InvalidWorkList
 from otpy_agents.run import Access
+from otpy_agents.run.host.walls import WAY_OUT
 from otpy_agents.store.sessions import RestartContext
 from otpy_agents.worklist.gang import Gang, GangAction
 from otpy_agents.worklist.reader import parse
@@ -217,7 +218,10 @@ def test_a_command_may_be_an_agent() -> None:
         ),
         (
             AGENT + "network = 1",
-            "w.toml:5: assignment 'a'.network: got 1, wanted true or false",
+            (
+                "w.toml:5: assignment 'a'.network: got 1, wanted true, false, or a list of hosts: "
+                f"{WAY_OUT}"
+            ),
         ),
         (
             AGENT + 'secrets = ["A=B"]',
@@ -298,6 +302,17 @@ def test_a_list_puts_walls_around_its_agents() -> None:
     assert walls_of(WALLED + AGENT + own) == said
     assert walls_of(WALLED + AGENT + own, sandbox=image) == (image, *said[1:])
     assert walls_of(WALLED + AGENT, sandbox="process")[0] == "process"
+
+
+def test_a_list_says_which_hosts_its_agents_reach() -> None:
+    """Instead of all of the network, or none; an agent may have its own."""
+    text = WALLED.replace("true", '["vendor", "pypi.org:443"]') + AGENT
+    assert walls_of(text)[1] == ("vendor", "pypi.org:443")
+    assert walls_of(text + "network = false")[1] is False
+    with pytest.raises(InvalidWorkList, match=r'got \["vendor", "pypi.org:443"\] in the sandbox'):
+        parse(text, FILE, sandbox="process")
+    with pytest.raises(InvalidWorkList, match="wanted true, false, or a list of hosts: vendor, or"):
+        parse(AGENT + 'network = ["https://pypi.org"]', FILE)
 
 
 def test_a_command_needs_no_word_about_the_network() -> None:

@@ -32,12 +32,16 @@ def sandbox_of(choice: SandboxChoice, given: Mapping[str, Sandbox]) -> Sandbox:
         given: Sandboxes of the host, by name; they win over those that are built in.
 
     Raises:
-        InvalidRunSetting: There is none of that name, or it lacks its image.
+        InvalidRunSetting: There is none of that name, or it lacks its image, or it cannot hold
+            the network off.
     """
     if choice.name in given:
         return given[choice.name]
     match choice.name:
         case "process":
+            if choice.hosts is not None:
+                wanted = "None: 'process' has all of the network, bubblewrap and docker do without"
+                raise InvalidRunSetting("order.sandbox.hosts", f"{choice.hosts}", wanted)
             return ProcessSandbox()
         case "bubblewrap":
             return BubblewrapSandbox()

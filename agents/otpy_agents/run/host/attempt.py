@@ -30,7 +30,7 @@ from otpy_agents.errors import (
 )
 from otpy_agents.run.decide.prices import priced
 from otpy_agents.run.decide.protocol import AttemptGone
-from otpy_agents.run.host.facts import AgentEvent, OutputLine
+from otpy_agents.run.host.facts import AgentEvent, LogLine, OutputLine
 from otpy_agents.run.host.flight import Flight
 from otpy_agents.run.host.job import job_of
 from otpy_agents.run.host.live_run import LiveRun
@@ -112,6 +112,8 @@ async def _fly(run: LiveRun, flight: Flight, ready: Callable[[], object]) -> Att
     """Make one attempt and return how it ended; nothing of it is alive then."""
     adapter, job = await _job(run, flight)
     ears = _ears(run, flight, adapter, job)
+    if job.egress is not None:
+        job = evolve(job, egress=evolve(job.egress, on_refused=partial(_refused, run, flight)))
     start = run.sandbox.run
     if flight.identity is not None:
         start = partial(run.sandbox.adopt, flight.identity)
@@ -125,6 +127,11 @@ async def _fly(run: LiveRun, flight: Flight, ready: Callable[[], object]) -> Att
     flight.left_over = tuple(run.clean(str(one)) for one in ended.left_over)
     flight.survivors = tuple(run.clean(str(one)) for one in running.survivors)
     return await _outcome(run, flight, adapter, job, ended)
+
+
+def _refused(run: LiveRun, flight: Flight, what: str) -> None:
+    """Tell what the attempt wanted of the network and did not get (ENG-12)."""
+    run.tell(LogLine, text=f"[supervisor] attempt {flight.number}: {what}")
 
 
 async def judge_unheard(run: LiveRun, flight: Flight, exit_code: int) -> None:

@@ -12,7 +12,7 @@ from otpy_agents.run.decide.chain import AgentInstance
 from otpy_agents.run.decide.protocol import LaunchAttempt
 from otpy_agents.run.host.logins import provider_of
 from otpy_agents.run.host.order import RunOrder
-from otpy_agents.sandbox.behaviour import Job, Mount
+from otpy_agents.sandbox.behaviour import Egress, Job, Mount
 from otpy_agents.sandbox.marker import RESERVED, run_marker
 from otpy_agents.store.redaction import Redaction
 
@@ -89,6 +89,7 @@ def job_of(
     environment = inherited(order, around, inherits=inherits)
     environment.update(_configuration(agent, adapter))
     request = evolve(request, provider=provider_of(agent, order, environment, launch.session))
+    hosts = order.sandbox.hosts
     job = Job(
         run_id=run,
         attempt=launch.number,
@@ -98,6 +99,7 @@ def job_of(
         marker=run_marker(run, launch.number),
         limits=order.sandbox.limits,
         network=order.sandbox.network,
+        egress=None if hosts is None else Egress(hosts=hosts, folder=folder.with_suffix(".egress")),
         mounts=(*_mounts(agent, folder), *order.sandbox.mounts),
         artifacts=order.artifacts,
         record=record_of(folder),

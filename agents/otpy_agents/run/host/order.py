@@ -21,10 +21,18 @@ from otpy_agents.run.decide.policy import RetryPolicy
 from otpy_agents.run.decide.prices import unheld
 from otpy_agents.run.decide.result import VendorSession
 from otpy_agents.run.decide.state import RunState
+from otpy_agents.sandbox.allowlist import ALLOWED_HOST, allowed_host
 from otpy_agents.sandbox.behaviour import Mount, SandboxLimits
 from otpy_agents.store.redaction import is_secret_name
 
 __all__ = ["RunOrder", "SandboxChoice"]
+
+
+def _allowable(_: object, attribute: Attribute[Any], value: tuple[str, ...] | None) -> None:
+    for text in value or ():
+        if allowed_host(text) is None:
+            name = f"order.sandbox.{attribute.name}"
+            raise InvalidRunSetting(name, repr(text), ALLOWED_HOST)
 
 
 @frozen(kw_only=True)
@@ -35,13 +43,20 @@ class SandboxChoice:
         name: `process`, `bubblewrap`, `docker`, or another that the host was given.
         image: Image of the containers; `docker` only.
         network: Whether an attempt reaches the network; `process` cannot hold it off.
+        hosts: What it reaches of the network instead, whatever `network` says, each as a name, as
+            `*.NAME` or as an address, perhaps with `:PORT`; None for nothing but that. Not for
+            `process`.
         limits: What an attempt may use.
         mounts: More of the host to be seen.
+
+    Raises:
+        InvalidRunSetting: One of the hosts is none.
     """
 
     name: str = "process"
     image: str = ""
     network: bool = True
+    hosts: tuple[str, ...] | None = field(default=None, validator=_allowable)
     limits: SandboxLimits = field(factory=SandboxLimits)
     mounts: tuple[Mount, ...] = ()
 

@@ -33,9 +33,10 @@ __all__ = [
     "same_but_for_signs",
 ]
 
-VERSION: Final = 2
+VERSION: Final = 3
 """Version of the stored form of an order, raised with every change of it."""
 
+_WITH_HOSTS: Final = 3  # the first version whose sandboxes may have a list of hosts
 _ANSWER: Final = 200_000  # characters of an answer that are kept
 
 # What people and agents write. Names, numbers and paths are needed as they are to go on.
@@ -238,7 +239,16 @@ def _form(text: str) -> dict[str, object]:
         raise RunStateTooNew(version, VERSION)
     if fields.keys() != {"version", "order", "state"}:
         raise RunStateCorrupt("text", f"{sorted(fields)}", "version, order and state")
+    if version < _WITH_HOSTS:
+        _add_hosts(fields["order"])
     return fields
+
+
+def _add_hosts(order: object) -> None:
+    """Add what a stored order lacks that is older than lists of hosts."""
+    sandbox = cast("dict[str, object]", order).get("sandbox") if isinstance(order, dict) else None
+    if isinstance(sandbox, dict):
+        cast("dict[str, object]", sandbox).setdefault("hosts", None)
 
 
 def _object(text: str) -> dict[str, object]:

@@ -10,6 +10,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from otpy_agents.adapters.adapter import Access
+from otpy_agents.adapters.vendor_hosts import vendor_hosts
 from otpy_agents.cli import main
 from otpy_agents.run.decide.chain import AgentInstance, SelectionMode, build_chain
 from otpy_agents.run.decide.liveness import Liveness
@@ -207,6 +208,14 @@ def test_a_command_in_a_sandbox_has_no_network_unless_asked(orders: list[RunOrde
     assert not ordered(orders, *words).sandbox.network
 
 
+def test_hosts_are_all_of_the_network_that_is_reached(orders: list[RunOrder]) -> None:
+    """`vendor` stands for those of each agent, and nothing need be said of the network."""
+    words = ("x", "--agent", "claude", "--fallback", "codex", "--sandbox", "docker:i")
+    sandbox = ordered(orders, *words, "--allow-host", "pypi.org", "--allow-host", "vendor").sandbox
+    assert not sandbox.network
+    assert sandbox.hosts == ("pypi.org", *vendor_hosts("claude"), *vendor_hosts("codex"))
+
+
 @pytest.mark.parametrize(
     ("words", "line"),
     [
@@ -230,7 +239,13 @@ def test_a_command_in_a_sandbox_has_no_network_unless_asked(orders: list[RunOrde
         (["x", "--sandbox", "docker:"], "--sandbox: got 'docker:', wanted process, bubblewrap"),
         (["x", "--sandbox", "process:a"], "--sandbox: got 'process:a', wanted process, "),
         (["x", "--no-network"], "--no-network: got --sandbox process, wanted bubblewrap or docker"),
-        (["x", "--sandbox", "bubblewrap"], "got nothing about the network, wanted --network, or"),
+        (["x", "--sandbox", "bubblewrap"], "got nothing about the network, wanted --network, --al"),
+        (["x", "--allow-host", "a.com"], "--allow-host: got --sandbox process, wanted bubblewrap"),
+        (["x", "--allow-host", "a.com", "--network"], "--allow-host: got it with --network, want"),
+        (
+            ["x", "--sandbox", "docker:i", "--allow-host", "https://a.com"],
+            "--allow-host: got 'https://a.com', wanted vendor, or a name as api.example.com",
+        ),
         (["fix", "the test"], "PROMPT: got 2 words, wanted one, in quotes: 'fix the test'"),
         (["x", "--env", "=1"], "--env: got '=1', wanted NAME=VALUE, or the NAME of one set here"),
         (["x", "--rate-limit-base", "-1"], "--rate-limit-base: got -1.0, wanted seconds of at"),
