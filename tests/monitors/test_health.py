@@ -157,13 +157,13 @@ async def test_a_step_that_blocks_the_loop_is_reported(scene: Scene) -> None:
     async with running(watch_blocks(scene.report)):
         await asyncio.sleep(0.3)
         time.sleep(1.0)  # noqa: ASYNC251 - it blocks the loop
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(30):
             while not scene.found:  # noqa: ASYNC110
                 await asyncio.sleep(0.01)
     (blocked,) = scene.found
     assert isinstance(blocked, LoopStalled)
     assert (blocked.path, blocked.incarnation) == ("", 0)
-    assert 0.5 <= blocked.seconds < 5
+    assert 0.5 <= blocked.seconds < 30
     assert "test_a_step_that_blocks_the_loop_is_reported" in blocked.stack[-1]
 
 

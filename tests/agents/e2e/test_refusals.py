@@ -108,7 +108,10 @@ async def _check(case: Refused, home_of: MakeHome) -> None:
     assert case.words in verdict.message
     assert verdict.retry_after == case.wait
     assert len(api.exchanges) == case.requests
-    assert outcome.left_over == ()
+    # Codex takes a picture of its shell meanwhile; a refusal may come before that has ended.
+    shell = {"bash"} if case.cli == "codex" else set[str]()
+    assert {one.name for one in outcome.left_over} <= shell
+    assert outcome.survivors == ()
     assert outcome.transcript.answer == ""
 
 

@@ -31,6 +31,7 @@ from otpy_agents.tree.monitors import labels_of, project_chores
 from otpy_agents.tree.project import Project
 from otpy_agents.worklist.reader import parse
 from otpy_monitors import Chore
+from tests.agents.host import PATIENCE
 from tests.agents.store.run_world import begun, let_die, save
 
 pytestmark = pytest.mark.real_time
@@ -86,7 +87,7 @@ async def test_left_over_processes_of_dead_mortals_are_ended(project: Project) -
     with sleeper(project, 1) as alive, sleeper(project, 7) as left_over:
         (named,) = await sweep(chore)
         assert f"(pid {left_over.pid})" in named
-        assert left_over.wait(timeout=10) < 0
+        assert left_over.wait(PATIENCE) < 0
         assert alive.poll() is None
         assert await sweep(chore) == []
 
@@ -102,7 +103,7 @@ async def test_cut_in_the_middle_and_run_again_nothing_is_left(project: Project)
             task.cancel()
             await asyncio.wait({task})
         await sweep(chore)
-        assert left_over.wait(timeout=10) < 0
+        assert left_over.wait(PATIENCE) < 0
         assert alive.poll() is None
 
 
@@ -225,7 +226,7 @@ async def test_the_attempt_of_a_dead_host_is_ended_and_that_of_a_living_one_spar
         ):
             (named,) = await sweep(chore)
             assert named.startswith("attempt 1 of run dead: ")
-            assert left_over.wait(timeout=10) < 0
+            assert left_over.wait(PATIENCE) < 0
             assert [one.poll() for one in (taken_up, foreign, living)] == [None] * 3
             assert await sweep(chore) == []
 
@@ -239,7 +240,7 @@ async def test_what_a_finished_run_has_left_is_ended(project: Project, tmp_path:
             assert await sweep(chore) == []
             await save(store, lease, (await store.run("done")).state, exit_code=0)
             assert len(await sweep(chore)) == 1
-            assert left_over.wait(timeout=10) < 0
+            assert left_over.wait(PATIENCE) < 0
 
 
 class Containers:

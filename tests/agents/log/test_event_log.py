@@ -23,6 +23,7 @@ from otpy_agents.errors import (
     VersionConflict,
 )
 from otpy_agents.log import Append, EventLog, EventStore, event_type
+from tests.agents.host import PATIENCE
 from tests.agents.log.log_world import (
     TYPES,
     Noted,
@@ -211,7 +212,7 @@ async def test_a_follower_hears_of_every_event_in_order(path: Path) -> None:
         listeners = [asyncio.ensure_future(listen(log)) for _ in range(3)]
         for number in range(10):
             await (log if number % 2 else other).append(to("a", started(str(number))))
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE):
             await all_heard.wait()
         for each in listeners:
             each.cancel()

@@ -12,6 +12,7 @@ import pytest
 from otpy_agents.errors import LedgerAstray
 from otpy_agents.log import EventLog, Projection, Teller
 from otpy_agents.log import teller as teller_module
+from tests.agents.host import PATIENCE
 from tests.agents.log.log_world import TYPES, Noted, log_at, started, to
 
 pytestmark = pytest.mark.real_time
@@ -113,7 +114,7 @@ async def test_whoever_follows_is_told(path: Path) -> None:
         await asyncio.sleep(0.1)
         _delete(path)
         with pytest.raises(LedgerAstray):
-            async with asyncio.timeout(5):
+            async with asyncio.timeout(PATIENCE):
                 await following
     assert heard == {1: "step_started"}
 

@@ -18,6 +18,7 @@ from otpy_agents.process.orphans import find
 from otpy_agents.process.pipe import OutputPipe
 from otpy_agents.process.process import LINE_LIMIT, ExitStatus, LineBuffer, WorkerProcess, spawn
 from otpy_agents.sandbox.marker import attempt_marker, worker_environment
+from tests.agents.host import PATIENCE
 
 # One system call for the line: of two processes that `print`, the parts could be mixed.
 STUBBORN = (
@@ -215,7 +216,7 @@ async def test_a_frozen_worker_can_still_be_ended(worker: Worker) -> None:
         process.pause()
         assert process.paused
         # Unless it has really stopped, SIGTERM would be taken before the SIGSTOP still pending.
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(PATIENCE):
             while psutil.Process(process.pid).status() != psutil.STATUS_STOPPED:  # noqa: ASYNC110
                 await asyncio.sleep(0.001)
     assert process.status == ExitStatus(signal="SIGTERM")
@@ -243,13 +244,13 @@ async def test_one_that_somebody_outside_lets_go_on_is_no_longer_paused(worker: 
     async with worker.python("import time;print('up', flush=True);time.sleep(99)") as process:
         await worker.up.wait()
         process.pause()
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(PATIENCE):
             while psutil.Process(process.pid).status() != psutil.STATUS_STOPPED:  # noqa: ASYNC110
                 await asyncio.sleep(0.001)
         await asyncio.sleep(0.6)  # it is seen frozen before it is seen awake
         assert worker.pauses == [True]
         os.killpg(process.pgid, signal.SIGCONT)
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(PATIENCE):
             while process.paused:  # noqa: ASYNC110
                 await asyncio.sleep(0.01)
     assert worker.pauses == [True, False]

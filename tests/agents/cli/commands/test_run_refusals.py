@@ -252,7 +252,7 @@ with open("disk/fill", "wb", buffering=0) as file:
         while file.write(bytes(1024)): pass
     except OSError: pass
 print(json.dumps({"type": "session", "id": "s1"}), flush=True)  # which is worth a write
-time.sleep(1.5)
+while not os.path.exists("looked"): time.sleep(0.01)
 os.remove("disk/fill")
 print(json.dumps({"type": "result", "text": "answer"}))
 """
@@ -268,6 +268,7 @@ def test_an_agent_that_fills_the_disk_goes_on(terminal: Terminal, small_disk: Pa
     running.said(f"state file {state}: No space left on device; the agent goes on")
     looked = terminal.call("runs", "--state", state)
     assert (looked.returncode, looked.stderr) == (0, "")
+    (small_disk.parent / "looked").touch()
     assert running.end() == 0
     assert running.stdout == "answer\n"
     assert "Traceback" not in running.stderr
