@@ -37,6 +37,8 @@ AgentsError
 │   └── NoAnswer         (TimeoutError)     a host took the command and did not answer
 ├── CommandRefused    (ValueError)     a host did not carry a command out
 ├── InvalidRunSetting (ValueError)     a chain, a policy or a liveness that can never work
+├── InvalidControlTable (ValueError)   patterns or task types of an operator that cannot be used
+├── InvalidReport     (ValueError)     what was stored is no report of a validation
 ├── RunStateError
 │   ├── RunStateTooNew    a newer otpy_agents stored this run
 │   └── RunStateCorrupt   (ValueError)  what was stored is not the state of a run
@@ -52,6 +54,16 @@ AgentsError
 │   ├── ChangesetDirty    (RuntimeError)  it holds work that nothing else has
 │   ├── WorktreeLocked    (RuntimeError)  somebody works on it at this moment
 │   └── GitFailed         (RuntimeError)  git refused for another reason
+├── AuditUnwritable     (OSError)       a line of an audit cannot be written
+├── InvalidStore        (ValueError)    a store of projects that there is not
+├── InvalidTask         (ValueError)    a task of the control plane that cannot be taken
+├── OrderRefused        (ValueError)    an order that does not fit where a project stands
+├── ProjectHeld         (RuntimeError)  another host works on a project
+├── StoreUnreachable    (ConnectionError) the server that keeps a project does not answer
+├── StateError
+│   ├── StateMissing      (LookupError)   a project has no state yet
+│   ├── CorruptState      (ValueError)    what was stored is no state of a project
+│   └── MissingStateField (LookupError)   the state of a project lacks a field
 ├── LogError
 │   ├── InvalidEventType  (ValueError)    a type of event that could never be read back
 │   ├── InvalidProjection (ValueError)    a projection that can never have a table
@@ -86,6 +98,18 @@ from otpy_agents.errors.attempts import InvalidJob as InvalidJob
 from otpy_agents.errors.attempts import InvalidRequest as InvalidRequest
 from otpy_agents.errors.attempts import SandboxUnavailable as SandboxUnavailable
 from otpy_agents.errors.attempts import UnknownAdapter as UnknownAdapter
+from otpy_agents.errors.control import AuditUnwritable as AuditUnwritable
+from otpy_agents.errors.control import CorruptState as CorruptState
+from otpy_agents.errors.control import InvalidControlTable as InvalidControlTable
+from otpy_agents.errors.control import InvalidReport as InvalidReport
+from otpy_agents.errors.control import InvalidStore as InvalidStore
+from otpy_agents.errors.control import InvalidTask as InvalidTask
+from otpy_agents.errors.control import MissingStateField as MissingStateField
+from otpy_agents.errors.control import OrderRefused as OrderRefused
+from otpy_agents.errors.control import ProjectHeld as ProjectHeld
+from otpy_agents.errors.control import StateError as StateError
+from otpy_agents.errors.control import StateMissing as StateMissing
+from otpy_agents.errors.control import StoreUnreachable as StoreUnreachable
 from otpy_agents.errors.logs import ArchiveMissing as ArchiveMissing
 from otpy_agents.errors.logs import EventCorrupt as EventCorrupt
 from otpy_agents.errors.logs import EventTooNew as EventTooNew
@@ -178,10 +202,12 @@ __all__ = [
     "HostGone",
     "InvalidChangeset",
     "InvalidEventType",
+    "InvalidControlTable",
     "InvalidFailureRow",
     "InvalidGang",
     "InvalidJob",
     "InvalidProjection",
+    "InvalidReport",
     "InvalidRequest",
     "InvalidRunSetting",
     "InvalidSession",
