@@ -1,0 +1,34 @@
+"""Where a project is in Redis; to say so, Redis need not be installed."""
+
+from __future__ import annotations
+
+from typing import final
+
+from attrs import frozen
+
+__all__ = ["RedisPlace"]
+
+
+@final
+@frozen
+class RedisPlace:
+    """Where a project is in Redis.
+
+    Attributes:
+        host: Of the server.
+        port: Of the server.
+        state_key: Key of the state.
+        state_db: Number of the database that has it.
+        queue_name: The list is `queue:` and this name (C-38).
+        queue_db: Number of the database that has it.
+    """
+
+    host: str = "localhost"
+    port: int = 6499
+    state_key: str = "supervisor:state"
+    state_db: int = 0
+    queue_name: str = "tasks"
+    queue_db: int = 2
+
+    def __str__(self) -> str:
+        return f"redis://{self.host}:{self.port} {self.state_key}"

@@ -1,0 +1,304 @@
+"""The store in Redis: its key is the truth, and the event log is told after each write (C-19).
+
+The layout is the one that other programs know: the state as one JSON object under one key of the
+database 0, the queue as the list `queue:NAME` of the database 2, pushed on the left and popped on
+the right. Beside them there are three keys of ours: `queue:NAME:reserved`, which holds what was
+handed out and is not settled yet, and `otpy:lease:KEY` and `otpy:fencing:KEY`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import socket
+from collections.abc import AsyncGenerator, Callable, Generator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, Final, final
+
+import psutil
+from redis.asyncio import Redis
+from redis.exceptions import RedisError, WatchError
+
+from otpy_agents.completion import OpenedWhole
+from otpy_agents.control.state import ProjectState, ProjectStatus
+from otpy_agents.control.state_change import Change, changed, difference
+from otpy_agents.control.state_reader import read_state
+from otpy_agents.control.stores.behaviour import ControlStore, Record
+from otpy_agents.control.stores.place import RedisPlace
+from otpy_agents.control.stores.sqlite import EVENTS, ProjectChanged, TasksEnqueued
+from otpy_agents.control.task import ControlTask
+from otpy_agents.errors import (
+    CorruptState,
+    InvalidTask,
+    ProjectHeld,
+    StateMissing,
+    StoreUnreachable,
+)
+from otpy_agents.log import Append, EventLog
+from otpy_agents.log.types import Told
+
+__all__ = ["RedisControl"]
+
+_LEASE: Final = 15.0
+"""Seconds after which a lease that nobody has renewed is free."""
+
+_RENEWED: Final = 5.0
+_LOOK: Final = 0.25
+_PATIENCE: Final = 5.0
+
+
+@final
+class RedisControl(ControlStore, OpenedWhole):
+    """State, queue and lease of a project in Redis; see `ControlStore`.
+
+    Args:
+        place: Where it is.
+        log: The event log, which is told what is written.
+        stream: Of the project in that log; see `project_stream`.
+        clean: Takes secrets out of a text before it is written (G-04).
+
+    Raises:
+        StoreUnreachable: Any operation: the server does not answer.
+    """
+
+    def __init__(
+        self, place: RedisPlace, log: Path, stream: str, *, clean: Callable[[str], str] = str
+    ) -> None:
+        self.log = EventLog(log, types=EVENTS, clean=clean)
+        self.stream = stream
+        self._place = place
+        self._clean = clean
+        self._key = place.state_key
+        self._queue = f"queue:{place.queue_name}"
+        self._reserved = f"{self._queue}:reserved"
+        self._lease_key = f"otpy:lease:{place.state_key}"
+        self._told: dict[str, Any] = {}
+        self._holder = ""
+        # What its methods return differs from release to release, and so do its annotations.
+        self._states: Any = self._client(place.state_db)
+        self._tasks_db: Any = self._client(place.queue_db)
+
+    def _client(self, db: int) -> object:
+        place = self._place
+        return Redis(
+            host=place.host, port=place.port, db=db, decode_responses=True, socket_timeout=_PATIENCE
+        )
+
+    async def _open(self) -> None:
+        await self.log.__aenter__()
+        with self._reached():
+            await self._states.ping()
+
+    async def _close(self) -> None:
+        with contextlib.suppress(RedisError, OSError):
+            await self._states.aclose()
+            await self._tasks_db.aclose()
+        await self.log.__aexit__(None, None, None)
+
+    @contextlib.contextmanager
+    def _reached(self) -> Generator[None]:
+        try:
+            yield
+        except WatchError:
+            raise
+        except (RedisError, OSError) as error:
+            _obey()
+            raise StoreUnreachable(str(self._place), str(error)) from error
+        _obey()
+
+    # --- the state --------------------------------------------------------------------------------
+
+    async def load(self) -> ProjectState:
+        """See `ControlStore.load`."""
+        with self._reached():
+            text = await self._states.get(self._key)
+        if text is None:
+            raise StateMissing(str(self._place))
+        return read_state(text)
+
+    async def change(
+        self, before: ProjectState | None, after: ProjectState, *records: Record, actor: str = ""
+    ) -> ProjectState:
+        """See `ControlStore.change`."""
+        change = difference({} if before is None else before.to_json(), after.to_json())
+        text = await self._write(change, anew=before is None)
+        await self._tell(text, records, actor)
+        return read_state(text)
+
+    async def halt(self, reason: str, details: str, *records: Record, actor: str = "") -> None:
+        """See `ControlStore.halt`."""
+        fields = {"status": ProjectStatus.HALTED, "halt_reason": reason, "halt_details": details}
+        text = await self._write({"saw": None, "set": {"supervisor": fields}}, anew=False)
+        await self._tell(text, records, actor)
+
+    async def _write(self, change: Change, *, anew: bool) -> str:
+        """Make a change to what stands there, and write all of it; return what was written."""
+        with self._reached():
+            while True:
+                async with self._states.pipeline() as pipe:
+                    await pipe.watch(self._key, self._lease_key)
+                    found = await pipe.get(self._key)
+                    if found is None and not anew:
+                        raise StateMissing(str(self._place))
+                    if self._holder and await pipe.get(self._lease_key) != self._holder:
+                        raise ProjectHeld(str(self._place), "another host")
+                    try:
+                        state: dict[str, Any] = {} if anew or found is None else json.loads(found)
+                    except ValueError as error:
+                        raise CorruptState("", str(error), "a JSON object") from None
+                    text = self._clean(json.dumps(changed(state, change), ensure_ascii=False))
+                    pipe.multi()
+                    pipe.set(self._key, text)
+                    with contextlib.suppress(WatchError):  # somebody else was faster: look again
+                        await pipe.execute()
+                        return text
+
+    async def _tell(self, text: str, records: Sequence[Record], actor: str) -> None:
+        state: dict[str, Any] = json.loads(text)
+        change = json.dumps(difference(self._told, state), ensure_ascii=False)
+        event = ProjectChanged(change=change, anew=not self._told)
+        self._told = state
+        told = [Told(record.name, dict(record.fields)) for record in records]
+        await self.log.append(Append(self.stream, [event, *told], None, actor))
+
+    async def halted(self) -> ProjectState:
+        """See `ControlStore.halted`; the key is looked at four times a second."""
+        while True:
+            with contextlib.suppress(StoreUnreachable):  # who writes next says so
+                state = await self.load()
+                if state.status is ProjectStatus.HALTED:
+                    return state
+            await asyncio.sleep(_LOOK)
+
+    async def tell(self, *records: Record) -> None:
+        """See `ControlStore.tell`."""
+        told = [Told(record.name, dict(record.fields)) for record in records]
+        await self.log.append(Append(self.stream, told))
+
+    # --- the queue --------------------------------------------------------------------------------
+
+    async def push(self, tasks: Sequence[ControlTask], *, actor: str = "") -> None:
+        """See `ControlStore.push`."""
+        entries = [self._clean(json.dumps(one.to_json(), ensure_ascii=False)) for one in tasks]
+        with self._reached():
+            await self._tasks_db.lpush(self._queue, *entries)  # one command: all or none
+        event = TasksEnqueued(tasks=f"[{', '.join(entries)}]")
+        await self.log.append(Append(self.stream, [event], None, actor))
+
+    async def reserve(self) -> ControlTask | None:
+        """See `ControlStore.reserve`."""
+        with self._reached():
+            entry = await self._tasks_db.lindex(self._reserved, -1)
+            if entry is None:
+                entry = await self._tasks_db.lmove(self._queue, self._reserved, "RIGHT", "LEFT")
+        if entry is None:
+            return None
+        try:
+            return self._task(entry)
+        except InvalidTask:
+            with self._reached():
+                await self._tasks_db.lmove(self._reserved, self._queue, "RIGHT", "RIGHT")
+            raise
+
+    def _task(self, entry: str) -> ControlTask:
+        try:
+            value: object = json.loads(entry)
+        except ValueError:
+            raise InvalidTask(self._queue, entry[:80], "a task as JSON") from None
+        try:
+            return ControlTask.of_json(value)
+        except InvalidTask as error:
+            key = f"{self._queue}.{error.key}".rstrip(".")
+            raise InvalidTask(key, error.got, error.wanted) from None
+
+    async def settle(self, task_id: str) -> None:
+        """See `ControlStore.settle`."""
+        with self._reached():
+            for entry in await self._tasks_db.lrange(self._reserved, 0, -1):
+                if self._task(entry).task_id == task_id:
+                    await self._tasks_db.lrem(self._reserved, 1, entry)
+
+    async def queued(self) -> tuple[ControlTask, ...]:
+        """See `ControlStore.queued`."""
+        with self._reached():
+            reserved = await self._tasks_db.lrange(self._reserved, 0, -1)
+            waiting = await self._tasks_db.lrange(self._queue, 0, -1)
+        return tuple(self._task(entry) for entry in [*reversed(reserved), *reversed(waiting)])
+
+    # --- the lease --------------------------------------------------------------------------------
+
+    @asynccontextmanager
+    async def lease(self) -> AsyncGenerator[int]:
+        """See `ControlStore.lease`; a key with a time to live, which is renewed.
+
+        The lease of a process of this machine that has died is taken over at once, that of another
+        machine when its time is over.
+        """
+        with self._reached():
+            number = int(await self._states.incr(f"otpy:fencing:{self._key}"))
+            me = psutil.Process()
+            self._holder = json.dumps(
+                {
+                    "number": number,
+                    "host": socket.gethostname(),
+                    "pid": me.pid,
+                    "began": me.create_time(),
+                }
+            )
+            await self._take()
+        renewal = asyncio.create_task(self._renew(), name=f"lease {self._key}")
+        try:
+            yield number
+        finally:
+            renewal.cancel()
+            await asyncio.wait({renewal})
+            holder, self._holder = self._holder, ""
+            with contextlib.suppress(RedisError, OSError):
+                if await self._states.get(self._lease_key) == holder:
+                    await self._states.delete(self._lease_key)
+
+    async def _take(self) -> None:
+        while True:
+            async with self._states.pipeline() as pipe:
+                await pipe.watch(self._lease_key)
+                found = await pipe.get(self._lease_key)
+                if found is not None and (lives := _living(found)):
+                    self._holder = ""
+                    raise ProjectHeld(str(self._place), lives)
+                pipe.multi()
+                pipe.set(self._lease_key, self._holder, px=int(1000 * _LEASE))
+                with contextlib.suppress(WatchError):
+                    await pipe.execute()
+                    return
+
+    async def _renew(self) -> None:
+        """Renew the lease as long as it is ours; a server that is away is asked again."""
+        while True:
+            await asyncio.sleep(_RENEWED)
+            with contextlib.suppress(StoreUnreachable), self._reached():
+                found = await self._states.get(self._lease_key)
+                if found in {None, self._holder}:
+                    await self._states.set(self._lease_key, self._holder, px=int(1000 * _LEASE))
+
+
+def _obey() -> None:
+    """End a task that was cancelled while it asked: connecting, redis-py swallows that."""
+    task = asyncio.current_task()
+    if task is not None and task.cancelling():
+        raise asyncio.CancelledError
+
+
+def _living(holder: str) -> str:
+    """Return who holds a lease, for a person; empty if it is a process here that has died."""
+    said = json.loads(holder)
+    pid, host = int(said["pid"]), str(said["host"])
+    if host == socket.gethostname():
+        try:
+            if psutil.Process(pid).create_time() != said["began"]:
+                return ""
+        except psutil.NoSuchProcess:
+            return ""
+        return f"process {pid}"
+    return f"process {pid} of {host}"
