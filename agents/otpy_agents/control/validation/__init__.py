@@ -1,0 +1,23 @@
+"""Verdicts on what an agent has left, by rules alone."""
+
+from __future__ import annotations
+
+from otpy_agents.control.validation.sentences import SENTENCE_RULES as SENTENCE_RULES
+from otpy_agents.control.validation.sentences import SentenceRule as SentenceRule
+from otpy_agents.control.validation.sentences import rules_table as rules_table
+from otpy_agents.control.validation.validate import AgentOutcome as AgentOutcome
+from otpy_agents.control.validation.validate import CommandOutcome as CommandOutcome
+from otpy_agents.control.validation.validate import RunCommand as RunCommand
+from otpy_agents.control.validation.validate import find_format_halt as find_format_halt
+from otpy_agents.control.validation.validate import validate as validate
+
+__all__ = [
+    "SENTENCE_RULES",
+    "AgentOutcome",
+    "CommandOutcome",
+    "RunCommand",
+    "SentenceRule",
+    "find_format_halt",
+    "rules_table",
+    "validate",
+]
