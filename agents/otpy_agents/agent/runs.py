@@ -50,6 +50,13 @@ class Runs(Protocol):
         """
         ...
 
+    async def over(self, label: str) -> Run | None:
+        """Return the newest run with this label if it is over; None if there is none, or it is not.
+
+        For labels of which each is given to one run only.
+        """
+        ...
+
 
 @final
 class HostedRuns:
@@ -97,3 +104,14 @@ class HostedRuns:
             return None
         good = over is not None and over.state.ending is Ending.SUCCEEDED
         return over if good else None
+
+    async def over(self, label: str) -> Run | None:
+        """Return the newest run with this label if it is over; None if there is none, or it is not.
+
+        For labels of which each is given to one run only.
+
+        Raises:
+            AgentsError: It cannot be read.
+        """
+        records = await self._store.runs(label=label)
+        return await self._host.ended(records[0].id) if records else None

@@ -1,0 +1,147 @@
+"""Has an agent CLI do what a prompt says: one fresh context, one attempt (CTL-32 to CTL-34)."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from pathlib import Path
+from typing import Final, final
+
+from attrs import evolve
+
+from otpy_agents.adapters.adapter import Access
+from otpy_agents.agent.runs import Run, Runs
+from otpy_agents.attempt.failures import Detail
+from otpy_agents.completion import to_completion
+from otpy_agents.control.loop.protocol import AgentEnded, NotDispatched
+from otpy_agents.control.server.settings import ControlSettings
+from otpy_agents.control.task import COMMAND, ControlTask
+from otpy_agents.control.validation import AgentOutcome
+from otpy_agents.errors import AgentsError
+from otpy_agents.run.decide.chain import AgentInstance, AgentSelection
+from otpy_agents.run.decide.liveness import Liveness, LivenessKind
+from otpy_agents.run.decide.policy import RetryPolicy
+from otpy_agents.run.decide.protocol import RunControl
+from otpy_agents.run.decide.result import RunResult
+from otpy_agents.run.host.order import RunOrder
+
+__all__ = ["Dispatcher"]
+
+_ONCE: Final = RetryPolicy(
+    max_retries=0, crash_restarts=0, max_attempts=1, enable_fallback=False, max_wait=0.0
+)
+"""The retries are those of the task: it says how many there are, and nobody else (CTL-02)."""
+
+_NOT_DONE: Final = frozenset(
+    {
+        *(Detail.AUTH, Detail.BILLING, Detail.QUOTA, Detail.RATE_LIMIT, Detail.OVERLOADED),
+        *(Detail.SERVER_ERROR, Detail.NETWORK, Detail.MODEL_UNAVAILABLE, Detail.USAGE),
+        *(Detail.CRASH, Detail.CONTEXT_OVERFLOW),
+    }
+)
+"""Failures by which an agent was not executed; with others it has ended by itself."""
+
+
+@final
+class Dispatcher:
+    """Makes dispatches by the run supervisor.
+
+    Args:
+        runs: Where runs are made.
+        settings: What the operator decides.
+    """
+
+    def __init__(self, runs: Runs, settings: ControlSettings) -> None:
+        self._runs = runs
+        self._settings = settings
+
+    async def dispatch(
+        self, task: ControlTask, prompt: str, cwd: Path, label: str
+    ) -> AgentEnded | NotDispatched:
+        """Have the tool of a task do what a prompt says.
+
+        A dispatch of this label that an earlier host has left is taken up if its agent has ended by
+        itself, and else made again: nobody pays twice for what is done.
+
+        Args:
+            task: Whose tool, mode and command are used.
+            prompt: What is to be done.
+            cwd: Where; absolute.
+            label: Of this dispatch, and of no other.
+
+        Cancellation:
+            The agent is stopped in order; nothing of it is alive afterwards.
+        """
+        return await self._make(self._order(task, prompt, cwd, label))
+
+    async def ask(
+        self, task: ControlTask, prompt: str, cwd: Path, label: str
+    ) -> AgentEnded | NotDispatched:
+        """Ask the tool of a task a question; as `dispatch`, but it is to change nothing (C-22).
+
+        No rule looks at the project again after an answer.
+        """
+        order = self._order(task, prompt, cwd, label)
+        return await self._make(evolve(order, access=Access.READ))
+
+    async def help(
+        self, task: ControlTask, helper: str, prompt: str, cwd: Path, label: str
+    ) -> AgentEnded | NotDispatched:
+        """Ask a helper, `CLI` or `CLI:MODEL`, for commands; as `ask` otherwise (CTL-39)."""
+        cli, _, model = helper.partition(":")
+        own = evolve(task, tool=cli, agent_mode=model or None, command=())
+        return await self.ask(own, prompt, cwd, label)
+
+    async def _make(self, order: RunOrder) -> AgentEnded | NotDispatched:
+        try:
+            left = await self._runs.find(order.label) or await self._runs.over(order.label)
+            if left is not None:
+                answer = _heard(await _ended(left), left.answer)
+                if isinstance(answer, AgentEnded):
+                    return answer
+            run = await self._runs.submit(order)
+            return _heard(await _ended(run), run.answer)
+        except AgentsError as error:
+            return NotDispatched(str(error))
+
+    def _order(self, task: ControlTask, prompt: str, cwd: Path, label: str) -> RunOrder:
+        agent = AgentInstance(agent_id=task.tool, agent_cli=task.tool, model=_model(task))
+        return RunOrder(
+            prompt=prompt,
+            cwd=cwd,
+            selection=AgentSelection(agents=(agent,)),
+            policy=_ONCE,
+            liveness=Liveness(LivenessKind.DEADLINE, self._settings.deadline),
+            argv=task.command,
+            sandbox=self._settings.sandbox,
+            secrets=self._settings.secrets,
+            label=label,
+        )
+
+
+async def _ended(run: Run) -> RunResult:
+    """Return how a run ended; if the caller is cancelled, stop it in order."""
+    try:
+        return await run.wait()
+    except asyncio.CancelledError:
+        with contextlib.suppress(AgentsError):
+            await to_completion(_stopped(run))
+        raise
+
+
+async def _stopped(run: Run) -> None:
+    await run.ask(RunControl.STOP)
+    await run.wait()
+
+
+def _model(task: ControlTask) -> str | None:
+    """Return the model that a mode names; `auto` leaves it to the tool, as a program has none."""
+    return None if task.agent_mode in {None, "auto"} or task.tool == COMMAND else task.agent_mode
+
+
+def _heard(result: RunResult, answer: str) -> AgentEnded | NotDispatched:
+    """Take what an agent ended with as it is: an exit code other than 0 fails nothing."""
+    last = result.attempts[-1] if result.attempts else None
+    if last is None or last.stopped is not None or last.detail in _NOT_DONE:
+        return NotDispatched(result.error or result.ending.value)
+    return AgentEnded(AgentOutcome(last.exit_code, answer))

@@ -1,0 +1,296 @@
+"""A project with real stores and files; its agents are functions that write files."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import re
+from collections.abc import Mapping
+from contextlib import AbstractAsyncContextManager
+from pathlib import Path
+
+import pytest
+
+from otpy_agents.adapters.adapter import Access
+from otpy_agents.control.audit import AUDIT, AuditFile, AuditTrail
+from otpy_agents.control.loop.protocol import ControlEffect, ProjectOutcome
+from otpy_agents.control.server import ControlProject
+from otpy_agents.control.server.commands import programs_below
+from otpy_agents.control.server.neighbours import held
+from otpy_agents.control.server.performer import Performer
+from otpy_agents.control.state import InHand
+from otpy_agents.control.stores import ControlStore
+from otpy_agents.run.decide.result import StopCause
+from otpy_agents.run.host.order import RunOrder
+from otpy_agents.sandbox.behaviour import Mount
+from tests.agents.control.server.site import Agents, DoneRun, Killed, Site, result, task, writing
+
+pytestmark = pytest.mark.real_time
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Site:
+    """A folder with agents that write files."""
+    return Site(tmp_path, Agents(writing))
+
+
+async def test_a_dispatch_is_one_attempt_in_the_folder_of_the_project(site: Site) -> None:
+    """CTL-32, CTL-33, CTL-02: 30 minutes, no retry below it, and the model that a mode names."""
+    await site.begin(task("a", agent_mode="opus"))
+    await site.start()
+    (order,) = site.agents.orders
+    assert order.cwd == site.settings.folder("demo")
+    assert str(order.liveness) == "deadline:1800"
+    assert (order.policy.max_retries, order.policy.enable_fallback) == (0, False)
+    assert order.selection.agents[0].model == "opus"
+    assert re.fullmatch(r"control/x/key/a/\d{4}-.*Z/1", order.label)
+    assert "Write a.py" in order.prompt
+
+
+async def test_a_dispatch_that_a_killed_host_has_left_done_is_not_paid_for_twice(
+    site: Site,
+) -> None:
+    """Its answer is taken; one that was cut is made again."""
+    await site.begin(task("a"))
+    site.agents.left["a"] = DoneRun("a", "Done.", result(StopCause.INTERRUPTED))
+    await site.start()
+    assert len(site.agents.orders) == 1
+    await site.begin(task("b"))
+    (site.settings.folder("demo") / "b.py").touch()
+    site.agents.left["b"] = DoneRun("b", "Done.", result())
+    await site.start()
+    assert len(site.agents.orders) == 1
+    assert [one.task_id for one in (await site.state()).completed_tasks] == ["b"]
+
+
+@pytest.mark.parametrize("where", ["../other", "/tmp", "link"])
+async def test_a_task_that_leaves_its_project_halts(site: Site, where: str) -> None:
+    """CTL-60: nothing is dispatched."""
+    folder = site.settings.folder("demo")
+    folder.mkdir(parents=True)
+    (folder.parent / "other").mkdir()
+    (folder / "link").symlink_to(folder.parent)
+    await site.begin(task("a", working_directory=where))
+    await site.start()
+    state = await site.state()
+    assert state.halt_reason == "CURSOR_EXEC_FAILURE"
+    assert "got a folder outside of the project" in (state.halt_details or "")
+    assert site.agents.orders == []
+
+
+async def test_a_question_may_change_nothing(site: Site) -> None:
+    """C-22: no rule looks again after an answer."""
+    await site.begin(task("never", 0))
+    await site.start()
+    assert [str(order.access) for order in site.agents.orders] == ["edit", *["read"] * 4]
+
+
+async def test_commands_of_a_validation_change_nothing_of_the_project(site: Site) -> None:
+    """C-44: where bubblewrap works here; else it is said."""
+    command = ("sh", "-c", "touch spoilt")
+    await site.begin(task("a", 0, test_command="sh -c 'touch spoilt'", tests_required=True))
+    await site.start()
+    spoilt = (site.settings.folder("demo") / "spoilt").exists()
+    assert spoilt == any("not isolated here" in line for line in site.said), command
+
+
+async def test_commands_of_a_validation_write_what_their_task_lets_them(site: Site) -> None:
+    """A path that is not there is a folder for them; one that leads out ends them."""
+    writes = ("made/here", "there.txt")
+    folder = site.settings.folder("demo")
+    folder.mkdir(parents=True)
+    (folder / "there.txt").touch()
+    (folder / "out").symlink_to(folder.parent)
+    command = "echo x >made/here/report && echo x >there.txt"
+    await site.begin(
+        task("a", 0, test_command=command, tests_required=True, writable_paths=writes),
+        task("b", 0, test_command="true", tests_required=True, writable_paths=("out/of/it",)),
+    )
+    await site.start()
+    state = await site.state()
+    assert [one.task_id for one in state.completed_tasks] == ["a"]
+    assert (folder / "made/here/report").read_text() == "x\n"
+    assert not (folder.parent / "of").exists()
+    assert [one.task_id for one in state.blocked_tasks] == ["b"]
+    assert "leads out of the project" in str(state.last_validation_report)
+
+
+@pytest.mark.parametrize("is_worked_on", [False, True])
+async def test_what_an_agent_writes_into_another_project_is_told(
+    tmp_path: Path, is_worked_on: bool
+) -> None:
+    """CTL-60: by file; not where another host works, for nobody can tell who it was."""
+
+    def trespassing(order: RunOrder) -> str:
+        other = order.cwd.parent / "other"
+        (other / "new.py").touch()
+        (other / "old.py").write_text("changed")
+        (other / "gone.py").unlink(missing_ok=True)
+        return writing(order)
+
+    site = Site(tmp_path, Agents(trespassing))
+    other = site.settings.folder("other")
+    other.mkdir(parents=True)
+    for name in ("old.py", "gone.py", "same.py"):
+        (other / name).touch()
+    await site.begin(task("a"))
+    with held(other) if is_worked_on else contextlib.nullcontext():
+        await site.start()
+    lines = [json.loads(line) for line in (await audit_of(site))[AUDIT]]
+    told = [(one["project"], one["paths"]) for one in lines if one["event"] == "OUTSIDE_WRITE"]
+    assert told == ([] if is_worked_on else [("other", ["gone.py", "new.py", "old.py"])])
+
+
+async def test_a_helper_proposes_and_rules_decide(tmp_path: Path) -> None:
+    """CTL-39: its commands are run, may change nothing, and stand in the audit."""
+    vague, wrong = "it is nice", "it is terse"
+    proposed = [
+        {"criterion": vague, "command": ["test", "-f", "a.py"]},
+        {"criterion": wrong, "command": ["grep", "-q", "terse", "a.py"]},
+    ]
+
+    def working(order: RunOrder) -> str:
+        if order.selection.agents[0].agent_cli == "gemini":
+            return json.dumps(proposed)
+        if order.access is Access.READ:
+            return "yes"
+        return writing(order)
+
+    site = Site(tmp_path, Agents(working), helper="gemini:flash")
+    await site.begin(task("a", 0, acceptance_criteria=(vague, wrong, "a.py exists")))
+    await site.start()
+    lines = [json.loads(line) for line in (await audit_of(site))[AUDIT]]
+    (response,) = (one for one in lines if one["event"] == "HELPER_RESPONSE")
+    assert [one["exit_code"] for one in response["commands"]] == [0, 1]
+    (prompt,) = (one["prompt"] for one in lines if one["event"] == "HELPER_PROMPT")
+    assert "- a.py\n" in prompt
+    report = (await site.state()).last_validation_report
+    assert report is not None
+    assert (report["failed_criteria"], report["uncertain_criteria"]) == ([wrong], [])
+    (helped,) = (one for one in site.agents.orders if one.label.endswith("/help"))
+    assert (helped.access, helped.selection.agents[0].model) == (Access.READ, "flash")
+
+
+def test_programs_that_a_sandbox_would_hide_are_seen(tmp_path: Path) -> None:
+    """A virtual environment in a folder for temporary files; never all of that folder."""
+    for folder in ("venv/bin", "bin"):
+        (tmp_path / folder).mkdir(parents=True)
+    path = f"{tmp_path}/venv/bin:{tmp_path}/bin:{tmp_path}/none/bin:/usr/bin:relative"
+    mounts = list(programs_below(tmp_path, {"PATH": path}))
+    assert mounts == [Mount(tmp_path / "venv"), Mount(tmp_path / "bin")]
+
+
+async def audit_of(site: Site) -> Mapping[str, list[str]]:
+    async with site.store() as store:
+        return await AuditTrail().take_all(store.log.read(stream=store.stream))
+
+
+TASKS = (task("first"), task("second"), task("never"), task("last", 0))
+
+
+async def boundaries(folder: Path) -> int:
+    """Return how many places there are to be killed at."""
+    site, count = Site(folder, Agents(writing)), 0
+    await site.begin(*TASKS)
+    whole = Performer.perform
+
+    async def counted(self: Performer, effect: ControlEffect) -> object:
+        nonlocal count
+        count += 2
+        return await whole(self, effect)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Performer, "perform", counted)
+        await site.start()
+    return count
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("kind", ["sqlite", "redis"])
+async def test_a_kill_before_and_after_each_effect_loses_nothing(
+    tmp_path: Path, kind: str, request: pytest.FixtureRequest
+) -> None:
+    """CTL-62, C-39: with each real store, every task is completed or blocked once."""
+    port: int = request.getfixturevalue("redis_port") if kind == "redis" else 0
+    (tmp_path / "counted").mkdir()
+    places = await boundaries(tmp_path / "counted")
+    assert places > 60
+    whole = Performer.perform
+    for place in range(places):
+        folder = tmp_path / str(place)
+        folder.mkdir()
+        name = f"key{place}" if port else "key"
+        site, passed = Site(folder, Agents(writing), name, port), 0
+        await site.begin(*TASKS)
+
+        async def cut(self: Performer, effect: ControlEffect, at: int = place) -> object:
+            nonlocal passed
+            passed += 1
+            if passed == at + 1:
+                raise Killed
+            event = await whole(self, effect)
+            passed += 1
+            if passed == at + 1:
+                raise Killed
+            return event
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(Performer, "perform", cut)
+            with pytest.raises(Killed):
+                await site.start()
+        project = await site.start()
+        assert project.ended is not None
+        assert project.ended.outcome is ProjectOutcome.COMPLETED, place
+        state = await site.state()
+        assert [one.task_id for one in state.completed_tasks] == ["first", "second", "last"], place
+        assert [one.task_id for one in state.blocked_tasks] == ["never"], place
+        lines = await audit_of(site)
+        assert sum('"event": "TASK_COMPLETE"' in line for line in lines[AUDIT]) == 3, place
+        file = AuditFile(folder / AUDIT)
+        assert await asyncio.to_thread(file.mend, []) is None
+
+
+async def test_a_clock_that_is_set_back_loses_nothing(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only times are wrong then: the order is that of the log."""
+    hours = iter(range(10**6, 0, -1))
+    monkeypatch.setattr(
+        "otpy_agents.control.server.project.CLOCK", lambda: 1735689600.0 + 3600 * next(hours)
+    )
+    await site.begin(*TASKS)
+    ended = (await site.start()).ended
+    assert ended is not None
+    assert ended.outcome is ProjectOutcome.COMPLETED
+    done = (await site.state()).completed_tasks
+    assert [one.task_id for one in done] == ["first", "second", "last"]
+    assert [one.completed_at for one in done] == sorted(
+        (one.completed_at for one in done), reverse=True
+    )
+
+
+async def test_a_full_disk_ends_the_loop_with_one_line_and_loses_nothing(site: Site) -> None:
+    """Whatever was not written was not done; the next start goes on."""
+    await site.begin(task("a"), task("b"))
+    async with site.store() as store:
+        database = store.log._file._database
+        assert database is not None
+
+        async def confirm(_: InHand) -> bool:
+            return True
+
+        def opens() -> AbstractAsyncContextManager[ControlStore]:
+            return contextlib.nullcontext(store)
+
+        project = ControlProject(opens, site.agents, site.settings, confirm, lambda tag, line: None)
+        async with project.opened():
+            await database.execute("PRAGMA max_page_count = 1")
+            await project.work()
+    assert project.ended is not None
+    assert project.ended.outcome is ProjectOutcome.BROKEN
+    assert "No space left on device" in project.ended.line
+    ended = (await site.start()).ended
+    assert ended is not None
+    assert ended.outcome is ProjectOutcome.COMPLETED

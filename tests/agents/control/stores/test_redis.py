@@ -1,0 +1,185 @@
+"""The store in Redis: the layout of other programs, and a server that goes away."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Generator
+from pathlib import Path
+from typing import Any, final
+
+import pytest
+
+from otpy_agents.control import orders
+from otpy_agents.control.state import ExecutionMode
+from otpy_agents.control.stores.place import RedisPlace
+from otpy_agents.control.stores.redis import RedisControl
+from otpy_agents.control.task import ControlTask
+from otpy_agents.errors import InvalidTask, ProjectHeld, StateMissing, StoreUnreachable
+from tests.agents.host import CHECKOUT, PATIENCE
+from tests.servers.server_program import program, running
+
+pytestmark = [pytest.mark.slow, pytest.mark.real_time]
+
+BY_HAND: dict[str, Any] = {
+    "supervisor": {"status": "RUNNING", "iteration": 4},
+    "goal": {"description": "Build it", "completed": True},
+    "queue": {"exhausted": False},
+    "completed_tasks": [],
+    "blocked_tasks": [],
+    "execution_mode": "AUTO",
+    "last_updated": "2025-01-01T00:00:00.000Z",
+    "their own": [1],
+}
+TASK = {
+    "task_id": "task-001",
+    "intent": "i",
+    "tool": "claude",
+    "instructions": "do it",
+    "acceptance_criteria": ["a.py exists"],
+    "retry_policy": {"max_retries": 1},
+    "status": "pending",
+}
+
+
+@pytest.fixture
+def port(tmp_path: Path) -> Generator[int]:
+    """Run Redis; give its port."""
+    command = [program("redis-server"), "--save", "", "--dir", str(tmp_path), "--port"]
+    with running(lambda port: [*command, str(port)]) as port:
+        yield port
+
+
+def store(port: int, tmp_path: Path) -> RedisControl:
+    place = RedisPlace(host="127.0.0.1", port=port)
+    return RedisControl(place, tmp_path / "events.sqlite3", "control/x/key")
+
+
+def plain(port: int, db: int, *words: str) -> str:
+    """Ask Redis as a program that knows nothing of us does."""
+    redis = program("redis-cli")
+    command = [redis, "-p", str(port), "-n", str(db), *words]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+
+
+async def test_what_another_program_wrote_by_hand_is_served(port: int, tmp_path: Path) -> None:
+    """A state, and a queue that was pushed on the left; unknown fields are kept."""
+    plain(port, 0, "SET", "supervisor:state", json.dumps(BY_HAND))
+    for name in ("task-001", "task-002"):
+        plain(port, 2, "LPUSH", "queue:tasks", json.dumps({**TASK, "task_id": name}))
+    async with store(port, tmp_path) as redis:
+        assert (await redis.load()).iteration == 4
+        first = await redis.reserve()
+        assert first is not None
+        assert first.task_id == "task-001"
+        await redis.settle("task-001")
+        await orders.halt(redis, "lunch", actor="ann")
+    written = json.loads(plain(port, 0, "GET", "supervisor:state"))
+    assert written["supervisor"]["status"] == "HALTED"
+    assert written["their own"] == [1]
+    assert plain(port, 2, "LLEN", "queue:tasks") == "1"
+
+
+async def test_a_plain_client_reads_what_we_write(port: int, tmp_path: Path) -> None:
+    """The key, the list and its order, as other programs expect them."""
+    async with store(port, tmp_path) as redis:
+        await orders.init_state(redis, ExecutionMode.MANUAL, anew=False, actor="ann")
+        tasks = [ControlTask.of_json({**TASK, "task_id": name}) for name in "ab"]
+        await orders.enqueue(redis, tasks, actor="ann")
+    state = json.loads(plain(port, 0, "GET", "supervisor:state"))
+    assert (state["execution_mode"], state["supervisor"]["status"]) == ("MANUAL", "HALTED")
+    assert json.loads(plain(port, 2, "RPOP", "queue:tasks")) == {**TASK, "task_id": "a"}
+
+
+async def test_an_entry_that_is_no_task_stays_and_is_named(port: int, tmp_path: Path) -> None:
+    """The operator is to mend it."""
+    plain(port, 2, "LPUSH", "queue:tasks", "{oops")
+    async with store(port, tmp_path) as redis:
+        with pytest.raises(InvalidTask, match=r"queue:tasks: got \{oops, wanted a task as JSON"):
+            await redis.reserve()
+    assert plain(port, 2, "LRANGE", "queue:tasks", "0", "-1") == "{oops"
+
+
+async def test_a_server_that_was_flushed_is_written_nothing_back(port: int, tmp_path: Path) -> None:
+    """The state is gone, and the operator is to make one."""
+    async with store(port, tmp_path) as redis:
+        await orders.init_state(redis, ExecutionMode.AUTO, anew=False, actor="ann")
+        state = await redis.load()
+        plain(port, 0, "FLUSHALL")
+        with pytest.raises(StateMissing, match="control init-state"):
+            await redis.change(state, state)
+    assert plain(port, 0, "KEYS", "*") == ""
+
+
+async def test_a_server_that_is_away_is_one_clear_error(tmp_path: Path) -> None:
+    """Nobody listens there."""
+    with pytest.raises(StoreUnreachable, match=r"redis://127.0.0.1:9 .*wanted a Redis server"):
+        async with store(9, tmp_path):
+            pytest.fail("opened")
+
+
+def holding(port: int, tmp_path: Path) -> subprocess.Popen[bytes]:
+    """Start a process that holds the lease and says so."""
+    script = (
+        "import asyncio, sys\n"
+        "from pathlib import Path\n"
+        "from otpy_agents.control.stores.place import RedisPlace\n"
+        "from otpy_agents.control.stores.redis import RedisControl\n"
+        "async def main():\n"
+        f"    place = RedisPlace(host='127.0.0.1', port={port})\n"
+        f"    store = RedisControl(place, Path({str(tmp_path / 'events.sqlite3')!r}), 'x')\n"
+        "    async with store, store.lease():\n"
+        "        print('held', flush=True)\n"
+        "        await asyncio.sleep(99)\n"
+        "asyncio.run(main())\n"
+    )
+    paths = os.pathsep.join(str(CHECKOUT / name) for name in ("", "agents", "monitors"))
+    return subprocess.Popen(
+        [sys.executable, "-c", script],
+        stdout=subprocess.PIPE,
+        env={**os.environ, "PYTHONPATH": paths},
+    )
+
+
+@final
+class Swallows:
+    """A client that goes on when it is cancelled, as redis-py does while it connects."""
+
+    async def get(self, _key: str) -> str:
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.sleep(60)
+        return json.dumps(BY_HAND)
+
+
+async def test_who_waits_for_a_halt_can_be_cancelled(tmp_path: Path) -> None:
+    """A loop that ends waits for its end: it hung for ever on a busy machine."""
+    redis = store(9, tmp_path)
+    redis._states = Swallows()
+    waiting = asyncio.create_task(redis.halted())
+    await asyncio.sleep(0)
+    waiting.cancel()
+    done, _ = await asyncio.wait({waiting}, timeout=PATIENCE)
+    assert done
+    assert waiting.cancelled()
+
+
+async def test_the_lease_of_a_process_that_was_killed_is_free_at_once(
+    port: int, tmp_path: Path
+) -> None:
+    """Not after its 15 seconds."""
+    holder = holding(port, tmp_path)
+    with holder:
+        assert holder.stdout is not None
+        holder.stdout.readline()
+        async with store(port, tmp_path) as redis:
+            with pytest.raises(ProjectHeld, match=f"that process {holder.pid} works on"):
+                await redis.lease().__aenter__()
+            holder.send_signal(signal.SIGKILL)
+            holder.wait()
+            async with redis.lease() as number:
+                assert number > 1
