@@ -23,6 +23,10 @@ _COMMANDS: Final = {
         "operate",
         "Budgets of agents, programs and the whole list; `otpy-agents status` shows what is left.",
     ),
+    "control": (
+        "control",
+        "Work off the tasks of a project, one after the other, and check each by rules.",
+    ),
     "cooldowns": ("cooldowns", "List the accounts that rest, until when, and who was told so."),
     "events": ("events", "Show what runs, lists and operators have done, oldest first."),
     "logs": ("logs", "Show the latest events of a running tree, or of one AGENT of it."),

@@ -1,0 +1,415 @@
+"""`otpy-agents control`: a goal, a queue of tasks, and a loop that believes only rules."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import pwd
+import sys
+from collections.abc import Awaitable, Callable
+from functools import wraps
+from pathlib import Path
+from typing import Any, Concatenate, Final, ParamSpec, TypeVar, cast
+
+import click
+
+from otpy_agents.adapters.registry import find_adapter
+from otpy_agents.cli.control_start import ControlPlace, ControlStart, say
+from otpy_agents.cli.control_table import shown_state, tasks_table
+from otpy_agents.cli.refusal import fail
+from otpy_agents.cli.run_words import harmless
+from otpy_agents.control import orders
+from otpy_agents.control.audit import AUDIT, PROMPTS, AuditFile, AuditTrail
+from otpy_agents.control.halts import HALTS, read_halts
+from otpy_agents.control.loop.machine import LoopRules
+from otpy_agents.control.prompts import read_task_types, shipped_task_types
+from otpy_agents.control.server import ControlSettings
+from otpy_agents.control.state import ExecutionMode
+from otpy_agents.control.stores import ControlStore
+from otpy_agents.control.stores.place import RedisPlace
+from otpy_agents.control.task import COMMAND
+from otpy_agents.control.task_file import read_task_file
+from otpy_agents.errors import (
+    AdapterError,
+    AgentsError,
+    InvalidControlTable,
+    InvalidStore,
+    InvalidTask,
+    OrderRefused,
+)
+from otpy_agents.operator import Actor
+from otpy_agents.run.host.order import SandboxChoice
+
+__all__ = ["control"]
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+_WRONG: Final = (InvalidStore, InvalidTask, OrderRefused)
+
+_EPILOG = """\b
+Start here:
+  otpy-agents control init-state
+  otpy-agents control set-goal --description "Build it" --project-id demo
+  otpy-agents control enqueue --task-file tasks.json
+  otpy-agents control resume
+  otpy-agents control start
+
+\b
+A task file holds one task or an array of them:
+  {"task_id": "task-001", "intent": "Add a greeting", "tool": "claude",
+   "instructions": "Write hello.py, which prints hello.",
+   "acceptance_criteria": ["hello.py exists", {"command": ["python", "hello.py"]}]}
+
+\b
+The agents work in DIR/PROJECT (--sandbox-root, --project-id). There lie audit.log.jsonl
+and prompts.log.jsonl, too. State and queue are in the event log of the user, one project
+for each DIR and --state-key.
+
+\b
+Exit status:
+  0    done; `start`: the goal is reached
+  1    it could not be done; the line says why
+  2    the order, or the command line, is wrong
+  3    `start`: the project is halted
+  129  stopped by SIGHUP;  130  by Ctrl-C;  143  by SIGTERM
+"""
+
+
+def _actor() -> str:
+    """Return who types this (G-16)."""
+    uid = os.geteuid()
+    try:
+        user = pwd.getpwuid(uid).pw_name
+    except KeyError:
+        user = str(uid)
+    terminal = None
+    with contextlib.suppress(OSError):
+        terminal = os.ttyname(sys.stdin.fileno()) if sys.stdin is not None else None
+    return str(Actor(user=user, uid=uid, pid=os.getpid(), tty=terminal))
+
+
+def _placed(command: Callable[Concatenate[ControlPlace, P], T]) -> Callable[P, T]:
+    """Give a command the options that say which project is meant."""
+
+    @click.option(
+        "--sandbox-root",
+        type=click.Path(path_type=Path, file_okay=False),
+        default=Path("sandbox"),
+        show_default=True,
+        metavar="DIR",
+        help="Folder of the sandbox, with a folder for each project.",
+    )
+    @click.option(
+        "--state-key",
+        default="supervisor:state",
+        show_default=True,
+        metavar="KEY",
+        help="Key of the project's state.",
+    )
+    @click.option(
+        "--store",
+        default="",
+        envvar="OTPY_CONTROL_STORE",
+        metavar="URL",
+        help="sqlite:FILE or redis://HOST:PORT.  [the event log of the user]",
+    )
+    @click.option("--redis-host", metavar="HOST", help="Keep the project in Redis, at this host.")
+    @click.option("--redis-port", type=int, default=6499, show_default=True, help="Port of Redis.")
+    @click.option(
+        "--state-db",
+        type=int,
+        default=0,
+        show_default=True,
+        help="Database of Redis for the state.",
+    )
+    @click.option(
+        "--queue-db",
+        type=int,
+        default=2,
+        show_default=True,
+        help="Database of Redis for the queue.",
+    )
+    @click.option(
+        "--queue-name",
+        default="tasks",
+        show_default=True,
+        metavar="NAME",
+        help="The queue in Redis is the list queue:NAME.",
+    )
+    @click.option(
+        "--secret",
+        "secrets",
+        multiple=True,
+        metavar="NAME",
+        help="Keep the value of the variable NAME out of what is shown or stored; repeatable."
+        " Those with KEY, SECRET, PASSWORD or TOKEN in their name are anyway.",
+    )
+    @wraps(command)
+    def placed(*args: Any, sandbox_root: Path, secrets: Any, **rest: Any) -> Any:
+        names = ("redis_host", "redis_port", "state_key", "state_db", "queue_name", "queue_db")
+        host, port, *where = (rest.pop(name) for name in names)
+        redis = RedisPlace(host or "localhost", port, *where)
+        store: str = rest.pop("store")
+        if host is not None and not store:
+            store = f"redis://{host}:{port}"
+        place = ControlPlace(root=sandbox_root, redis=redis, store=store, secrets=secrets)
+        return command(place, *args, **rest)
+
+    return cast("Callable[P, T]", placed)
+
+
+def _do(place: ControlPlace, work: Callable[[ControlStore], Awaitable[T]]) -> T:
+    """Do something with a store, or say in one line why not."""
+
+    async def done() -> T:
+        async with place.open() as store:
+            return await work(store)
+
+    try:
+        return asyncio.run(done())
+    except _WRONG as error:
+        fail(error, 2)
+    except AgentsError as error:
+        fail(error, 1)
+    except OSError as error:
+        fail(f"{error.filename}: {error.strerror}", 1)
+
+
+@click.group(epilog=_EPILOG)
+def control() -> None:
+    """Work off the tasks of a project, one after the other, and check each by rules.
+
+    You give a goal and tasks. An agent CLI does a task; rules check what it left; what does not
+    hold is tried again with what was found, and at last blocked. Nothing here invents work, and
+    everything can be read afterwards.
+    """
+
+
+@control.command("init-state")
+@_placed
+@click.option(
+    "--execution-mode",
+    type=click.Choice([one.value for one in ExecutionMode]),
+    default=ExecutionMode.AUTO.value,
+    show_default=True,
+    help="MANUAL asks before each dispatch.",
+)
+@click.option("--force", is_flag=True, help="Forget the state that is there; the queue stays.")
+def init_state(place: ControlPlace, *, execution_mode: str, force: bool) -> None:
+    """Make the state of a new project: HALTED, without a goal."""
+    mode = ExecutionMode(execution_mode)
+    _do(place, lambda store: orders.init_state(store, mode, anew=force, actor=_actor()))
+    say(f"{place.root}: a new project, HALTED; next: `otpy-agents control set-goal`")
+
+
+@control.command("set-goal")
+@_placed
+@click.option("--description", metavar="TEXT", help="What is to be reached.")
+@click.option("--project-id", metavar="NAME", help="Name of the project and of its folder.")
+@click.option(
+    "--completed/--not-completed",
+    default=None,
+    help="Whether the goal is reached when all is done.",
+)
+def set_goal(
+    place: ControlPlace, *, description: str | None, project_id: str | None, completed: bool | None
+) -> None:
+    """Set the goal; you alone say whether it is reached."""
+    if description is None and project_id is None and completed is None:
+        fail("set-goal: got nothing to set, wanted --description, --project-id or --completed", 2)
+    if project_id is not None and (project_id in {"", ".", ".."} or "/" in project_id):
+        fail(f"--project-id: got {project_id!r}, wanted a name for a folder", 2)
+    goal = orders.Goal(description, project_id, completed)
+    state = _do(place, lambda store: orders.set_goal(store, goal, actor=_actor()))
+    when = "reached when no task is left" if state.goal_completed else "open"
+    say(f"{state.project}: {state.description} ({when})")
+
+
+@control.command()
+@_placed
+@click.option(
+    "--task-file",
+    required=True,
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="One task or an array of them, in JSON.",
+)
+def enqueue(place: ControlPlace, *, task_file: Path) -> None:
+    """Put the tasks of a file at the end of the queue, all of them or none."""
+    try:
+        tasks = read_task_file(task_file)
+    except InvalidTask as error:
+        fail(error, 2)
+    _do(place, lambda store: orders.enqueue(store, tasks, actor=_actor()))
+    names = ", ".join(task.task_id for task in tasks)
+    say(f"enqueued {len(tasks)}: {names}")
+
+
+@control.command()
+@_placed
+@click.option("--reason", required=True, metavar="TEXT", help="Why, for whoever looks later.")
+def halt(place: ControlPlace, *, reason: str) -> None:
+    """Halt the project; a loop that works on it stops its attempt at once, in order."""
+    _do(place, lambda store: orders.halt(store, reason, actor=_actor()))
+    say("HALTED; `otpy-agents control resume`, then `start`, goes on")
+
+
+@control.command()
+@_placed
+def resume(place: ControlPlace) -> None:
+    """Let a halted project run again; `start` begins its loop."""
+    _do(place, lambda store: orders.resume(store, actor=_actor()))
+    say("RUNNING; `otpy-agents control start` works it off")
+
+
+@control.command()
+@_placed
+@click.argument("task", metavar="TASK")
+def unblock(place: ControlPlace, *, task: str) -> None:
+    """Let a blocked TASK be done anew, as the next one."""
+    _do(place, lambda store: orders.unblock(store, task, actor=_actor()))
+    say(f"{task} comes next")
+
+
+@control.command()
+@_placed
+@click.option("--json", "as_json", is_flag=True, help="Write the state itself.")
+def status(place: ControlPlace, *, as_json: bool) -> None:
+    """Show where the project stands: status, goal, queue, tasks, last report."""
+
+    async def both(store: ControlStore) -> tuple[Any, Any]:
+        return await store.load(), await store.queued()
+
+    state, queued = _do(place, both)
+    if as_json:
+        print(json.dumps(state.to_json(), ensure_ascii=False, indent=2))
+    else:
+        print(harmless(shown_state(state, queued)))
+
+
+@control.command()
+@_placed
+def tasks(place: ControlPlace) -> None:
+    """List the tasks: completed, blocked, in hand, in the queue."""
+
+    async def both(store: ControlStore) -> tuple[Any, Any]:
+        return await store.load(), await store.queued()
+
+    state, queued = _do(place, both)
+    print(harmless(tasks_table(state, queued)))
+
+
+@control.command()
+@_placed
+@click.option("--verify", is_flag=True, help="Check each line of both files against the log.")
+def audit(place: ControlPlace, *, verify: bool) -> None:
+    """Print what was done, one JSON object for each event; or check what lies in the project."""
+    _files(place, AUDIT, verify=verify)
+
+
+@control.command()
+@_placed
+def prompts(place: ControlPlace) -> None:
+    """Print each prompt and each answer, one JSON object for each."""
+    _files(place, PROMPTS, verify=False)
+
+
+def _files(place: ControlPlace, name: str, *, verify: bool) -> None:
+    async def made(store: ControlStore) -> tuple[str, dict[str, list[str]]]:
+        lines = await AuditTrail().take_all(store.log.read(stream=store.stream))
+        if verify:
+            await store.log.verify()
+        return (await store.load()).project, lines
+
+    project, lines = _do(place, made)
+    if not verify:
+        for line in lines[name]:
+            print(line)
+        return
+    folder = ControlSettings(root=place.root).folder(project)
+    damages = [
+        damage
+        for file, written in lines.items()
+        if (written or (folder / file).exists())
+        and (damage := AuditFile(folder / file).compare(written)) is not None
+    ]
+    for damage in damages:
+        print(f"otpy-agents: {harmless(str(damage))}", file=sys.stderr)
+    if damages:
+        raise SystemExit(1)
+    count = sum(map(len, lines.values()))
+    say(f"{count} lines, as they were written")
+
+
+@control.command()
+@_placed
+@click.option("-q", "--quiet", is_flag=True, help="Write nothing but the last line and errors.")
+@click.option(
+    "--sandbox",
+    default="process",
+    show_default=True,
+    metavar="WHERE",
+    help="Where agents work: process, bubblewrap or docker:IMAGE.",
+)
+@click.option(
+    "--helper",
+    default="",
+    metavar="AGENT",
+    help="Let this agent, claude or claude:MODEL, propose commands for what no rule can tell;"
+    " they are run by rules.",
+)
+@click.option(
+    "--interrogation-may-override",
+    is_flag=True,
+    help="Let the answer to a question settle what a rule has failed, too.",
+)
+@click.option(
+    "--halts",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="TOML file with tables [[halt]]: more words that halt the project.",
+)
+@click.option(
+    "--task-types",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="TOML file with tables [[task_type]]: types of tasks and their guidelines, for ours.",
+)
+def start(
+    place: ControlPlace,
+    *,
+    quiet: bool,
+    sandbox: str,
+    helper: str,
+    interrogation_may_override: bool,
+    halts: Path | None,
+    task_types: Path | None,
+) -> None:
+    """Work the queue off until the goal is reached or the project is halted.
+
+    Ctrl-C stops the attempt in order; the task stays in hand, and the next start begins with it.
+    """
+    where, _, image = sandbox.partition(":")
+    cli = helper.partition(":")[0]
+    try:
+        if helper and find_adapter(cli).name == COMMAND:
+            fail(f"--helper: got {helper!r}, wanted an agent that answers a prompt", 2)
+        rules = LoopRules(
+            halts=HALTS if halts is None else read_halts(halts),
+            interrogation_may_override=interrogation_may_override,
+            helper=helper,
+        )
+        types = shipped_task_types() if task_types is None else read_task_types(task_types)
+    except (AdapterError, InvalidControlTable) as error:
+        fail(error, 2)
+    settings = ControlSettings(
+        root=place.root,
+        rules=rules,
+        types=types,
+        sandbox=SandboxChoice(name=where, image=image),
+        secrets=place.secrets,
+    )
+    ControlStart(place, settings, quiet=quiet).run()

@@ -1,0 +1,190 @@
+"""The loop of a project in the foreground, and which project that is."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import sys
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, NoReturn, final
+from urllib.parse import urlsplit
+
+from attrs import evolve, frozen
+
+import otpy
+from otpy import OtpyError, SupervisorSpec
+from otpy_agents.cli.refusal import fail
+from otpy_agents.cli.run_words import harmless
+from otpy_agents.clock import CLOCK
+from otpy_agents.control.loop.protocol import EndLoop, ProjectOutcome
+from otpy_agents.control.server import ControlSettings, open_projects
+from otpy_agents.control.state import InHand, time_text
+from otpy_agents.control.stores import ControlStore, SqliteControl
+from otpy_agents.control.stores.place import RedisPlace
+from otpy_agents.control.stores.sqlite import project_stream
+from otpy_agents.errors import InvalidStore, StoreUnreachable
+from otpy_agents.log import log_beside
+from otpy_agents.store.hosts import default_state
+from otpy_agents.store.redaction import Redaction
+
+if TYPE_CHECKING:
+    from otpy_agents.control.stores.redis import RedisControl
+
+__all__ = ["ControlPlace", "ControlStart", "say"]
+
+_BASE: Final = 128
+_STATUS: Final = {ProjectOutcome.COMPLETED: 0, ProjectOutcome.HALTED: 3}
+
+
+def say(line: str) -> None:
+    """Write a line to the error stream."""
+    print(harmless(line), file=sys.stderr, flush=True)
+
+
+@final
+@frozen(kw_only=True)
+class ControlPlace:
+    """Which project is meant.
+
+    Attributes:
+        root: Folder of the sandbox.
+        redis: Where it is in Redis; its key counts in a file, too.
+        store: `sqlite:FILE`, `redis://HOST:PORT`, or empty for the event log of the user.
+        secrets: Names of variables whose values are kept out of what is shown or stored.
+    """
+
+    root: Path
+    redis: RedisPlace
+    store: str
+    secrets: tuple[str, ...]
+
+    @property
+    def clean(self) -> Redaction:
+        """What takes secrets out of a text."""
+        return Redaction(os.environ, names=self.secrets)
+
+    @asynccontextmanager
+    async def open(self) -> AsyncGenerator[ControlStore]:
+        """Open its store.
+
+        Raises:
+            InvalidStore: There is no such store.
+        """
+        path = log_beside(default_state(os.environ))
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        stream = project_stream(self.root, self.redis.state_key)
+        match urlsplit(self.store):
+            case ("redis", _, _, _, _):
+                place = self._in_redis()
+                try:
+                    from otpy_agents.control.stores.redis import RedisControl  # noqa: PLC0415
+                except ModuleNotFoundError:
+                    missing = "redis is not installed: pip install 'otpy-tree[redis]'"
+                    raise StoreUnreachable(str(place), missing) from None
+                store: SqliteControl | RedisControl = RedisControl(
+                    place, path, stream, clean=self.clean
+                )
+            case ("sqlite", "", file, "", "") if file:
+                store = SqliteControl(Path(file), stream, str(self.root), clean=self.clean)
+            case ("", "", "", "", ""):
+                store = SqliteControl(path, stream, str(self.root), clean=self.clean)
+            case _:
+                raise InvalidStore(self.store)
+        async with store:
+            yield store
+
+    def _in_redis(self) -> RedisPlace:
+        try:
+            url = urlsplit(self.store)
+            host, port = url.hostname or self.redis.host, url.port or self.redis.port
+        except ValueError:
+            raise InvalidStore(self.store) from None
+        return evolve(self.redis, host=host, port=port)
+
+
+@final
+class ControlStart:
+    """A loop in the foreground, signals included."""
+
+    def __init__(self, place: ControlPlace, settings: ControlSettings, *, quiet: bool) -> None:
+        self._place, self._settings, self._quiet = place, settings, quiet
+        self._clean = place.clean
+        self._caught: list[signal.Signals] = []
+        self._main: asyncio.Task[Any] | None = None
+
+    def run(self) -> NoReturn:
+        """Work until the loop has ended, and leave with its exit code."""
+        end: EndLoop | None = None
+        try:
+            with asyncio.Runner() as runner:
+                for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+                    if signal.getsignal(number) is not signal.SIG_IGN:  # as under nohup
+                        runner.get_loop().add_signal_handler(number, self._on_signal, number)
+                end = runner.run(self._work())
+        except asyncio.CancelledError:
+            pass
+        except InvalidStore as error:
+            fail(error, 2)
+        except OtpyError as error:
+            fail(error, 1)
+        except OSError as error:
+            fail(f"{error.filename}: {error.strerror}", 1)
+        if end is None:
+            say("stopped; the task in hand comes first at the next start")
+            raise SystemExit(_BASE + self._caught[0])
+        if end.outcome is ProjectOutcome.BROKEN:
+            fail(self._clean(end.line), 1)
+        say(self._clean(f"{end.outcome}: {end.line}"))
+        raise SystemExit(_STATUS[end.outcome])
+
+    def _on_signal(self, number: signal.Signals) -> None:
+        self._caught.append(number)
+        if self._main is not None:
+            self._main.cancel()
+
+    async def _work(self) -> EndLoop:
+        self._main = asyncio.current_task()
+        async with self._place.open() as store:  # what is wrong with it is said before any tree
+            await store.load()
+        async with open_projects(default_state(os.environ)) as projects:
+            spec = SupervisorSpec("AppSupervisor", [projects.spec()])
+            async with otpy.start(spec):
+                project = projects.work_on(
+                    self._place.open, self._settings, confirm=self._confirm, say=self._tell
+                )
+                return await projects.wait(project)
+
+    def _tell(self, tag: str, line: str) -> None:
+        """Write a line of the application log (CTL-49)."""
+        if not self._quiet:
+            line = self._clean(f"{time_text(CLOCK())} [{tag}] {line}")
+            with contextlib.suppress(OSError):  # nobody may read it; the work goes on
+                print(harmless(line), flush=True)
+
+    async def _confirm(self, hand: InHand) -> bool:
+        """Ask before a dispatch; anything but y, and the end of input, is no (CTL-21)."""
+        task = hand.task
+        text = (
+            f"{task.task_id} ({task.intent}): let {task.tool} do attempt {hand.attempt + 1}? [y/N] "
+        )
+        print(harmless(self._clean(text)), end="", file=sys.stderr, flush=True)
+        loop = asyncio.get_running_loop()
+        read: asyncio.Future[str] = loop.create_future()
+
+        def ready() -> None:
+            loop.remove_reader(sys.stdin)
+            if not read.done():
+                read.set_result(sys.stdin.readline())
+
+        try:
+            loop.add_reader(sys.stdin, ready)
+        except (OSError, ValueError):  # a file can be read at once
+            return sys.stdin.readline().strip().lower() in {"y", "yes"}
+        try:
+            return (await read).strip().lower() in {"y", "yes"}
+        finally:
+            loop.remove_reader(sys.stdin)

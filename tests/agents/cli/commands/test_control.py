@@ -1,0 +1,381 @@
+"""`otpy-agents control`, as an operator types it: real agents, real files, real kills."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.agents.cli.commands.terminal import Terminal, alive
+from tests.servers.server_program import program, running
+
+pytestmark = pytest.mark.real_time
+
+WRITES = "echo 'print(1)' > $0.py; echo Done."
+WAITS = "echo $$ > $0.pid; while [ ! -e go ]; do sleep 0.02; done; echo x >> $0.runs; touch $0.py"
+
+
+def task(name: str, script: str = WRITES, **more: Any) -> dict[str, Any]:
+    return {
+        "task_id": name,
+        "intent": f"Add {name}",
+        "tool": "command",
+        "command": ["sh", "-c", script, name],
+        "instructions": f"Write {name}.py.",
+        "acceptance_criteria": [f"{name}.py exists"],
+        "retry_policy": {"max_retries": 0},
+        **more,
+    }
+
+
+class Operator:
+    """Who types `otpy-agents control` in a folder."""
+
+    def __init__(self, terminal: Terminal) -> None:
+        self.terminal = terminal
+        self.project = terminal.folder / "sandbox" / "demo"
+        self.where: tuple[str, ...] = ()
+
+    def does(self, *words: str) -> str:
+        """Type an order that is carried out; return what was said."""
+        done = self.terminal.call_here("control", *words, *self.where)
+        assert done.returncode == 0, done.stderr
+        return done.stdout + done.stderr
+
+    def refused(self, *words: str, status: int) -> str:
+        """Type an order that is refused; return the one line that was said."""
+        done = self.terminal.call_here("control", *words, *self.where)
+        assert (done.returncode, done.stderr.count("\n")) == (status, 1), done.stderr
+        return done.stderr
+
+    def begins(self, *tasks: dict[str, Any], completed: bool = True) -> None:
+        """Set up a project with tasks, and let it run."""
+        self.does("init-state")
+        goal = "--completed" if completed else "--not-completed"
+        self.does("set-goal", "--description", "Build it", "--project-id", "demo", goal)
+        self.enqueue(*tasks)
+        self.does("resume")
+
+    def enqueue(self, *tasks: dict[str, Any]) -> None:
+        file = self.terminal.folder / "tasks.json"
+        file.write_text(json.dumps(tasks))
+        self.does("enqueue", "--task-file", str(file))
+
+    @property
+    def state(self) -> dict[str, Any]:
+        state: dict[str, Any] = json.loads(self.does("status", "--json"))
+        return state
+
+    @property
+    def audit(self) -> list[dict[str, Any]]:
+        return self.lines("audit.log.jsonl")
+
+    def lines(self, name: str) -> list[dict[str, Any]]:
+        text = (self.project / name).read_text()
+        return [json.loads(line) for line in text.splitlines()]
+
+
+@pytest.fixture
+def operator(terminal: Terminal) -> Operator:
+    """Who types in a folder."""
+    return Operator(terminal)
+
+
+def wait_for(file: Path) -> None:
+    while not file.exists():
+        time.sleep(0.01)
+
+
+def test_a_project_is_worked_off_and_everything_can_be_read(operator: Operator) -> None:
+    """A task that holds, one that is fixed, one that is blocked; exit 0, both files whole."""
+    fixed = "[ -e tried ] && touch fixed.py; touch tried; echo Done."
+    operator.begins(
+        task("first"),
+        task("fixed", fixed, retry_policy={"max_retries": 1}),
+        task("never", "echo Done."),
+    )
+    done = operator.terminal.call("control", "start")
+    assert done.returncode == 0, done.stderr
+    assert "COMPLETED: the goal is reached; 2 tasks completed, 1 blocked" in done.stderr
+    assert "[STATE_TRANSITION] task_complete first" in done.stdout
+    assert "[PERFORMANCE] state loaded in" in done.stdout
+    state = operator.state
+    assert [one["task_id"] for one in state["completed_tasks"]] == ["first", "fixed"]
+    assert [one["task_id"] for one in state["blocked_tasks"]] == ["never"]
+    assert [line["event"] for line in operator.audit if "INTER" not in line["event"]] == [
+        *("TASK_START", "TASK_COMPLETE", "TASK_START", "TASK_COMPLETE"),
+        *("TASK_START", "TASK_BLOCKED", "COMPLETED"),
+    ]
+    last = operator.audit[3]
+    assert last["state_before"]["supervisor"]["iteration"] == 1
+    assert last["state_after"]["supervisor"]["iteration"] == 2
+    assert (last["validation_report"]["valid"], last["response"].strip()) == (True, "Done.")
+    assert "got no file" in last["prompt"] or "fixed.py exists" in last["prompt"]
+    kinds = [line["type"] for line in operator.lines("prompts.log.jsonl")]
+    assert kinds[:6] == ["PROMPT", "RESPONSE", "PROMPT", "RESPONSE", "FIX_PROMPT", "RESPONSE"]
+    assert "lines, as they were written" in operator.does("audit", "--verify")
+    shown = operator.does("tasks")
+    assert [line.split()[:2] for line in shown.splitlines()] == [
+        ["completed", "first"],
+        ["completed", "fixed"],
+        ["blocked", "never"],
+    ]
+
+
+def test_halt_from_another_terminal_stops_the_attempt_and_keeps_the_task(
+    operator: Operator,
+) -> None:
+    """CTL-54, CTL-65: `resume` and `start` go on with the same task; nothing is left running."""
+    operator.begins(task("a", WAITS), task("b"))
+    loop = operator.terminal.start("control", "start")
+    wait_for(operator.project / "a.pid")
+    operator.does("halt", "--reason", "lunch")
+    assert loop.end() == 3
+    assert "HALTED: OPERATOR: lunch" in loop.stderr
+    assert not alive(int((operator.project / "a.pid").read_text()))
+    assert operator.state["supervisor"]["halt_details"] == "lunch"
+    assert operator.terminal.call("control", "start").returncode == 3
+    operator.does("resume")
+    (operator.project / "go").touch()
+    assert operator.terminal.call("control", "start").returncode == 0
+    assert [one["task_id"] for one in operator.state["completed_tasks"]] == ["a", "b"]
+    (halt,) = [line for line in operator.audit if line["event"] == "HALT"]
+    assert (halt["details"], "uid" in halt["actor"]) == ("lunch", True)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_whatever_ends_a_loop_the_next_one_goes_on(
+    operator: Operator, number: signal.Signals
+) -> None:
+    """CTL-62: the task comes first, is done once, and the audit is whole."""
+    operator.begins(task("a", WAITS), task("b"))
+    loop = operator.terminal.start("control", "start")
+    wait_for(operator.project / "a.pid")
+    loop.signal(number)
+    status = loop.end()
+    assert status == (-number if number == signal.SIGKILL else 128 + number)
+    worker = int((operator.project / "a.pid").read_text())
+    while alive(worker):  # its guardian ends what a killed host has left
+        time.sleep(0.01)
+    (operator.project / "go").touch()
+    done = operator.terminal.call("control", "start")
+    assert done.returncode == 0, done.stderr
+    assert (operator.project / "a.runs").read_text() == "x\n"
+    assert [one["task_id"] for one in operator.state["completed_tasks"]] == ["a", "b"]
+    assert "as they were written" in operator.does("audit", "--verify")
+
+
+def test_a_second_start_is_told_who_works_on_the_project(operator: Operator) -> None:
+    """G-19."""
+    operator.begins(task("a", WAITS))
+    loop = operator.terminal.start("control", "start")
+    wait_for(operator.project / "a.pid")
+    second = operator.terminal.call("control", "start")
+    assert second.returncode == 1
+    assert f"got a project that process {loop.pid} works on" in second.stderr
+    assert second.stderr.count("\n") == 1
+    (operator.project / "go").touch()
+    assert loop.end() == 0
+
+
+def test_of_two_that_start_at_once_one_works(operator: Operator) -> None:
+    """G-19: nothing is lost or done twice, and the other says one line."""
+    operator.begins(task("a", "echo x >> a.runs; touch a.py; echo Done."), task("b"))
+    loops = [operator.terminal.start("control", "start", "--quiet") for _ in range(2)]
+    ends = sorted((loop.end(), loop.stderr.count("\n")) for loop in loops)
+    assert ends in ([(0, 1), (1, 1)], [(0, 1), (0, 1)])  # or one after the other
+    assert (operator.project / "a.runs").read_text() == "x\n"
+    assert [one["task_id"] for one in operator.state["completed_tasks"]] == ["a", "b"]
+
+
+def test_a_manual_project_asks_before_each_dispatch(operator: Operator) -> None:
+    """CTL-21: y goes on; anything else, and the end of input, halts with the task kept."""
+    operator.does("init-state", "--execution-mode", "MANUAL")
+    operator.does("set-goal", "--description", "g", "--project-id", "demo", "--completed")
+    operator.enqueue(task("a"), task("b"))
+    operator.does("resume")
+    done = operator.terminal.call("control", "start", stdin="y\n")
+    assert done.returncode == 3, done.stderr
+    assert "a (Add a): let command do attempt 1? [y/N]" in done.stderr
+    state = operator.state
+    assert [one["task_id"] for one in state["completed_tasks"]] == ["a"]
+    assert state["otpy"]["in_hand"]["task"]["task_id"] == "b"
+
+
+def test_a_blocked_task_can_be_done_anew(operator: Operator) -> None:
+    """CTL-64."""
+    operator.begins(task("a", "[ -e mended ] && touch a.py; echo Done."), completed=False)
+    assert operator.terminal.call("control", "start").returncode == 3
+    assert operator.state["supervisor"]["halt_reason"] == "TASK_LIST_EXHAUSTED_GOAL_INCOMPLETE"
+    (operator.project / "mended").touch()
+    operator.does("unblock", "a")
+    operator.does("set-goal", "--completed")
+    operator.does("resume")
+    assert operator.terminal.call("control", "start").returncode == 0
+    assert operator.state["blocked_tasks"] == []
+
+
+def test_secrets_are_nowhere(operator: Operator) -> None:
+    """G-04: not on the screen, not in the files, not in the log."""
+    operator.begins(task("a", "echo $MY_TOKEN $OTHER; touch a.py"))
+    words = ("control", "start", "--secret", "OTHER")
+    done = operator.terminal.call(*words, env={"MY_TOKEN": "open-sesame", "OTHER": "dragon-egg"})
+    assert done.returncode == 0
+    written = [file for file in operator.terminal.folder.rglob("*") if file.is_file()]
+    content = b"".join(file.read_bytes() for file in written) + done.stdout.encode()
+    assert b"[MY_TOKEN] [OTHER]" in content
+    assert b"open-sesame" not in content
+    assert b"dragon-egg" not in content
+
+
+def changed(lines: list[str]) -> list[str]:
+    return [lines[0], lines[1].replace("task_id", "task_ID", 1), *lines[2:]]
+
+
+def removed(lines: list[str]) -> list[str]:
+    return [lines[0], *lines[2:]]
+
+
+def moved(lines: list[str]) -> list[str]:
+    return [lines[1], lines[0], *lines[2:]]
+
+
+def added(lines: list[str]) -> list[str]:
+    return [*lines, lines[-1]]
+
+
+def emptied(_: list[str]) -> list[str]:
+    return []
+
+
+@pytest.mark.parametrize("alter", [changed, removed, moved, added, emptied])
+def test_an_altered_audit_is_found_and_made_again(
+    operator: Operator, alter: Callable[[list[str]], list[str]]
+) -> None:
+    """G-14: by `audit --verify`, and by the next start, which keeps what it found."""
+    operator.begins(task("a"), task("b"), completed=False)
+    assert operator.terminal.call("control", "start").returncode == 3
+    file = operator.project / "audit.log.jsonl"
+    whole = file.read_text()
+    file.write_text("".join(f"{line}\n" for line in alter(whole.splitlines())))
+    assert "audit.log.jsonl:" in operator.refused("audit", "--verify", status=1)
+    operator.does("resume")
+    assert operator.terminal.call("control", "start").returncode == 3
+    assert file.read_text().startswith(whole)
+    assert "as they were written" in operator.does("audit", "--verify")
+
+
+def test_a_torn_line_is_made_again_without_a_word(operator: Operator) -> None:
+    """As a crash leaves it."""
+    operator.begins(task("a"), completed=False)
+    operator.terminal.call("control", "start")
+    file = operator.project / "audit.log.jsonl"
+    whole = file.read_bytes()
+    file.write_bytes(whole[:-40])
+    operator.does("resume")
+    operator.terminal.call("control", "start")
+    assert file.read_bytes().startswith(whole)
+    assert list(operator.project.glob("*.altered-*")) == []
+
+
+def test_an_operators_own_tables_count(operator: Operator) -> None:
+    """CTL-31, C-32: more words that halt, and other guidelines than ours."""
+    folder = operator.terminal.folder
+    halts, types = folder / "halts.toml", folder / "types.toml"
+    halts.write_text('[[halt]]\nreason = "BLOCKED"\npattern = "computer says no"\n')
+    types.write_text('[[task_type]]\nname = "all"\nguidelines = ["Write for children."]\n')
+    operator.begins(task("a", "echo Computer says no."))
+    tables = ("--halts", str(halts), "--task-types", str(types))
+    assert operator.terminal.call("control", "start", *tables).returncode == 3
+    assert operator.state["supervisor"]["halt_reason"] == "BLOCKED"
+    assert "Write for children." in operator.does("prompts")
+
+
+def test_orders_that_do_not_fit_are_refused_in_one_line(operator: Operator) -> None:
+    """Exit 2, and nothing is changed; without a state 1, with the word that makes one."""
+    assert "control init-state" in operator.refused("status", status=1)
+    assert "control init-state" in operator.refused("start", status=1)
+    operator.does("init-state")
+    assert "--force to forget it" in operator.refused("init-state", status=2)
+    assert "one with a goal" in operator.refused("resume", status=2)
+    assert "wanted --description" in operator.refused("set-goal", status=2)
+    assert "wanted a name for a folder" in operator.refused(
+        "set-goal", "--project-id", "../x", status=2
+    )
+    operator.does("set-goal", "--description", "g")
+    operator.does("resume")
+    assert "one that is HALTED" in operator.refused("resume", status=2)
+    assert "wanted one of claude," in operator.refused("start", "--helper", "nobody", status=2)
+    assert "answers a prompt" in operator.refused("start", "--helper", "command", status=2)
+    for option, table in (("--halts", "halt"), ("--task-types", "task_type")):
+        said = operator.refused("start", option, "/dev/null", status=2)
+        assert f"wanted tables [[{table}]]" in said
+    operator.enqueue(task("a"))
+    words = ("enqueue", "--task-file", str(operator.terminal.folder / "tasks.json"))
+    assert "the task 'a', which is in the queue" in operator.refused(*words, status=2)
+    assert "wanted a blocked one: none is" in operator.refused("unblock", "a", status=2)
+    (operator.terminal.folder / "tasks.json").write_text('[{"task_id": 3}]')
+    assert "tasks.json:1: [0].task_id" in operator.refused(*words, status=2)
+
+
+def test_an_agent_that_cannot_be_executed_halts_with_the_reason(operator: Operator) -> None:
+    """CTL-33: no such program, and no such tool."""
+    operator.begins(task("a", command=["/no/such/program"]))
+    assert operator.terminal.call("control", "start").returncode == 3
+    supervisor = operator.state["supervisor"]
+    assert supervisor["halt_reason"] == "CURSOR_EXEC_FAILURE"
+    assert "/no/such/program" in supervisor["halt_details"]
+
+
+@pytest.mark.slow
+def test_a_project_in_redis_survives_a_server_that_goes_away(
+    operator: Operator, tmp_path: Path
+) -> None:
+    """One line says so, nothing is lost or done twice, and the next start goes on."""
+    folder = tmp_path / "redis"
+    folder.mkdir()
+    argv = [program("redis-server"), "--dir", str(folder), "--appendonly", "yes", "--port"]
+    with running(lambda port: [*argv, str(port)]) as port:
+        where = ("--redis-host", "127.0.0.1", "--redis-port", str(port))
+        operator.where = where
+        operator.begins(task("a", WAITS), task("b"))
+        loop = operator.terminal.start("control", "start", *where)
+        wait_for(operator.project / "a.pid")
+        second = operator.terminal.call("control", "start", *where)
+        assert f"got a project that process {loop.pid} works on" in second.stderr
+        subprocess.run([program("redis-cli"), "-p", str(port), "shutdown"], check=True)
+        (operator.project / "go").touch()
+        assert loop.end() == 1
+        assert "wanted a Redis server that runs" in loop.stderr
+        assert "Traceback" not in loop.stderr
+    assert "wanted a Redis server that runs" in operator.refused("status", status=1)
+    with running(lambda _: [*argv, str(port)], port=port):
+        done = operator.terminal.call("control", "start", *where)
+        assert done.returncode == 0, done.stderr
+        assert [one["task_id"] for one in operator.state["completed_tasks"]] == ["a", "b"]
+        assert (operator.project / "a.runs").read_text() == "x\n"
+        assert "as they were written" in operator.does("audit", "--verify")
+
+
+def test_a_store_that_there_is_not_is_refused(operator: Operator) -> None:
+    """One line, whatever is typed."""
+    for store in ("mysql://x", "redis://x:port", "sqlite://h/x", "sqlite:"):
+        operator.where = ("--store", store)
+        assert "wanted sqlite:FILE or redis://HOST:PORT" in operator.refused("status", status=2)
+        assert "wanted sqlite:FILE or redis://HOST:PORT" in operator.refused("start", status=2)
+
+
+def test_a_project_may_be_in_a_file_of_its_own(operator: Operator) -> None:
+    """Apart from the log of the user."""
+    operator.where = ("--store", "sqlite:project.sqlite3")
+    operator.begins(task("a"))
+    assert operator.terminal.call("control", "start", *operator.where).returncode == 0
+    assert (operator.terminal.folder / "project.sqlite3").exists()
+    operator.where = ()
+    assert "control init-state" in operator.refused("status", status=1)
