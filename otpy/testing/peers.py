@@ -86,9 +86,11 @@ class Peers:
         self._lead_out.clear()
 
     def sent(self, number: int) -> None:
-        """Note that something was sent."""
-        sent = self._on_the_way if number in self._lead_back else self._may_answer
-        sent[number] = time.monotonic()
+        """Note that something was sent; what the loop does not wait on can bring no answer."""
+        if number in self._lead_back:
+            self._on_the_way[number] = time.monotonic()
+        elif number in self._undecided or number in self._lead_out:
+            self._may_answer[number] = time.monotonic()
 
     def sent_to(self, number: int, address: Any) -> None:
         """Note that a datagram was sent to somebody."""
@@ -97,7 +99,8 @@ class Peers:
             target = _named(socket.SOCK_DGRAM, address)
         if target != self._targets.get(number):
             self._targets[number] = target
-            self._decide_again(number)
+            if number in self._lead_back or number in self._lead_out:
+                self._decide_again(number)
         self.sent(number)
 
     def heard(self, number: int) -> None:
@@ -109,11 +112,15 @@ class Peers:
             self._may_go_on[number] = time.monotonic()
 
     def closed(self, number: int) -> None:
-        """Note that the loop waits on a descriptor no more."""
-        for known in (self._may_answer, self._may_go_on, self._on_the_way, self._targets):
+        """Note that the loop waits on a descriptor no more; it may be asked to once more."""
+        for known in (self._may_answer, self._may_go_on, self._on_the_way):
             known.pop(number, None)
         for decided in (self._undecided, self._lead_back, self._lead_out, self._take_from_anybody):
             decided.discard(number)
+
+    def gone(self, number: int) -> None:
+        """Note that a watched socket is closed, and that another may get its number."""
+        self._targets.pop(number, None)
 
     def _decide_again(self, number: int) -> None:
         self._lead_back.discard(number)
@@ -297,5 +304,9 @@ def _watched_by(peers: Peers) -> type[socket.socket]:
         def sendto(self, *args: Any) -> int:
             peers.sent_to(self.fileno(), args[-1])
             return super().sendto(*args)
+
+        def close(self) -> None:
+            peers.gone(self.fileno())
+            super().close()
 
     return WatchedSocket

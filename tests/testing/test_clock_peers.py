@@ -139,6 +139,35 @@ async def test_a_datagram_is_answered(to_one: bool) -> None:
         transport.close()
 
 
+async def test_a_datagram_without_a_transport_is_answered() -> None:
+    """Who sends from a bare socket, connected to nobody, gets the answers, and each of them."""
+    loop = asyncio.get_running_loop()
+    with peer.udp_peer(PAUSE) as address, socket.socket(type=socket.SOCK_DGRAM) as plain:
+        plain.setblocking(False)
+        plain.bind(("127.0.0.1", 0))
+        for _ in range(2):
+            for data in (b"x", b"y"):
+                await loop.sock_sendto(plain, data, address)
+            for data in (b"x", b"y"):
+                assert await asyncio.wait_for(loop.sock_recv(plain, 9), 5) == data
+
+
+async def test_a_bare_socket_may_be_read_before_it_is_written(
+    clock: MockClock, tmp_path: Path
+) -> None:
+    """A task that has long waited on a socket gets the answer to what another sends over it."""
+    loop = asyncio.get_running_loop()
+    with peer.unix_peer(tmp_path, peer.ANSWERS, PAUSE) as address:
+        with socket.socket(socket.AF_UNIX) as plain:
+            plain.setblocking(False)
+            await loop.sock_connect(plain, address)
+            reading = asyncio.ensure_future(loop.sock_recv(plain, 9))
+            await asyncio.sleep(3600)
+            await loop.sock_sendall(plain, b"x")
+            assert await asyncio.wait_for(reading, 5) == b"x"
+    assert clock.now < 3605
+
+
 async def test_an_answered_command_costs_no_patience(clock: MockClock) -> None:
     """A command and an hour of sleep, again and again, take hardly longer than the commands."""
     with peer.tcp_peer(peer.ANSWERS) as address:
