@@ -154,8 +154,14 @@ class Effects:
         self, child: Child, reason: ExitReason, *, by_hand: bool, ending: bool
     ) -> None:
         """Append that `child` did not start; see `context_of_failed_start`."""
-        restart = child.spec.restart
-        context = context_of_failed_start(restart, reason, by_hand=by_hand, ending=ending)
+        spec = child.spec
+        context = context_of_failed_start(
+            spec.restart,
+            reason,
+            brutal=spec.shutdown is BRUTAL_KILL,
+            by_hand=by_hand,
+            ending=ending,
+        )
         self.tell(Fact.START_FAILED, child, reason, context)
 
     def tell_end(self, reason: ExitReason) -> None:

@@ -98,22 +98,26 @@ def is_expected_in_pool(restart: Restart, reason: ExitReason, *, brutal: bool) -
 
 
 def context_of_failed_start(
-    restart: Restart, reason: ExitReason, *, by_hand: bool, ending: bool
+    restart: Restart, reason: ExitReason, *, brutal: bool, by_hand: bool, ending: bool
 ) -> Context | None:
     """Return the error context of a start that failed; None if that is no error.
 
     Args:
         restart: Restart type of the child.
         reason: Why it did not start.
+        brutal: Whether its supervisor kills it at once (`BRUTAL_KILL`) instead of asking.
         by_hand: Whether somebody asked for the start, who is told (SUP-803, SUP-805).
         ending: Whether its supervisor stops, or stops the child. It is an error of the start then
-            if the child was not ready in time, and none if it was told to end and did.
+            if the child was not ready in time, and none if it was told to end and did, or was
+            killed as its spec asks.
     """
     if by_hand:
         return None
     if not ending or isinstance(reason, Crashed):
         return Context.START_ERROR
-    return None if is_expected(restart, reason, brutal=False) else Context.SHUTDOWN_ERROR
+    killed_as_asked = brutal and isinstance(reason, Killed)
+    expected = killed_as_asked or is_expected(restart, reason, brutal=False)
+    return None if expected else Context.SHUTDOWN_ERROR
 
 
 # --- who shares the fate of a child --------------------------------------------------------------

@@ -108,13 +108,22 @@ def _refused_at_once(scenario: Scenario, trace: Trace) -> Trace:
 
 
 def _pools_sorted(scenario: Scenario, trace: Trace) -> Trace:
-    """Let what happens to the children of a pool happen to one after the other, by their ids."""
+    """Let what happens to the children of a pool happen to one after the other, by their ids.
+
+    What the pool itself reports keeps its order, and its place among that of the children unless
+    several things happened together.
+    """
     pools = {path for path, node in scenario.nodes() if isinstance(node, Sup) and node.is_pool}
+    together = [False, *(isinstance(step, Together) for step in scenario.steps)]
     rewritten: Trace = []
-    for section in trace:
+    for section, several in zip(trace, together, strict=False):  # it may be cut off
         events = section.events[:]
         above = [event.split()[1].rpartition("/") for event in events]
-        places = [i for i, (pool, _, name) in enumerate(above) if pool in pools and name != "?"]
+        places = [
+            index
+            for index, (pool, _, name) in enumerate(above)
+            if pool in pools and (several or name != "?")
+        ]
         found = sorted((events[place] for place in places), key=lambda event: event.split()[1])
         for place, event in zip(places, found, strict=True):
             events[place] = event
@@ -202,7 +211,8 @@ DIFFERENCES: Final = (
         rules=("DYN-08", "SUP-302"),
         erlang="starts and restarts of a pool run one after the other",
         otpy="they run side by side",
-        why="decision 5. Compared where one is over before the next",
+        why="decision 5. Compared where one is over before the next, where children that died at "
+        "once all start again, and where one start meets a stop",
         test="test_start_in_flight.py::test_a_restart_in_flight_is_finished_too",
     ),
     Difference(

@@ -21,6 +21,7 @@ from hypothesis import HealthCheck, Phase, given, seed, settings
 from tests.conformance.differences import alike
 from tests.conformance.erlang import Erlang
 from tests.conformance.otpy_runner import play
+from tests.conformance.scenario import Die, Sup, Together
 from tests.conformance.strategies import MANNERS, scenarios
 from tests.conformance.trace import side_by_side
 
@@ -38,6 +39,8 @@ ANSWERS: Final = frozenset(
 
 
 SHRINKING: Final = 60.0  # seconds that may be spent on a shorter scenario
+FIVE_LEVELS: Final = 5  # slashes in a path: so many supervisors stand above a child
+MANY: Final = 6
 
 
 @final
@@ -48,7 +51,7 @@ class Tally:
     Attributes:
         scenarios: How many scenarios.
         cut: How many of them were compared up to some step only.
-        manners: How many in which manner.
+        manners: How many in which manner, and with which traits.
         seen: How often each kind of event, and each result of a call, was seen in Erlang.
     """
 
@@ -60,6 +63,21 @@ class Tally:
 
 class Mismatch(AssertionError):
     """otpy did something else than Erlang."""
+
+
+def traits(scenario: Scenario) -> list[str]:
+    """Return what is special about a scenario."""
+    nodes = [node for _, node in scenario.nodes()]
+    together = [step for step in scenario.steps if isinstance(step, Together)]
+    deaths = [sum(isinstance(item, Die) for item in step.items) for step in together]
+    levels = max(path.count("/") for path, _ in scenario.nodes())
+    found = {
+        "with a pool": any(isinstance(node, Sup) and node.is_pool for node in nodes),
+        "steps meet what goes on": scenario.holds,
+        "five levels": levels >= FIVE_LEVELS,
+        "more than six die at once": any(count > MANY for count in deaths),
+    }
+    return [trait for trait, has in found.items() if has]
 
 
 def compare(erlang: Erlang, scenario: Scenario, manner: Manner, tally: Tally, number: int) -> None:
@@ -75,7 +93,7 @@ def compare(erlang: Erlang, scenario: Scenario, manner: Manner, tally: Tally, nu
     tally.scenarios += 1
     tally.cut += len(theirs) < len(whole)
     tally.manners[f"{manner.kind} {manner.hearing}"] += 1
-    tally.manners["steps meet what goes on"] += scenario.holds
+    tally.manners.update(traits(scenario))
     for section in theirs:
         tally.seen.update(event.split()[0] for event in section.events)
         tally.seen.update(f"-> {word}" for word in section.results if word in ANSWERS)

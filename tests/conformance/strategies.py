@@ -13,7 +13,7 @@ What is never generated because otpy differs on purpose is listed in `difference
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any, Final, final
 
 from attrs import evolve
 from hypothesis import strategies as st
@@ -117,7 +117,7 @@ def supervisors(draw: st.DrawFn, id: str, above: str, depth: int, *, doomed: boo
     auto = draw(st.sampled_from(AUTO_SHUTDOWNS)) if draw(_one_in(2)) else "never"
     restart, significant = draw(_role(above))
     limits: tuple[Limit, ...] = ("infinity", LONG, "brutal_kill")
-    most = 3 if depth > 1 else 12 if draw(_one_in(8)) else 4
+    most = 3 if depth > 1 else 12 if draw(_one_in(4)) else 4
     names = "abcdefghijkl"[: draw(st.integers(0 if draw(_one_in(10)) else 1, most))]
     return Sup(
         id,
@@ -142,57 +142,125 @@ def _nodes(
 
 @st.composite
 def pools(draw: st.DrawFn) -> Scenario:
-    """Return a tree with a pool, and up to ten steps that are mostly about that.
+    """Return a tree with a pool, up to three levels below the root, and what happens to that.
 
-    One at a time: starts and restarts of a pool run side by side (`dynamic_starts`).
+    Its starts and restarts run side by side (`dynamic_starts`). So one thing is over before the
+    next, or many children die at once and all start again, or one start is in progress while
+    something happens above the pool.
     """
     auto = draw(st.sampled_from(AUTO_SHUTDOWNS)) if draw(_one_in(2)) else "never"
     pattern = draw(workers("pattern", auto))
-    strategy, intensity = draw(st.sampled_from(STRATEGIES)), draw(st.sampled_from(INTENSITIES))
-    pool = Sup("p", (pattern,), POOL, intensity, auto, restart=draw(st.sampled_from(RESTARTS)))
-    tree = Sup("top", (Worker("a"), pool, Worker("b")), strategy, 20)
-    steps: list[Step] = []
-    started = 0
-    for kind in draw(_some(st.sampled_from(_POOL_STEPS), 2, 10)):
-        name = f"c{draw(st.integers(1, max(1, started)))}"
-        match kind:
-            case "start":
-                started += 1
-                script = draw(workers(f"c{started}", "never"))
-                starts = script.starts[:1] + script.starts[1:].replace("i", "s")
-                child = Worker(
-                    script.id,
-                    pattern.restart,
-                    pattern.shutdown,
-                    pattern.significant,
-                    starts=starts,
-                    ends=pattern.ends,
-                    takes=script.takes,
-                    style=script.style,
-                )
-                steps.append(Call("top/p", "start", child))
-            case "die":
-                steps.append(Die(f"top/p/{name}", draw(st.sampled_from(REASONS))))
-            case "terminate":
-                steps.append(Call("top/p", "terminate", name))
-            case "sibling":
-                steps.append(Die("top/a"))
-            case _:
-                steps.append(Call("top/p", kind, "shutdown" if kind == "stop" else ""))
+    way = draw(st.sampled_from(("one by one", "at once", "held up")))
+    if way != "one by one" and pattern.shutdown not in {LONG, "infinity"}:
+        # A stop leaves no time to a start in progress of another.
+        pattern = evolve(pattern, shutdown=LONG, ends="shutdown", takes=0)
+    intensity = draw(st.sampled_from(INTENSITIES))
+    node = Sup("p", (pattern,), POOL, intensity, auto, restart=draw(st.sampled_from(RESTARTS)))
+    strategies = st.sampled_from(STRATEGIES)
+    above = ["m"] * draw(st.sampled_from((0, 0, 1, 3)))
+    for name in above:
+        node = Sup(name, (Worker("a"), node, Worker("b")), draw(strategies), 20)
+    tree = Sup("top", (Worker("a"), node, Worker("b")), draw(strategies), 20)
+    script = _PoolScript(draw, pattern, "/".join(["top", *above, "p"]))
+    steps = {
+        "one by one": script.one_by_one,
+        "at once": script.at_once,
+        "held up": script.held_up,
+    }[way]()
     end = [Stop()] if draw(_one_in(3)) else []
     return Scenario(tree, (*steps, *end))
 
 
+@final
+class _PoolScript:
+    """Makes the steps of a scenario that is about a pool."""
+
+    def __init__(self, draw: st.DrawFn, pattern: Worker, path: str) -> None:
+        self._draw = draw
+        self._pattern = pattern
+        self._path = path
+        self._above = path.rpartition("/")[0]
+        self._started = 0
+
+    def one_by_one(self) -> list[Step]:
+        """Let each thing be over before the next."""
+        return [self._step() for _ in range(self._draw(st.integers(2, 10)))]
+
+    def at_once(self) -> list[Step]:
+        """Let many children die in one moment, some of them more than once."""
+        draw, steps = self._draw, list[Step]()
+        for _ in range(draw(st.integers(1, 3))):
+            steps += [self._start("") for _ in range(draw(st.integers(1, 9)))]
+            dying = draw(st.permutations(range(1, self._started + 1)))
+            items: list[Die | Call] = [self._die(number) for number in dying]
+            if draw(_one_in(3)):
+                items.insert(draw(st.integers(0, len(items))), self._start(""))
+            steps += [Together(self._path, tuple(items)), *map(self._call, ("which", "count"))]
+        return steps
+
+    def held_up(self) -> list[Step]:
+        """Let something happen above while the only child is held up in its start."""
+        draw = self._draw
+        how = draw(st.sampled_from(("w", "W")))
+        if draw(st.booleans()):
+            steps: list[Step] = [self._start(how)]
+        else:
+            steps = [self._start(f"s{how}"), self._die(1)]
+        above = Call(self._above, draw(st.sampled_from(("which", "terminate"))), "p")
+        what: list[Step] = [above, self._call("stop"), Die("top/a"), Stop()]
+        steps.append(draw(st.sampled_from(what)))
+        return [*steps, *[Release()] * 3, self._step()]
+
+    def _step(self) -> Step:
+        draw = self._draw
+        kind = draw(st.sampled_from(_POOL_STEPS))
+        number = draw(st.integers(1, max(1, self._started)))
+        match kind:
+            case "start":
+                return self._start(self._starts())
+            case "die":
+                return self._die(number)
+            case "terminate":
+                return Call(self._path, "terminate", f"c{number}")
+            case "sibling":
+                return Die("top/a")
+            case "close" | "open":
+                return Call(self._above, {"close": "terminate", "open": "restart"}[kind], "p")
+            case _:
+                return self._call(kind)
+
+    def _call(self, op: str) -> Call:
+        return Call(self._path, op, "shutdown" if op == "stop" else "")
+
+    def _die(self, number: int) -> Die:
+        return Die(f"{self._path}/c{number}", self._draw(st.sampled_from(REASONS)))
+
+    def _starts(self) -> str:
+        starts = self._draw(workers("c", "never")).starts
+        return starts[:1] + starts[1:].replace("i", "s")
+
+    def _start(self, starts: str) -> Call:
+        self._started += 1
+        child = evolve(
+            self._pattern,
+            id=f"c{self._started}",
+            starts=starts,
+            start_takes=0,
+            style=self._draw(st.sampled_from(["cancelled", "asked"])),
+        )
+        return Call(self._path, "start", child)
+
+
 _POOL_STEPS: Final = (
     *("start", "start", "start", "die", "die", "terminate"),
-    *("which", "count", "stop", "sibling"),
+    *("which", "count", "stop", "sibling", "close", "open"),
 )
 
 
 @st.composite
 def scenarios(draw: st.DrawFn) -> Scenario:
     """Return a tree and up to eight steps."""
-    if draw(_one_in(6)):
+    if draw(_one_in(3)):
         return draw(pools())
     root = draw(supervisors("top", "never", 1))
     tree = Sup("top", root.children, root.strategy, root.intensity, root.auto_shutdown)

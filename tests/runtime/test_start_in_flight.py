@@ -30,6 +30,7 @@ from otpy import (
 from otpy._core.spec import DynamicSpec
 from otpy._runtime.shells import shell_of
 from otpy.errors import StartFailed, SupervisorFailed
+from otpy.reports import ChildStartFailed, Report
 from otpy.server import Init
 from otpy.testing import MockClock
 from tests.runtime.children import Boom, forever
@@ -189,6 +190,22 @@ async def test_a_start_that_outlasts_its_limit_is_killed(
         with pytest.raises(StartFailed, match=r"^sup/x: did not start: killed$"):
             await starting
     assert (LINES, clock.now) == (["begun"], 1.5)
+
+
+@pytest.mark.parametrize("pool", [False, True])
+async def test_a_kill_that_the_spec_asks_for_is_no_error(clock: MockClock, *, pool: bool) -> None:
+    """A stop cuts the second start of a `BRUTAL_KILL` child, and logs no error of that."""
+    reports: list[Report] = []
+    spec = ChildSpec("x", announced, shutdown=otpy.BRUTAL_KILL)
+    tree = DynamicSupervisor.spec("sup") if pool else SupervisorSpec("sup")
+    async with otpy.start(tree, hooks=[reports.append]) as sup:
+        process = await sup.start_child(spec)
+        assert process is not None
+        process.kill()
+        await asyncio.sleep(0.5)
+    failed = [report for report in reports if isinstance(report, ChildStartFailed)]
+    assert [(report.reason, report.context) for report in failed] == [(otpy.Killed(), None)]
+    assert clock.now == TAKES + 0.5
 
 
 @pytest.mark.parametrize("tree", SUPERVISORS)
