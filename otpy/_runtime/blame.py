@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, final
 
 from attrs import define, frozen
 
-from otpy._core.reason import Crashed, FailedToStart, Shutdown
+from otpy._core.reason import Crashed, FailedToStart, Shutdown, declines
 from otpy.errors import SupervisorFailed, TreeStartFailed
 
 if TYPE_CHECKING:
@@ -85,7 +85,8 @@ class Blame:
             what = f"gave up: {root.limit}"
         else:
             who = f"{root.child_id}: " if root.child_id else ""
-            what = f"did not start: {who}{root.reason}"
+            why = "its children raised Ignore" if declines(root.reason) else str(root.reason)
+            what = f"did not start: {who}{why}"
         if self.path != cause.path:
             what += f"; {cause.path} {cause.failure.limit}" if cause.failure.limit else ""
         path = f"{cause.path}/{culprit}" if culprit else cause.path
