@@ -69,12 +69,13 @@ class Cast:
         unplayed: Plain children that were started and have not taken their first step.
     """
 
-    def __init__(self, event: Callable[[str], None], kind: str) -> None:
+    def __init__(self, event: Callable[[str], None], kind: str, *, made: bool = False) -> None:
         self.hints: dict[str, Callable[[str], object]] = {}
         self.held: dict[str, asyncio.Future[None]] = {}
         self.unplayed: dict[str, Worker] = {}
         self.event = event
         self._kind = kind
+        self._made = made
         self._starts: dict[str, int] = {}
         self._killed: set[str] = set()
 
@@ -109,9 +110,13 @@ class Cast:
                 auto_shutdown=AutoShutdown(node.auto_shutdown),
                 **role,
             )
+
+        def children() -> list[Any]:
+            return [self.spec(child, f"{path}/") for child in node.children]
+
         return SupervisorSpec(
             node.id,
-            [self.spec(child, f"{path}/") for child in node.children],
+            children if self._made else children(),
             strategy=Strategy(node.strategy),
             intensity=node.intensity,
             period=PERIOD,

@@ -94,6 +94,7 @@ def compare(erlang: Erlang, scenario: Scenario, manner: Manner, tally: Tally, nu
     tally.cut += len(theirs) < len(whole)
     tally.manners[f"{manner.kind} {manner.hearing}"] += 1
     tally.manners.update(traits(scenario))
+    tally.manners["children by functions"] += manner.made
     for section in theirs:
         tally.seen.update(event.split()[0] for event in section.events)
         tally.seen.update(f"-> {word}" for word in section.results if word in ANSWERS)

@@ -34,10 +34,12 @@ class Manner:
     Attributes:
         kind: What kind of children its workers are; see `actor.py`.
         hearing: One of `HEARINGS`.
+        made: Whether functions make the children of supervisors, in place of lists.
     """
 
     kind: str = "announced"
     hearing: str = "recorded"
+    made: bool = False
 
     def fitted(self, scenario: Scenario) -> Scenario:
         """Return `scenario` without what this kind of child cannot do.

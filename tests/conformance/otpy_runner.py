@@ -122,7 +122,7 @@ class _Run:
         self._manner = manner
         self._rest = MOMENT if scenario.holds else REST
         self._events: list[str] = []
-        self._cast = Cast(self._events.append, manner.kind)
+        self._cast = Cast(self._events.append, manner.kind, made=manner.made)
         self._ended: list[str] = []
         self._calls: list[tuple[str, asyncio.Task[str]]] = []  # of this step, and unanswered ones
         self._failures: dict[str, str] = {}  # why starts by hand failed, by path

@@ -322,7 +322,7 @@ def _is_stop(step: Step) -> bool:
     return isinstance(step, Stop) or (isinstance(step, Call) and step.op == "stop")
 
 
-MANNERS: Final = st.builds(Manner, st.sampled_from(KINDS), st.sampled_from(HEARINGS))
+MANNERS: Final = st.builds(Manner, st.sampled_from(KINDS), st.sampled_from(HEARINGS), st.booleans())
 
 
 class _Places:

@@ -16,6 +16,7 @@ from tests.conformance.trace import from_plain, side_by_side
 
 RECORDED = {book: recorded(book) for book in BOOKS}
 MANNERS = [Manner(kind, hearing) for kind in KINDS for hearing in HEARINGS]
+MANNERS.append(Manner(made=True))
 CASES = [pytest.param(book, case, id=case.name) for book, cases in BOOKS.items() for case in cases]
 
 
