@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import importlib
 import json
+import signal
 import subprocess
 import sys
 import unittest
@@ -81,6 +82,8 @@ def main(arguments: list[str]) -> int:
             _on_our_loop()
         print(json.dumps(_play(module)))
         return 0
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as a shell does for what is behind `&`
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     only_ours: list[str] = []
     for module in arguments or _modules():
         failed = _failures(module, "ours")
