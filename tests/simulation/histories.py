@@ -235,8 +235,10 @@ class Histories:
             return
         shell, office = found
         number, process = self.ledger.last.get((shell, report.id), (0, None))
-        if process is None or number != report.incarnation:
-            return  # too short a life to be seen
+        if process is None or number != report.incarnation:  # too short a life to be seen
+            if isinstance(report, ChildStartFailed) and report.context is not None:
+                office.failed.setdefault(report.id, []).append(floor(report.time))
+            return
         if process.ready and not isinstance(report, ChildStartFailed):
             same = report.reason == process.exit_reason
             self.expect(same, "{} ended, it is said, with {}", process, report.reason)
@@ -419,7 +421,8 @@ class Histories:
             temporary = child.spec.restart is Restart.TEMPORARY
             wanted = child.spec.restart is Restart.PERMANENT or (auto and child.spec.significant)
             down = status == "undefined" and not excused and path not in touched
-            if down and not self._declined(shell, key):
+            declined = self._declined(shell, key) or getattr(child.spec, "children_by", None)
+            if down and not declined:
                 self.expect(not wanted and not temporary, "{} of {} is down", child, shell)
 
     def _declined(self, shell: SupervisorHandle, key: str) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 from collections.abc import Iterator
 from typing import Any
@@ -13,6 +14,7 @@ from otpy import (
     AutoShutdown,
     ChildSpec,
     DynamicSupervisor,
+    Ignore,
     PartitionSupervisor,
     Registry,
     Restart,
@@ -40,6 +42,27 @@ THEMES: list[list[Kind]] = [
     *(PLAIN, PLAIN, SIGNALLING, SIGNALLING, TALKING, TALKING, TALKING, WORKING, WORKING, NAMED),
     *(ODD, MEDDLING, DEEP, THREADED, UNTIDY, MECHANICAL, MECHANICAL),
 ]
+
+
+class Maker:
+    """Makes the children of a supervisor at each of its starts; not always, but for the first.
+
+    What it does follows from the moment alone, for a tree may be played more than once.
+    """
+
+    def __init__(self, rng: random.Random, children: list[Any]) -> None:
+        self.children = children
+        self._seed = rng.random()
+
+    def __call__(self) -> list[Any]:
+        """Return them."""
+        now = asyncio.get_running_loop().time()
+        chance = random.Random(f"{self._seed} {now}").random() if now else 1
+        if chance < 0.05:
+            raise Ignore
+        if chance < 0.15:
+            raise OSError("no configuration")
+        return self.children
 
 
 class Draft:
@@ -97,7 +120,7 @@ class Draft:
                 limits["restart"] = Restart.TRANSIENT
         return SupervisorSpec(
             id,
-            children,
+            Maker(rng, children) if depth and rng.random() < 0.2 else children,
             strategy=self.strategy if rng.random() < 0.7 else rng.choice([*Strategy]),
             intensity=rng.choice([0, 1, 2, 3, 12, 5 if depth else 50]),  # they multiply
             period=rng.choice([1, 5]),
@@ -131,7 +154,8 @@ class Draft:
 def workers(spec: SupervisorSpec | DynamicSpec, path: str = "") -> Iterator[str]:
     """Yield the paths of all workers of a spec."""
     path = f"{path}{spec.id}"
-    for child in getattr(spec, "children", ()):
+    maker = getattr(spec, "children_by", None)
+    for child in maker.children if isinstance(maker, Maker) else getattr(spec, "children", ()):
         if isinstance(child, ChildSpec):
             yield f"{path}/{child.id}"
         else:
