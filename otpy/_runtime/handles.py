@@ -626,7 +626,7 @@ class Supervisor(SupervisorHandle):
         a function made its children, that is called again, unless the new spec has one as well.
 
         A function that makes the children of `spec` is called at once, by the caller. It may raise
-        `Ignore`, and nothing is changed.
+        `Ignore`, and nothing is changed; any other exception of its is raised here.
 
         Raises:
             InvalidSpec: If `spec` is no `SupervisorSpec`, or has another id, or if its function
