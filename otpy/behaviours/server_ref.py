@@ -13,7 +13,7 @@ from otpy._runtime.crash import call_failed
 from otpy._runtime.handles import Process
 from otpy._runtime.process import LiveProcess, live_of
 from otpy._runtime.waiters import check_loop
-from otpy.behaviours.mailbox import Call, Info, Unanswered
+from otpy.behaviours.mailbox import Call, Full, Info, Unanswered
 from otpy.behaviours.server import Server
 from otpy.behaviours.target import found
 from otpy.errors import (
@@ -115,17 +115,21 @@ class ServerRef(Generic[RequestT_contra, ReplyT_co, StateT]):
             OTP `gen_server:call/3`. Differs: the caller gets an exception instead of an exit, and
             `CallFailed` with the real reason where OTP says `noproc` of the dead.
         """
-        process = self.target
-        if not isinstance(process, LiveProcess):  # as every process is
-            process = self._process()
-        server = process.behaviour
-        if not isinstance(server, Server):
-            raise _no_server(process)  # pyright: ignore[reportUnknownArgumentType]
-        tree = process.parent.tree
-        if asyncio._get_running_loop() is not tree.loop:  # is `check_loop`, for speed
-            raise WrongThread(process.path)
-        if not server.open:
-            server.admit()
+        try:
+            process = self.target
+            if not isinstance(process, LiveProcess):  # as every process is
+                process = self._process()
+            server = process.behaviour
+            if not isinstance(server, Server):
+                raise _no_server(process)  # pyright: ignore[reportUnknownArgumentType]
+            tree = process.parent.tree
+            if asyncio._get_running_loop() is not tree.loop:  # is `check_loop`, for speed
+                raise WrongThread(process.path)
+            if not server.open:
+                server.admit()
+        except CallFailed:
+            await asyncio.sleep(0)  # a caller that tries again and again must not stop the loop
+            raise
         caller = Call(tree.loop, request)
         try:
             line = None if timeout is None else tree.deadlines.set(timeout, caller)
@@ -141,6 +145,8 @@ class ServerRef(Generic[RequestT_contra, ReplyT_co, StateT]):
             if server.owed:
                 server.forget(caller)
         if isinstance(reply, Unanswered):
+            if isinstance(reply, Full):
+                await asyncio.sleep(0)  # the same
             try:
                 raise server.error(reply, timeout)
             finally:

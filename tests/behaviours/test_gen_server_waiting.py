@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -136,6 +137,19 @@ class TestFinding:
                 assert cause is None or isinstance(caught.value.__cause__, cause)
         with pytest.raises(CallFailed):
             await refs["plain"].call(Get())
+
+    async def test_who_calls_again_and_again_lets_others_run(self) -> None:
+        """A loop around `call` that does not wait does not stop the restart that it waits for."""
+        async with otpy.start(counters(ChildSpec("counter", Counter, (7,))), hooks=()) as app:
+            ref = Counter.at("app/counter", app)
+            for target in (ref, Counter.at(app.child("counter"))):
+                app.child("counter").kill()
+                replies: list[object] = []
+                for _ in range(100):
+                    with suppress(CallFailed):
+                        replies.append(await target.call(Get()))
+                assert bool(replies) is (target is ref)
+                assert app.child("counter").alive
 
 
 class TestTimeouts:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any, ClassVar
 
 import pytest
@@ -187,6 +187,31 @@ async def test_a_call_that_finds_the_mailbox_full_fails_at_once(
         await clock.advance(1)
         assert await ref.call("in time", timeout=None) == "in time"
         assert "late" not in HEARD
+
+
+async def test_who_calls_again_and_again_is_served() -> None:
+    """A loop around `call` that does not wait lets the server make room."""
+
+    class Quick(GenServer[object, object, None]):
+        mailbox = MailboxLimit(1, 1)
+
+        def init(self) -> None:
+            return None
+
+        def handle_call(self, request: object, caller: object, state: None) -> Any:
+            return Reply(request, state)
+
+        def handle_cast(self, request: object, state: None) -> Any:
+            return NoReply(state)
+
+    async with otpy.start(SupervisorSpec("app", [ChildSpec("quick", Quick)]), hooks=()) as root:
+        ref = Quick.at("app/quick", root)
+        ref.cast("first")
+        for _ in range(100):
+            with suppress(MailboxFull):
+                assert await ref.call("again") == "again"
+                return
+        pytest.fail("it was never served")
 
 
 async def test_what_is_dropped_is_counted_in_the_next_report(
