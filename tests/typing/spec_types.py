@@ -24,8 +24,9 @@ from otpy import (
     SupervisorSpec,
     TaskSupervisor,
 )
-from otpy.registry import Entry
+from otpy.registry import Entry, Via
 from otpy.specs import TaskStatus
+from otpy.tasks import Task
 
 
 async def swift() -> None:
@@ -53,6 +54,25 @@ ChildSpec("a", swift, restart="always")  # type: ignore[call-overload] # pyright
 SupervisorSpec("b", strategy="all")  # type: ignore[arg-type] # pyright: ignore[reportArgumentType]
 SupervisorSpec("c", auto_shutdown="yes")  # type: ignore[arg-type] # pyright: ignore[reportArgumentType]
 DynamicSupervisor.spec("d", restart="never")  # type: ignore[arg-type] # pyright: ignore[reportArgumentType]
+
+
+def made() -> list[ChildSpec[None]]:
+    """Make children of one kind."""
+    return [ChildSpec("a", swift, register=Via("app/names", "a"))]
+
+
+SupervisorSpec("e", made)
+SupervisorSpec("f", lambda: (ChildSpec("a", swift), DynamicSupervisor.spec("b")))
+SupervisorSpec("g", swift)  # type: ignore[arg-type] # pyright: ignore[reportArgumentType]
+SupervisorSpec("h", lambda: [swift])  # type: ignore[list-item] # pyright: ignore[reportArgumentType]
+DynamicSupervisor.spec("i", auto_shutdown="all_significant")
+ChildSpec("j", swift, register="app/names")  # type: ignore[call-overload] # pyright: ignore[reportCallIssue, reportArgumentType]
+
+
+async def delivered(tasks: TaskSupervisor) -> None:
+    """A task is of the same type, whoever hears of it."""
+    task = await tasks.spawn(two, 1, deliver=True)
+    _ = assert_type(task, Task[int])
 
 
 async def words(tasks: TaskSupervisor) -> None:
