@@ -13,6 +13,7 @@ import asyncio
 import gc
 import inspect
 import os
+import shlex
 import signal
 import warnings
 from collections.abc import Generator
@@ -24,10 +25,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from otpy.testing import MockClock
+from tests import examples
 
-# A machine that is busy with something else must not fail a test.
-settings.register_profile("otpy", deadline=None)
-settings.load_profile("otpy")
+examples.register()
 
 pytest_plugins = ["otpy.testing.plugin", "pytester"]
 
@@ -41,6 +41,7 @@ SLOW = (
     "agents/process/test_guardian.py",
     "agents/process/test_orphans.py",
     "agents/run/test_killed_hosts.py",
+    "agents/run/test_long_histories.py",
     "agents/run/test_real_attempts.py",
     "agents/sandbox/*",
     "agents/soak/*",
@@ -49,15 +50,32 @@ SLOW = (
     "agents/test_entry.py",
     "agents/test_workshop.py",
     "agents/workspace/*",
+    "benchmarks/*",
     "cli/test_chaos_command.py",
     "cli/test_otpy_command.py",
+    "conformance/test_against_*",
     "docs/test_served.py",
+    "docs/test_use_threads.py",
+    "runtime/test_deep_trees.py",
+    "runtime/test_growth.py",
+    "runtime/test_host_cancelled_everywhere.py",
+    "runtime/test_leftovers_cost.py",
     "runtime/test_log_programs.py",
     "runtime/test_run.py",
+    "runtime/test_users_stack.py",
     "servers/test_beside_servers.py",
+    "servers/test_frameworks.py",
     "servers/test_real_servers.py",
 )
-"""Files whose tests start whole programs, and take longer than all others together."""
+"""Files whose tests start whole programs, or try every step and ten thousand of a thing.
+
+They take longer than all others together.
+"""
+
+TESTS = Path(__file__).parent
+
+QUICK = "not slow"
+"""The choice of marks in pyproject.toml, which counts unless another is given."""
 
 ON_UVLOOP = os.environ.get("OTPY_TEST_LOOP") == "uvloop"
 
@@ -91,13 +109,41 @@ def _runs_on_uvloop(function: pytest.Function) -> bool:
     )
 
 
+def _is_slow(path: Path) -> bool:
+    return any(fnmatchcase(str(path), f"{TESTS}/{pattern}") for pattern in SLOW)
+
+
+def _paths(config: pytest.Config) -> list[Path]:
+    """What pytest is asked for: folders, and files without the names of tests in them."""
+    return [config.invocation_params.dir / text.partition("::")[0] for text in config.args]
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Spare each worker the import of a slow file whose tests it would leave out.
+
+    Not of one that is named: pytest then says that its tests are left out.
+    """
+    quick = config.option.markexpr == QUICK and collection_path.is_file()
+    return (quick and _is_slow(collection_path) and collection_path not in _paths(config)) or None
+
+
+def pytest_terminal_summary(
+    terminalreporter: pytest.TerminalReporter, config: pytest.Config
+) -> None:
+    """Name the command that runs what a quick run leaves out."""
+    if config.option.markexpr != QUICK:
+        return
+    if any(path.is_dir() or _is_slow(path) for path in _paths(config)):
+        asked = [] if config.args_source is config.ArgsSource.TESTPATHS else config.args
+        command = shlex.join(["pytest", "-m", "slow", *asked])
+        terminalreporter.write_line(f"The slow tests run by: {command}")
+
+
 @pytest.hookimpl(tryfirst=True)  # before pytest looks at the marks
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Mark what is slow, and leave out what does not run on uvloop, if that is asked for."""
-    tests = Path(__file__).parent
     for item in items:
-        place = item.path.relative_to(tests).as_posix()
-        if any(fnmatchcase(place, pattern) for pattern in SLOW):
+        if _is_slow(item.path):
             item.add_marker(pytest.mark.slow)
     if not ON_UVLOOP:
         return

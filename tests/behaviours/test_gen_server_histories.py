@@ -7,6 +7,7 @@ from collections.abc import Coroutine
 from contextlib import AbstractAsyncContextManager, suppress
 from typing import Any, ClassVar, Final, TypeAlias, TypeVar
 
+import pytest
 from attrs import define, evolve, frozen
 from hypothesis import HealthCheck, settings
 from hypothesis import Phase as Do
@@ -36,6 +37,7 @@ from otpy.behaviours.server import Server
 from otpy.errors import CallFailed, CallTimeout
 from otpy.server import Caller, CallResult, NoReply, Reply, ServerRef, Stop
 from otpy.testing import MockClock
+from tests.examples import examples
 from tests.runtime.children import Boom, turns
 
 T = TypeVar("T")
@@ -332,7 +334,7 @@ class Histories(RuleBasedStateMachine):
 
 
 SOME = settings(
-    max_examples=60,
+    max_examples=examples(60),
     stateful_step_count=30,
     derandomize=True,
     database=None,
@@ -347,11 +349,13 @@ class PlainHistories(Histories):
     subject = PlainSubject
 
 
+@pytest.mark.hypothesis
 def test_whatever_happens_each_call_is_answered_exactly_once() -> None:
     """GEN-08 to GEN-17, AIO-22: by a reply, a timeout, a failure, or its own cancellation."""
     run_state_machine_as_test(Histories, settings=SOME)
 
 
+@pytest.mark.hypothesis
 def test_whatever_happens_without_a_task_each_call_is_answered_exactly_once() -> None:
     """GEN-08 to GEN-17, AIO-22: just as much."""
     run_state_machine_as_test(PlainHistories, settings=SOME)

@@ -17,6 +17,7 @@ from otpy.errors import CallFailed, CallTimeout
 from otpy.server import TIMEOUT, Caller, Init, NoReply, Reply, Stop
 from otpy.signals import Monitor
 from otpy.testing import MockClock
+from tests.examples import examples
 from tests.runtime.children import Boom, turns
 
 Log: TypeAlias = list[Any]
@@ -244,7 +245,7 @@ def outcome(server: type[Plain], steps: list[Step], idle: float | None) -> list[
         loop.close()
 
 
-@settings(max_examples=150, derandomize=True, database=None)
+@settings(max_examples=examples(150), derandomize=True, database=None)
 @given(steps=STEPS, idle=st.sampled_from([None, 0.5]))
 def test_the_same_history_has_the_same_outcome(steps: list[Step], idle: float | None) -> None:
     """GEN-08, GEN-09, GEN-13, GEN-18, GEN-19: whether or not there is a task."""

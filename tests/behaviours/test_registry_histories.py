@@ -24,6 +24,7 @@ from otpy.errors import AlreadyRegistered, NotRegistered
 from otpy.registry import Keys
 from otpy.testing import MockClock
 from tests.behaviours.actor import Actor, actor
+from tests.examples import examples
 
 KEYS = st.sampled_from(["a", "b", 1, 1.0])
 NAMES = st.sampled_from(["ann", "bob", "eve"])
@@ -165,14 +166,16 @@ class DuplicateHistories(Histories):
     kind = Keys.DUPLICATE
 
 
-SOME = settings(max_examples=25, stateful_step_count=25)
+SOME = settings(max_examples=examples(25), stateful_step_count=25)
 
 
+@pytest.mark.hypothesis
 def test_a_unique_registry_never_errs() -> None:
     """No dead process is ever seen, no key is held twice, nothing is kept (REG-02 to REG-07)."""
     run_state_machine_as_test(UniqueHistories, settings=SOME)
 
 
+@pytest.mark.hypothesis
 def test_a_duplicate_registry_never_errs() -> None:
     """No dead process is ever seen, every entry is, in order, and nothing is kept."""
     run_state_machine_as_test(DuplicateHistories, settings=SOME)

@@ -25,6 +25,7 @@ from otpy.errors import NotRunning, TaskTimeout
 from otpy.tasks import Exited, Ok, OnTimeout, TaskFailed
 from otpy.testing import MockClock
 from tests.behaviours.actor import actor
+from tests.examples import examples
 from tests.runtime.children import Boom, own_exit
 
 
@@ -287,7 +288,7 @@ class Load:
         return job[0]
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(st.lists(SECONDS, max_size=12), st.integers(1, 5), st.booleans(), SECONDS)
 def test_every_item_has_one_result(
     naps: list[float], size: int, ordered: bool, pause: float
@@ -313,7 +314,7 @@ def test_every_item_has_one_result(
     assert load.now == 0
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(
     st.lists(SECONDS, min_size=1, max_size=8),
     st.integers(1, 4),

@@ -9,6 +9,7 @@ import ast
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
+from functools import cache
 from itertools import groupby
 from pathlib import Path
 
@@ -114,6 +115,7 @@ def statuses() -> dict[str, str]:
     return {rule: _status(rule, proofs[rule]) for rule in all_rules()}
 
 
+@cache
 def _proofs() -> defaultdict[str, list[str]]:
     """Return the tests of each rule: scenarios, then tests that name it in their docstring."""
     found: defaultdict[str, list[str]] = defaultdict(list)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import Phase as Do
 from hypothesis import strategies as st
@@ -44,6 +45,7 @@ from otpy._core.spec import (
 )
 from tests.core.witness import Witness
 from tests.core.world import BOOM, swift, work
+from tests.examples import examples
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -276,7 +278,7 @@ class DynamicHistories(Histories):
 
 
 SOME = settings(
-    max_examples=80,
+    max_examples=examples(80),
     stateful_step_count=40,
     derandomize=True,
     database=None,
@@ -285,11 +287,13 @@ SOME = settings(
 )
 
 
+@pytest.mark.hypothesis
 def test_whatever_happens_to_a_static_supervisor_its_promises_hold() -> None:
     """Random trees, random histories, all invariants after every step."""
     run_state_machine_as_test(StaticHistories, settings=SOME)
 
 
+@pytest.mark.hypothesis
 def test_whatever_happens_to_a_dynamic_supervisor_its_promises_hold() -> None:
     """Random children that come and go, all invariants after every step."""
     run_state_machine_as_test(DynamicHistories, settings=SOME)

@@ -28,6 +28,7 @@ from otpy._core.spec import (
 )
 from otpy._core.window import RestartWindow
 from tests.core.world import HELD, World, child, tree
+from tests.examples import examples
 
 TRANSIENT = {"restart": Restart.TRANSIENT}
 
@@ -192,7 +193,7 @@ REQUESTS = st.one_of(
 )
 
 
-@settings(max_examples=150, derandomize=True, database=None)
+@settings(max_examples=examples(150), derandomize=True, database=None)
 @given(first=SPECS, steps=st.lists(REQUESTS | IDS, max_size=12))
 def test_whatever_it_is_changed_to_it_keeps_what_runs_and_ends_in_order(
     first: SupervisorSpec, steps: list[Event | str]

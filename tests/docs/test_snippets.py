@@ -52,6 +52,7 @@ def test_every_test_in_the_documents_passes(path: Path, pytester: pytest.Pyteste
     assert {*ran} == {*re.findall(r"def (test_\w+)", "\n".join(texts))}
 
 
+@pytest.mark.slow
 @pytest.mark.real_time
 @pytest.mark.parametrize("path", WITH_SHELL, ids=lambda path: path.relative_to(ROOT).as_posix())
 def test_every_piece_of_shell_in_the_documents_runs(path: Path, tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from otpy._runtime.deadlines import Deadlines, Line
 from otpy.testing import MockClock
+from tests.examples import examples
 
 
 class Waiter:
@@ -100,7 +101,7 @@ async def test_what_lies_at_the_front_of_a_line_is_taken_away(clock: MockClock) 
     assert 20 < rebuilt < 200
 
 
-@settings(max_examples=100, derandomize=True, database=None)
+@settings(max_examples=examples(100), derandomize=True, database=None)
 @given(
     st.lists(
         st.tuples(st.sampled_from(["set", "meet", "wait"]), st.sampled_from([0.0, 0.5, 1.0, 3.0])),

@@ -171,6 +171,7 @@ def test_hooks_are_a_list() -> None:
         otpy.start(SupervisorSpec("app"), hooks=wrong)
 
 
+@pytest.mark.slow
 @pytest.mark.real_time
 @pytest.mark.parametrize(
     ("leave", "status"),

@@ -148,6 +148,7 @@ async def main():
 """
 
 
+@pytest.mark.slow
 @pytest.mark.real_time
 @pytest.mark.parametrize(
     ("call", "said"),

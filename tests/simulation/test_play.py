@@ -111,6 +111,7 @@ def _backwards(machine: Any, transition: Any) -> object:
 # What a defect forgets to close complains of that too.
 @pytest.mark.filterwarnings("ignore:coroutine .* was never awaited")
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("where", "what", "instead"),
     [

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 import otpy
 from otpy import Backoff, ChildSpec, DynamicSupervisor, Ignore, Strategy, SupervisorSpec
 from otpy.testing import MockClock, assert_tree, settled
+from tests.examples import examples
 from tests.testing.life import fail_when, forever, slow
 
 CRASHED = """
@@ -178,14 +179,14 @@ def drawn_and_compared(
     clock.run(scenario())
 
 
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(trees(STRANGE))
 def test_what_was_rendered_is_what_stands_there(tree: SupervisorSpec) -> None:
     """Every snapshot agrees with its own drawing, whatever its ids are."""
     drawn_and_compared(tree, lambda snapshot: assert_tree(snapshot, snapshot.render()))
 
 
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(trees(PLAIN))
 def test_a_drawing_may_be_moved_and_redrawn(tree: SupervisorSpec) -> None:
     """Indented, in ASCII, without details: it is still the drawing of the same tree."""

@@ -23,6 +23,7 @@ from otpy import (
 from otpy.errors import NotRunning
 from otpy.server import NoReply
 from otpy.testing import FaultPlan, Hit, MockClock, Recording, faults
+from tests.examples import examples
 from tests.runtime.conftest import logs
 from tests.testing.failing_children import (
     Script,
@@ -114,7 +115,7 @@ def run(plan: FaultPlan) -> Outcome:
     return outcome
 
 
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(st.integers(0, 10**6), st.integers(1, 8))
 def test_a_tree_gets_over_any_plan(seed: int, count: int) -> None:
     """It ends, leaves no task behind, disturbs nobody's loop, and a replay does the same again."""

@@ -199,6 +199,7 @@ async def test_bare():
         assert result.parseoutcomes().get("passed", 0) == 0
 
 
+@pytest.mark.slow
 class TestBeingInstalled:
     def install(self, folder: Path) -> None:
         """Make `folder` look like one that otpy was installed into."""

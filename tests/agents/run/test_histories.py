@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from attrs import evolve
 from hypothesis import HealthCheck, settings
 from hypothesis import Phase as Do
@@ -36,6 +37,7 @@ from otpy_agents.run.decide.protocol import (
 )
 from otpy_agents.run.decide.state import RunState
 from tests.agents.run.witness import Witness, phases_fit
+from tests.examples import examples
 
 START = 1000.0
 CLIS = ["claude", "codex"]
@@ -249,14 +251,14 @@ class Histories(RuleBasedStateMachine):
         raise AssertionError("it never ends")
 
 
+@pytest.mark.hypothesis
 def test_whatever_happens_the_promises_hold() -> None:
     """C-03, RUN-46 to RUN-49 and all of `Witness`; what is stored at any step goes on alike."""
     run_state_machine_as_test(
         Histories,
         settings=settings(
-            max_examples=60,
+            max_examples=examples(60),
             stateful_step_count=40,
-            deadline=None,
             derandomize=True,
             database=None,
             phases=[Do.generate, Do.shrink],

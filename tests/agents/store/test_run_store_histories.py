@@ -22,6 +22,7 @@ from hypothesis.stateful import (
 from otpy_agents.errors import RunExists, RunHeld, RunLost
 from otpy_agents.store import CooldownRecord, Lease, RunStore
 from tests.agents.store.run_world import begun, create, ended, let_die, save, story
+from tests.examples import examples
 
 T = TypeVar("T")
 
@@ -31,7 +32,7 @@ HOSTS = st.integers(0, 2)
 STATES = st.text("01", max_size=2)
 UNTIL = st.integers(1, 9).map(float)
 SOME = settings(
-    max_examples=15, stateful_step_count=25, suppress_health_check=[HealthCheck.too_slow]
+    max_examples=examples(15), stateful_step_count=25, suppress_health_check=[HealthCheck.too_slow]
 )
 
 

@@ -15,6 +15,7 @@ from otpy_agents.store import RunStore
 from otpy_agents.store.records import State
 from otpy_agents.testing import Ask, Crash, Do, Fail, Hang, Say, Script, Succeed, UseTool
 from tests.agents.world import World, agent, path_of
+from tests.examples import some
 
 SCRIPTS = {
     "works": [Script(Say(text="x", after=40.0))],
@@ -27,7 +28,7 @@ SCRIPTS = {
 ATTEMPTS = {"works": 1, "crashes": 2, "limited": 2, "uses": 1, "hopeless": 1, "asks": 2}
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", some(range(12)))
 async def test_jake_and_pool_are_killed_at_random_and_nothing_is_lost(
     world: World, seed: int
 ) -> None:
@@ -144,7 +145,7 @@ async def test_work_that_ends_while_nobody_waits_for_it_is_not_done_again(
 
 
 @pytest.mark.parametrize("child", ["MortalPool/a", "MortalPool"])
-@pytest.mark.parametrize("turn", range(40))
+@pytest.mark.parametrize("turn", some(range(40)))
 async def test_a_kill_near_the_end_repeats_nothing_and_hides_nothing(
     world: World, child: str, turn: int
 ) -> None:

@@ -19,6 +19,7 @@ from hypothesis.stateful import (
 
 from otpy_monitors import BudgetLedger, Kind, Limits, LimitTooWide, OnExceed
 from otpy_monitors.budget.ledger_json import from_plain, to_plain
+from tests.examples import examples
 from tests.monitors.budget.used import PRICES, used
 
 AMOUNTS = st.integers(0, 60)
@@ -264,7 +265,7 @@ class Histories(RuleBasedStateMachine):
 
 
 TestHistories = Histories.TestCase
-TestHistories.settings = settings(max_examples=50, stateful_step_count=40, deadline=None)
+TestHistories.settings = settings(max_examples=examples(50), stateful_step_count=40)
 
 
 @given(

@@ -19,6 +19,7 @@ from otpy_monitors import (
     watch_budgets,
 )
 from otpy_monitors.budget.ledger_json import from_plain, to_plain
+from tests.examples import examples
 from tests.monitors.budget.spending import Office
 from tests.monitors.budget.used import PRICES
 from tests.monitors.shown import running
@@ -293,7 +294,7 @@ async def test_what_is_spent_is_told_again_by_the_next_life(office: Office) -> N
     assert office.found[1:] == [spent("site", 1000, 1000, "site")] * 2
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(
     st.lists(
         st.tuples(

@@ -19,6 +19,7 @@ from otpy_agents.control.stores.redis import RedisControl
 from otpy_agents.control.task import ControlTask
 from otpy_agents.errors import ProjectHeld, StateMissing
 from tests.agents.host import PATIENCE
+from tests.examples import examples
 
 pytestmark = pytest.mark.real_time
 
@@ -171,7 +172,7 @@ steps = st.lists(
 )
 
 
-@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(25), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(steps)
 def test_no_task_is_lost_and_none_is_served_again_once_settled(
     tmp_path_factory: pytest.TempPathFactory, steps: list[str]
