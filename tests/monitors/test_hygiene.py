@@ -18,7 +18,7 @@ from otpy_monitors import (
     cleanup_spec,
     hygiene_supervisor,
 )
-from tests.monitors.cutting import Cut, cut_everywhere
+from tests.monitors.cuts import Cut, cut_everywhere
 from tests.monitors.shown import Scene, running
 
 

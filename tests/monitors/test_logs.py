@@ -8,7 +8,7 @@ import pytest
 
 from otpy import InvalidSpec
 from otpy_monitors import Chore, rotate_logs
-from tests.monitors.cutting import Cut, cut_everywhere
+from tests.monitors.cuts import Cut, cut_everywhere
 
 pytestmark = pytest.mark.real_time  # files belong to threads
 

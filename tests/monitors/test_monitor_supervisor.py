@@ -34,7 +34,7 @@ from otpy_monitors import (
     monitor_supervisor,
 )
 from tests.monitors.agents import card
-from tests.monitors.budget.spending import Memory, Office
+from tests.monitors.budget.office import Memory, Office
 from tests.monitors.shown import Scene
 
 DAEMONS = [

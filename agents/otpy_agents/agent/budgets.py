@@ -1,7 +1,7 @@
 """Budgets: an account for each list and each assignment, and what is left of it.
 
 The ledger and what is charged to it belong to the monitors. What follows when one is spent is up to
-who owns it (`otpy_agents.tree.spending`).
+who owns it (`otpy_agents.tree.consequences`).
 """
 
 from __future__ import annotations

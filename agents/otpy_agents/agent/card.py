@@ -88,7 +88,7 @@ class Program:
             self._feed.tell(activity.Progressed(self._key, now, "output"))
         self._has_line = False
 
-    def frozen(self, is_frozen: bool) -> None:  # noqa: FBT001 - the one thing it says
+    def tell_frozen(self, is_frozen: bool) -> None:  # noqa: FBT001 - the one thing it says
         """Tell that it waits, or goes on: silence while it is frozen is no stall."""
         self._is_frozen = is_frozen
         now = self._clock()
@@ -136,7 +136,7 @@ class Children:
         now = asyncio.get_running_loop().time()
         self._feed.tell(activity.ChildSpawned(self._parents[name], now, f"{self._key}/{name}"))
 
-    def gone(self, name: str, why: str) -> None:
+    def tell_gone(self, name: str, why: str) -> None:
         """Tell that a mortal has come out; a program has no card, so nobody else would."""
         if name in self._parents:
             now = asyncio.get_running_loop().time()

@@ -289,7 +289,7 @@ class _AgentLife:
             mounts=self._mounts,
         )
         run = await self._desk.memory.disk.until_written(partial(self._runs.submit, order))
-        post.told(said, len(messages))
+        post.drop_told(said, len(messages))
         self._desk.keep_messages(post)
         return run
 

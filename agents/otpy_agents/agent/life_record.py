@@ -62,7 +62,7 @@ async def living(desk: Desk, assignment: str) -> AsyncGenerator[LifeRecord]:
         life.reason = str(error)
         raise
     finally:
-        desk.memory.life_ended(assignment, life.reason)
+        desk.memory.end_life(assignment, life.reason)
         # A ledger that takes no writes must not undo good work, nor hide how bad work ended.
         with contextlib.suppress(LedgerError):
             await desk.memory.ledger.end_attempt(

@@ -102,13 +102,13 @@ class Memory:
         """
         return self.courses[assignment].last_end if reason is None else str(reason)
 
-    def life_ended(self, assignment: str, reason: str) -> None:
+    def end_life(self, assignment: str, reason: str) -> None:
         """Remember why a life ended, for the note to the next one."""
         self.courses.change(assignment, partial(Course.end_life, why=reason))
 
     # --- what is written down ---------------------------------------------------------------------
 
-    def moved(self, assignment: str, move: Move) -> None:
+    def note_move(self, assignment: str, move: Move) -> None:
         """Take the news that an agent moved; whoever writes next writes it down."""
         row = MoveRow(
             assignment=assignment,
@@ -149,7 +149,7 @@ class Memory:
             self._moves[:0] = moves
             raise
         if moves:
-            self.disk.written()
+            self.disk.note_written()
 
     async def write_outcomes(self) -> None:
         """Write down how assignments came out and how agents moved, as far as that is not done.
@@ -163,7 +163,7 @@ class Memory:
             await self.ledger.conclude(outcomes)
             for name in outcomes:
                 self.courses.change(name, Course.write_down)
-            self.disk.written()
+            self.disk.note_written()
 
 
 T = TypeVar("T")
@@ -201,7 +201,7 @@ class Disk:
             except LedgerUnwritable as error:
                 await asyncio.sleep(self._refused(error))
             else:
-                self.written()
+                self.note_written()
                 return done
 
     def _refused(self, error: LedgerUnwritable) -> float:
@@ -213,7 +213,7 @@ class Disk:
             self._tell("state.unwritable", "list", reason=f"{error.path}: {error.detail}; {what}")
         return min(max(now - self._since, _FIRST_DELAY), _LAST_DELAY)
 
-    def written(self) -> None:
+    def note_written(self) -> None:
         """Something was written: tell that too, if it could not be before."""
         if self._since is not None:
             seconds = asyncio.get_running_loop().time() - self._since

@@ -85,7 +85,7 @@ async def mortal(
         desk.tell("mortal.output", assignment.id, line=redacted(line))
 
     def on_pause(frozen: bool) -> None:  # noqa: FBT001 - as `spawn` wants it
-        program.frozen(frozen)
+        program.tell_frozen(frozen)
         if not frozen and post.pause is not None:  # somebody outside let it go on (`kill -CONT`)
             post.go_on()
             post.wakes()

@@ -184,8 +184,8 @@ class Post:
 
     # --- what it is told --------------------------------------------------------------------------
 
-    def told(self, reply: str, messages: int) -> None:
-        """Keep no longer what it has been told: a reply, and so many of the messages."""
+    def drop_told(self, reply: str, messages: int) -> None:
+        """Drop what it has been told: a reply, and so many of the messages."""
         if self.reply == reply:
             self.reply = ""
         del self.messages[:messages]

@@ -74,7 +74,7 @@ class Posts:
             self._tell("budget.carried_over", name, detail=line)
 
         def moved(move: Move) -> None:
-            self._memory.moved(name, move)
+            self._memory.note_move(name, move)
             told = {"source": move.source, "state": move.target, "why": move.why}
             self._tell("agent.state", name, **told)
 

@@ -44,7 +44,7 @@ class Reporter:
         self._restarts = 0
         self._stands: dict[str, str] = {}
 
-    def already(self, finished: frozenset[str]) -> None:
+    def note_finished(self, finished: frozenset[str]) -> None:
         """Note what earlier runs have finished."""
         self._finished |= finished
 

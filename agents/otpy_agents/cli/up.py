@@ -175,7 +175,7 @@ async def _working(
     app: App | None = None
     try:
         async with opened as app:
-            reporter.already(app.finished)
+            reporter.note_finished(app.finished)
             drawing = asyncio.create_task(_draw(app, reporter))
             try:
                 yield app.root

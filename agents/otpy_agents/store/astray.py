@@ -10,7 +10,7 @@ from typing import TypeAlias
 import aiosqlite
 import psutil
 
-__all__ = ["Inode", "copied", "inode_of", "knows_us"]
+__all__ = ["Inode", "copy_into", "inode_of", "knows_us"]
 
 Inode: TypeAlias = tuple[int, int]
 """Device and number, by which a file is told from another of the same name."""
@@ -25,7 +25,7 @@ def inode_of(path: Path) -> Inode | None:
     return found.st_dev, found.st_ino
 
 
-async def copied(database: aiosqlite.Connection, path: Path, mode: int) -> None:
+async def copy_into(database: aiosqlite.Connection, path: Path, mode: int) -> None:
     """Write all that an open file holds into a new one, wholly or not at all.
 
     Args:

@@ -14,7 +14,7 @@ import aiosqlite
 
 from otpy_agents.completion import to_completion
 from otpy_agents.errors import LedgerAstray, LedgerClosed, LedgerUnwritable
-from otpy_agents.store.astray import Inode, copied, inode_of, knows_us
+from otpy_agents.store.astray import Inode, copy_into, inode_of, knows_us
 from otpy_agents.store.kind import BUSY, FileKind, check, prepare, translate
 
 __all__ = ["StoreFile", "in_its_thread", "inserted"]
@@ -204,7 +204,7 @@ class StoreFile:
         line = f"state file {was} was deleted while it was open; all that it held is there again"
         try:
             with contextlib.suppress(FileExistsError):
-                await copied(database, was, mode)
+                await copy_into(database, was, mode)
                 return await self._go_on(was, database, line)
             another = await self._connected(was)
             if await knows_us(another):  # another host of the same file was faster
@@ -212,7 +212,7 @@ class StoreFile:
                 return await self._go_on(was, database, "")
             await another.close()
             kept = was.with_name(f"{was.name}.kept-{os.getpid()}")
-            await copied(database, kept, mode)
+            await copy_into(database, kept, mode)
             line = (
                 f"state file {was} was replaced by another; what this host does is kept in {kept}"
             )
@@ -228,7 +228,7 @@ class StoreFile:
         kept = self._path.with_name(f"{self._path.name}.kept-{os.getpid()}-{number}")
         try:
             with contextlib.suppress(FileExistsError):
-                await copied(database, kept, self._kind.mode)
+                await copy_into(database, kept, self._kind.mode)
         except (OSError, sqlite3.Error) as error:
             return f"all that it held cannot be kept: {error}"
         return f"all that it held is kept in {kept}"

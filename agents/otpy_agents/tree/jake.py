@@ -196,12 +196,12 @@ async def _begin(project: Project, assignment: Assignment) -> bool:
     except NameAlreadyExists:
         pass  # somebody else spawned it in the meantime
     except PreflightFailed as error:
-        project.pool.ended(assignment.id, Outcome(State.FAILED, str(error)))
+        project.pool.come_out(assignment.id, Outcome(State.FAILED, str(error)))
     except StartFailed as error:
         from_outside = error.__cause__ is None or isinstance(error.__cause__, GangFailed)
         if from_outside and project.pool.may_start_again(assignment.id):
             return True  # ended before it was ready, which says nothing about it: begin it again
-        project.pool.ended(assignment.id, Outcome(State.FAILED, str(error.__cause__ or error)))
+        project.pool.come_out(assignment.id, Outcome(State.FAILED, str(error.__cause__ or error)))
     return True
 
 
@@ -252,7 +252,7 @@ class Todo:
         if pool.has(name) or name in pool.courses.ending:
             self._at_work.add(name)
         elif name in pool.posts and await memory.is_done(name):
-            pool.done(name)  # its pool was killed before it could tell
+            pool.mark_done(name)  # its pool was killed before it could tell
         else:
             is_agent = memory.listed[name].agent is not None
             new = is_agent and not self._project.desk.was_begun(name)
@@ -276,7 +276,7 @@ class Todo:
                 if hindrance is Waits.PLACE:
                     return None
                 self._queued.discard(name)
-                self._project.pool.ended(name, hindrance)
+                self._project.pool.come_out(name, hindrance)
                 break
             else:
                 return None

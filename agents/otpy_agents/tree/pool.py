@@ -396,11 +396,11 @@ class MortalPool:
             case ChildExited():
                 self._exited(report)
             case ChildGaveUp(reason=Crashed(error=LedgerError() as error)):  # not its own fault
-                self.ended(report.id, Outcome(State.FAILED, str(error)))
+                self.come_out(report.id, Outcome(State.FAILED, str(error)))
             case ChildGaveUp():
                 why = f"restarts used up ({report.restarts}): {report.reason}"
                 self._desk.tell("agent.escalated", report.id, reason=why)
-                self.ended(report.id, Outcome(State.REAPED, why))
+                self.come_out(report.id, Outcome(State.REAPED, why))
             case ChildStartFailed(reason=Crashed(error=PreflightFailed() as error)):
                 # To start it once more would count a restart for what is none (TREE-41).
                 if report.context is not None:  # else whoever asked for it is told
@@ -430,9 +430,9 @@ class MortalPool:
         name, post = report.id, self.posts.get(report.id)
         match report.reason:
             case Normal():
-                self.done(name)
+                self.mark_done(name)
             case Shutdown(detail=Reaped() as reaped):
-                self.ended(name, Outcome(State.REAPED, str(reaped)))
+                self.come_out(name, Outcome(State.REAPED, str(reaped)))
                 if reaped.failed:
                     self._on_failure(name, None)
             case reason:
@@ -442,7 +442,7 @@ class MortalPool:
                     self._on_failure(name, error)
                 self.courses.news(name)
 
-    def done(self, name: str) -> None:
+    def mark_done(self, name: str) -> None:
         """Take the news that an assignment is done, and that this is written down."""
         post = self.posts.get(name)
         if post is not None:
@@ -450,9 +450,9 @@ class MortalPool:
             post.move(Happening.RESTARTED)
             post.move(Happening.CLAIMED)
             post.move(Happening.ACCEPTED)
-        self.ended(name, Outcome(State.DONE))
+        self.come_out(name, Outcome(State.DONE))
 
-    def ended(self, assignment: str, ending: Outcome) -> None:
+    def come_out(self, assignment: str, ending: Outcome) -> None:
         """Take the news of how an assignment came out; later news change nothing."""
         if not self.courses.change(assignment, partial(Course.come_out, outcome=ending)):
             return
@@ -469,7 +469,7 @@ class MortalPool:
                     post.assignment
                 )  # nobody will take its run up, if it has left one
         self.places.leave(assignment)
-        self._desk.children.gone(assignment, str(ending.state))
+        self._desk.children.tell_gone(assignment, str(ending.state))
         self._desk.tell(f"mortal.{ending.state}", assignment, reason=ending.reason)
         self.courses.news(assignment)
 
@@ -502,7 +502,7 @@ class MortalPool:
             elif self._supervisor is not None:
                 with contextlib.suppress(NotFound):  # it was never begun, or has just ended
                     await self._supervisor.terminate_child(assignment)
-                self.ended(assignment, ending)
+                self.come_out(assignment, ending)
         for stray in list(self._strays):
             if await self._end_run(stray):
                 self._strays.remove(stray)

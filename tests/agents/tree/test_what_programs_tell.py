@@ -44,10 +44,10 @@ async def test_what_was_written_before_it_was_frozen_does_not_wake_it() -> None:
     told: list[object] = []
     feed.subscribe(told.append)
     program = Program(feed, "w/a")
-    program.frozen(True)
+    program.tell_frozen(True)
     program.line()
     program.chunk(9)
-    program.frozen(False)
+    program.tell_frozen(False)
     kinds = [type(one) for one in told]
     assert kinds == [RestBegan, OutputSeen, RestEnded]
 

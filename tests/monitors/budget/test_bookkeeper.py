@@ -7,8 +7,8 @@ import pytest
 from otpy.testing import MockClock
 from otpy_monitors import Bookkeeper, BudgetLedger, Kind, Limits
 from otpy_monitors.activity import OutputSeen, Progressed
-from tests.monitors.budget.spending import Office
-from tests.monitors.budget.used import PRICES
+from tests.monitors.budget.office import Office
+from tests.monitors.budget.usage import PRICES
 
 
 @pytest.fixture

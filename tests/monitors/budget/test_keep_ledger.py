@@ -19,8 +19,8 @@ from otpy_monitors import (
     watch_budgets,
 )
 from otpy_monitors.budget.ledger_json import to_plain
-from tests.monitors.budget.spending import Memory, Office
-from tests.monitors.budget.used import PRICES
+from tests.monitors.budget.office import Memory, Office
+from tests.monitors.budget.usage import PRICES
 from tests.monitors.shown import running
 
 

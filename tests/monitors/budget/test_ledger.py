@@ -15,7 +15,7 @@ from otpy_monitors import (
     NoLimit,
     OnExceed,
 )
-from tests.monitors.budget.used import PRICES, used
+from tests.monitors.budget.usage import PRICES, used
 
 
 @pytest.fixture

@@ -20,7 +20,7 @@ from otpy_monitors import (
 )
 from otpy_monitors.budget import ledger_json
 from otpy_monitors.budget.ledger_json import from_plain, to_plain
-from tests.monitors.budget.used import PRICES, used
+from tests.monitors.budget.usage import PRICES, used
 
 VERSION_1 = Path(__file__).with_name("ledger-1.json")
 VERSION_2 = Path(__file__).with_name("ledger-2.json")

@@ -20,7 +20,7 @@ from hypothesis.stateful import (
 from otpy_monitors import BudgetLedger, Kind, Limits, LimitTooWide, OnExceed
 from otpy_monitors.budget.ledger_json import from_plain, to_plain
 from tests.examples import examples
-from tests.monitors.budget.used import PRICES, used
+from tests.monitors.budget.usage import PRICES, used
 
 AMOUNTS = st.integers(0, 60)
 KINDS = st.sampled_from([Kind.TOKENS, Kind.SECONDS])

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from otpy_monitors import BudgetLedger, Kind
 from otpy_monitors.budget.ledger_json import from_plain, to_plain
-from tests.monitors.budget.used import PRICES, used
+from tests.monitors.budget.usage import PRICES, used
 
 
 def spent(ledger: BudgetLedger, account: str = "a", kind: Kind = Kind.TOKENS) -> float | None:

@@ -20,8 +20,8 @@ from otpy_monitors import (
 )
 from otpy_monitors.budget.ledger_json import from_plain, to_plain
 from tests.examples import examples
-from tests.monitors.budget.spending import Office
-from tests.monitors.budget.used import PRICES
+from tests.monitors.budget.office import Office
+from tests.monitors.budget.usage import PRICES
 from tests.monitors.shown import running
 
 

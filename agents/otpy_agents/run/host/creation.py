@@ -83,7 +83,7 @@ def told_again(site: Site, stored: StoredRun, form: StoredForm, sandbox: Sandbox
     agents = tuple(agent.agent_id for agent in state.chain.agents)
     run.tell(RunBegan, order=order, agents=agents, resumed=True, waiting=False)
     tell_again(run)
-    run.was_over(answer)
+    run.finish_as_stored(answer)
     return run
 
 

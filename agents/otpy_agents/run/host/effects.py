@@ -55,7 +55,7 @@ def tell_changes(
         )
         for text in _remarks(flight):
             run.tell(LogLine, text=f"[supervisor] attempt {flight.number}: {text}")
-        run.landed()
+        run.land()
     if before.wait is not None and after.wait != before.wait and not moved:
         run.tell(WaitOver)
 

@@ -235,7 +235,7 @@ class RunHost:
 
             def ended(process: Process, reason: otpy.ExitReason) -> None:
                 self._forget(run)
-                run.abandoned(process, reason)
+                run.abandon(process, reason)
 
             process.on_exit(ended)
         return handle

@@ -142,14 +142,14 @@ class LiveRun:
         """Is set when the next life of its task begins, or none will."""
         return self._birth
 
-    def taken_up_by(self, task: Process) -> None:
-        """A life of its task begins."""
+    def begin_life(self, task: Process) -> None:
+        """Begin a life of its task."""
         self._task = task
         before, self._birth = self._birth, asyncio.Event()
         before.set()
 
-    def landed(self) -> None:
-        """The end of the attempt has been taken in, and stored."""
+    def land(self) -> None:
+        """Forget the attempt: its end has been taken in, and stored."""
         if self.flight is not None:
             self._answer = self.answer
             self.flight = None
@@ -166,27 +166,27 @@ class LiveRun:
         await self._ended.wait()
 
     def finish(self, result: RunResult) -> None:
-        """It is over, and that is stored."""
+        """Take the result: it is over, and that is stored."""
         if not self.over:
             self.result = result
             self._close()
             self.tell(RunEnded, result=result, answer=self.answer)
 
-    def was_over(self, answer: str) -> None:
-        """It was over before this host began, with this answer."""
+    def finish_as_stored(self, answer: str) -> None:
+        """Finish it as it is stored: it was over before this host began, with this answer."""
         self._answer = answer
         self.finish(self.state.result())
         self.gone.set()
 
     def leave(self, error: Exception) -> None:
-        """This host does no more for it."""
+        """Do no more for it in this host."""
         if not self.over:
             self.error = error
             self._close()
             self.tell(RunLeft, error=error)
 
-    def abandoned(self, _process: Process, reason: ExitReason) -> None:
-        """Its supervisor has ended; if it is not over, something went wrong."""
+    def abandon(self, _process: Process, reason: ExitReason) -> None:
+        """Leave it, since its supervisor has ended; if it is not over, something went wrong."""
         # The supervisor itself only says that it shut down; its task knows why.
         last = None if self._task is None else self._task.exit_reason
         self.leave(RunBroken(self.id, str(last if isinstance(last, Crashed) else reason)))

@@ -171,7 +171,7 @@ class RunTask(GenServer[RunControl | Look, AnswerControl, TaskLife]):
 
     def init(self, run: LiveRun) -> Init[TaskLife]:
         """Begin a life; the store is asked when this child counts as started."""
-        run.taken_up_by(current())
+        run.begin_life(current())
         return Init(TaskLife(run), continue_with=LOOK)
 
     async def handle_continue(self, value: object, state: TaskLife) -> _Handled:  # noqa: ARG002 - an interface

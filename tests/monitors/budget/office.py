@@ -15,7 +15,7 @@ from otpy_monitors.activity import (
     RestEnded,
 )
 from otpy_monitors.budget.ledger_json import Plain
-from tests.monitors.budget.used import PRICES, used
+from tests.monitors.budget.usage import PRICES, used
 
 
 @final
