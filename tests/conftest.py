@@ -66,6 +66,9 @@ SLOW = (
     "servers/test_beside_servers.py",
     "servers/test_frameworks.py",
     "servers/test_real_servers.py",
+    "testing/test_plugin_leaks.py",
+    "testing/test_plugin_trees.py",
+    "testing/test_simulated_test.py",
 )
 """Files whose tests start whole programs, or try every step and ten thousand of a thing.
 

@@ -10,30 +10,27 @@ import pytest
 from otpy_agents.errors import LedgerClosed, LedgerUnwritable
 from otpy_agents.store import RunStore, kind
 from otpy_agents.store import file as store_file
+from otpy_agents.store.runs_schema import RUNS
 from tests.agents.store.run_world import create, save
 
 pytestmark = pytest.mark.real_time
+
+COMMANDS = """
+CREATE TABLE command (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    host INTEGER NOT NULL, run TEXT NOT NULL,
+    name TEXT NOT NULL, arguments TEXT NOT NULL, actor TEXT NOT NULL,
+    at REAL NOT NULL, answer TEXT
+);
+CREATE INDEX command_run ON command (run);
+"""
+"""What versions 1 and 2 had, beside a cooldown that nobody knew when it was told in version 1."""
 
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     """Where the store is to be."""
     return tmp_path / "runs.sqlite3"
-
-
-def content(path: Path) -> bytes:
-    return path.read_bytes()
-
-
-def rubbish(path: Path, start: int) -> None:
-    """Overwrite a file from `start` on, or fill a new one."""
-    kept = content(path)[:start] if path.exists() else b""
-    path.write_bytes(kept + b"run store " * 2000)
-
-
-async def refused(path: Path) -> None:
-    async with RunStore(path):
-        pytest.fail("opened")
 
 
 async def test_a_full_disk_loses_nothing(path: Path) -> None:
@@ -100,3 +97,32 @@ async def test_a_closed_store_says_so(path: Path) -> None:
         lease = await create(store)
     with pytest.raises(LedgerClosed):
         await save(store, lease)
+
+
+@pytest.mark.parametrize("version", range(1, RUNS.newest))
+async def test_a_store_of_an_older_version_is_brought_up_to_date(path: Path, version: int) -> None:
+    """Its runs and cooldowns are kept, and nothing is left of what is elsewhere now (G-15)."""
+    told = "    told REAL NOT NULL DEFAULT 0,\n"
+    tables = RUNS.tables.replace(told, "") if version == 1 else RUNS.tables
+    with closing(sqlite3.connect(path)) as database, database:
+        database.executescript(tables + COMMANDS)
+        database.execute(f"PRAGMA application_id = {RUNS.application}")
+        database.execute(f"PRAGMA user_version = {version}")
+        database.execute("INSERT INTO host (pid, create_time, started) VALUES (1, 1.5, 2.5)")
+        database.execute(
+            "INSERT INTO run (id, host, version, state, status, agent, prompt, cwd, label,"
+            " created, changed) VALUES ('r', 1, 1, 'S', 'new', 'claude', 'p', '/', 'l', 3, 4)"
+        )
+        database.execute(
+            "INSERT INTO cooldown (agent_cli, credential, until, reason)"
+            " VALUES ('claude', 'c', 9e9, 'quota')"
+        )
+    async with RunStore(path) as store:
+        stored = await store.run("r")
+        cooldowns = await store.cooldowns.at(5.0)
+    assert (stored.state, stored.record.label, stored.record.created) == ("S", "l", 3.0)
+    assert [(one.agent_cli, one.until) for one in cooldowns] == [("claude", 9e9)]
+    with closing(sqlite3.connect(path)) as database:
+        names = {name for (name,) in database.execute("SELECT name FROM sqlite_master")}
+        assert "command" not in names
+        assert database.execute("PRAGMA user_version").fetchone() == (RUNS.newest,)
