@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 __all__ = ["Todo"]
 
 PERIOD: Final = 3600.0
+_NAMED: Final = 10
+"""Of those who are not begun before there is more budget, so many are named."""
 
 
 def jake_supervisor(project: Project) -> SupervisorSpec:
@@ -293,6 +295,8 @@ class Todo:
             return
         self._held = True
         waiting = sorted({one for one in self._agents if one[1] in self._queued})
-        names = ", ".join(name for _, name in waiting)
+        names = ", ".join(name for _, name in waiting[:_NAMED])
+        if len(waiting) > _NAMED:
+            names += f" and {len(waiting) - _NAMED} others"
         detail = f"budget of {self._project.key!r} spent; not begun before there is more: {names}"
         self._project.desk.tell("operator.notified", "list", detail=detail)

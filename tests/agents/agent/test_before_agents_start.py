@@ -212,6 +212,17 @@ async def test_who_is_held_back_is_told_once_though_others_are_begun(world: Worl
         assert told.count("budget of 'w' spent; not begun before there is more: c") == 1
 
 
+async def test_of_very_many_who_are_held_back_a_person_is_told_the_first(world: World) -> None:
+    """One line of a list of thousands stays a line."""
+    world.sandbox.scripts["a0"] = [SPENDS]
+    text = "[list]\ntokens = 100\nparallel = 1\n" + "".join(agent(f"a{n}") for n in range(14))
+    async with world.running(text):
+        await asyncio.sleep(60)
+        told = [str(one.detail["detail"]) for one in world.told if one.id == "list"]
+        names = ", ".join(f"a{n}" for n in range(1, 11))
+        assert [one.endswith(f" more: {names} and 3 others") for one in told].count(True) == 1
+
+
 async def test_who_was_begun_before_rests_for_its_budget_as_ever(world: World) -> None:
     """Its session is not lost: the next host lets it wait for a grant (acceptance 15)."""
     world.sandbox.scripts["a"] = [Script(Spend(input=90, output=20), Hang())]
