@@ -215,7 +215,7 @@ class Courses:
         return True
 
     def news(self, name: str = "") -> None:
-        """Let whoever waits look again: there is something to hand out, or to write down.
+        """Wake those who wait: there is something to hand out, or to write down.
 
         Args:
             name: The assignment that it is about; empty if it is about none.

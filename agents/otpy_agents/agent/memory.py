@@ -1,6 +1,6 @@
 """What is known of the assignments of a list: the ledger, and what it has yet to be told.
 
-Where the disk takes no writes, whoever writes waits: nothing new is begun, nobody is at fault.
+Where the disk takes no writes, writers wait: nothing new is begun, and nothing counts as a failure.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Memory:
         ledger: As given.
         listed: The assignments of the list, then those that were added to it, by name.
         courses: What becomes of each.
-        disk: Where who cannot write waits.
+        disk: Where writers wait.
     """
 
     def __init__(
@@ -174,7 +174,7 @@ _LAST_DELAY: Final = 30.0
 
 @final
 class Disk:
-    """What a project writes to; whoever cannot write waits here, and a person is told once.
+    """What a project writes to; a writer waits here until it can, and a person is told once.
 
     Args:
         tell: Called as `tell(name, id, **detail)`.

@@ -1,4 +1,4 @@
-"""The places of `parallel`: who works has one, who rests has none (TREE-19); those of restarts.
+"""The places of `parallel`, which mortals that work have (TREE-19), and those of restarts.
 
 Runs that wait for their account keep no place of `parallel` meanwhile. Restarts have their own
 places, by vendor and over all lists of a host (G-17).
@@ -119,7 +119,10 @@ class StartLimit:
 
 @final
 class Turns:
-    """A listener of a host of runs, which also asks it before such a run goes on."""
+    """Hears of runs that wait for their account: these have no place of `parallel`.
+
+    A host of runs tells it facts, and asks it before such a run goes on.
+    """
 
     def __init__(self) -> None:
         self._mortals: dict[str, tuple[Places, str]] = {}

@@ -183,7 +183,7 @@ def _fill(egress: Egress) -> None:
     egress.folder.chmod(0o755)
     for name in _FILES:
         path = egress.folder / name
-        # Anew, so that nothing an attempt may have put there is written through.
+        # A new file: an attempt may have put a link in its place.
         path.unlink(missing_ok=True)
         with path.open("xb") as file:
             file.write(_RELAY.joinpath(name).read_bytes())

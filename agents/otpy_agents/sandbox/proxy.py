@@ -54,7 +54,7 @@ async def connect_proxy(
     on_refused: Callable[[str], object],
     limits: ProxyLimits | None = None,
 ) -> AsyncGenerator[ConnectProxy]:
-    """Return a block in which a proxy serves whoever connects; afterwards nobody is connected.
+    """Return a block in which a proxy serves its clients; afterwards it has none.
 
     Args:
         listening: A bound unix socket.
@@ -105,7 +105,7 @@ class ConnectProxy:
             task.add_done_callback(self._clients.discard)
 
     async def drop_all(self) -> None:
-        """Drop whoever is still there, and take in nobody more."""
+        """Drop all clients, and take no more in."""
         self._open = False
         clients = set(self._clients)
         for task in clients:

@@ -38,7 +38,7 @@ __all__ = ["Todo"]
 
 PERIOD: Final = 3600.0
 _NAMED: Final = 10
-"""Of those who are not begun before there is more budget, so many are named."""
+"""So many assignments are named that wait for budget."""
 
 
 def jake_supervisor(project: Project) -> SupervisorSpec:
@@ -211,8 +211,8 @@ async def _begin(project: Project, assignment: Assignment) -> bool:
 class Todo:
     """Who is still to be begun, and who is at work. It looks at all once, then at what is new.
 
-    A mortal only leaves the pool for good with an outcome: who has none, and is not in the pool, is
-    to be begun.
+    A mortal that leaves the pool has an outcome. An assignment that has neither an outcome nor a
+    mortal is to be begun.
 
     Args:
         project: Whose list it is.

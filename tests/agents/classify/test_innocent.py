@@ -56,7 +56,7 @@ def answer(cli: str, text: str) -> str:
 
 @pytest.mark.parametrize("cli", CLIS)
 @given(words=st.lists(st.one_of(WORDS, IDENTIFIER), min_size=1, max_size=8))
-def test_an_lineabout_errors_is_an_answer(cli: str, words: list[str]) -> None:
+def test_a_line_about_errors_is_an_answer(cli: str, words: list[str]) -> None:
     """The model may speak of rate limits as much as it likes."""
     text = f"The API said: {' '.join(words)}."
     assert classify(cli, exit_code=0, stdout=answer(cli, text), stderr="").succeeded
@@ -107,7 +107,7 @@ def test_a_line_that_begins_with_a_number_names_no_status(cli: str, line: str) -
     assert verdict.detail is Detail.UNKNOWN
 
 
-def test_an_linethat_quotes_a_limit_is_an_answer() -> None:
+def test_a_line_that_quotes_a_limit_is_an_answer() -> None:
     """Only a whole answer in Claude Code's own words for a limit is an error."""
     text = "You've hit your limit · resets 3am is now shown in red, as the design asks for"
     assert classify("claude", exit_code=0, stdout=world.claude_answer(text), stderr="").succeeded
