@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, final
 
+from attrs import evolve
+
 from otpy_agents.agent.course import HOST_ENDED, Course
 from otpy_agents.agent.post import Post
 from otpy_agents.agent.state import AgentState, Happening, Move
@@ -64,9 +66,11 @@ class Posts:
         name, courses = assignment.id, self._memory.courses
         stood = courses[name].stood
         courses.change(name, Course.open_post)
-        if stood is None or AgentState(stood.state).final:
-            # What came to an end and is begun all the same has another definition by now.
+        if stood is None:
             stood = AgentRow(assignment=name, state=AgentState.WORKING)
+        elif AgentState(stood.state).final:
+            # Its host was killed before it had written down how the assignment came out.
+            stood = evolve(stood, state=AgentState.WORKING)
         state, key = AgentState(stood.state), f"{self._key}/{name}"
         for line in self._budgets.declare(key, self._key, assignment):
             self._tell("budget.changed", name, detail=line)

@@ -102,8 +102,9 @@ class HostedRuns:
             over = await self._host.ended(last) if last else None
         except (UnknownRun, RunStateError):  # it was forgotten, or nobody can read it
             return None
-        good = over is not None and over.state.ending is Ending.SUCCEEDED
-        return over if good else None
+        if over is None or over.order.label != label:  # that of another definition
+            return None
+        return over if over.state.ending is Ending.SUCCEEDED else None
 
     async def over(self, label: str) -> Run | None:
         """Return the newest run with this label if it is over; None if there is none, or it is not.

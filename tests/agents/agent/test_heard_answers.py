@@ -7,7 +7,8 @@ import json
 from pathlib import Path
 
 from otpy_agents.agent.verification import Complaint
-from otpy_agents.store.records import State
+from otpy_agents.store.ledger import Ledger
+from otpy_agents.store.records import MoveRow, State
 from otpy_agents.testing import Script, Spend, Succeed
 from otpy_agents.worklist.assignment import Assignment
 from otpy_monitors import Kind
@@ -44,6 +45,26 @@ async def test_an_answer_that_was_heard_is_taken_in_by_the_next_host(world: Worl
     assert len(world.sandbox.played) == 1
     assert world.event("agent.taken_up").id == "a"
     assert world.workplace.budgets.ledger.balance("w", Kind.TOKENS).spent == 100
+
+
+async def test_an_answer_is_taken_in_though_only_its_agent_is_known_to_be_done(
+    world: World,
+) -> None:
+    """Its host was killed between writing that down of the agent and of the assignment."""
+    world.sandbox.scripts["a"] = [ANSWERS]
+    verifier = world.project_settings["verifier"] = Verifier(seconds=1e6)
+    async with world.running(agent("a")):
+        await world.until(lambda: verifier.answers)
+    async with Ledger(world.ledger.path) as ledger:
+        (row,) = await ledger.agents.all()
+        done = MoveRow(
+            assignment="a", source=row.state, happening="accepted", target="done", why=""
+        )
+        await ledger.agents.record(ledger.host, [done])
+    verifier.seconds = 0.0
+    known = await world.run(agent("a"))
+    assert known["a"].state is State.DONE
+    assert len(world.sandbox.played) == 1
 
 
 async def test_an_answer_that_was_refused_is_not_taken_in_again(world: World) -> None:
