@@ -86,11 +86,15 @@ ON_UVLOOP = os.environ.get("OTPY_TEST_LOOP") == "uvloop"
 def pytest_configure() -> None:
     """Let everybody who asks asyncio for a loop get one of uvloop's, if that is asked for.
 
-    And let SIGINT end the programs that tests start, also if the tests run in the background of a
-    script, where a shell has it ignored.
+    And let SIGINT and SIGHUP end the programs that tests start, also if the tests run in the
+    background of a script, where a shell has the first ignored, or under `nohup`, which has the
+    second ignored. What a program is started with is ignored only if it is ignored here: a handler
+    that does nothing keeps us alive without that.
     """
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+        signal.signal(signal.SIGHUP, lambda _number, _frame: None)
     if ON_UVLOOP:
         import uvloop  # noqa: PLC0415 - nobody else needs it
 

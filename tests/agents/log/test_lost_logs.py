@@ -150,7 +150,8 @@ async def test_a_teller_says_so_and_goes_on_in_a_new_log(
     lines: list[str] = []
     async with Teller(path, complain=lines.append) as teller:
         teller.tell("s", "noted", {"text": "before"})
-        await asyncio.sleep(0.2)
+        while not path.exists() or await held(path) != ["before"]:  # noqa: ASYNC110, ASYNC240
+            await asyncio.sleep(0.01)
         _delete_all(path)
         teller.tell("s", "noted", {"text": "after"})
     (line,) = lines
