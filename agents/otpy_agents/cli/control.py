@@ -21,7 +21,7 @@ from otpy_agents.cli.control_table import shown_state, tasks_table
 from otpy_agents.cli.refusal import fail
 from otpy_agents.cli.run_words import harmless
 from otpy_agents.control import orders
-from otpy_agents.control.audit import AUDIT, PROMPTS, AuditFile, AuditTrail
+from otpy_agents.control.audit import AUDIT, NOTHING, PROMPTS, AuditFile, AuditTrail
 from otpy_agents.control.halts import HALTS, read_halts
 from otpy_agents.control.loop.machine import LoopRules
 from otpy_agents.control.prompts import read_task_types, shipped_task_types
@@ -318,8 +318,10 @@ def prompts(place: ControlPlace) -> None:
 
 
 def _files(place: ControlPlace, name: str, *, verify: bool) -> None:
+    trail = AuditTrail()
+
     async def made(store: ControlStore) -> tuple[str, dict[str, list[str]]]:
-        lines = await AuditTrail().take_all(store.log.read(stream=store.stream))
+        lines = await trail.take_all(store.log.read(stream=store.stream))
         if verify:
             await store.log.verify()
         return (await store.load()).project, lines
@@ -330,18 +332,20 @@ def _files(place: ControlPlace, name: str, *, verify: bool) -> None:
             print(line)
         return
     folder = ControlSettings(root=place.root).folder(project)
+    kept = {file: trail.kept.get((project, file), NOTHING) for file in lines}
     damages = [
         damage
-        for file, written in lines.items()
-        if (written or (folder / file).exists())
-        and (damage := AuditFile(folder / file).compare(written)) is not None
+        for file, due in lines.items()
+        if (damage := AuditFile(folder / file).compare(due, kept[file])) is not None
     ]
     for damage in damages:
         print(f"otpy-agents: {harmless(str(damage))}", file=sys.stderr)
     if damages:
         raise SystemExit(1)
-    count = sum(map(len, lines.values()))
-    say(f"{count} lines, as they were written")
+    count = sum(head.number for head in kept.values())
+    left = sum(map(len, lines.values())) - count
+    more = f"; the next `start` writes {left} more" if left else ""
+    say(f"{count} lines, as they were written{more}")
 
 
 @control.command()

@@ -148,8 +148,6 @@ class ControlStart:
 
     async def _work(self) -> EndLoop:
         self._main = asyncio.current_task()
-        async with self._place.open() as store:  # what is wrong with it is said before any tree
-            await store.load()
         async with open_projects(default_state(os.environ)) as projects:
             spec = SupervisorSpec("AppSupervisor", [projects.spec()])
             async with otpy.start(spec):

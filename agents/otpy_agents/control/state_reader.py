@@ -119,10 +119,10 @@ class _Section:
         return [*value]
 
     def items(self, name: str) -> list[_Section]:
-        """Return the objects of an array that must be there."""
+        """Return the objects of an array; none if it is not there."""
         return [
             _Section(_object(item, key), key)
-            for number, item in enumerate(self.array(name))
+            for number, item in enumerate(self.array(name) if self._is_there(name) else ())
             for key in (f"{self._name(name)}[{number}]",)
         ]
 

@@ -128,6 +128,13 @@ def test_a_state_written_by_hand_is_read() -> None:
     assert written == BY_HAND
 
 
+def test_a_state_without_what_may_be_left_out_is_read() -> None:
+    """CTL-20: another program lists no tasks before it has done one."""
+    optional = {"completed_tasks", "blocked_tasks"}
+    state = read_state(json.dumps({name: BY_HAND[name] for name in BY_HAND.keys() - optional}))
+    assert (state.completed_tasks, state.blocked_tasks) == ((), ())
+
+
 @pytest.mark.parametrize("place", ["", "supervisor"])
 def test_both_places_of_the_report_are_read(place: str) -> None:
     """It is written at the top."""
@@ -145,8 +152,6 @@ MUST = [
     "goal.completed",
     "queue",
     "queue.exhausted",
-    "completed_tasks",
-    "blocked_tasks",
     "execution_mode",
     "last_updated",
 ]

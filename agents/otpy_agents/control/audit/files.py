@@ -6,10 +6,11 @@ import json
 import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, cast, final
+from typing import Any, Final, cast, final
 
 from attrs import frozen
 
+from otpy_agents.control.audit.lines import NOTHING, Head
 from otpy_agents.errors import AuditUnwritable
 
 __all__ = ["AuditFile", "FileDamage"]
@@ -55,28 +56,39 @@ class AuditFile:
         self._limit = limit
         self._full = 0  # files with a number, as `mend` has found
 
-    def compare(self, lines: Sequence[str]) -> FileDamage | None:
+    def compare(self, lines: Sequence[str], kept: Head = NOTHING) -> FileDamage | None:
         """Return the first line that is not what was written; None if all of it is.
 
+        What is due beyond `kept` may be missing: the next `start` writes it.
+
         Args:
-            lines: What was written.
+            lines: What is due.
+            kept: The last line that was on the disk for certain.
         """
+        number, digest = kept.number, kept.hash
+        if number and (number > len(lines) or _hash(lines[number - 1]) != digest):
+            return FileDamage(self.path, number, "got a log that makes another line than this one")
         parts = self._parts(lines)
+        full = max(self._count_numbered(), len(self._parts(lines[:number])) - 1)
+        parts = parts[: full + 1]
         for path, part in zip(self._paths(len(parts)), parts, strict=True):
-            damage = _compare(path, part, lines)
-            if damage is not None:
+            written = number if path == self.path else len(part)
+            if (damage := _compare(path, part, lines, written=written)) is not None:
                 return damage
+            number = max(0, number - len(part))
         stray = self._numbered(len(parts))
         return FileDamage(stray, 1, "nobody wrote this file") if stray.exists() else None
 
-    def mend(self, lines: Sequence[str]) -> FileDamage | None:
-        """Bring the files to what was written; return what was wrong beyond a torn end.
+    def mend(self, lines: Sequence[str], kept: Head = NOTHING) -> FileDamage | None:
+        """Bring the files to what is due; return what was wrong beyond a torn end.
 
         A file that ends too early, as after a crash, is completed. One that was altered is put
         aside under a name of its own, and made again.
 
         Args:
-            lines: What was written.
+            lines: What is due.
+            kept: The last line that was on the disk for certain; what is missing before it was
+                removed.
 
         Raises:
             AuditUnwritable: It cannot be written.
@@ -84,9 +96,11 @@ class AuditFile:
         parts = self._parts(lines)
         damages: list[FileDamage | None] = []
         try:
-            begun = self._number_full(parts)
-            for number, path in enumerate(self._paths(len(parts))):
-                damages.append(_mend(path, parts[number], lines, was_begun=number <= begun))
+            self._number_full(parts)
+            left = kept.number
+            for path, part in zip(self._paths(len(parts)), parts, strict=True):
+                damages.append(_mend(path, part, lines, written=min(left, len(part))))
+                left -= min(left, len(part))
             self._full = len(parts) - 1
             while (stray := self._numbered(len(parts))).exists():
                 damages.append(FileDamage(stray, 1, "nobody wrote this file"))
@@ -125,11 +139,18 @@ class AuditFile:
     def _paths(self, count: int) -> list[Path]:
         return [*(self._numbered(number) for number in range(1, count)), self.path]
 
+    def _count_numbered(self) -> int:
+        """Return how many older files there are."""
+        number = 0
+        while self._numbered(number + 1).exists():
+            number += 1
+        return number
+
     def _numbered(self, number: int) -> Path:
         return self.path.with_name(f"{self.path.name}.{number}")
 
-    def _number_full(self, parts: Sequence[Sequence[str]]) -> int:
-        """Give full files their numbers, as far as a host was killed before; return how many have.
+    def _number_full(self, parts: Sequence[Sequence[str]]) -> None:
+        """Give full files their numbers, as far as a host was killed before.
 
         It may have been killed between an event and the file that it begins.
         """
@@ -144,7 +165,6 @@ class AuditFile:
                 break  # the file that should have this number is gone
             _append(self.path, wanted[len(content) :])
             self._begin_next(b"")
-        return self._full
 
     def _begin_next(self, content: bytes) -> None:
         """Give the file its number, and begin the next; there is one at every moment."""
@@ -156,28 +176,34 @@ class AuditFile:
         _replace(self.path, content)
 
 
-def _compare(path: Path, part: Sequence[str], lines: Sequence[str]) -> FileDamage | None:
+def _compare(
+    path: Path, part: Sequence[str], lines: Sequence[str], *, written: int
+) -> FileDamage | None:
+    """Compare a file with its part of the lines; what is beyond `written` may be missing."""
+    content = _content(path) or b""
+    if _joined(part).startswith(content) and content.count(b"\n") >= written:
+        return None
     found = _lines(path)
     for number, line in enumerate(part, 1):
         got = next(found, None)
         if got != line:
             return FileDamage(path, number, _difference(got, line, lines))
-    if next(found, None) is not None:
-        return FileDamage(path, len(part) + 1, "got a line that nobody wrote")
-    return None
+    return FileDamage(path, len(part) + 1, "got a line that nobody wrote")
 
 
 def _mend(
-    path: Path, part: Sequence[str], lines: Sequence[str], *, was_begun: bool
+    path: Path, part: Sequence[str], lines: Sequence[str], *, written: int
 ) -> FileDamage | None:
     content, wanted = _content(path), _joined(part)
     if content is not None and wanted.startswith(content):
+        whole = content.count(b"\n")
         _append(path, wanted[len(content) :])
-        return None
+        return FileDamage(path, whole + 1, _REMOVED) if whole < written else None
     if content is None and not path.is_symlink() and not path.exists():
         _append(path, wanted)
-        return FileDamage(path, 1, "the file was removed") if part and was_begun else None
-    damage = _compare(path, part, lines) or FileDamage(path, 1, "got no plain file")
+        return FileDamage(path, 1, "the file was removed") if written else None
+    damage = _compare(path, part, lines, written=len(part))
+    damage = damage or FileDamage(path, 1, "got no plain file")
     path.rename(_aside(path))
     _append(path, wanted)
     return damage
@@ -186,7 +212,8 @@ def _mend(
 def _append(path: Path, content: bytes) -> None:
     descriptor = os.open(path, _FLAGS | os.O_CREAT, 0o644)
     with open(descriptor, "ab", buffering=0) as file:  # noqa: PTH123 - it is open already
-        file.write(content)
+        while content:  # a disk that fills up takes a part, and then refuses
+            content = content[file.write(content) :]
         os.fsync(descriptor)
 
 
@@ -226,11 +253,22 @@ def _lines(path: Path) -> Iterator[str]:
 
 def _difference(got: str | None, line: str, lines: Sequence[str]) -> str:
     if got is None:
-        return "the file ends before this line"
+        return _REMOVED
     if got in lines:
         return "got a line of another place: lines before it were removed or moved"
     return f"got a line that was changed, wanted the one of position {_position(line)}"
 
 
+_REMOVED: Final = "the file ends before this line, which was written"
+
+
+def _own(line: str) -> dict[str, Any]:
+    return cast("dict[str, Any]", json.loads(line)["otpy"])
+
+
 def _position(line: str) -> int:
-    return cast("int", cast("dict[str, Any]", json.loads(line))["otpy"]["position"])
+    return cast("int", _own(line)["position"])
+
+
+def _hash(line: str) -> str:
+    return cast("str", _own(line)["hash"])

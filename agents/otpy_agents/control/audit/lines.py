@@ -12,18 +12,23 @@ import json
 from collections.abc import AsyncIterable, Mapping
 from typing import Any, Final, final
 
+from attrs import frozen
+
 from otpy_agents.control.state import time_text
 from otpy_agents.control.state_change import changed
 from otpy_agents.log import Stored
 from otpy_agents.log.chain import canonical
 
-__all__ = ["AUDIT", "PROMPTS", "AuditTrail"]
+__all__ = ["AUDIT", "NOTHING", "PROMPTS", "WRITTEN", "AuditTrail", "Head"]
 
 AUDIT: Final = "audit.log.jsonl"
 """Name of the file of what was done."""
 
 PROMPTS: Final = "prompts.log.jsonl"
 """Name of the file of prompts and answers."""
+
+WRITTEN: Final = "audit_written"
+"""Name of the event that says how far a file is written: project, file, number and hash."""
 
 _AUDITED: Final = frozenset(
     {
@@ -37,19 +42,41 @@ _USUAL: Final = ("task_id", "validation_report", "prompt", "response")
 
 
 @final
+@frozen
+class Head:
+    """The last line of a file.
+
+    Attributes:
+        number: Of it, over all files that the file has become; 0 if there is none.
+        hash: Its own.
+    """
+
+    number: int
+    hash: str
+
+
+NOTHING: Final = Head(0, _FIRST)
+"""The head of a file without a line."""
+
+
+@final
 class AuditTrail:
     """Follows the events of one project and makes the lines of both files.
 
     Attributes:
         position: Of the last event that was taken in; 0 before the first.
+        heads: By file, the last line that was made.
+        kept: By project and file, the last line that is known to be on the disk (G-14). The files
+            lie where agents work, so that is kept in the log.
     """
 
     def __init__(self) -> None:
         self.position = 0
+        self.heads = {AUDIT: NOTHING, PROMPTS: NOTHING}
+        self.kept: dict[tuple[str, str], Head] = {}
         self._before: dict[str, Any] = {}
         self._after: dict[str, Any] = {}
         self._said: dict[str, str] = {}
-        self._last = {AUDIT: _FIRST, PROMPTS: _FIRST}
 
     async def take_all(self, events: AsyncIterable[Stored]) -> dict[str, list[str]]:
         """Take in the next events; return the lines that they make, by file and in order."""
@@ -70,6 +97,11 @@ class AuditTrail:
                 return None
             case "prompt":
                 return self._prompt(event)
+            case name if name == WRITTEN:
+                fields = event.fields
+                head = Head(fields["number"], fields["hash"])
+                self.kept[fields["project"], fields["file"]] = head
+                return None
             case name if name in _AUDITED:
                 return self._audit(event)
             case _:
@@ -113,7 +145,8 @@ class AuditTrail:
         return PROMPTS, self._chained(PROMPTS, event, line)
 
     def _chained(self, file: str, event: Stored, line: Mapping[str, Any]) -> str:
-        chain = {"position": event.position, "previous": self._last[file]}
+        last = self.heads[file]
+        chain = {"position": event.position, "previous": last.hash}
         digest = hashlib.sha256(canonical({**line, "otpy": chain}).encode()).hexdigest()
-        self._last[file] = digest
+        self.heads[file] = Head(last.number + 1, digest)
         return json.dumps({**line, "otpy": {**chain, "hash": digest}}, ensure_ascii=False)

@@ -6,15 +6,18 @@ import asyncio
 import contextlib
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Final, final
 
+from anyio import sleep_forever
 from anyio.to_thread import run_sync
+from attrs import asdict
 
 from otpy import AutoShutdown, ChildSpec, Restart, Strategy, SupervisorSpec
 from otpy_agents.agent.runs import Runs
 from otpy_agents.clock import CLOCK
 from otpy_agents.completion import to_completion
-from otpy_agents.control.audit import AUDIT, AuditFile, AuditTrail
+from otpy_agents.control.audit import AUDIT, NOTHING, WRITTEN, AuditFile, AuditTrail
 from otpy_agents.control.loop.machine import ControlLoop
 from otpy_agents.control.loop.protocol import (
     AskAgent,
@@ -38,6 +41,7 @@ from otpy_agents.errors import (
     AuditUnwritable,
     InvalidTask,
     LedgerError,
+    MissingStateField,
     ProjectHeld,
     StateError,
     StoreUnreachable,
@@ -90,6 +94,7 @@ class ControlProject:
         self._confirm = confirm
         self._say = say
         self._trail = AuditTrail()
+        self._project = ""
         self._opened: ControlStore | None = None
 
     def spec(self) -> SupervisorSpec:
@@ -121,7 +126,8 @@ class ControlProject:
             try:
                 store = await stack.enter_async_context(self._opens())
                 await stack.enter_async_context(store.lease())
-                await store.load()  # what is wrong with it is said before anything begins
+                with contextlib.suppress(MissingStateField):  # the loop halts by it (CTL-10)
+                    await store.load()  # what is wrong with it is said before anything begins
                 self._opened = store
             except _KNOWN as error:
                 self._end(EndLoop(ProjectOutcome.BROKEN, str(error)))
@@ -179,6 +185,8 @@ class ControlProject:
     async def _audit(self, *, task_status: TaskStatus[None]) -> None:
         """Write the lines of both files, after what a killed host has left of them.
 
+        A state that does not say which project it is has no files, and the loop halts by it.
+
         Cancellation:
             What has happened so far is written; it ends after that.
         """
@@ -194,20 +202,27 @@ class ControlProject:
                 except asyncio.CancelledError:
                     await to_completion(self._catch_up(files))
                     raise
-        except AuditUnwritable as error:
+        except MissingStateField:
+            task_status.started()
+            await sleep_forever()
+        except _KNOWN as error:
             self._end(EndLoop(ProjectOutcome.BROKEN, str(error)))
             with contextlib.suppress(RuntimeError):
                 task_status.started()
 
     async def _mended_files(self) -> dict[str, AuditFile]:
         """Bring both files to what the log says; tell what was altered."""
-        folder = self._settings.folder((await self._store.load()).project)
+        self._project = (await self._store.load()).project
+        folder = self._settings.folder(self._project)
         self._trail = AuditTrail()
         lines = await self._trail.take_all(self._store.log.read(stream=self._store.stream))
-        await run_sync(lambda: folder.mkdir(parents=True, exist_ok=True))
+        await run_sync(_make, folder)
         files = {name: AuditFile(folder / name) for name in lines}
         for name, file in files.items():
-            damage = await run_sync(file.mend, lines[name])
+            kept = self._trail.kept.get((self._project, name), NOTHING)
+            damage = await run_sync(file.mend, lines[name], kept)
+            if self._trail.heads[name] != kept:
+                await self._keep(name)
             if damage is not None:
                 self._say(VERBOSE, f"the audit was altered, and is made again: {damage}")
                 await self._store.tell(Record("audit_altered", {"damage": str(damage)}))
@@ -227,3 +242,17 @@ class ControlProject:
         """Write the line of an event, if it has one, whole or not at all."""
         if event.position > self._trail.position and (made := self._trail.take(event)):
             await to_completion(run_sync(files[made[0]].append, made[1]))
+            await self._keep(made[0])
+
+    async def _keep(self, name: str) -> None:
+        """Keep where the file ends, out of the agent's reach (G-14)."""
+        head = self._trail.heads[name]
+        fields = {"project": self._project, "file": name, **asdict(head)}
+        await self._store.tell(Record(WRITTEN, fields))
+
+
+def _make(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise AuditUnwritable(folder, error.strerror or str(error)) from error

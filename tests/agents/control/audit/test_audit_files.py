@@ -8,10 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from otpy_agents.control.audit import AuditFile
+from otpy_agents.control.audit import AuditFile, Head
 
-LIMIT = 30
-LINES = [f'{{"otpy": {{"position": {number}}}}}' for number in range(5)]  # two fill a file
+LIMIT = 40
+LINES = [  # two fill a file
+    f'{{"otpy": {{"position": {number}, "hash": "{number}"}}}}' for number in range(1, 6)
+]
+ALL = Head(5, "5")
 
 
 def audit(folder: Path) -> AuditFile:
@@ -40,7 +43,7 @@ def test_a_full_file_is_numbered_and_a_new_one_begun(tmp_path: Path) -> None:
     ]
     paths = [tmp_path / f"audit.log.jsonl{end}" for end in (".1", ".2", "")]
     assert "".join(path.read_text() for path in paths).splitlines() == LINES
-    assert file.compare(LINES) is None
+    assert file.compare(LINES, ALL) is None
 
 
 @given(done=st.integers(0, len(LINES)), cut=st.integers(0, 40))
@@ -54,8 +57,29 @@ def test_what_a_crash_has_left_is_completed_without_a_word(
     if file.path.exists() and cut:
         content = file.path.read_bytes()
         file.path.write_bytes(content[: max(0, len(content) - cut)])
+    assert audit(folder).compare(LINES) is None
     assert audit(folder).mend(LINES) is None
     assert contents(folder) == contents(whole)
+
+
+@pytest.mark.parametrize("left", range(6))
+def test_a_line_that_was_on_the_disk_and_is_gone_is_told(tmp_path: Path, left: int) -> None:
+    """G-14: unlike one that no host has written yet."""
+    written(tmp_path, LINES[:left])
+    for kept in range(6):
+        head = Head(kept, str(kept) if kept else "0")
+        assert (audit(tmp_path).compare(LINES, head) is None) == (left >= kept)
+    damage = audit(tmp_path).mend(LINES, ALL)
+    assert (damage is None) == (left == 5)
+    assert audit(tmp_path).compare(LINES, ALL) is None
+
+
+def test_a_log_that_makes_another_line_than_was_written_is_told(tmp_path: Path) -> None:
+    """Somebody has altered both."""
+    written(tmp_path, LINES)
+    damage = audit(tmp_path).compare(LINES, Head(5, "x"))
+    assert damage is not None
+    assert damage.line == 5
 
 
 def test_a_host_may_be_killed_between_a_file_and_the_next(tmp_path: Path) -> None:
@@ -80,10 +104,10 @@ def test_each_file_that_was_altered_is_found_and_made_again(
         path.write_text(before[name].replace("position", "pos1tion"))
     if how == "linked":
         path.symlink_to("/etc/passwd")
-    damage = audit(tmp_path).compare(LINES)
+    damage = audit(tmp_path).compare(LINES, ALL)
     assert damage is not None
     assert damage.path == path
-    damage = audit(tmp_path).mend(LINES)
+    damage = audit(tmp_path).mend(LINES, ALL)
     assert damage is not None
     assert damage.path == path
     assert {**contents(tmp_path), **before} == contents(tmp_path)

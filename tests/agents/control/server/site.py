@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import final
 
+import anyio
 from attrs import define, field
 
 from otpy_agents.agent.runs import Run
@@ -150,8 +151,20 @@ class Site:
             confirm,
             lambda tag, line: self.said.append(line),
         )
-        async with project.opened():
-            await project.work()
+        async def dead(_: object) -> None:
+            """A host that is killed catches up with nothing."""
+
+        killed: Killed | None = None
+        async with project.opened(), anyio.create_task_group() as children:
+            await children.start(project._audit)
+            try:
+                await project.work()
+            except Killed as error:
+                killed = error
+                project._catch_up = dead  # type: ignore[method-assign]
+            children.cancel_scope.cancel()
+        if killed is not None:
+            raise killed
         return project
 
     async def state(self) -> ProjectState:
