@@ -7,7 +7,7 @@ stored value that was half understood would be gone on with as another one.
 from __future__ import annotations
 
 import types
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from enum import Enum
 from functools import cache
 from pathlib import Path
@@ -38,8 +38,8 @@ def to_plain(value: object) -> Any:
         return value.value
     if isinstance(value, Path):
         return str(value)
-    if isinstance(value, tuple):
-        return [to_plain(item) for item in cast("tuple[object, ...]", value)]
+    if isinstance(value, tuple | list):
+        return [to_plain(item) for item in cast("Sequence[object]", value)]
     if isinstance(value, Mapping):
         items = cast("Mapping[str, object]", value).items()
         return {key: to_plain(item) for key, item in items}
@@ -51,7 +51,7 @@ def from_plain(kind: type[T], plain: object, place: str) -> T:
 
     Args:
         kind: An attrs class whose fields are attrs classes, enums, tuples, mappings by text,
-            numbers, text, paths, and any of these or None.
+            numbers, text, paths, and any of these or None; `Any` is whatever JSON holds.
         plain: As `json.loads` returns it.
         place: Where it stands, for errors.
 
@@ -73,6 +73,8 @@ def _hints(kind: Any) -> dict[str, Any]:
 
 
 def _read(kind: Any, plain: object, place: str) -> object:
+    if kind is Any:
+        return plain
     origin = get_origin(kind)
     if origin in {types.UnionType, Union}:
         if plain is None:

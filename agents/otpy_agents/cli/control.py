@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Concatenate, Final, ParamSpec, TypeVar, cast
 
 import click
+from click.core import ParameterSource
 
 from otpy_agents.adapters.registry import find_adapter
 from otpy_agents.cli.control_start import ControlPlace, ControlStart, say
@@ -26,7 +27,7 @@ from otpy_agents.control.halts import HALTS, read_halts
 from otpy_agents.control.loop.machine import LoopRules
 from otpy_agents.control.prompts import read_task_types, shipped_task_types
 from otpy_agents.control.server import ControlSettings
-from otpy_agents.control.state import ExecutionMode
+from otpy_agents.control.state import ExecutionMode, is_folder_name
 from otpy_agents.control.stores import ControlStore
 from otpy_agents.control.stores.place import RedisPlace
 from otpy_agents.control.task import COMMAND
@@ -117,17 +118,23 @@ def _placed(command: Callable[Concatenate[ControlPlace, P], T]) -> Callable[P, T
         help="sqlite:FILE or redis://HOST:PORT.  [the event log of the user]",
     )
     @click.option("--redis-host", metavar="HOST", help="Keep the project in Redis, at this host.")
-    @click.option("--redis-port", type=int, default=6499, show_default=True, help="Port of Redis.")
+    @click.option(
+        "--redis-port",
+        type=click.IntRange(1, 65535),
+        default=6499,
+        show_default=True,
+        help="Port of Redis.",
+    )
     @click.option(
         "--state-db",
-        type=int,
+        type=click.IntRange(0),
         default=0,
         show_default=True,
         help="Database of Redis for the state.",
     )
     @click.option(
         "--queue-db",
-        type=int,
+        type=click.IntRange(0),
         default=2,
         show_default=True,
         help="Database of Redis for the queue.",
@@ -152,13 +159,29 @@ def _placed(command: Callable[Concatenate[ControlPlace, P], T]) -> Callable[P, T
         names = ("redis_host", "redis_port", "state_key", "state_db", "queue_name", "queue_db")
         host, port, *where = (rest.pop(name) for name in names)
         redis = RedisPlace(host or "localhost", port, *where)
-        store: str = rest.pop("store")
-        if host is not None and not store:
-            store = f"redis://{host}:{port}"
+        store = _store(host, port, rest.pop("store"))
         place = ControlPlace(root=sandbox_root, redis=redis, store=store, secrets=secrets)
         return command(place, *args, **rest)
 
     return cast("Callable[P, T]", placed)
+
+
+def _store(host: str | None, port: int, store: str) -> str:
+    """Return the URL of the store; refuse options that would count for nothing."""
+    context = click.get_current_context()
+
+    def is_typed(name: str) -> bool:
+        return context.get_parameter_source(name) is ParameterSource.COMMANDLINE
+
+    if host is not None:
+        if is_typed("store"):
+            fail("--store: got a store beside --redis-host, wanted one of them", 2)
+        return f"redis://{host}:{port}"
+    for name in ("redis_port", "state_db", "queue_db", "queue_name"):
+        if is_typed(name) and not store.startswith("redis:"):
+            option = f"--{name.replace('_', '-')}"
+            fail(f"{option}: got it without Redis, wanted --redis-host or --store redis://…", 2)
+    return store
 
 
 def _do(place: ControlPlace, work: Callable[[ControlStore], Awaitable[T]]) -> T:
@@ -220,8 +243,10 @@ def set_goal(
     """Set the goal; you alone say whether it is reached."""
     if description is None and project_id is None and completed is None:
         fail("set-goal: got nothing to set, wanted --description, --project-id or --completed", 2)
-    if project_id is not None and (project_id in {"", ".", ".."} or "/" in project_id):
+    if project_id is not None and not is_folder_name(project_id):
         fail(f"--project-id: got {project_id!r}, wanted a name for a folder", 2)
+    if description is not None and not description.strip():
+        fail(f"--description: got {description!r}, wanted a goal", 2)
     goal = orders.Goal(description, project_id, completed)
     state = _do(place, lambda store: orders.set_goal(store, goal, actor=_actor()))
     when = "reached when no task is left" if state.goal_completed else "open"
@@ -250,9 +275,13 @@ def enqueue(place: ControlPlace, *, task_file: Path) -> None:
 
 @control.command()
 @_placed
-@click.option("--reason", required=True, metavar="TEXT", help="Why, for whoever looks later.")
+@click.option(
+    "--reason", required=True, metavar="TEXT", help="Why; it stands in the state and in the audit."
+)
 def halt(place: ControlPlace, *, reason: str) -> None:
     """Halt the project; a loop that works on it stops its attempt at once, in order."""
+    if not reason.strip():
+        fail(f"--reason: got {reason!r}, wanted a reason", 2)
     _do(place, lambda store: orders.halt(store, reason, actor=_actor()))
     say("HALTED; `otpy-agents control resume`, then `start`, goes on")
 

@@ -11,7 +11,7 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NoReturn, final
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 from attrs import evolve, frozen
 
@@ -37,7 +37,11 @@ if TYPE_CHECKING:
 __all__ = ["ControlPlace", "ControlStart", "say"]
 
 _BASE: Final = 128
+_STDIN: Final = 0
 _STATUS: Final = {ProjectOutcome.COMPLETED: 0, ProjectOutcome.HALTED: 3}
+_NEXT: Final = {
+    ProjectOutcome.HALTED: "; `otpy-agents control resume`, then `start`, goes on",
+}
 
 
 def say(line: str) -> None:
@@ -98,12 +102,22 @@ class ControlPlace:
             yield store
 
     def _in_redis(self) -> RedisPlace:
+        """Return the place that the URL and the options name."""
         try:
             url = urlsplit(self.store)
             host, port = url.hostname or self.redis.host, url.port or self.redis.port
+            database = int(url.path.removeprefix("/") or self.redis.state_db)
         except ValueError:
             raise InvalidStore(self.store) from None
-        return evolve(self.redis, host=host, port=port)
+        login = [None if part is None else unquote(part) for part in (url.username, url.password)]
+        return evolve(
+            self.redis,
+            host=host,
+            port=port,
+            state_db=database,
+            user=login[0] or None,
+            password=login[1],
+        )
 
 
 @final
@@ -115,6 +129,7 @@ class ControlStart:
         self._clean = place.clean
         self._caught: list[signal.Signals] = []
         self._main: asyncio.Task[Any] | None = None
+        self._typed = b""
 
     def run(self) -> NoReturn:
         """Work until the loop has ended, and leave with its exit code."""
@@ -138,7 +153,7 @@ class ControlStart:
             raise SystemExit(_BASE + self._caught[0])
         if end.outcome is ProjectOutcome.BROKEN:
             fail(self._clean(end.line), 1)
-        say(self._clean(f"{end.outcome}: {end.line}"))
+        say(self._clean(f"{end.outcome}: {end.line}{_NEXT.get(end.outcome, '')}"))
         raise SystemExit(_STATUS[end.outcome])
 
     def _on_signal(self, number: signal.Signals) -> None:
@@ -170,19 +185,27 @@ class ControlStart:
             f"{task.task_id} ({task.intent}): let {task.tool} do attempt {hand.attempt + 1}? [y/N] "
         )
         print(harmless(self._clean(text)), end="", file=sys.stderr, flush=True)
+        return (await self._line()).strip().lower() in {b"y", b"yes"}
+
+    async def _line(self) -> bytes:
+        """Return the next line that is typed; at the end of the input, what there is."""
         loop = asyncio.get_running_loop()
-        read: asyncio.Future[str] = loop.create_future()
-
-        def ready() -> None:
-            loop.remove_reader(sys.stdin)
-            if not read.done():
-                read.set_result(sys.stdin.readline())
-
-        try:
-            loop.add_reader(sys.stdin, ready)
-        except (OSError, ValueError):  # a file can be read at once
-            return sys.stdin.readline().strip().lower() in {"y", "yes"}
-        try:
-            return (await read).strip().lower() in {"y", "yes"}
-        finally:
-            loop.remove_reader(sys.stdin)
+        while b"\n" not in self._typed:
+            readable = asyncio.Event()
+            try:
+                loop.add_reader(_STDIN, readable.set)
+            except OSError:  # a file can be read at once, and a closed one has ended
+                readable.set()
+            try:
+                await readable.wait()
+            finally:
+                loop.remove_reader(_STDIN)
+            try:
+                chunk = os.read(_STDIN, 4096)
+            except OSError:
+                chunk = b""
+            if not chunk:
+                break
+            self._typed += chunk
+        line, _, self._typed = self._typed.partition(b"\n")
+        return line

@@ -108,8 +108,8 @@ async def enqueue(store: ControlStore, tasks: Sequence[ControlTask], *, actor: s
 
 async def halt(store: ControlStore, reason: str, *, actor: str) -> None:
     """Halt the project; a loop that works on it stops its attempt and ends (CTL-54)."""
-    record = Record("halt", {"task_id": None, "reason": "OPERATOR", "details": reason})
-    await store.halt("OPERATOR", reason, record, actor=actor)
+    record = Record("halt", {"task_id": None, "reason": reason})
+    await store.halt(reason, "", record, actor=actor)
 
 
 async def resume(store: ControlStore, *, actor: str) -> ProjectState:

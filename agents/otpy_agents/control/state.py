@@ -27,6 +27,7 @@ __all__ = [
     "ProjectState",
     "ProjectStatus",
     "PromptKind",
+    "is_folder_name",
     "time_text",
 ]
 
@@ -130,6 +131,11 @@ class InHand:
     doubt: str = ""
     failed: tuple[str, ...] = ()
     asked: Mapping[str, int] = field(factory=dict[str, int], hash=False)
+
+
+def is_folder_name(name: str) -> bool:
+    """Whether a project may be called so: its name is that of a folder in the sandbox (CTL-60)."""
+    return name not in {"", ".", ".."} and "/" not in name and name.isprintable()
 
 
 def time_text(seconds: float) -> str:

@@ -11,7 +11,7 @@ from typing import Any, Final, TypeAlias, cast
 
 from otpy_agents.control.state import OWN, ProjectStatus
 
-__all__ = ["Change", "changed", "difference"]
+__all__ = ["Change", "changed", "difference", "halting"]
 
 Plain: TypeAlias = dict[str, Any]
 
@@ -43,6 +43,23 @@ def difference(before: Mapping[str, Any], after: Mapping[str, Any]) -> Change:
             change.setdefault("whole", {})[name] = after[name]
     if lost := sorted(before.keys() - after.keys() - set(_SECTIONS)):
         change["gone"] = lost
+    return change
+
+
+def halting(reason: str, details: str, at: str) -> Change:
+    """Return the change that halts a project, whatever its state has or lacks.
+
+    Args:
+        reason: Why.
+        details: The same for a person; may be empty.
+        at: When, as text in UTC.
+    """
+    fields = {"status": ProjectStatus.HALTED.value, "halt_reason": reason}
+    change: Change = {"saw": None, "set": {"supervisor": fields}, "whole": {"last_updated": at}}
+    if details:
+        fields["halt_details"] = details
+    else:
+        change["unset"] = {"supervisor": ["halt_details"]}
     return change
 
 

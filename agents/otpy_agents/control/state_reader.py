@@ -18,6 +18,7 @@ from otpy_agents.control.state import (
     ProjectState,
     ProjectStatus,
     PromptKind,
+    is_folder_name,
 )
 from otpy_agents.control.task import ControlTask
 from otpy_agents.errors import CorruptState, InvalidTask, MissingStateField
@@ -167,7 +168,7 @@ def _read(whole: _Section) -> ProjectState:
         retry_counts=supervisor.counts(),
         retry_task=supervisor.task("retry_task"),
         description=goal.text("description"),
-        project_id=goal.perhaps_text("project_id"),
+        project_id=_project(goal),
         goal_completed=goal.flag("completed"),
         exhausted=queue.flag("exhausted"),
         completed_tasks=tuple(
@@ -196,6 +197,14 @@ def _read(whole: _Section) -> ProjectState:
     parts = {"": whole, "supervisor": supervisor, "goal": goal, "queue": queue, OWN: own}
     unknown = {name: part.unknown for name, part in parts.items() if part.unknown}
     return evolve(state, unknown=unknown)
+
+
+def _project(goal: _Section) -> str | None:
+    """Return the name of the project; one that leads out of the sandbox is none (CTL-60)."""
+    name = goal.perhaps_text("project_id")
+    if name is not None and not is_folder_name(name):
+        raise CorruptState("goal.project_id", name, "a name for a folder")
+    return name
 
 
 def _details(supervisor: _Section) -> str | None:

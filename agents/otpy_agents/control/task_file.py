@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final, cast, final
 
+from otpy_agents.adapters.registry import adapter_names
 from otpy_agents.control.task import ControlTask
 from otpy_agents.errors import InvalidTask
 
@@ -43,6 +44,8 @@ def read_task_file(path: Path) -> tuple[ControlTask, ...]:
         of = f"[{number}]" if isinstance(value, list) else ""
         try:
             task = ControlTask.of_json(item)
+            if task.tool not in adapter_names():
+                raise InvalidTask("tool", f"'{task.tool}'", f"one of {', '.join(adapter_names())}")
             if task.task_id in known:
                 got = f"'{task.task_id}', as task [{known[task.task_id]}] has it"
                 raise InvalidTask("task_id", got, "another id for each task")

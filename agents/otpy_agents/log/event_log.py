@@ -13,7 +13,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import itertools
-import re
 import sqlite3
 from collections.abc import (
     AsyncIterator,
@@ -25,7 +24,7 @@ from collections.abc import (
 )
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast, final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, final
 
 import aiosqlite
 
@@ -50,6 +49,7 @@ from otpy_agents.log.queries import (
 from otpy_agents.log.tables import LOG
 from otpy_agents.log.types import COLUMNS, Catalogue
 from otpy_agents.store.file import StoreFile, in_its_thread
+from otpy_agents.store.redaction import without_secrets
 
 if TYPE_CHECKING:
     from otpy_agents.log.types import Plain
@@ -58,9 +58,6 @@ __all__ = ["EventLog"]
 
 _LOOK: Final = 0.25
 """Seconds between two looks for what other processes have appended: SQLite tells nobody."""
-
-_HALVES: Final = re.compile("[\ud800-\udfff]")
-"""What a program wrote that was no UTF-8: no file can hold it."""
 
 _INSERT: Final = (
     f"INSERT INTO events ({', '.join(ROW)})"  # noqa: S608 - our own names
@@ -138,7 +135,7 @@ class EventLog(OpenedWhole):
 
     def _draft(self, event: object) -> _Draft:
         name, version, fields = self._types.plain(event)
-        cleaned: Plain = self._cleaned(fields)
+        cleaned: Plain = without_secrets(fields, self._clean)
         rest = dict(cleaned)
         columns: list[str | None] = []
         for key in COLUMNS:
@@ -153,17 +150,6 @@ class EventLog(OpenedWhole):
         except (TypeError, ValueError) as error:
             raise InvalidEventType(name, str(error), "what JSON can hold") from error
         return name, version, tuple(columns), payload, cleaned
-
-    def _cleaned(self, value: Any) -> Any:
-        if isinstance(value, str):
-            text = self._clean(value)
-            return text if text.isascii() else _HALVES.sub("\ufffd", text)
-        if isinstance(value, list):
-            return [self._cleaned(item) for item in cast("Iterable[Any]", value)]
-        if isinstance(value, dict):
-            entries = cast("Plain", value)
-            return {self._cleaned(key): self._cleaned(item) for key, item in entries.items()}
-        return value
 
     async def _write(
         self, database: aiosqlite.Connection, drafts: list[tuple[Append, list[_Draft]]]
@@ -187,7 +173,7 @@ class EventLog(OpenedWhole):
         rows: list[tuple[Any, ...]] = []
         stored: list[Stored] = []
         for append, events in drafts:
-            stream, actor = append.stream, self._cleaned(append.actor)
+            stream, actor = append.stream, without_secrets(append.actor, self._clean)
             version = versions[stream]
             if append.expected not in {None, version}:
                 raise VersionConflict(stream, version, append.expected or 0)

@@ -4,31 +4,58 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Iterator, Mapping
-from typing import Final, final
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from typing import Any, Final, cast, final
 from urllib.parse import quote
 
-__all__ = ["Redaction", "is_secret_name"]
+__all__ = ["Redaction", "is_secret_name", "without_secrets"]
 
 _SECRET_NAME: Final = re.compile(
-    r"(?i)(?:^|_)(?:api_?key|key|token|secret|password|passwd|credentials?)(?:_|$)"
+    r"(?i)secret|passw(?:or)?d|credential|token(?!s(?:_|$)|iz)|key(?:_|$)"
 )
 _SHORTEST: Final = 6
+# What a program wrote that was no UTF-8: no file can hold it.
+_HALVES: Final = re.compile("[\ud800-\udfff]")
 
 
 def is_secret_name(name: str) -> bool:
-    """Whether a variable of this name counts as secret without being declared."""
+    """Whether a variable of this name counts as secret without being declared.
+
+    `APIKEY` and `PGPASSWORD` are secret. `KEYBOARD` and `MAX_TOKENS` are not: a number of tokens
+    would be blacked out wherever it stands.
+    """
     return _SECRET_NAME.search(name) is not None
+
+
+def without_secrets(value: Any, clean: Callable[[str], str]) -> Any:
+    """Return a JSON value whose texts and keys are cleaned; numbers stay, and so does its form.
+
+    Args:
+        value: As `json.loads` returns it.
+        clean: Takes secrets out of a text, such as a `Redaction`.
+    """
+    if isinstance(value, str):
+        text = clean(value)
+        return text if text.isascii() else _HALVES.sub("\ufffd", text)
+    if isinstance(value, list | tuple):
+        items = cast("Iterable[Any]", value)
+        return [without_secrets(item, clean) for item in items]
+    if isinstance(value, dict):
+        entries = cast("dict[str, Any]", value)
+        return {
+            without_secrets(key, clean): without_secrets(item, clean)
+            for key, item in entries.items()
+        }
+    return value
 
 
 @final
 class Redaction:
     """Replaces secret values by their names.
 
-    A variable is secret if one of the words of its name is key, token, secret, password or
-    credential, or if it is declared. A value is also found as JSON and URLs write it, and each line
-    of one with several lines is found by itself. Values under six characters are left alone: they
-    would black out ordinary words.
+    A variable is secret by its name, or if it is declared. A value is also found as JSON and URLs
+    write it, and each line of one with several lines is found by itself. Values under six
+    characters are left alone: they would black out ordinary words.
 
     Args:
         environment: The environment of the worker whose output is to be cleaned.

@@ -18,6 +18,7 @@ from otpy_agents.control.state import (
     ProjectState,
     ProjectStatus,
     PromptKind,
+    is_folder_name,
     time_text,
 )
 from otpy_agents.control.state_reader import read_state
@@ -62,7 +63,7 @@ states = st.builds(
     retry_counts=st.dictionaries(names, st.integers(0, 9), max_size=3),
     retry_task=st.none() | tasks,
     description=st.text(),
-    project_id=st.none() | names,
+    project_id=st.none() | names.filter(is_folder_name),
     goal_completed=st.booleans(),
     exhausted=st.booleans(),
     completed_tasks=st.lists(st.builds(CompletedTask, names, names, reports), max_size=2).map(
@@ -180,6 +181,7 @@ WRONG: list[tuple[str, Any, str]] = [
     ("supervisor.retry_task", {}, "supervisor.retry_task.task_id: got 'nothing', wanted this fi"),
     ("completed_tasks", [3], r"completed_tasks\[0\]: got 3, wanted a JSON object"),
     ("completed_tasks", {}, "completed_tasks: got {}, wanted a JSON array"),
+    ("goal.project_id", "../x", "goal.project_id: got '../x', wanted a name for a folder"),
     ("execution_mode", "FAST", "execution_mode: got 'FAST', wanted AUTO or MANUAL"),
     ("otpy", {"fencing": "1"}, "otpy.fencing: got '1', wanted a whole number from 0"),
     ("otpy", {"in_hand": {"attempt": 1}}, "without otpy.in_hand.task"),

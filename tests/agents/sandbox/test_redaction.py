@@ -6,7 +6,7 @@ from urllib.parse import quote
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from otpy_agents.store.redaction import Redaction
+from otpy_agents.store.redaction import Redaction, is_secret_name, without_secrets
 
 
 def test_declared_names_count_whatever_they_are_called() -> None:
@@ -15,6 +15,20 @@ def test_declared_names_count_whatever_they_are_called() -> None:
     assert Redaction(environment)("at postgres://me:pw@host") == "at postgres://me:pw@host"
     clean = Redaction(environment, names=["DATABASE_URL"])
     assert clean("at postgres://me:pw@host, /home/me") == "at [DATABASE_URL], /home/me"
+
+
+def test_names_tell_secrets() -> None:
+    """Those that hold key, secret, password or token (G-04), written together or apart."""
+    secret = ("API_KEY", "APIKEY", "KEY_FILE", "PGPASSWORD", "MY_TOKEN", "TOKEN2", "CLIENTSECRET")
+    assert [name for name in secret if not is_secret_name(name)] == []
+    plain = ("KEYBOARD", "MAX_TOKENS", "TOKENS_LEFT", "TOKENIZERS_PARALLELISM", "PATH", "HOME")
+    assert [name for name in plain if is_secret_name(name)] == []
+
+
+def test_a_json_value_keeps_its_form() -> None:
+    """A number that is a secret elsewhere stays one, and nobody's state is torn."""
+    clean = Redaction({"API_KEY": "123456"})
+    assert without_secrets({"a": [123456, "at 123456"]}, clean) == {"a": [123456, "at [API_KEY]"]}
 
 
 def test_values_from_elsewhere_count_too() -> None:

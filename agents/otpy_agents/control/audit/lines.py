@@ -93,7 +93,7 @@ class AuditTrail:
             case "project_changed":
                 self._before = self._after
                 known = {} if event.fields["anew"] else self._after
-                self._after = changed(known, json.loads(event.fields["change"]))
+                self._after = changed(known, event.fields["change"])
                 return None
             case "prompt":
                 return self._prompt(event)

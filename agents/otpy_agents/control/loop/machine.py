@@ -198,7 +198,7 @@ class ControlLoop:
             line = f"the goal is reached; {done} tasks completed, {blocked} blocked"
             return EndLoop(ProjectOutcome.COMPLETED, line)
         details = f": {state.halt_details}" if state.halt_details else ""
-        return EndLoop(ProjectOutcome.HALTED, f"{state.halt_reason or 'no reason given'}{details}")
+        return EndLoop(ProjectOutcome.HALTED, f"{state.halt_reason or 'not resumed yet'}{details}")
 
     def _give_up(self, event: StateBroken) -> None:
         if event.field:

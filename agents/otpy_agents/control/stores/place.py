@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import final
 
-from attrs import frozen
+from attrs import field, frozen
 
 __all__ = ["RedisPlace"]
 
@@ -21,6 +21,8 @@ class RedisPlace:
         state_db: Number of the database that has it.
         queue_name: The list is `queue:` and this name (C-38).
         queue_db: Number of the database that has it.
+        user: Who logs in; None for the server's default user.
+        password: With what; None for a server that asks for none.
     """
 
     host: str = "localhost"
@@ -29,6 +31,8 @@ class RedisPlace:
     state_db: int = 0
     queue_name: str = "tasks"
     queue_db: int = 2
+    user: str | None = None
+    password: str | None = field(default=None, repr=False)
 
     def __str__(self) -> str:
         return f"redis://{self.host}:{self.port} {self.state_key}"

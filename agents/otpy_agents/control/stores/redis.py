@@ -21,9 +21,10 @@ import psutil
 from redis.asyncio import Redis
 from redis.exceptions import RedisError, WatchError
 
+from otpy_agents.clock import CLOCK
 from otpy_agents.completion import OpenedWhole
-from otpy_agents.control.state import ProjectState, ProjectStatus
-from otpy_agents.control.state_change import Change, changed, difference
+from otpy_agents.control.state import ProjectState, ProjectStatus, time_text
+from otpy_agents.control.state_change import Change, changed, difference, halting
 from otpy_agents.control.state_reader import read_state
 from otpy_agents.control.stores.behaviour import ControlStore, Record
 from otpy_agents.control.stores.place import RedisPlace
@@ -38,6 +39,8 @@ from otpy_agents.errors import (
 )
 from otpy_agents.log import Append, EventLog
 from otpy_agents.log.types import Told
+from otpy_agents.process.orphans import same_start
+from otpy_agents.store.redaction import without_secrets
 
 __all__ = ["RedisControl"]
 
@@ -74,6 +77,9 @@ class RedisControl(ControlStore, OpenedWhole):
         self._queue = f"queue:{place.queue_name}"
         self._reserved = f"{self._queue}:reserved"
         self._lease_key = f"otpy:lease:{place.state_key}"
+        self._fencing_key = f"otpy:fencing:{place.state_key}"
+        self._lease_keys = (self._lease_key, self._fencing_key)
+        self._number = 0
         self._told: dict[str, Any] = {}
         self._holder = ""
         # What its methods return differs from release to release, and so do its annotations.
@@ -83,7 +89,13 @@ class RedisControl(ControlStore, OpenedWhole):
     def _client(self, db: int) -> object:
         place = self._place
         return Redis(
-            host=place.host, port=place.port, db=db, decode_responses=True, socket_timeout=_PATIENCE
+            host=place.host,
+            port=place.port,
+            db=db,
+            username=place.user,
+            password=place.password,
+            decode_responses=True,
+            socket_timeout=_PATIENCE,
         )
 
     async def _open(self) -> None:
@@ -129,8 +141,7 @@ class RedisControl(ControlStore, OpenedWhole):
 
     async def halt(self, reason: str, details: str, *records: Record, actor: str = "") -> None:
         """See `ControlStore.halt`."""
-        fields = {"status": ProjectStatus.HALTED, "halt_reason": reason, "halt_details": details}
-        text = await self._write({"saw": None, "set": {"supervisor": fields}}, anew=False)
+        text = await self._write(halting(reason, details, time_text(CLOCK())), anew=False)
         await self._tell(text, records, actor)
 
     async def _write(self, change: Change, *, anew: bool) -> str:
@@ -138,27 +149,29 @@ class RedisControl(ControlStore, OpenedWhole):
         with self._reached():
             while True:
                 async with self._states.pipeline() as pipe:
-                    await pipe.watch(self._key, self._lease_key)
+                    await pipe.watch(self._key, *self._lease_keys)
                     found = await pipe.get(self._key)
                     if found is None and not anew:
                         raise StateMissing(str(self._place))
-                    if self._holder and await pipe.get(self._lease_key) != self._holder:
-                        raise ProjectHeld(str(self._place), "another host")
+                    if self._holder and (other := await self._other(pipe)):
+                        raise ProjectHeld(str(self._place), other)
                     try:
                         state: dict[str, Any] = {} if anew or found is None else json.loads(found)
                     except ValueError as error:
                         raise CorruptState("", str(error), "a JSON object") from None
-                    text = self._clean(json.dumps(changed(state, change), ensure_ascii=False))
+                    text = self._text(changed(state, change))
                     pipe.multi()
                     pipe.set(self._key, text)
                     with contextlib.suppress(WatchError):  # somebody else was faster: look again
                         await pipe.execute()
                         return text
 
+    def _text(self, value: object) -> str:
+        return json.dumps(without_secrets(value, self._clean), ensure_ascii=False)
+
     async def _tell(self, text: str, records: Sequence[Record], actor: str) -> None:
         state: dict[str, Any] = json.loads(text)
-        change = json.dumps(difference(self._told, state), ensure_ascii=False)
-        event = ProjectChanged(change=change, anew=not self._told)
+        event = ProjectChanged(change=difference(self._told, state), anew=not self._told)
         self._told = state
         told = [Told(record.name, dict(record.fields)) for record in records]
         await self.log.append(Append(self.stream, [event, *told], None, actor))
@@ -181,10 +194,10 @@ class RedisControl(ControlStore, OpenedWhole):
 
     async def push(self, tasks: Sequence[ControlTask], *, actor: str = "") -> None:
         """See `ControlStore.push`."""
-        entries = [self._clean(json.dumps(one.to_json(), ensure_ascii=False)) for one in tasks]
+        entries = [self._text(one.to_json()) for one in tasks]
         with self._reached():
             await self._tasks_db.lpush(self._queue, *entries)  # one command: all or none
-        event = TasksEnqueued(tasks=f"[{', '.join(entries)}]")
+        event = TasksEnqueued(tasks=tuple(task.to_json() for task in tasks))
         await self.log.append(Append(self.stream, [event], None, actor))
 
     async def reserve(self) -> ControlTask | None:
@@ -237,20 +250,10 @@ class RedisControl(ControlStore, OpenedWhole):
         machine when its time is over.
         """
         with self._reached():
-            number = int(await self._states.incr(f"otpy:fencing:{self._key}"))
-            me = psutil.Process()
-            self._holder = json.dumps(
-                {
-                    "number": number,
-                    "host": socket.gethostname(),
-                    "pid": me.pid,
-                    "began": me.create_time(),
-                }
-            )
             await self._take()
         renewal = asyncio.create_task(self._renew(), name=f"lease {self._key}")
         try:
-            yield number
+            yield self._number
         finally:
             renewal.cancel()
             await asyncio.wait({renewal})
@@ -262,15 +265,18 @@ class RedisControl(ControlStore, OpenedWhole):
     async def _take(self) -> None:
         while True:
             async with self._states.pipeline() as pipe:
-                await pipe.watch(self._lease_key)
+                await pipe.watch(*self._lease_keys)
                 found = await pipe.get(self._lease_key)
                 if found is not None and (lives := _living(found)):
-                    self._holder = ""
                     raise ProjectHeld(str(self._place), lives)
+                number = int(await pipe.get(self._fencing_key) or 0) + 1
+                holder = _holder(number)
                 pipe.multi()
-                pipe.set(self._lease_key, self._holder, px=int(1000 * _LEASE))
+                pipe.set(self._fencing_key, number)
+                pipe.set(self._lease_key, holder, px=int(1000 * _LEASE))
                 with contextlib.suppress(WatchError):
                     await pipe.execute()
+                    self._number, self._holder = number, holder
                     return
 
     async def _renew(self) -> None:
@@ -278,9 +284,25 @@ class RedisControl(ControlStore, OpenedWhole):
         while True:
             await asyncio.sleep(_RENEWED)
             with contextlib.suppress(StoreUnreachable), self._reached():
-                found = await self._states.get(self._lease_key)
-                if found in {None, self._holder}:
-                    await self._states.set(self._lease_key, self._holder, px=int(1000 * _LEASE))
+                async with self._states.pipeline() as pipe:
+                    await pipe.watch(*self._lease_keys)
+                    if not await self._other(pipe):
+                        pipe.multi()
+                        pipe.set(self._lease_key, self._holder, px=int(1000 * _LEASE))
+                        with contextlib.suppress(WatchError):
+                            await pipe.execute()
+
+    async def _other(self, pipe: Any) -> str:
+        """Return who else has the lease, for a person; empty while it is ours.
+
+        It is ours though its time is over, as after a while without the server, if nobody has taken
+        another number since. A server that was flushed has none, and nothing is ours there.
+        """
+        found = await pipe.get(self._lease_key)
+        if found not in {None, self._holder}:
+            return _living(found) or "another process"
+        is_last = await pipe.get(self._fencing_key) == str(self._number)
+        return "" if is_last else "another host"
 
 
 def _obey() -> None:
@@ -290,13 +312,19 @@ def _obey() -> None:
         raise asyncio.CancelledError
 
 
+def _holder(number: int) -> str:
+    me = psutil.Process()
+    said = {"number": number, "host": socket.gethostname(), "pid": me.pid}
+    return json.dumps({**said, "began": me.create_time()})
+
+
 def _living(holder: str) -> str:
     """Return who holds a lease, for a person; empty if it is a process here that has died."""
     said = json.loads(holder)
     pid, host = int(said["pid"]), str(said["host"])
     if host == socket.gethostname():
         try:
-            if psutil.Process(pid).create_time() != said["began"]:
+            if not same_start(psutil.Process(pid).create_time(), said["began"]):
                 return ""
         except psutil.NoSuchProcess:
             return ""

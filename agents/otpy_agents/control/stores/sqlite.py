@@ -6,16 +6,17 @@ import contextlib
 import hashlib
 import json
 import os
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Final, final
 
-from attrs import frozen
+from attrs import field, frozen
 
+from otpy_agents.clock import CLOCK
 from otpy_agents.completion import OpenedWhole
-from otpy_agents.control.state import ProjectState, ProjectStatus
-from otpy_agents.control.state_change import changed, difference
+from otpy_agents.control.state import ProjectState, ProjectStatus, time_text
+from otpy_agents.control.state_change import changed, difference, halting
 from otpy_agents.control.state_reader import read_state
 from otpy_agents.control.stores.behaviour import ControlStore, Record
 from otpy_agents.control.task import ControlTask
@@ -35,12 +36,12 @@ class ProjectChanged:
     """The state of a project was changed.
 
     Attributes:
-        change: As JSON; see `state_change`.
+        change: What led there; see `state_change`.
         fencing: Number of the lease under which that was done; 0 for an operator.
         anew: Whether it begins anew, and nothing that was there before counts.
     """
 
-    change: str
+    change: Mapping[str, Any] = field(hash=False)
     fencing: int = 0
     anew: bool = False
 
@@ -52,10 +53,10 @@ class TasksEnqueued:
     """Tasks were put at the end of the queue; their numbers go on from the position of this event.
 
     Attributes:
-        tasks: As JSON.
+        tasks: As a task file has them.
     """
 
-    tasks: str
+    tasks: tuple[Mapping[str, Any], ...] = field(hash=False)
 
 
 @event_type("task_reserved")
@@ -113,7 +114,7 @@ def _fold_project(row: Row | None, event: Stored) -> Row:
         return before | {"fencing": event.fields["number"], "holder": event.fields["holder"]}
     known = "{}" if event.fields["anew"] else before["state"] or "{}"
     state: dict[str, Any] = json.loads(known)
-    after = changed(state, json.loads(event.fields["change"]))
+    after = changed(state, event.fields["change"])
     return before | {"state": json.dumps(after, ensure_ascii=False)}
 
 
@@ -136,7 +137,7 @@ def _fold_queue(row: Row | None, event: Stored) -> Row | None:
     tasks: list[Any] = [] if row is None else json.loads(row["tasks"])
     match event.name:
         case "tasks_enqueued":
-            tasks += [{"task": task} for task in json.loads(event.fields["tasks"])]
+            tasks += [{"task": task} for task in event.fields["tasks"]]
         case "task_reserved":
             first = next(one for one in tasks if one["task"]["task_id"] == event.fields["task_id"])
             first["reserved"] = True
@@ -212,7 +213,7 @@ class SqliteControl(ControlStore, OpenedWhole):
     ) -> ProjectState:
         """See `ControlStore.change`; state and records are one transaction."""
         old = {} if before is None else before.to_json()
-        change = json.dumps(difference(old, after.to_json()), ensure_ascii=False)
+        change = difference(old, after.to_json())
         event = ProjectChanged(change=change, fencing=self._fencing, anew=before is None)
         told = _told(records)
         while True:
@@ -228,8 +229,7 @@ class SqliteControl(ControlStore, OpenedWhole):
         """See `ControlStore.halt`."""
         if (await self._row())["state"] is None:
             raise StateMissing(self._place)
-        fields = {"status": ProjectStatus.HALTED, "halt_reason": reason, "halt_details": details}
-        change = json.dumps({"saw": None, "set": {"supervisor": fields}})
+        change = halting(reason, details, time_text(CLOCK()))
         event = ProjectChanged(change=change, fencing=self._fencing)
         await self.log.append(Append(self.stream, [event, *_told(records)], None, actor))
 
@@ -251,8 +251,8 @@ class SqliteControl(ControlStore, OpenedWhole):
 
     async def push(self, tasks: Sequence[ControlTask], *, actor: str = "") -> None:
         """See `ControlStore.push`."""
-        text = json.dumps([task.to_json() for task in tasks], ensure_ascii=False)
-        await self.log.append(Append(self.stream, [TasksEnqueued(tasks=text)], None, actor))
+        event = TasksEnqueued(tasks=tuple(task.to_json() for task in tasks))
+        await self.log.append(Append(self.stream, [event], None, actor))
 
     async def _tasks(self) -> list[dict[str, Any]]:
         row = (await self.log.rows(QUEUES.name)).get(self.stream)

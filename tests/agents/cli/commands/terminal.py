@@ -126,13 +126,15 @@ class Terminal:
     def argv(self, *words: str) -> list[str]:
         return [sys.executable, "-m", "otpy_agents", *words]
 
-    def start(self, *words: str, env: Mapping[str, str] | None = None) -> Running:
+    def start(
+        self, *words: str, env: Mapping[str, str] | None = None, stdin: int = subprocess.DEVNULL
+    ) -> Running:
         """Type a command and do not wait for it."""
         process = subprocess.Popen(
             self.argv(*words),
             cwd=self.folder,
             env={**self.environment, **(env or {})},
-            stdin=subprocess.DEVNULL,
+            stdin=stdin,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import os
 import signal
 import subprocess
 import time
@@ -12,6 +14,8 @@ from typing import Any
 
 import pytest
 
+from otpy_agents.control.stores.sqlite import ProjectChanged, SqliteControl, project_stream
+from otpy_agents.log import Append
 from tests.agents.cli.commands.terminal import Terminal, alive
 from tests.servers.server_program import program, running
 
@@ -137,16 +141,16 @@ def test_halt_from_another_terminal_stops_the_attempt_and_keeps_the_task(
     wait_for(operator.project / "a.pid")
     operator.does("halt", "--reason", "lunch")
     assert loop.end() == 3
-    assert "HALTED: OPERATOR: lunch" in loop.stderr
+    assert "HALTED: lunch; `otpy-agents control resume`" in loop.stderr
     assert not alive(int((operator.project / "a.pid").read_text()))
-    assert operator.state["supervisor"]["halt_details"] == "lunch"
+    assert operator.state["supervisor"]["halt_reason"] == "lunch"
     assert operator.terminal.call("control", "start").returncode == 3
     operator.does("resume")
     (operator.project / "go").touch()
     assert operator.terminal.call("control", "start").returncode == 0
     assert [one["task_id"] for one in operator.state["completed_tasks"]] == ["a", "b"]
     (halt,) = [line for line in operator.audit if line["event"] == "HALT"]
-    assert (halt["details"], "uid" in halt["actor"]) == ("lunch", True)
+    assert (halt["reason"], "uid" in halt["actor"]) == ("lunch", True)
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
@@ -206,6 +210,22 @@ def test_a_manual_project_asks_before_each_dispatch(operator: Operator) -> None:
     state = operator.state
     assert [one["task_id"] for one in state["completed_tasks"]] == ["a"]
     assert state["otpy"]["in_hand"]["task"]["task_id"] == "b"
+
+
+def test_answers_may_be_typed_ahead(operator: Operator) -> None:
+    """CTL-21: two in one write, and the terminal stays open."""
+    operator.does("init-state", "--execution-mode", "MANUAL")
+    operator.does("set-goal", "--description", "g", "--project-id", "demo", "--completed")
+    operator.enqueue(task("a"), task("b"))
+    operator.does("resume")
+    ours, theirs = os.pipe()
+    try:
+        os.write(theirs, b"y\ny\n")
+        loop = operator.terminal.start("control", "start", stdin=ours)
+        assert loop.end() == 0, loop.stderr
+    finally:
+        os.close(ours)
+        os.close(theirs)
 
 
 def test_a_blocked_task_can_be_done_anew(operator: Operator) -> None:
@@ -308,6 +328,9 @@ def test_orders_that_do_not_fit_are_refused_in_one_line(operator: Operator) -> N
     assert "wanted a name for a folder" in operator.refused(
         "set-goal", "--project-id", "../x", status=2
     )
+    assert "wanted a goal" in operator.refused("set-goal", "--description", " ", status=2)
+    assert "wanted a reason" in operator.refused("halt", "--reason", "", status=2)
+    assert "HALTED: not resumed yet" in operator.refused("start", status=3)
     operator.does("set-goal", "--description", "g")
     operator.does("resume")
     assert "one that is HALTED" in operator.refused("resume", status=2)
@@ -320,8 +343,9 @@ def test_orders_that_do_not_fit_are_refused_in_one_line(operator: Operator) -> N
     words = ("enqueue", "--task-file", str(operator.terminal.folder / "tasks.json"))
     assert "the task 'a', which is in the queue" in operator.refused(*words, status=2)
     assert "wanted a blocked one: none is" in operator.refused("unblock", "a", status=2)
-    (operator.terminal.folder / "tasks.json").write_text('[{"task_id": 3}]')
-    assert "tasks.json:1: [0].task_id" in operator.refused(*words, status=2)
+    for field, said in (({"task_id": 3}, "[0].task_id: got 3"), ({"tool": "nobody"}, "one of cla")):
+        (operator.terminal.folder / "tasks.json").write_text(json.dumps([{**task("b"), **field}]))
+        assert said in operator.refused(*words, status=2)
 
 
 def test_an_agent_that_cannot_be_executed_halts_with_the_reason(operator: Operator) -> None:
@@ -369,6 +393,53 @@ def test_a_store_that_there_is_not_is_refused(operator: Operator) -> None:
         operator.where = ("--store", store)
         assert "wanted sqlite:FILE or redis://HOST:PORT" in operator.refused("status", status=2)
         assert "wanted sqlite:FILE or redis://HOST:PORT" in operator.refused("start", status=2)
+
+
+def test_an_option_that_would_count_for_nothing_is_refused(operator: Operator) -> None:
+    """Whoever names a database of Redis wants his project there."""
+    for option in ("--redis-port", "--state-db", "--queue-db", "--queue-name"):
+        assert f"{option}: got it without Redis" in operator.refused(
+            "status", option, "3", status=2
+        )
+    both = ("--redis-host", "localhost", "--store", "sqlite:x")
+    assert "wanted one of them" in operator.refused("status", *both, status=2)
+    assert "wanted a number" not in operator.refused("status", "--redis-port", "70000", status=2)
+
+
+def test_what_no_host_has_written_yet_is_no_alteration(operator: Operator) -> None:
+    """G-14: orders are audited before a loop begins, after it has ended, and under another name."""
+    operator.does("init-state")
+    operator.does("halt", "--reason", "too early")
+    assert "the next `start` writes 1 more" in operator.does("audit", "--verify")
+    operator.does("set-goal", "--description", "Build it", "--project-id", "demo", "--completed")
+    operator.enqueue(task("a"))
+    operator.does("resume")
+    done = operator.terminal.call("control", "start")
+    assert (done.returncode, "altered" in done.stdout) == (0, False), done.stdout
+    operator.does("halt", "--reason", "too late")
+    assert "the next `start` writes 1 more" in operator.does("audit", "--verify")
+    operator.does("set-goal", "--project-id", "other")
+    assert operator.terminal.call("control", "start", "--quiet").returncode == 3
+    assert "lines, as they were written" in operator.does("audit", "--verify")
+
+
+def test_a_state_that_lacks_a_field_halts(operator: Operator) -> None:
+    """CTL-10: by `start`, as another program has left it; then nothing restarts it."""
+    operator.begins(task("a"))
+
+    async def spoil() -> None:
+        log = operator.terminal.state.with_name("events.sqlite3")
+        store = SqliteControl(log, project_stream(operator.project.parent, "supervisor:state"), "x")
+        async with store:
+            gone = {"saw": None, "unset": {"goal": ["completed"]}}
+            event = ProjectChanged(change=gone)
+            await store.log.append(Append(store.stream, [event]))
+
+    asyncio.run(spoil())
+    said = operator.refused("start", status=3)
+    assert "HALTED: MISSING_STATE_FIELD: got a state without goal.completed" in said
+    assert "MISSING_STATE_FIELD" in operator.refused("status", status=1)
+    assert not operator.project.exists()
 
 
 def test_a_project_may_be_in_a_file_of_its_own(operator: Operator) -> None:

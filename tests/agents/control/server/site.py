@@ -151,6 +151,7 @@ class Site:
             confirm,
             lambda tag, line: self.said.append(line),
         )
+
         async def dead(_: object) -> None:
             """A host that is killed catches up with nothing."""
 
@@ -161,7 +162,7 @@ class Site:
                 await project.work()
             except Killed as error:
                 killed = error
-                project._catch_up = dead  # type: ignore[method-assign]
+                project._catch_up = dead  # type: ignore[assignment,method-assign]
             children.cancel_scope.cancel()
         if killed is not None:
             raise killed
