@@ -113,6 +113,7 @@ class Site:
     name: str = "key"
     port: int = 0
     helper: str = ""
+    audits: bool = True
     said: list[str] = field(factory=list[str])
 
     @property
@@ -157,7 +158,8 @@ class Site:
 
         killed: Killed | None = None
         async with project.opened(), anyio.create_task_group() as children:
-            await children.start(project._audit)
+            if self.audits:
+                await children.start(project._audit)
             try:
                 await project.work()
             except Killed as error:

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from otpy_agents.control import orders
+from otpy_agents.control.audit import AuditTrail
 from otpy_agents.control.loop.protocol import ControlEffect
 from otpy_agents.control.server.performer import Performer
 from otpy_agents.control.state import ProjectStatus
@@ -80,7 +81,10 @@ async def test_projects_lose_nothing_whatever_happens_for_hours(
     monkeypatch.setattr(Performer, "perform", perilous)
     # A halt is looked for each minute, and not four times a second.
     monkeypatch.setattr("otpy_agents.log.event_log._LOOK", 60.0)
-    sites = [Site(tmp_path, agents(chance), f"p{number}") for number in range(PROJECTS)]
+    sites = [
+        Site(tmp_path, agents(chance), f"p{number}", audits=not number)  # files take the longest
+        for number in range(PROJECTS)
+    ]
     for site in sites:
         await site.begin(*(task(f"t{number}", 2) for number in range(TASKS)))
     until = asyncio.get_running_loop().time() + 3600 * HOURS
@@ -106,3 +110,7 @@ async def test_projects_lose_nothing_whatever_happens_for_hours(
         assert sorted(done) == wanted, site.name
     async with sites[0].store() as store:
         assert await store.log.verify() > PROJECTS * TASKS * 5
+        lines = await AuditTrail().take_all(store.log.read(stream=store.stream))
+    for name, due in lines.items():
+        written = await asyncio.to_thread((sites[0].settings.folder("demo") / name).read_text)
+        assert written.splitlines() == due
