@@ -4,23 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import json
 import re
 from collections.abc import Mapping
-from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
 import pytest
 
 from otpy_agents.adapters.adapter import Access
-from otpy_agents.control.audit import AUDIT, AuditFile, AuditTrail
+from otpy_agents.control.audit import AUDIT, AuditFile, AuditTrail, files
 from otpy_agents.control.loop.protocol import ControlEffect, ProjectOutcome
-from otpy_agents.control.server import ControlProject
 from otpy_agents.control.server.commands import programs_below
 from otpy_agents.control.server.neighbours import held
 from otpy_agents.control.server.performer import Performer
-from otpy_agents.control.state import InHand
-from otpy_agents.control.stores import ControlStore
+from otpy_agents.log import Append, EventLog, Stored
 from otpy_agents.run.decide.result import StopCause
 from otpy_agents.run.host.order import RunOrder
 from otpy_agents.sandbox.behaviour import Mount
@@ -274,26 +272,61 @@ async def test_a_clock_that_is_set_back_loses_nothing(
     )
 
 
-async def test_a_full_disk_ends_the_loop_with_one_line_and_loses_nothing(site: Site) -> None:
-    """Whatever was not written was not done; the next start goes on."""
-    await site.begin(task("a"), task("b"))
-    async with site.store() as store:
-        database = store.log._file._database
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+async def test_a_disk_that_is_full_at_any_write_ends_the_loop_with_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever was not written was not done; the next start goes on. Log and audit alike."""
+    whole_log, whole = EventLog.append, files._append
+    count = full_at = 0
+
+    def is_full() -> bool:
+        nonlocal count
+        count += 1
+        return full_at > 0 and count >= full_at
+
+    async def append(self: EventLog, *appends: Append) -> tuple[Stored, ...]:
+        if not is_full():
+            return await whole_log(self, *appends)
+        database = self._file._database
         assert database is not None
+        await database.execute("PRAGMA max_page_count = 1")
+        return await whole_log(self, *appends)
 
-        async def confirm(_: InHand) -> bool:
-            return True
+    def write(path: Path, content: bytes) -> None:
+        if is_full():
+            raise OSError(errno.ENOSPC, "No space left on device")
+        whole(path, content)
 
-        def opens() -> AbstractAsyncContextManager[ControlStore]:
-            return contextlib.nullcontext(store)
-
-        project = ControlProject(opens, site.agents, site.settings, confirm, lambda tag, line: None)
-        async with project.opened():
-            await database.execute("PRAGMA max_page_count = 1")
-            await project.work()
-    assert project.ended is not None
-    assert project.ended.outcome is ProjectOutcome.BROKEN
-    assert "No space left on device" in project.ended.line
-    ended = (await site.start()).ended
-    assert ended is not None
-    assert ended.outcome is ProjectOutcome.COMPLETED
+    monkeypatch.setattr(EventLog, "append", append)
+    monkeypatch.setattr(files, "_append", write)
+    site = Site(tmp_path, Agents(writing))
+    await site.begin(task("a"), task("second"))
+    count = 0
+    await site.start()
+    writes, broken = count, 0
+    assert writes > 20
+    for place in range(1, writes + 1):
+        count = full_at = 0
+        folder = tmp_path / str(place)
+        folder.mkdir()
+        site = Site(folder, Agents(writing))
+        await site.begin(task("a"), task("second"))
+        count, full_at = 0, place
+        ended = (await site.start()).ended
+        assert ended is not None
+        if ended.outcome is ProjectOutcome.BROKEN:
+            broken += 1
+            assert "No space left on device" in ended.line
+            assert "\n" not in ended.line
+        full_at = 0
+        ended = (await site.start()).ended
+        assert ended is not None
+        assert ended.outcome is ProjectOutcome.COMPLETED
+        done = [one.task_id for one in (await site.state()).completed_tasks]
+        assert done == ["a", "second"], place
+        for name, due in (await audit_of(site)).items():
+            written = await asyncio.to_thread((site.settings.folder("demo") / name).read_text)
+            assert written.splitlines() == due, place
+    assert broken > writes / 2

@@ -13,8 +13,14 @@ import pytest
 import otpy
 from otpy_agents import open_app
 from otpy_agents.control import orders
-from otpy_agents.control.loop.protocol import EndLoop, ProjectOutcome
+from otpy_agents.control.loop.protocol import (
+    ControlEffect,
+    DispatchTask,
+    EndLoop,
+    ProjectOutcome,
+)
 from otpy_agents.control.server import ControlSettings, open_projects
+from otpy_agents.control.server.performer import Performer
 from otpy_agents.control.state import ExecutionMode
 from otpy_agents.control.stores import ControlStore, SqliteControl
 from otpy_agents.control.task import ControlTask
@@ -104,6 +110,30 @@ async def test_a_project_without_a_state_disturbs_no_other(tmp_path: Path) -> No
             end = await projects.wait(missing)
             assert end.outcome is ProjectOutcome.BROKEN
             assert "control init-state" in end.line
+
+
+async def test_a_loop_that_crashed_is_restarted_and_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """C-29, CTL-62: it is transient; a halt and a completion are normal ends of it."""
+    settings = ControlSettings(root=tmp_path / "sandbox")
+    await begin(tmp_path, "site")
+    whole, crashes = Performer.perform, 2
+
+    async def crashing(self: Performer, effect: ControlEffect) -> object:
+        nonlocal crashes
+        event = await whole(self, effect)
+        if isinstance(effect, DispatchTask) and crashes:
+            crashes -= 1
+            raise RuntimeError("struck")
+        return event
+
+    monkeypatch.setattr(Performer, "perform", crashing)
+    async with open_projects(tmp_path / "runs.sqlite3") as projects:
+        async with otpy.start(otpy.SupervisorSpec("App", [projects.spec()]), hooks=()):
+            site = projects.work_on(opens(tmp_path, "site"), settings)
+            assert (await projects.wait(site)).outcome is ProjectOutcome.COMPLETED
+    assert crashes == 0
 
 
 async def test_projects_go_on_when_the_host_of_runs_was_restarted(tmp_path: Path) -> None:
