@@ -125,9 +125,9 @@ class ControlProject:
         async with AsyncExitStack() as stack:
             try:
                 store = await stack.enter_async_context(self._opens())
-                await stack.enter_async_context(store.lease())
                 with contextlib.suppress(MissingStateField):  # the loop halts by it (CTL-10)
                     await store.load()  # what is wrong with it is said before anything begins
+                await stack.enter_async_context(store.lease())
                 self._opened = store
             except _KNOWN as error:
                 self._end(EndLoop(ProjectOutcome.BROKEN, str(error)))

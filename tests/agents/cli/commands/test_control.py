@@ -387,6 +387,67 @@ def test_a_project_in_redis_survives_a_server_that_goes_away(
         assert "as they were written" in operator.does("audit", "--verify")
 
 
+@pytest.mark.slow
+def test_a_server_that_is_flushed_ends_the_loop_with_one_line(
+    operator: Operator, tmp_path: Path
+) -> None:
+    """CTL-63: the state is gone; nothing more is dispatched, and nothing is written back."""
+    argv = [program("redis-server"), "--save", "", "--dir", str(tmp_path), "--port"]
+    with running(lambda port: [*argv, str(port)]) as port:
+        where = ("--redis-host", "127.0.0.1", "--redis-port", str(port))
+        operator.where = where
+        operator.begins(task("a", WAITS), task("b"))
+        loop = operator.terminal.start("control", "start", *where)
+        wait_for(operator.project / "a.pid")
+        redis = [program("redis-cli"), "-p", str(port)]
+        subprocess.run([*redis, "flushall"], check=True, stdout=subprocess.DEVNULL)
+        (operator.project / "go").touch()
+        assert loop.end() == 1
+        assert "got no state, wanted one" in loop.stderr
+        assert loop.stderr.count("\n") == 1
+        assert "control init-state" in operator.refused("start", status=1)
+        for database in ("0", "2"):
+            keys = subprocess.run(
+                [*redis, "-n", database, "keys", "*"], capture_output=True, check=True
+            )
+            assert keys.stdout.strip() == b""
+    assert not (operator.project / "b.py").exists()
+
+
+@pytest.mark.slow
+def test_a_project_that_another_program_wrote_is_worked_off(
+    operator: Operator, tmp_path: Path
+) -> None:
+    """The smallest state and queue of the usual form, in other databases than the usual ones."""
+    state = {
+        "supervisor": {"status": "RUNNING", "iteration": 0},
+        "goal": {"description": "Build it", "project_id": "demo", "completed": True},
+        "queue": {"exhausted": False},
+        "execution_mode": "AUTO",
+        "last_updated": "2025-01-01T00:00:00.000Z",
+    }
+    argv = [program("redis-server"), "--save", "", "--dir", str(tmp_path), "--port"]
+    with running(lambda port: [*argv, str(port)]) as port:
+        redis = [program("redis-cli"), "-p", str(port), "-n"]
+
+        def plain(*words: str) -> str:
+            done = subprocess.run([*redis, *words], capture_output=True, text=True, check=True)
+            return done.stdout.strip()
+
+        plain("4", "SET", "their:state", json.dumps(state))
+        for name in ("first", "then"):
+            plain("5", "LPUSH", "queue:theirs", json.dumps(task(name)))
+        url = f"redis://127.0.0.1:{port}/4"
+        where = ("--state-key", "their:state", "--queue-db", "5", "--queue-name", "theirs")
+        done = operator.terminal.call("control", "start", "--store", url, *where)
+        assert done.returncode == 0, done.stderr
+        left = json.loads(plain("4", "GET", "their:state"))
+        assert plain("5", "LLEN", "queue:theirs") == "0"
+    assert [one["task_id"] for one in left["completed_tasks"]] == ["first", "then"]
+    assert (left["supervisor"]["status"], left["supervisor"]["iteration"]) == ("COMPLETED", 2)
+    assert left["queue"] == {"exhausted": True}
+
+
 def test_a_store_that_there_is_not_is_refused(operator: Operator) -> None:
     """One line, whatever is typed."""
     for store in ("mysql://x", "redis://x:port", "sqlite://h/x", "sqlite:"):

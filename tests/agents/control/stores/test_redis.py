@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, final
 
 import pytest
+from attrs import evolve
 
 from otpy_agents.control import orders
 from otpy_agents.control.state import ExecutionMode
@@ -110,10 +111,55 @@ async def test_a_server_that_was_flushed_is_written_nothing_back(port: int, tmp_
     async with store(port, tmp_path) as redis:
         await orders.init_state(redis, ExecutionMode.AUTO, anew=False, actor="ann")
         state = await redis.load()
-        plain(port, 0, "FLUSHALL")
-        with pytest.raises(StateMissing, match="control init-state"):
-            await redis.change(state, state)
+        async with redis.lease():
+            plain(port, 0, "FLUSHALL")
+            with pytest.raises(StateMissing, match="control init-state"):
+                await redis.change(state, state)
     assert plain(port, 0, "KEYS", "*") == ""
+
+
+async def test_a_lease_whose_time_is_over_is_ours_while_nobody_took_it(
+    port: int, tmp_path: Path
+) -> None:
+    """As after ten seconds without the server; who took it meanwhile has it, and is named."""
+    async with store(port, tmp_path) as redis:
+        await orders.init_state(redis, ExecutionMode.AUTO, anew=False, actor="ann")
+        state = await redis.load()
+        async with redis.lease():
+            left = int(plain(port, 0, "PTTL", "otpy:lease:supervisor:state"))
+            assert 0 < left <= 15_000
+            plain(port, 0, "DEL", "otpy:lease:supervisor:state")
+            await redis.change(state, evolve(state, iteration=1))
+            plain(port, 0, "INCR", "otpy:fencing:supervisor:state")
+            plain(port, 0, "DEL", "otpy:lease:supervisor:state")
+            with pytest.raises(ProjectHeld, match="another host"):
+                await redis.change(state, evolve(state, iteration=2))
+
+
+async def test_the_lease_of_another_host_lasts_to_its_end(port: int, tmp_path: Path) -> None:
+    """G-19: nobody here can tell whether its process lives."""
+    holder = {"number": 4, "host": "elsewhere", "pid": 1, "began": 0.0}
+    plain(port, 0, "SET", "otpy:lease:supervisor:state", json.dumps(holder), "PX", "300")
+    plain(port, 0, "SET", "otpy:fencing:supervisor:state", "4")
+    async with store(port, tmp_path) as redis:
+        with pytest.raises(ProjectHeld, match="that process 1 of elsewhere works on"):
+            await redis.lease().__aenter__()
+        await asyncio.sleep(0.4)
+        async with redis.lease() as number:
+            assert number == 5
+
+
+async def test_of_two_hosts_at_once_one_works(port: int, tmp_path: Path) -> None:
+    """G-19: whoever comes second is told, at the same moment too."""
+    async with store(port, tmp_path) as one, store(port, tmp_path) as other:
+        leases = one.lease(), other.lease()
+        taken = await asyncio.gather(
+            *(lease.__aenter__() for lease in leases), return_exceptions=True
+        )
+        assert sorted(isinstance(number, ProjectHeld) for number in taken) == [False, True]
+        for lease, number in zip(leases, taken, strict=True):
+            if isinstance(number, int):
+                await lease.__aexit__(None, None, None)
 
 
 async def test_a_server_that_is_away_is_one_clear_error(tmp_path: Path) -> None:
