@@ -36,12 +36,13 @@ from otpy_agents.errors import (
     AdapterError,
     AgentsError,
     InvalidControlTable,
+    InvalidRunSetting,
     InvalidStore,
     InvalidTask,
     OrderRefused,
 )
 from otpy_agents.operator import Actor
-from otpy_agents.run.host.order import SandboxChoice
+from otpy_agents.run.host.walls import SANDBOXES, is_sandbox
 
 __all__ = ["control"]
 
@@ -159,6 +160,9 @@ def _placed(command: Callable[Concatenate[ControlPlace, P], T]) -> Callable[P, T
         names = ("redis_host", "redis_port", "state_key", "state_db", "queue_name", "queue_db")
         host, port, *where = (rest.pop(name) for name in names)
         redis = RedisPlace(host or "localhost", port, *where)
+        for name in secrets:
+            if name not in os.environ:
+                fail(f"--secret: got {name!r}, wanted a variable that is set here", 2)
         store = _store(host, port, rest.pop("store"))
         place = ControlPlace(root=sandbox_root, redis=redis, store=store, secrets=secrets)
         return command(place, *args, **rest)
@@ -385,7 +389,7 @@ def _files(place: ControlPlace, name: str, *, verify: bool) -> None:
     default="process",
     show_default=True,
     metavar="WHERE",
-    help="Where agents work: process, bubblewrap or docker:IMAGE.",
+    help=f"Where agents work: {SANDBOXES}.",
 )
 @click.option(
     "--helper",
@@ -425,7 +429,8 @@ def start(
 
     Ctrl-C stops the attempt in order; the task stays in hand, and the next start begins with it.
     """
-    where, _, image = sandbox.partition(":")
+    if not is_sandbox(sandbox):
+        fail(InvalidRunSetting("--sandbox", repr(sandbox), SANDBOXES), 2)
     cli = helper.partition(":")[0]
     try:
         if helper and find_adapter(cli).name == COMMAND:
@@ -442,7 +447,7 @@ def start(
         root=place.root,
         rules=rules,
         types=types,
-        sandbox=SandboxChoice(name=where, image=image),
+        sandbox=sandbox,
         secrets=place.secrets,
     )
     ControlStart(place, settings, quiet=quiet).run()

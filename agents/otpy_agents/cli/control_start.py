@@ -163,6 +163,8 @@ class ControlStart:
 
     async def _work(self) -> EndLoop:
         self._main = asyncio.current_task()
+        async with self._place.open():
+            pass  # a store that cannot be opened is said before any tree
         async with open_projects(default_state(os.environ)) as projects:
             spec = SupervisorSpec("AppSupervisor", [projects.spec()])
             async with otpy.start(spec):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from otpy_agents.control.state import ProjectState
+from otpy_agents.control.state import InHand, ProjectState
 from otpy_agents.control.task import ControlTask
 
 __all__ = ["shown_state", "tasks_table"]
@@ -29,8 +29,7 @@ def _rows(state: ProjectState, queued: Sequence[ControlTask]) -> Iterator[tuple[
     waiting = [task for task in queued if not _is_in_hand(state, task.task_id)]
     yield "queue", f"{len(waiting)} waiting" if waiting else "empty"
     if state.in_hand is not None:
-        task, attempt = state.in_hand.task, state.in_hand.attempt
-        yield "in hand", f"{task.task_id}, attempt {attempt} of {task.max_retries + 1}"
+        yield "in hand", f"{state.in_hand.task.task_id}, {_attempt(state.in_hand)}"
     done, blocked = len(state.completed_tasks), len(state.blocked_tasks)
     yield "tasks", f"{done} completed, {blocked} blocked"
     if state.last_validation_report is not None:
@@ -50,8 +49,7 @@ def tasks_table(state: ProjectState, queued: Sequence[ControlTask]) -> str:
     rows += [("blocked", one.task_id, one.reason) for one in state.blocked_tasks]
     if state.in_hand is not None:
         hand = state.in_hand
-        attempt = f"attempt {hand.attempt} of {hand.task.max_retries + 1}"
-        rows.append(("in hand", hand.task.task_id, f"{attempt}: {hand.task.intent}"))
+        rows.append(("in hand", hand.task.task_id, f"{_attempt(hand)}: {hand.task.intent}"))
     rows += [
         ("waiting", task.task_id, task.intent)
         for task in queued
@@ -61,6 +59,12 @@ def tasks_table(state: ProjectState, queued: Sequence[ControlTask]) -> str:
         return "no task; `otpy-agents control enqueue --task-file FILE` adds some"
     widths = [max(len(row[column]) for row in rows) for column in (0, 1)]
     return "\n".join(f"{a:<{widths[0]}}  {b:<{widths[1]}}  {c}".rstrip() for a, b, c in rows)
+
+
+def _attempt(hand: InHand) -> str:
+    if not hand.attempt:
+        return "not attempted yet"
+    return f"attempt {hand.attempt} of {hand.task.max_retries + 1}"
 
 
 def _is_in_hand(state: ProjectState, task_id: str) -> bool:

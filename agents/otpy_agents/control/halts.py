@@ -9,7 +9,6 @@ is found by the validation, which believes nothing; a false one stops a project.
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Iterator
 from enum import StrEnum
 from pathlib import Path
@@ -17,6 +16,7 @@ from typing import Any, Final, cast
 
 from attrs import frozen
 
+from otpy_agents.control.table_file import read_tables
 from otpy_agents.errors import InvalidControlTable
 
 __all__ = ["HALTS", "Halt", "HaltReason", "HaltRule", "find_halt", "halts_table", "read_halts"]
@@ -276,30 +276,15 @@ def read_halts(path: Path) -> tuple[HaltRule, ...]:
     Raises:
         InvalidControlTable: The file cannot be read, or one of its patterns can never work.
     """
-    try:
-        content = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise InvalidControlTable(path, "", str(error), "a TOML file") from error
-    unknown = sorted(content.keys() - {"halt"})
-    if unknown:
-        raise InvalidControlTable(path, unknown[0], "an unknown key", "[[halt]]")
-    halts = content.get("halt")
-    if not isinstance(halts, list):
-        raise InvalidControlTable(path, "halt", repr(halts), "tables [[halt]]")
-    rows = cast("list[object]", halts)
+    rows = read_tables(path, "halt", _KEYS)
     return (*HALTS, *(_rule(path, number, row) for number, row in enumerate(rows, 1)))
 
 
-def _rule(path: Path, number: int, value: object) -> HaltRule:
+_KEYS: Final = ("reason", "pattern", "example", "last")
+
+
+def _rule(path: Path, number: int, row: dict[str, Any]) -> HaltRule:
     place = f"halt {number}"
-    if not isinstance(value, dict):
-        raise InvalidControlTable(path, place, repr(value), "a table [[halt]]")
-    row = cast("dict[str, Any]", value)
-    unknown = sorted(row.keys() - {"reason", "pattern", "example", "last"})
-    if unknown:
-        raise InvalidControlTable(
-            path, f"{place}.{unknown[0]}", "an unknown key", "reason, pattern, example or last"
-        )
     if row.get("reason") not in tuple(HaltReason):
         wanted = ", ".join(HaltReason)
         raise InvalidControlTable(path, f"{place}.reason", repr(row.get("reason")), wanted)

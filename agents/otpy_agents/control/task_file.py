@@ -25,6 +25,8 @@ def read_task_file(path: Path) -> tuple[ControlTask, ...]:
     try:
         text = path.read_text(encoding="utf-8-sig")
         value = json.loads(text, parse_constant=_no_number)
+    except IsADirectoryError:
+        raise InvalidTask("", "a folder", "a file", file=path) from None
     except OSError as error:
         reason = (error.strerror or "an error").lower()
         raise InvalidTask("", reason, "a file that can be read", file=path) from None

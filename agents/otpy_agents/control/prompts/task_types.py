@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import re
-import tomllib
 from functools import cache
 from pathlib import Path
 from typing import Any, Final, cast
 
 from attrs import frozen
 
+from otpy_agents.control.table_file import read_tables
 from otpy_agents.control.task import ControlTask
 from otpy_agents.errors import InvalidControlTable
 
 __all__ = ["TaskType", "read_task_types", "shipped_task_types", "type_of"]
 
 _SHIPPED: Final = Path(__file__).with_name("task_types.toml")
-_KEYS: Final = {"name", "aliases", "words", "needs_goal", "guidelines"}
+_KEYS: Final = ("name", "aliases", "words", "needs_goal", "guidelines")
 
 
 @frozen(kw_only=True)
@@ -80,29 +80,12 @@ def read_task_types(path: Path) -> tuple[TaskType, ...]:
     Raises:
         InvalidControlTable: The file cannot be read, or says something it must not.
     """
-    try:
-        content = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise InvalidControlTable(path, "", str(error), "a TOML file") from error
-    unknown = sorted(content.keys() - {"task_type"})
-    if unknown:
-        raise InvalidControlTable(path, unknown[0], "an unknown key", "[[task_type]]")
-    tables = content.get("task_type")
-    rows = cast("list[object]", tables) if isinstance(tables, list) else []
-    if not rows:
-        raise InvalidControlTable(path, "task_type", repr(content), "tables [[task_type]]")
+    rows = read_tables(path, "task_type", _KEYS)
     return tuple(_task_type(path, number, row) for number, row in enumerate(rows, 1))
 
 
-def _task_type(path: Path, number: int, value: object) -> TaskType:
+def _task_type(path: Path, number: int, row: dict[str, Any]) -> TaskType:
     place = f"task_type {number}"
-    if not isinstance(value, dict):
-        raise InvalidControlTable(path, place, repr(value), "a table [[task_type]]")
-    row = cast("dict[str, Any]", value)
-    unknown = sorted(row.keys() - _KEYS)
-    if unknown:
-        wanted = ", ".join(sorted(_KEYS))
-        raise InvalidControlTable(path, f"{place}.{unknown[0]}", "an unknown key", wanted)
     name, needs_goal = row.get("name"), row.get("needs_goal", True)
     if not isinstance(name, str) or not name:
         raise InvalidControlTable(path, f"{place}.name", repr(name), "a name")

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 from pathlib import Path
-from typing import Final, final
+from typing import Any, Final, final
 
 from attrs import evolve
 
@@ -24,6 +25,7 @@ from otpy_agents.run.decide.policy import RetryPolicy
 from otpy_agents.run.decide.protocol import RunControl
 from otpy_agents.run.decide.result import RunResult
 from otpy_agents.run.host.order import RunOrder
+from otpy_agents.run.host.walls import choice_of
 
 __all__ = ["Dispatcher"]
 
@@ -72,7 +74,7 @@ class Dispatcher:
         Cancellation:
             The agent is stopped in order; nothing of it is alive afterwards.
         """
-        return await self._make(self._order(task, prompt, cwd, label))
+        return await self._make(task, prompt, cwd, label)
 
     async def ask(
         self, task: ControlTask, prompt: str, cwd: Path, label: str
@@ -81,8 +83,7 @@ class Dispatcher:
 
         No rule looks at the project again after an answer.
         """
-        order = self._order(task, prompt, cwd, label)
-        return await self._make(evolve(order, access=Access.READ))
+        return await self._make(task, prompt, cwd, label, access=Access.READ)
 
     async def help(
         self, task: ControlTask, helper: str, prompt: str, cwd: Path, label: str
@@ -92,9 +93,12 @@ class Dispatcher:
         own = evolve(task, tool=cli, agent_mode=model or None, command=())
         return await self.ask(own, prompt, cwd, label)
 
-    async def _make(self, order: RunOrder) -> AgentEnded | NotDispatched:
+    async def _make(
+        self, task: ControlTask, prompt: str, cwd: Path, label: str, **more: Any
+    ) -> AgentEnded | NotDispatched:
         try:
-            left = await self._runs.find(order.label) or await self._runs.over(order.label)
+            order = evolve(self._order(task, prompt, cwd, label), **more)
+            left = await self._runs.find(label) or await self._runs.over(label)
             if left is not None:
                 answer = _heard(await _ended(left), left.answer)
                 if isinstance(answer, AgentEnded):
@@ -113,7 +117,13 @@ class Dispatcher:
             policy=_ONCE,
             liveness=Liveness(LivenessKind.DEADLINE, self._settings.deadline),
             argv=task.command,
-            sandbox=self._settings.sandbox,
+            sandbox=choice_of(
+                self._settings.sandbox,
+                [task.tool],
+                network=True,
+                environment=os.environ,
+                field="--sandbox",
+            ),
             secrets=self._settings.secrets,
             label=label,
         )

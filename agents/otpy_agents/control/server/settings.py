@@ -9,7 +9,7 @@ from attrs import field, frozen
 
 from otpy_agents.control.loop.machine import LoopRules
 from otpy_agents.control.prompts import TaskType, shipped_task_types
-from otpy_agents.run.host.order import SandboxChoice
+from otpy_agents.run.host.walls import OPEN
 
 __all__ = ["ControlSettings"]
 
@@ -25,7 +25,8 @@ class ControlSettings:
         types: Types of tasks with their guidelines (CTL-31).
         deadline: Seconds that one dispatch may take (CTL-33).
         command_deadline: Seconds that a command of a validation may take.
-        sandbox: Where agents work.
+        sandbox: Where agents work: `process`, `bubblewrap` or `docker:IMAGE`; they reach the
+            network.
         secrets: Names of more variables whose values are kept out of what is shown or stored.
     """
 
@@ -34,7 +35,7 @@ class ControlSettings:
     types: tuple[TaskType, ...] = field(factory=shipped_task_types)
     deadline: float = 1800.0
     command_deadline: float = 600.0
-    sandbox: SandboxChoice = field(factory=SandboxChoice)
+    sandbox: str = OPEN
     secrets: tuple[str, ...] = ()
 
     def folder(self, project: str) -> Path:

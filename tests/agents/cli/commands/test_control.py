@@ -335,6 +335,9 @@ def test_orders_that_do_not_fit_are_refused_in_one_line(operator: Operator) -> N
     operator.does("resume")
     assert "one that is HALTED" in operator.refused("resume", status=2)
     assert "wanted one of claude," in operator.refused("start", "--helper", "nobody", status=2)
+    for sandbox in ("nowhere", "docker", "docker:", "bubblewrap:x"):
+        said = operator.refused("start", "--sandbox", sandbox, status=2)
+        assert f"--sandbox: got '{sandbox}', wanted process, bubblewrap or docker:IMAGE" in said
     assert "answers a prompt" in operator.refused("start", "--helper", "command", status=2)
     for option, table in (("--halts", "halt"), ("--task-types", "task_type")):
         said = operator.refused("start", option, "/dev/null", status=2)
@@ -343,9 +346,30 @@ def test_orders_that_do_not_fit_are_refused_in_one_line(operator: Operator) -> N
     words = ("enqueue", "--task-file", str(operator.terminal.folder / "tasks.json"))
     assert "the task 'a', which is in the queue" in operator.refused(*words, status=2)
     assert "wanted a blocked one: none is" in operator.refused("unblock", "a", status=2)
-    for field, said in (({"task_id": 3}, "[0].task_id: got 3"), ({"tool": "nobody"}, "one of cla")):
-        (operator.terminal.folder / "tasks.json").write_text(json.dumps([{**task("b"), **field}]))
-        assert said in operator.refused(*words, status=2)
+    file = operator.terminal.folder / "tasks.json"
+    file.write_text('[{"task_id": 3}]')
+    assert "tasks.json:1: [0].task_id: got 3" in operator.refused(*words, status=2)
+    file.write_text(json.dumps([{**task("b"), "tool": "nobody", "command": []}], indent=1))
+    said = operator.refused(*words, status=2)
+    assert "tasks.json:5: [0].tool: got 'nobody', wanted one of claude, codex, command" in said
+    assert "a variable that is set here" in operator.refused("status", "--secret", "NOPE", status=2)
+
+
+def test_an_agent_in_bubblewrap_writes_into_no_other_project(operator: Operator) -> None:
+    """CTL-60: where that works; without it what it has written is told."""
+    other = operator.project.parent / "other"
+    other.mkdir(parents=True)
+    operator.begins(task("a", "touch a.py; touch ../other/x; echo Done."), completed=False)
+    done = operator.terminal.call("control", "start", "--sandbox", "bubblewrap")
+    works = "bubblewrap" not in str(operator.state["supervisor"].get("halt_details"))
+    assert (done.returncode, (other / "x").exists()) == (3, False), done.stderr
+    assert [one["task_id"] for one in operator.state["completed_tasks"]] == ["a"] * works
+    if works:
+        operator.enqueue(task("b", "touch b.py; touch ../other/x; echo Done."))
+        operator.does("resume")
+        done = operator.terminal.call("control", "start")
+        assert "its agent changed 1 files of the project other, such as x" in done.stdout
+        assert "OUTSIDE_WRITE" in [line["event"] for line in operator.audit]
 
 
 def test_an_agent_that_cannot_be_executed_halts_with_the_reason(operator: Operator) -> None:

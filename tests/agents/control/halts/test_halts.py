@@ -138,7 +138,7 @@ def test_an_operator_adds_patterns(tmp_path: Path) -> None:
         ),
         (
             "[[halt]]\nreason = 'BLOCKED'\npattern = 'x'\nlst = true",
-            "halt 1.lst: got an unknown key, wanted reason, pattern, example or last",
+            "halt 1.lst: got an unknown key, wanted example, last, pattern, reason",
         ),
     ],
 )

@@ -195,7 +195,7 @@ def test_a_user_replaces_the_types(tmp_path: Path) -> None:
     [
         ("[[", "wanted a TOML file"),
         ("x = 1", "x: got an unknown key, wanted [[task_type]]"),
-        ("", "task_type: got {}, wanted tables [[task_type]]"),
+        ("", "task_type: got nothing, wanted tables [[task_type]]"),
         ("task_type = [1]", "task_type 1: got 1, wanted a table [[task_type]]"),
         ("[[task_type]]", "task_type 1.name: got None, wanted a name"),
         ("[[task_type]]\nname = 'x'\nword = []", "task_type 1.word: got an unknown key, wanted"),
