@@ -18,9 +18,23 @@ def test_the_rooms_of_the_page_are_those_of_the_contract() -> None:
         PAGE.read_text(encoding="utf-8").partition("\n## The rooms\n")[2].partition("\n## ")[0]
     )
     cells = re.findall(r"^\| (`.*?) \|", section, flags=re.MULTILINE)
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
-    contracts = {one["id"]: one for one in project["tool"]["importlinter"]["contracts"]}
-    floors = [set(floor.split(" | ")) for floor in contracts["agents-floors"]["layers"]]
+    floors = _floors("agents-floors")
     assert [set(re.findall(r"`(\w+)`", cell)) for cell in cells] == [
         floor for floor in floors if not floor & DOORS
     ]
+
+
+def test_the_roles_of_the_control_plane_are_held_apart() -> None:
+    """CTL-03: rooms of one floor do not know each other, and each module is in one."""
+    floors = _floors("control-floors")
+    assert {"interrogation", "prompts", "stores", "validation"} in floors
+    assert {"audit", "loop", "proposals"} in floors
+    package = ROOT / "agents" / "otpy_agents" / "control"
+    rooms = {path.stem for path in package.iterdir() if path.stem[0] != "_"}
+    assert set[str]().union(*floors) == rooms
+
+
+def _floors(contract: str) -> list[set[str]]:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    contracts = {one["id"]: one for one in project["tool"]["importlinter"]["contracts"]}
+    return [set(floor.split(" | ")) for floor in contracts[contract]["layers"]]

@@ -81,7 +81,7 @@ Exit status:
 
 
 def _actor() -> str:
-    """Return who types this (G-16)."""
+    """Return who types this (G-16, C-41)."""
     uid = os.geteuid()
     try:
         user = pwd.getpwuid(uid).pw_name

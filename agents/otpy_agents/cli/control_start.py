@@ -122,7 +122,11 @@ class ControlPlace:
 
 @final
 class ControlStart:
-    """A loop in the foreground, signals included."""
+    """A loop in the foreground, signals included (CTL-53).
+
+    Its exit code tells a service manager what not to start again: 0 a completion, 3 a halt
+    (CTL-59, C-31).
+    """
 
     def __init__(self, place: ControlPlace, settings: ControlSettings, *, quiet: bool) -> None:
         self._place, self._settings, self._quiet = place, settings, quiet

@@ -1,4 +1,7 @@
-"""What an operator may order: the only authority over a project (CTL-01, CTL-50 to CTL-57)."""
+"""What an operator may order: the only authority over a project (CTL-01, CTL-50 to CTL-57).
+
+A new project is halted, a goal and tasks leave it so, and `resume` lets it run (CTL-24).
+"""
 
 from __future__ import annotations
 
@@ -87,7 +90,7 @@ async def set_goal(store: ControlStore, goal: Goal, *, actor: str) -> ProjectSta
 
 
 async def enqueue(store: ControlStore, tasks: Sequence[ControlTask], *, actor: str) -> ProjectState:
-    """Put tasks at the end of the queue, all of them or none (CTL-52).
+    """Put tasks at the end of the queue, all of them or none (CTL-52); nobody else does (C-23).
 
     Raises:
         OrderRefused: A task of that id was there before: it would be done twice, or never.
@@ -113,7 +116,7 @@ async def halt(store: ControlStore, reason: str, *, actor: str) -> None:
 
 
 async def resume(store: ControlStore, *, actor: str) -> ProjectState:
-    """Let the project run again; `start` begins the loop (CTL-55, C-30).
+    """Let the project run again; `start` begins the loop (CTL-55, CTL-65, C-30).
 
     Raises:
         OrderRefused: It is not halted, or has no goal.

@@ -157,7 +157,7 @@ class ProjectState:
         halt_details: The same for a person.
         retry_counts: Retries of tasks that failed a validation, by their ids.
         retry_task: The task that comes before the queue (CTL-11).
-        description: The goal.
+        description: The goal (CTL-19).
         project_id: Name of the project and of its folder; None for `default`.
         goal_completed: Whether the operator says that the goal is reached.
         exhausted: Whether the queue was found empty.

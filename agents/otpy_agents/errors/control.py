@@ -1,4 +1,7 @@
-"""Errors of the control plane: its tasks, its state and what it stores."""
+"""Errors of the control plane: its tasks, its state and what it stores (CTL-61).
+
+Failures of execution and of validation are no errors: they halt a project, or retry a task.
+"""
 
 from __future__ import annotations
 
@@ -137,7 +140,7 @@ class StateError(AgentsError):
 
 
 class StateMissing(StateError, LookupError):
-    """There is no state: the operator has to initialise it (CTL-23).
+    """There is no state: the operator has to initialise it (CTL-23, CTL-63).
 
     Attributes:
         place: Where it was looked for, for a person.

@@ -118,7 +118,7 @@ def test_unknown_fields_stay_where_they_are(
 
 
 def test_a_state_written_by_hand_is_read() -> None:
-    """With nothing of ours in it; what we add stands under one key."""
+    """CTL-18, CTL-19: with nothing of ours in it; what we add stands under one key."""
     state = read_state(json.dumps(BY_HAND))
     assert (state.status, state.iteration) == (ProjectStatus.RUNNING, 4)
     assert state.retry_counts == {"task-001": 1}
@@ -138,7 +138,7 @@ def test_a_state_without_what_may_be_left_out_is_read() -> None:
 
 @pytest.mark.parametrize("place", ["", "supervisor"])
 def test_both_places_of_the_report_are_read(place: str) -> None:
-    """It is written at the top."""
+    """CTL-21: it is written at the top."""
     value = json.loads(json.dumps(BY_HAND))
     (value[place] if place else value)["last_validation_report"] = {"valid": True}
     assert read_state(json.dumps(value)).to_json()["last_validation_report"] == {"valid": True}

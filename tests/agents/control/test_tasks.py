@@ -49,7 +49,7 @@ def test_a_task_has_the_documented_defaults() -> None:
 
 @pytest.mark.parametrize("value", [SMALLEST, FULL])
 def test_what_is_read_is_written_as_it_was(value: dict[str, Any]) -> None:
-    """Other programs read the queue, so its entries have the form of the file."""
+    """CTL-27: other programs read the queue, so its entries have the form of the file."""
     task = ControlTask.of_json(value)
     written = task.to_json()
     assert ControlTask.of_json(json.loads(json.dumps(written))) == task
@@ -132,7 +132,7 @@ FILES = [
 def test_a_wrong_file_is_refused_whole_with_its_line(
     tmp_path: Path, text: str, line: int | None, words: str
 ) -> None:
-    """However it is indented."""
+    """CTL-28: however it is indented."""
     file = tmp_path / "tasks.json"
     file.write_text(text)
     place = f"{file}:{line}: " if line else f"{file}: "

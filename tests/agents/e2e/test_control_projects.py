@@ -55,7 +55,7 @@ async def confirm(_: InHand) -> bool:
 
 @pytest.mark.parametrize("cli", ["claude", "codex", "copilot", "gemini"])
 async def test_a_project_is_worked_off(cli: str, home_of: MakeHome, tmp_path: Path) -> None:
-    """JSON that does not fit is fixed, a question is clarified, and both tasks are completed."""
+    """CTL-34: JSON that does not fit is fixed, a question is clarified, both are completed."""
     said = ('{"ok": 3}', '{"ok": true}', "Should I use tabs or spaces?", "I took spaces.")
     async with FakeApi(*map(Answer, said)) as api:
         home = home_of(cli, api.url)

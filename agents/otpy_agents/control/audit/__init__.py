@@ -1,4 +1,4 @@
-"""What was done for a project, as lines of JSON beside it (CTL-47, CTL-48, G-14)."""
+"""What was done for a project, as lines of JSON beside it (CTL-06, CTL-47, CTL-48, G-14)."""
 
 from __future__ import annotations
 

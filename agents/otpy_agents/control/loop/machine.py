@@ -3,6 +3,7 @@
 `ControlLoop.handle(event, now)` returns effects, to be performed in order. At most the last of
 them is answered by an event. One iteration goes: load the state, look at its status, take a task,
 look at its folder, dispatch, look for halts, validate, retry or ask, and write what came of it.
+The state is loaded at each iteration, so what others have written counts (CTL-05).
 
 A task that is taken stays in the state, in hand, until it is completed or blocked. So whoever
 begins after a kill or a halt goes on with it, and the attempt that was cut is made again.
@@ -172,7 +173,7 @@ class ControlLoop:
     # --- beginning --------------------------------------------------------------------------------
 
     def _begin_iteration(self, state: ProjectState) -> None:
-        """Look at the status and at what is in hand (steps 3 and 4)."""
+        """Look at the status and at what is in hand (steps 3 and 4; CTL-09, CTL-11)."""
         self._state = state
         self._doubt, self._retried, self._asks_finally = None, False, False
         self._report = None
@@ -285,7 +286,7 @@ class ControlLoop:
     # --- weighing ---------------------------------------------------------------------------------
 
     def _weigh(self, report: ValidationReport) -> None:
-        """Complete the task, ask about it, or try again (step 11)."""
+        """Complete the task, ask about it, or try again (step 11; CTL-41)."""
         self._report = report
         if report.valid and (self._doubt is None or not self._rules.retry_ambiguity):
             self._complete(report)
@@ -321,7 +322,7 @@ class ControlLoop:
             self._retry(report)
 
     def _retry(self, report: ValidationReport) -> None:
-        """Try again at once, once in an iteration, then in the next; at last ask, and give up."""
+        """Try again at once, then in the next iteration; at last ask, and give up (CTL-43)."""
         hand = self._hand()
         if hand.attempt > hand.task.max_retries:
             self._decide_finally(report)

@@ -248,7 +248,7 @@ class SaveState:
     """Write a state; if the project was halted meanwhile, `HaltSeen` follows, and nothing else.
 
     Attributes:
-        before: As it was loaded, or written last.
+        before: As it was loaded, or written last; a value, so nothing changes it (CTL-14).
         after: As it is to be.
         records: What is told with it.
     """

@@ -71,6 +71,7 @@ Say = Callable[[str, str], object]
 """Is given a tag of the application log, and a line (CTL-49)."""
 
 PERFORMANCE: Final = "PERFORMANCE"
+"""The tag of how long the state took to load and to persist (CTL-17)."""
 TRANSITION: Final = "STATE_TRANSITION"
 VERBOSE: Final = "VERBOSE"
 

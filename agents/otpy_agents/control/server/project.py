@@ -64,7 +64,7 @@ _LONG: Final = (AskAgent, ConfirmDispatch, DispatchTask, SeekHelp, ValidateWork)
 
 @final
 class ControlProject:
-    """One project that this host works on.
+    """One project that this host works on: one loop, one task after the other (CTL-04, C-20).
 
     Args:
         opens: Opens the store of its state and queue.
@@ -147,6 +147,8 @@ class ControlProject:
 
     async def work(self) -> None:
         """Do what the loop decides, until it ends; the child `loop`.
+
+        After a crash it goes on with what was written last (CTL-62).
 
         Cancellation:
             What it has begun is stopped in order; the task in hand comes first the next time.

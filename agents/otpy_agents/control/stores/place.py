@@ -12,7 +12,7 @@ __all__ = ["RedisPlace"]
 @final
 @frozen
 class RedisPlace:
-    """Where a project is in Redis.
+    """Where a project is in Redis; the port is that of the store in `examples/control` (CTL-58).
 
     Attributes:
         host: Of the server.

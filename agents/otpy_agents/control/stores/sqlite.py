@@ -1,4 +1,7 @@
-"""The store in a file: state and queue are projections of the event log (C-19)."""
+"""The store in a file: state and queue are projections of the event log (C-19).
+
+It is the default, as there is nothing to install for it (CTL-07).
+"""
 
 from __future__ import annotations
 

@@ -97,7 +97,11 @@ def wait_for(file: Path) -> None:
 
 
 def test_a_project_is_worked_off_and_everything_can_be_read(operator: Operator) -> None:
-    """A task that holds, one that is fixed, one that is blocked; exit 0, both files whole."""
+    """A task that holds, one that is fixed, one that is blocked; exit 0, both files whole.
+
+    CTL-06, CTL-14, CTL-17, CTL-47, CTL-48, CTL-49; and the orders CTL-50, CTL-51, CTL-52,
+    CTL-53, CTL-56.
+    """
     fixed = "[ -e tried ] && touch fixed.py; touch tried; echo Done."
     operator.begins(
         task("first"),
@@ -135,7 +139,7 @@ def test_a_project_is_worked_off_and_everything_can_be_read(operator: Operator) 
 def test_halt_from_another_terminal_stops_the_attempt_and_keeps_the_task(
     operator: Operator,
 ) -> None:
-    """CTL-54, CTL-65: `resume` and `start` go on with the same task; nothing is left running."""
+    """CTL-54, CTL-65, C-41: `resume` and `start` go on with the same task; nothing is left running."""
     operator.begins(task("a", WAITS), task("b"))
     loop = operator.terminal.start("control", "start")
     wait_for(operator.project / "a.pid")
@@ -318,7 +322,10 @@ def test_an_operators_own_tables_count(operator: Operator) -> None:
 
 
 def test_orders_that_do_not_fit_are_refused_in_one_line(operator: Operator) -> None:
-    """Exit 2, and nothing is changed; without a state 1, with the word that makes one."""
+    """Exit 2, and nothing is changed; without a state 1, with the word that makes one.
+
+    CTL-01, CTL-24, CTL-55, CTL-57, CTL-61, C-30.
+    """
     assert "control init-state" in operator.refused("status", status=1)
     assert "control init-state" in operator.refused("start", status=1)
     operator.does("init-state")
@@ -385,7 +392,7 @@ def test_an_agent_that_cannot_be_executed_halts_with_the_reason(operator: Operat
 def test_a_project_in_redis_survives_a_server_that_goes_away(
     operator: Operator, tmp_path: Path
 ) -> None:
-    """One line says so, nothing is lost or done twice, and the next start goes on."""
+    """CTL-63: one line says so, nothing is lost or done twice, and the next start goes on."""
     folder = tmp_path / "redis"
     folder.mkdir()
     argv = [program("redis-server"), "--dir", str(folder), "--appendonly", "yes", "--port"]
@@ -442,7 +449,10 @@ def test_a_server_that_is_flushed_ends_the_loop_with_one_line(
 def test_a_project_that_another_program_wrote_is_worked_off(
     operator: Operator, tmp_path: Path
 ) -> None:
-    """The smallest state and queue of the usual form, in other databases than the usual ones."""
+    """The smallest state and queue of the usual form, in other databases than the usual ones.
+
+    CTL-18, CTL-19, CTL-22, CTL-25.
+    """
     state = {
         "supervisor": {"status": "RUNNING", "iteration": 0},
         "goal": {"description": "Build it", "project_id": "demo", "completed": True},

@@ -46,7 +46,7 @@ def test_what_an_agent_only_speaks_about_is_no_halt(words: str) -> None:
 
 
 def test_real_answers_raise_no_false_alarm() -> None:
-    """Everything that the four CLIs were recorded saying, as answers and as raw streams."""
+    """CTL-42: everything that the four CLIs were recorded saying, as answers and as raw streams."""
     recorded = sorted(CLI_OUTPUTS.rglob("*.stdout"))
     assert len(recorded) > 50
     for file in recorded:
@@ -67,7 +67,7 @@ def test_the_gravest_reason_is_told() -> None:
 
 
 def test_three_reasons_halt_at_once() -> None:
-    """The other two ask for another attempt."""
+    """CTL-40: the other two ask for another attempt."""
     critical = {reason for reason in HaltReason if reason.critical}
     assert critical == {
         HaltReason.CURSOR_EXEC_FAILURE,

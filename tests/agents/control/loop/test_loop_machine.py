@@ -25,7 +25,7 @@ QUESTION = "QUESTION: which of the two parsers is meant?"
 
 
 def test_tasks_are_worked_off_in_order_until_the_goal_is_reached() -> None:
-    """CTL-08, CTL-12, CTL-15."""
+    """CTL-04, CTL-08, CTL-12, CTL-15."""
     played = Played()
     played.begin([task("a"), task("b")], completed=True)
     assert played.start().outcome is ProjectOutcome.COMPLETED
@@ -38,7 +38,7 @@ def test_tasks_are_worked_off_in_order_until_the_goal_is_reached() -> None:
 
 
 def test_an_empty_queue_with_the_goal_open_halts() -> None:
-    """CTL-12; the loop ends normally, and nothing restarts it."""
+    """CTL-12, C-23; the loop ends normally, and nothing restarts it."""
     played = Played()
     played.begin([])
     end = played.start()
@@ -288,7 +288,7 @@ def scene() -> Played:
 
 @pytest.mark.parametrize("place", boundaries())
 def test_a_kill_anywhere_loses_no_task_and_does_none_twice(place: int) -> None:
-    """CTL-62, C-39: each is completed or blocked once, and none gets an attempt more."""
+    """CTL-16, CTL-62, C-39: each is completed or blocked once, and none gets an attempt more."""
     played = scene()
     passed = 0
 

@@ -79,7 +79,7 @@ QUESTION = Halt(HaltReason.ASKED_QUESTION, "p", "Which one?")
     ids=["first", "fix", "strict", "clarification"],
 )
 def test_each_prompt_has_the_whole_task(prompt: str) -> None:
-    """An agent begins with nothing else, and what a task says is never read as a template."""
+    """CTL-29: an agent begins with nothing else; what a task says is never read as a template."""
     for said in (
         "## Task t-1: Add {{ 7 * 7 }}",
         "Use {% raw %} and <b>.",
@@ -175,7 +175,7 @@ def test_a_task_may_name_its_type(named: str, name: str) -> None:
 
 
 def test_guidelines_are_those_of_the_type() -> None:
-    """And of no other."""
+    """CTL-31: and of no other."""
     prompt = first_prompt(task("Document the basket"), {})
     assert "- Change no code.\n" in prompt
     assert "no placeholders" not in prompt
@@ -237,7 +237,7 @@ def test_a_bad_file_of_types_is_refused_in_one_line(
 def test_a_snapshot_has_what_the_task_needs(
     intent: str, instructions: str, parts: set[str]
 ) -> None:
-    """The project always, everything else by rules."""
+    """CTL-30: the project always, everything else by rules."""
     snapshot = take_snapshot(task(intent, instructions), STATE, FOLDER)
     assert snapshot["project"] == {"id": "shop", "sandbox_root": "/sandbox/shop"}
     assert snapshot.keys() - {"project"} == parts

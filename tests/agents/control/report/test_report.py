@@ -63,7 +63,7 @@ def test_only_criteria_that_all_hold_are_valid(criteria: list[CriterionReport]) 
 def test_the_least_sure_criterion_gives_the_confidence(
     quality: MatchQuality, confidence: Confidence
 ) -> None:
-    """An exact check beside a guess does not make the guess better."""
+    """CTL-37: an exact check beside a guess does not make the guess better."""
     assert ValidationReport.of([found(), found(quality=quality)]).confidence is confidence
 
 

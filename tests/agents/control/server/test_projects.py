@@ -34,7 +34,10 @@ def site(tmp_path: Path) -> Site:
 
 
 async def test_a_dispatch_is_one_attempt_in_the_folder_of_the_project(site: Site) -> None:
-    """CTL-32, CTL-33, CTL-02: 30 minutes, no retry below it, and the model that a mode names."""
+    """CTL-32, CTL-33, CTL-02: 30 minutes, no retry below it, and the model that a mode names.
+
+    CTL-13, CTL-34.
+    """
     await site.begin(task("a", agent_mode="opus"))
     await site.start()
     (order,) = site.agents.orders
@@ -210,7 +213,7 @@ async def boundaries(folder: Path) -> int:
 async def test_a_kill_before_and_after_each_effect_loses_nothing(
     tmp_path: Path, kind: str, request: pytest.FixtureRequest
 ) -> None:
-    """CTL-62, C-39: with each real store, every task is completed or blocked once."""
+    """With each real store, every task is completed or blocked once (CTL-05, CTL-62, C-39)."""
     port: int = request.getfixturevalue("redis_port") if kind == "redis" else 0
     (tmp_path / "counted").mkdir()
     places = await boundaries(tmp_path / "counted")

@@ -62,7 +62,7 @@ async def begin(folder: Path, name: str, command: str = "touch made.txt") -> Non
 
 
 async def test_projects_are_worked_on_beside_a_list(tmp_path: Path) -> None:
-    """C-29: one tree has both, and who has ended gives its project up at once."""
+    """C-20, C-29: one tree has both, and who has ended gives its project up at once."""
     (tmp_path / "w.toml").write_text(LIST.replace("FOLDER", str(tmp_path)))
     settings = ControlSettings(root=tmp_path / "sandbox")
     for name in ("shop", "site"):

@@ -69,7 +69,7 @@ def plain(port: int, db: int, *words: str) -> str:
 
 
 async def test_what_another_program_wrote_by_hand_is_served(port: int, tmp_path: Path) -> None:
-    """A state, and a queue that was pushed on the left; unknown fields are kept."""
+    """CTL-22, CTL-25: A state, and a queue that was pushed on the left; unknown fields are kept."""
     plain(port, 0, "SET", "supervisor:state", json.dumps(BY_HAND))
     for name in ("task-001", "task-002"):
         plain(port, 2, "LPUSH", "queue:tasks", json.dumps({**TASK, "task_id": name}))
@@ -87,7 +87,7 @@ async def test_what_another_program_wrote_by_hand_is_served(port: int, tmp_path:
 
 
 async def test_a_plain_client_reads_what_we_write(port: int, tmp_path: Path) -> None:
-    """The key, the list and its order, as other programs expect them."""
+    """CTL-22, C-38: the key, the list and its order, as other programs expect them."""
     async with store(port, tmp_path) as redis:
         await orders.init_state(redis, ExecutionMode.MANUAL, anew=False, actor="ann")
         tasks = [ControlTask.of_json({**TASK, "task_id": name}) for name in "ab"]
@@ -107,7 +107,7 @@ async def test_an_entry_that_is_no_task_stays_and_is_named(port: int, tmp_path: 
 
 
 async def test_a_server_that_was_flushed_is_written_nothing_back(port: int, tmp_path: Path) -> None:
-    """The state is gone, and the operator is to make one."""
+    """CTL-63: the state is gone, and the operator is to make one."""
     async with store(port, tmp_path) as redis:
         await orders.init_state(redis, ExecutionMode.AUTO, anew=False, actor="ann")
         state = await redis.load()

@@ -156,7 +156,7 @@ async def test_a_halt_of_another_program_is_heard_at_once(opens: Opens) -> None:
 
 
 async def test_a_change_and_what_is_told_of_it_are_one(opens: Opens) -> None:
-    """In the log, after the change, with its actor."""
+    """C-19: in the log, after the change, with its actor."""
     async with opens() as store:
         await store.change(None, RUNNING, Record("halted", {"reason": "x"}), actor="ann")
         events = [event async for event in store.log.read(stream=store.stream)]

@@ -25,7 +25,7 @@ OUR_WORDS = (
 
 @pytest.mark.parametrize("rule", SENTENCE_RULES, ids=lambda rule: rule.name)
 def test_each_rule_reads_its_example(rule: SentenceRule) -> None:
-    """No rule is hidden by the one before it."""
+    """CTL-38: no rule is hidden by the one before it."""
     reading = read_sentence(rule.example)
     assert reading is not None
     assert (reading.rule, reading.quality) == (rule.name, rule.quality)

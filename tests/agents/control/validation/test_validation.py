@@ -68,7 +68,7 @@ async def verdict_on(folder: Path, criterion: str | TableCriterion) -> Criterion
 
 
 async def test_a_report_says_what_was_checked_and_seen_and_where(tmp_path: Path) -> None:
-    """For each criterion, in the task's order."""
+    """CTL-36: for each criterion, in the task's order."""
     (tmp_path / "hello.txt").write_text("one\nHello\n")
     report = await report_on(
         tmp_path,
@@ -137,7 +137,7 @@ async def test_a_table_is_checked_exactly(
     table: dict[str, Any],
     verdict: CriterionVerdict,
 ) -> None:
-    """Each field is a check, and all of them must hold; none holds the host up."""
+    """CTL-35: each field is a check, and all of them must hold; none holds the host up."""
     monkeypatch.setattr("otpy_agents.control.validation.checks._PATTERN_SECONDS", 0.05)
     (tmp_path / "a.json").write_text('{"n": 1, "nothing": null,\n "x": [{"y z": true}]\n}\n\n')
     (tmp_path / "bad.json").write_text('{"x": NaN}')
@@ -315,7 +315,7 @@ async def test_each_command_is_run_once(tmp_path: Path) -> None:
 async def test_tests_that_are_required_decide(
     tmp_path: Path, outcome: CommandOutcome, verdict: CriterionVerdict, saw: str
 ) -> None:
-    """By their exit code alone; none is no success."""
+    """CTL-35: by their exit code alone; none is no success."""
     asked = task(test_command="t", tests_required=True)
     found = (await report_on(tmp_path, asked, Commands(t=outcome))).criteria[0]
     assert (found.criterion, found.verdict, found.saw) == ("the tests pass", verdict, saw)
@@ -333,7 +333,7 @@ async def test_tests_that_nobody_requires_only_take_confidence(tmp_path: Path) -
 
 @pytest.mark.parametrize("exit_code", [1, -15, None])
 async def test_an_exit_code_fails_nothing(tmp_path: Path, exit_code: int | None) -> None:
-    """It only takes the highest confidence away."""
+    """CTL-35: it only takes the highest confidence away."""
     (tmp_path / "a").touch()
     report = await report_on(tmp_path, task(required_artifacts=("a",)), exit_code=exit_code)
     assert (report.valid, report.confidence) == (True, Confidence.MEDIUM)
@@ -405,7 +405,7 @@ FITS = {"name": "a", "count": 1, "tags": ["x"], "extra": None}
 async def test_json_is_checked_with_its_schema(
     tmp_path: Path, schema: dict[str, Any], words: str, verdict: CriterionVerdict, saw: str
 ) -> None:
-    """The seed's form and JSON Schema; nothing is fetched from anywhere."""
+    """CTL-35: the seed's form and JSON Schema; nothing is fetched from anywhere."""
     report = await report_on(tmp_path, task(expected_json_schema=schema), words=words)
     found = report.criteria[0]
     assert (found.criterion, found.verdict) == ("expected_json_schema", verdict)
