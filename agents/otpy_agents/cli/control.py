@@ -302,9 +302,9 @@ def resume(place: ControlPlace) -> None:
 @_placed
 @click.argument("task", metavar="TASK")
 def unblock(place: ControlPlace, *, task: str) -> None:
-    """Let a blocked TASK be done anew, as the next one."""
+    """Let a blocked TASK be done once more, after those that wait."""
     _do(place, lambda store: orders.unblock(store, task, actor=_actor()))
-    say(f"{task} comes next")
+    say(f"{task} waits in the queue")
 
 
 @control.command()

@@ -46,7 +46,12 @@ def _report(report: Any) -> str:
 def tasks_table(state: ProjectState, queued: Sequence[ControlTask]) -> str:
     """Return the tasks of a project, oldest first, a line for each."""
     rows = [("completed", one.task_id, one.completed_at) for one in state.completed_tasks]
-    rows += [("blocked", one.task_id, one.reason) for one in state.blocked_tasks]
+    waiting = {task.task_id for task in queued}
+    rows += [
+        ("blocked", one.task_id, one.reason)
+        for one in state.blocked_tasks
+        if one.task_id not in waiting  # it was unblocked
+    ]
     if state.in_hand is not None:
         hand = state.in_hand
         rows.append(("in hand", hand.task.task_id, f"{_attempt(hand)}: {hand.task.intent}"))

@@ -13,7 +13,6 @@ from attrs import asdict, evolve, frozen
 from otpy_agents.clock import CLOCK
 from otpy_agents.control.state import (
     ExecutionMode,
-    InHand,
     ProjectState,
     ProjectStatus,
     time_text,
@@ -138,11 +137,13 @@ async def resume(store: ControlStore, *, actor: str) -> ProjectState:
     )
 
 
-async def unblock(store: ControlStore, task_id: str, *, actor: str) -> ProjectState:
-    """Let a blocked task be done anew, as the next one (CTL-64).
+async def unblock(store: ControlStore, task_id: str, *, actor: str) -> None:
+    """Let a blocked task be done once more, after those that wait (CTL-64).
+
+    It is only put into the queue, which is one write: it is blocked until the loop takes it.
 
     Raises:
-        OrderRefused: No such task is blocked, or it cannot come next.
+        OrderRefused: No such task is blocked, or it waits already.
     """
     state = await store.load()
     found = next((one for one in state.blocked_tasks if one.task_id == task_id), None)
@@ -152,16 +153,6 @@ async def unblock(store: ControlStore, task_id: str, *, actor: str) -> ProjectSt
     if found.task is None:
         wanted = "one that this program blocked; enqueue it under another id"
         raise OrderRefused("unblock", f"the task {task_id!r}, which is not stored", wanted)
-    if state.in_hand is not None:
-        got = f"a project with {state.in_hand.task.task_id} in hand"
-        raise OrderRefused("unblock", got, "one with no task in hand")
-    counts = {name: count for name, count in state.retry_counts.items() if name != task_id}
-    return await _change(
-        store,
-        state,
-        Record("task_unblocked", {"task_id": task_id}),
-        actor=actor,
-        blocked_tasks=tuple(one for one in state.blocked_tasks if one is not found),
-        retry_counts=counts,
-        in_hand=InHand(task=found.task, taken_at=time_text(CLOCK())),
-    )
+    if any(task.task_id == task_id for task in await store.queued()):
+        raise OrderRefused("unblock", f"the task {task_id!r}, which waits", "one that does not")
+    await store.push([found.task], actor=actor)

@@ -20,6 +20,7 @@ from otpy_agents.control.task import ControlTask
 __all__ = [
     "OWN",
     "RETRY_COUNT",
+    "VERSION",
     "BlockedTask",
     "CompletedTask",
     "ExecutionMode",
@@ -36,6 +37,9 @@ RETRY_COUNT: Final = "retry_count_"
 
 OWN: Final = "otpy"
 """The field that holds what is the loop's own."""
+
+VERSION: Final = 1
+"""The form of what is the loop's own (G-15)."""
 
 _NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
 
@@ -204,11 +208,9 @@ class ProjectState:
             self, status=ProjectStatus.HALTED, halt_reason=reason, halt_details=details or None
         )
 
-    def settled(self, task_id: str) -> bool:
-        """Whether a task is completed or blocked."""
-        return any(one.task_id == task_id for one in self.completed_tasks) or any(
-            one.task_id == task_id for one in self.blocked_tasks
-        )
+    def has_completed(self, task_id: str) -> bool:
+        """Whether a task is completed."""
+        return any(one.task_id == task_id for one in self.completed_tasks)
 
     def to_json(self) -> dict[str, Any]:
         """Return it as plain data, of exactly the shape that other programs know."""
@@ -243,12 +245,7 @@ class ProjectState:
                 for one in self.completed_tasks
             ],
             "blocked_tasks": [
-                {
-                    "task_id": one.task_id,
-                    "blocked_at": one.blocked_at,
-                    "reason": one.reason,
-                    **_there(task=None if one.task is None else one.task.to_json()),
-                }
+                {"task_id": one.task_id, "blocked_at": one.blocked_at, "reason": one.reason}
                 for one in self.blocked_tasks
             ],
             **_there(last_validation_report=self.last_validation_report),
@@ -270,7 +267,7 @@ def _there(**fields: object) -> dict[str, object]:
 def _own(state: ProjectState) -> dict[str, Any]:
     hand = state.in_hand
     return {
-        "version": 1,
+        "version": VERSION,
         "fencing": state.fencing,
         "in_hand": None
         if hand is None
@@ -285,6 +282,9 @@ def _own(state: ProjectState) -> dict[str, Any]:
             "doubt": hand.doubt,
             "failed": list(hand.failed),
             "asked": dict(hand.asked),
+        },
+        "blocked": {
+            one.task_id: one.task.to_json() for one in state.blocked_tasks if one.task is not None
         },
         **state.unknown.get(OWN, _NOTHING),
     }

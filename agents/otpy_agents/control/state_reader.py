@@ -11,6 +11,7 @@ from attrs import evolve
 from otpy_agents.control.state import (
     OWN,
     RETRY_COUNT,
+    VERSION,
     BlockedTask,
     CompletedTask,
     ExecutionMode,
@@ -147,6 +148,11 @@ class _Section:
             key = f"{self._name(name)}.{error.key}".rstrip(".")
             raise CorruptState(key, error.got, error.wanted) from None
 
+    def tasks(self, name: str) -> dict[str, ControlTask]:
+        """Return tasks by their ids; none if there are none."""
+        by_id = _Section(self.perhaps_object(name) or {}, self._name(name))
+        return {key: task for key in list(by_id.unknown) if (task := by_id.task(key)) is not None}
+
     def counts(self) -> dict[str, int]:
         """Return the retries by task, whose fields are named after their ids (CTL-18)."""
         names = [name for name in self.unknown if name.startswith(RETRY_COUNT)]
@@ -158,7 +164,10 @@ def _read(whole: _Section) -> ProjectState:
     # Both places of the report are in use; the one beside the sections is the younger form.
     report, older = (one.perhaps_object("last_validation_report") for one in (whole, supervisor))
     own = _Section(whole.perhaps_object(OWN) or {}, OWN)
-    own.perhaps_number("version")
+    version = own.perhaps_number("version")
+    if version not in {None, VERSION}:
+        raise CorruptState(f"{OWN}.version", version, f"{VERSION}; a newer otpy has written it")
+    blocked = own.tasks("blocked")
     state = ProjectState(
         status=supervisor.one_of("status", ProjectStatus),
         iteration=supervisor.number("iteration"),
@@ -181,12 +190,13 @@ def _read(whole: _Section) -> ProjectState:
         ),
         blocked_tasks=tuple(
             BlockedTask(
-                one.text("task_id"),
+                task_id,
                 one.text("blocked_at"),
                 one.text("reason"),
-                one.task("task"),
+                blocked.get(task_id),
             )
             for one in whole.items("blocked_tasks")
+            for task_id in (one.text("task_id"),)
         ),
         last_validation_report=report if report is not None else older,
         execution_mode=whole.one_of("execution_mode", ExecutionMode),

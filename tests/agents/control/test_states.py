@@ -123,7 +123,7 @@ def test_a_state_written_by_hand_is_read() -> None:
     assert (state.status, state.iteration) == (ProjectStatus.RUNNING, 4)
     assert state.retry_counts == {"task-001": 1}
     assert (state.project, state.in_hand) == ("default", None)
-    assert state.settled("t0")
+    assert state.has_completed("t0")
     written = state.to_json()
     assert written.pop("otpy")["version"] == 1
     assert written == BY_HAND
@@ -183,6 +183,7 @@ WRONG: list[tuple[str, Any, str]] = [
     ("completed_tasks", {}, "completed_tasks: got {}, wanted a JSON array"),
     ("goal.project_id", "../x", "goal.project_id: got '../x', wanted a name for a folder"),
     ("execution_mode", "FAST", "execution_mode: got 'FAST', wanted AUTO or MANUAL"),
+    ("otpy", {"version": 2}, "otpy.version: got 2, wanted 1; a newer otpy has written it"),
     ("otpy", {"fencing": "1"}, "otpy.fencing: got '1', wanted a whole number from 0"),
     ("otpy", {"in_hand": {"attempt": 1}}, "without otpy.in_hand.task"),
 ]

@@ -187,7 +187,8 @@ class ControlLoop:
             # Another program stored it: its attempts are those that were counted.
             count = state.retry_counts.get(state.retry_task.task_id, 0)
             self._report = _last_report(state)
-            kind = PromptKind.FIX if self._report is not None else PromptKind.FIRST
+            is_fix = count > 0 and self._report is not None
+            kind = PromptKind.FIX if is_fix else PromptKind.FIRST
             self._start(InHand(task=state.retry_task, attempt=count, kind=kind))
         else:
             self._do(ReserveTask())
@@ -218,16 +219,18 @@ class ControlLoop:
             else:
                 why = "no task is left, and the goal is not reached"
                 self._halt(EXHAUSTED, why, exhausted=True)
-        elif self._state.settled(task.task_id):
+        elif self._state.has_completed(task.task_id):
             self._do(SettleTask(task.task_id), ReserveTask())
         else:
             self._start(InHand(task=task))
 
     def _start(self, hand: InHand) -> None:
+        """Take a task in hand; one that was blocked was put into the queue once more."""
         hand = evolve(hand, taken_at=time_text(self._now))
         task_id = hand.task.task_id
         record = self._record("task_start", task_id)
-        self._save(record, in_hand=hand, retry_task=None, exhausted=False)
+        blocked = tuple(one for one in self._state.blocked_tasks if one.task_id != task_id)
+        self._save(record, in_hand=hand, retry_task=None, exhausted=False, blocked_tasks=blocked)
         self._do(SettleTask(task_id), self._place())
 
     def _place(self) -> FindFolder:

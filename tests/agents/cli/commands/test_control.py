@@ -139,7 +139,7 @@ def test_a_project_is_worked_off_and_everything_can_be_read(operator: Operator) 
 def test_halt_from_another_terminal_stops_the_attempt_and_keeps_the_task(
     operator: Operator,
 ) -> None:
-    """CTL-54, CTL-65, C-41: `resume` and `start` go on with the same task; nothing is left running."""
+    """CTL-54, CTL-65, C-41: `resume` and `start` go on with that task; nothing is left running."""
     operator.begins(task("a", WAITS), task("b"))
     loop = operator.terminal.start("control", "start")
     wait_for(operator.project / "a.pid")

@@ -245,6 +245,17 @@ def test_a_halt_that_was_written_meanwhile_wins() -> None:
     assert [one.task_id for one in played.state.completed_tasks] == ["t"]
 
 
+def test_a_blocked_task_that_is_enqueued_again_is_done_again() -> None:
+    """CTL-64: with a first prompt; a completed one is not."""
+    found = iter([failing("a"), passing(), passing()])
+    played = Played(found=lambda _: next(found))
+    played.begin([task("t", 0), task("u"), task("t", 0), task("u")], completed=True)
+    played.start()
+    assert [kind for _, _, kind, _ in played.dispatches] == ["PROMPT"] * 3
+    assert [one.task_id for one in played.state.completed_tasks] == ["u", "t"]
+    assert played.state.blocked_tasks == ()
+
+
 def test_a_task_that_another_program_retries_comes_before_the_queue() -> None:
     """CTL-11: with the attempts that were counted."""
     played = Played()
