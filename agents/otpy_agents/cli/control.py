@@ -209,9 +209,9 @@ def _do(place: ControlPlace, work: Callable[[ControlStore], Awaitable[T]]) -> T:
 def control() -> None:
     """Work off the tasks of a project, one after the other, and check each by rules.
 
-    You give a goal and tasks. An agent CLI does a task; rules check what it left; what does not
-    hold is tried again with what was found, and at last blocked. Nothing here invents work, and
-    everything can be read afterwards.
+    You give a goal and tasks. An agent CLI does a task, and rules check its work. A task that fails
+    a check is tried again, with the findings in its prompt, and is blocked in the end. Nothing here
+    invents work, and everything can be read later.
     """
 
 
@@ -228,7 +228,7 @@ def control() -> None:
 def init_state(place: ControlPlace, *, execution_mode: str, force: bool) -> None:
     """Make the state of a new project: HALTED, without a goal."""
     mode = ExecutionMode(execution_mode)
-    _do(place, lambda store: orders.init_state(store, mode, anew=force, actor=_actor()))
+    _do(place, lambda store: orders.init_state(store, mode, fresh=force, actor=_actor()))
     say(f"{place.root}: a new project, HALTED; next: `otpy-agents control set-goal`")
 
 

@@ -25,29 +25,30 @@ __all__ = ["Goal", "enqueue", "halt", "init_state", "resume", "set_goal", "unblo
 
 
 async def init_state(
-    store: ControlStore, mode: ExecutionMode, *, anew: bool, actor: str
+    store: ControlStore, mode: ExecutionMode, *, fresh: bool, actor: str
 ) -> ProjectState:
     """Make the state of a new project: halted, without a goal (CTL-50).
 
     Args:
         store: Where.
         mode: Whether the operator is asked before each dispatch.
-        anew: Whether a state that is there is forgotten.
+        fresh: Whether to forget a state that is there.
         actor: Who orders it.
 
     Raises:
-        OrderRefused: There is one, and nobody said that it is to be forgotten.
+        OrderRefused: There is a state, and `fresh` is not set.
+        ProjectHeld: It is to be forgotten while a host works on it.
     """
-    if not anew:
-        try:
-            known = await store.load()
-        except StateMissing:
-            pass
-        else:
-            got = f"a state from {known.last_updated}"
-            raise OrderRefused("init-state", got, "none, or --force to forget it")
     state = ProjectState(execution_mode=mode, last_updated=time_text(CLOCK()))
-    return await store.change(None, state, actor=actor)
+    if fresh:
+        async with store.lease():
+            return await store.change(None, state, actor=actor)
+    try:
+        known = await store.load()
+    except StateMissing:
+        return await store.change(None, state, actor=actor)
+    got = f"a state from {known.last_updated}"
+    raise OrderRefused("init-state", got, "none, or --force to forget it")
 
 
 async def _change(
@@ -154,5 +155,5 @@ async def unblock(store: ControlStore, task_id: str, *, actor: str) -> None:
         wanted = "one that this program blocked; enqueue it under another id"
         raise OrderRefused("unblock", f"the task {task_id!r}, which is not stored", wanted)
     if any(task.task_id == task_id for task in await store.queued()):
-        raise OrderRefused("unblock", f"the task {task_id!r}, which waits", "one that does not")
+        raise OrderRefused("unblock", f"the task {task_id!r}, which waits", "a task that does not")
     await store.push([found.task], actor=actor)

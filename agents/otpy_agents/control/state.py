@@ -117,7 +117,7 @@ class InHand:
         attempt: Number of its last attempt, from 1; 0 before the first.
         taken_at: When it was taken, as text in UTC; with it, dispatches of two takings differ.
         dispatches: Dispatches so far; more than attempts, as one that halted is made again.
-        cut: Whether that attempt is being made: who finds it so makes it again.
+        cut: Whether that attempt is being made: a loop that finds it so makes it again.
         kind: What the prompt of its next attempt is, or of the one that is being made.
         strict: Whether that prompt is strict, as the same failed twice (CTL-44).
         doubt: What was asked or doubted; empty if nothing was.

@@ -1,7 +1,7 @@
 """What a writer changed of a state, so that two writers lose nothing of each other (CTL-22).
 
-A state is written whole. But who writes it has read it a while ago, and an operator may have
-halted the project or set its goal since. So what a writer changed is made to what stands there now.
+A state is written whole. Its writer has read it a while ago, and an operator may have halted the
+project or set its goal since. So the writer's changes are applied to the state as it is now.
 """
 
 from __future__ import annotations
@@ -64,9 +64,9 @@ def halting(reason: str, details: str, at: str) -> Change:
 
 
 def changed(state: Mapping[str, Any], change: Change) -> Plain:
-    """Return a state, as JSON, after a change; one that somebody has halted stays halted.
+    """Return a state, as JSON, after a change; a state that was halted meanwhile stays halted.
 
-    Only who saw it halted may resume it.
+    Only a writer that has read it halted resumes it.
     """
     after: Plain = {**state}
     put: Mapping[str, Plain] = change.get("set", {})

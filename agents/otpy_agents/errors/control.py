@@ -132,7 +132,7 @@ class ProjectHeld(AgentsError, RuntimeError):
 
     def __init__(self, place: str, holder: str) -> None:
         self.place, self.holder = place, holder
-        super().__init__(f"{place}: got a project that {holder} works on, wanted one nobody does")
+        super().__init__(f"{place}: got a project that {holder} works on, wanted a free one")
 
 
 class StateError(AgentsError):

@@ -77,7 +77,7 @@ class AuditFile:
                 return damage
             number = max(0, number - len(part))
         stray = self._numbered(len(parts))
-        return FileDamage(stray, 1, "nobody wrote this file") if stray.exists() else None
+        return FileDamage(stray, 1, _STRANGE) if stray.exists() else None
 
     def mend(self, lines: Sequence[str], kept: Head = NOTHING) -> FileDamage | None:
         """Bring the files to what is due; return what was wrong beyond a torn end.
@@ -103,7 +103,7 @@ class AuditFile:
                 left -= min(left, len(part))
             self._full = len(parts) - 1
             while (stray := self._numbered(len(parts))).exists():
-                damages.append(FileDamage(stray, 1, "nobody wrote this file"))
+                damages.append(FileDamage(stray, 1, _STRANGE))
                 stray.rename(_aside(stray))
         except OSError as error:
             raise AuditUnwritable(self.path, error.strerror or str(error)) from error
@@ -188,7 +188,7 @@ def _compare(
         got = next(found, None)
         if got != line:
             return FileDamage(path, number, _difference(got, line, lines))
-    return FileDamage(path, len(part) + 1, "got a line that nobody wrote")
+    return FileDamage(path, len(part) + 1, "got a line that is not in the log")
 
 
 def _mend(
@@ -259,6 +259,7 @@ def _difference(got: str | None, line: str, lines: Sequence[str]) -> str:
     return f"got a line that was changed, wanted the one of position {_position(line)}"
 
 
+_STRANGE: Final = "the log has no such file"
 _REMOVED: Final = "the file ends before this line, which was written"
 
 

@@ -92,7 +92,7 @@ class AuditTrail:
         match event.name:
             case "project_changed":
                 self._before = self._after
-                known = {} if event.fields["anew"] else self._after
+                known = {} if event.fields["fresh"] else self._after
                 self._after = changed(known, event.fields["change"])
                 return None
             case "prompt":

@@ -5,8 +5,8 @@ them is answered by an event. One iteration goes: load the state, look at its st
 look at its folder, dispatch, look for halts, validate, retry or ask, and write what came of it.
 The state is loaded at each iteration, so what others have written counts (CTL-05).
 
-A task that is taken stays in the state, in hand, until it is completed or blocked. So whoever
-begins after a kill or a halt goes on with it, and the attempt that was cut is made again.
+A task that is taken stays in the state, in hand, until it is completed or blocked. So a loop that
+begins after a kill or a halt goes on with it, and makes the attempt that was cut again.
 """
 
 from __future__ import annotations

@@ -104,7 +104,7 @@ class ControlProjects:
         return project.ended
 
     async def _open(self, *, task_status: TaskStatus[None]) -> None:
-        """Start each project, also anew when the pool has lost its children by a restart."""
+        """Start each project, and again when the pool has lost its children by a restart."""
         parent = cast("Supervisor", otpy.current().parent)
         if not self._root.done():
             self._root.set_result(otpy.current().root)

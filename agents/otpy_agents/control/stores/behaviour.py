@@ -61,12 +61,12 @@ class ControlStore(ABC):
     async def change(
         self, before: ProjectState | None, after: ProjectState, *records: Record, actor: str = ""
     ) -> ProjectState:
-        """Make what leads from one state to another to the one that is stored; return that.
+        """Apply the difference of two states to the one that is stored; return that.
 
-        What others have changed since `before` was loaded stays, and who was halted stays halted.
+        What others have changed since `before` was loaded stays, and a halted project stays halted.
 
         Args:
-            before: As it was loaded; None for a new project, or to begin anew.
+            before: As it was loaded; None for a new project, or to start over.
             after: As it is to be.
             records: What is told with it, in order.
             actor: Who does it; empty for the loop.

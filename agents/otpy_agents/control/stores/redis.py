@@ -135,28 +135,28 @@ class RedisControl(ControlStore, OpenedWhole):
     ) -> ProjectState:
         """See `ControlStore.change`."""
         change = difference({} if before is None else before.to_json(), after.to_json())
-        text = await self._write(change, anew=before is None)
+        text = await self._write(change, fresh=before is None)
         await self._tell(text, records, actor)
         return read_state(text)
 
     async def halt(self, reason: str, details: str, *records: Record, actor: str = "") -> None:
         """See `ControlStore.halt`."""
-        text = await self._write(halting(reason, details, time_text(CLOCK())), anew=False)
+        text = await self._write(halting(reason, details, time_text(CLOCK())), fresh=False)
         await self._tell(text, records, actor)
 
-    async def _write(self, change: Change, *, anew: bool) -> str:
+    async def _write(self, change: Change, *, fresh: bool) -> str:
         """Make a change to what stands there, and write all of it; return what was written."""
         with self._reached():
             while True:
                 async with self._states.pipeline() as pipe:
                     await pipe.watch(self._key, *self._lease_keys)
                     found = await pipe.get(self._key)
-                    if found is None and not anew:
+                    if found is None and not fresh:
                         raise StateMissing(str(self._place))
                     if self._holder and (other := await self._other(pipe)):
                         raise ProjectHeld(str(self._place), other)
                     try:
-                        state: dict[str, Any] = {} if anew or found is None else json.loads(found)
+                        state: dict[str, Any] = {} if fresh or found is None else json.loads(found)
                     except ValueError as error:
                         raise CorruptState("", str(error), "a JSON object") from None
                     text = self._text(changed(state, change))
@@ -171,7 +171,7 @@ class RedisControl(ControlStore, OpenedWhole):
 
     async def _tell(self, text: str, records: Sequence[Record], actor: str) -> None:
         state: dict[str, Any] = json.loads(text)
-        event = ProjectChanged(change=difference(self._told, state), anew=not self._told)
+        event = ProjectChanged(change=difference(self._told, state), fresh=not self._told)
         self._told = state
         told = [Told(record.name, dict(record.fields)) for record in records]
         await self.log.append(Append(self.stream, [event, *told], None, actor))

@@ -41,12 +41,12 @@ class ProjectChanged:
     Attributes:
         change: What led there; see `state_change`.
         fencing: Number of the lease under which that was done; 0 for an operator.
-        anew: Whether it begins anew, and nothing that was there before counts.
+        fresh: Whether the project starts over, and nothing of its old state counts.
     """
 
     change: Mapping[str, Any] = field(hash=False)
     fencing: int = 0
-    anew: bool = False
+    fresh: bool = False
 
 
 @event_type("tasks_enqueued")
@@ -115,7 +115,7 @@ def _fold_project(row: Row | None, event: Stored) -> Row:
     before: dict[str, Any] = dict(row or {"state": None, "fencing": 0, "holder": ""})
     if event.name == "lease_taken":
         return before | {"fencing": event.fields["number"], "holder": event.fields["holder"]}
-    known = "{}" if event.fields["anew"] else before["state"] or "{}"
+    known = "{}" if event.fields["fresh"] else before["state"] or "{}"
     state: dict[str, Any] = json.loads(known)
     after = changed(state, event.fields["change"])
     return before | {"state": json.dumps(after, ensure_ascii=False)}
@@ -217,7 +217,7 @@ class SqliteControl(ControlStore, OpenedWhole):
         """See `ControlStore.change`; state and records are one transaction."""
         old = {} if before is None else before.to_json()
         change = difference(old, after.to_json())
-        event = ProjectChanged(change=change, fencing=self._fencing, anew=before is None)
+        event = ProjectChanged(change=change, fencing=self._fencing, fresh=before is None)
         told = _told(records)
         while True:
             version = await self.log.version(self.stream)

@@ -188,6 +188,7 @@ def test_a_second_start_is_told_who_works_on_the_project(operator: Operator) -> 
     assert second.returncode == 1
     assert f"got a project that process {loop.pid} works on" in second.stderr
     assert second.stderr.count("\n") == 1
+    assert f"process {loop.pid} works on" in operator.refused("init-state", "--force", status=1)
     (operator.project / "go").touch()
     assert loop.end() == 0
 

@@ -122,7 +122,7 @@ def test_a_file_that_nobody_wrote_is_in_nobodys_way(tmp_path: Path) -> None:
     stray.write_text("x")
     damage = audit(tmp_path).compare(LINES[:2])
     assert damage is not None
-    assert str(damage) == f"{stray}:1: nobody wrote this file"
+    assert str(damage) == f"{stray}:1: the log has no such file"
     file.append(LINES[2])
     assert audit(tmp_path).compare(LINES[:3]) is None
     assert (tmp_path / "audit.log.jsonl.1.altered-1").read_text() == "x"

@@ -133,7 +133,7 @@ class Site:
 
     async def begin(self, *tasks: ControlTask) -> None:
         async with self.store() as store:
-            await orders.init_state(store, ExecutionMode.AUTO, anew=True, actor="ann")
+            await orders.init_state(store, ExecutionMode.AUTO, fresh=True, actor="ann")
             goal = orders.Goal("Build it", "demo", goal_completed=True)
             await orders.set_goal(store, goal, actor="ann")
             await orders.enqueue(store, tasks, actor="ann")

@@ -55,7 +55,7 @@ async def begin(folder: Path, name: str, command: str = "touch made.txt") -> Non
         acceptance_criteria=("made.txt exists",),
     )
     async with opens(folder, name)() as store:
-        await orders.init_state(store, ExecutionMode.AUTO, anew=False, actor="ann")
+        await orders.init_state(store, ExecutionMode.AUTO, fresh=False, actor="ann")
         await orders.set_goal(store, orders.Goal("g", name, goal_completed=True), actor="ann")
         await orders.enqueue(store, [task], actor="ann")
         await orders.resume(store, actor="ann")

@@ -89,7 +89,7 @@ async def test_what_another_program_wrote_by_hand_is_served(port: int, tmp_path:
 async def test_a_plain_client_reads_what_we_write(port: int, tmp_path: Path) -> None:
     """CTL-22, C-38: the key, the list and its order, as other programs expect them."""
     async with store(port, tmp_path) as redis:
-        await orders.init_state(redis, ExecutionMode.MANUAL, anew=False, actor="ann")
+        await orders.init_state(redis, ExecutionMode.MANUAL, fresh=False, actor="ann")
         tasks = [ControlTask.of_json({**TASK, "task_id": name}) for name in "ab"]
         await orders.enqueue(redis, tasks, actor="ann")
     state = json.loads(plain(port, 0, "GET", "supervisor:state"))
@@ -109,7 +109,7 @@ async def test_an_entry_that_is_no_task_stays_and_is_named(port: int, tmp_path: 
 async def test_a_server_that_was_flushed_is_written_nothing_back(port: int, tmp_path: Path) -> None:
     """CTL-63: the state is gone, and the operator is to make one."""
     async with store(port, tmp_path) as redis:
-        await orders.init_state(redis, ExecutionMode.AUTO, anew=False, actor="ann")
+        await orders.init_state(redis, ExecutionMode.AUTO, fresh=False, actor="ann")
         state = await redis.load()
         async with redis.lease():
             plain(port, 0, "FLUSHALL")
@@ -123,7 +123,7 @@ async def test_a_lease_whose_time_is_over_is_ours_while_nobody_took_it(
 ) -> None:
     """As after ten seconds without the server; who took it meanwhile has it, and is named."""
     async with store(port, tmp_path) as redis:
-        await orders.init_state(redis, ExecutionMode.AUTO, anew=False, actor="ann")
+        await orders.init_state(redis, ExecutionMode.AUTO, fresh=False, actor="ann")
         state = await redis.load()
         async with redis.lease():
             left = int(plain(port, 0, "PTTL", "otpy:lease:supervisor:state"))
