@@ -27,7 +27,7 @@ from otpy_agents.control.halts import HALTS, read_halts
 from otpy_agents.control.loop.machine import LoopRules
 from otpy_agents.control.prompts import read_task_types, shipped_task_types
 from otpy_agents.control.server import ControlSettings
-from otpy_agents.control.state import ExecutionMode, is_folder_name
+from otpy_agents.control.state import ExecutionMode, ProjectStatus, is_folder_name
 from otpy_agents.control.stores import ControlStore
 from otpy_agents.control.stores.place import RedisPlace
 from otpy_agents.control.task import COMMAND
@@ -272,9 +272,11 @@ def enqueue(place: ControlPlace, *, task_file: Path) -> None:
         tasks = read_task_file(task_file)
     except InvalidTask as error:
         fail(error, 2)
-    _do(place, lambda store: orders.enqueue(store, tasks, actor=_actor()))
+    state = _do(place, lambda store: orders.enqueue(store, tasks, actor=_actor()))
     names = ", ".join(task.task_id for task in tasks)
-    say(f"enqueued {len(tasks)}: {names}")
+    running = state.status is ProjectStatus.RUNNING
+    more = "" if running else f"; {state.status} until `otpy-agents control resume`"
+    say(f"enqueued {len(tasks)}: {names}{more}")
 
 
 @control.command()

@@ -22,6 +22,7 @@ from otpy_agents.cli.run_words import harmless
 from otpy_agents.clock import CLOCK
 from otpy_agents.control.loop.protocol import EndLoop, ProjectOutcome
 from otpy_agents.control.server import ControlSettings, open_projects
+from otpy_agents.control.server.performer import ERROR
 from otpy_agents.control.state import InHand, time_text
 from otpy_agents.control.stores import ControlStore, SqliteControl
 from otpy_agents.control.stores.place import RedisPlace
@@ -178,11 +179,12 @@ class ControlStart:
                 return await projects.wait(project)
 
     def _tell(self, tag: str, line: str) -> None:
-        """Write a line of the application log (CTL-49)."""
-        if not self._quiet:
+        """Write a line of the application log (CTL-49); errors are told to the quiet, too."""
+        stream = sys.stderr if tag == ERROR else sys.stdout
+        if tag == ERROR or not self._quiet:
             line = self._clean(f"{time_text(CLOCK())} [{tag}] {line}")
             with contextlib.suppress(OSError):  # nobody may read it; the work goes on
-                print(harmless(line), flush=True)
+                print(harmless(line), file=stream, flush=True)
 
     async def _confirm(self, hand: InHand) -> bool:
         """Ask before a dispatch; anything but y, and the end of input, is no (CTL-21)."""

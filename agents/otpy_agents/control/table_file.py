@@ -33,9 +33,9 @@ def read_tables(path: Path, name: str, keys: Collection[str]) -> list[dict[str, 
     unknown = sorted(content.keys() - {name})
     if unknown:
         raise InvalidControlTable(path, unknown[0], "an unknown key", f"[[{name}]]")
-    rows = content.get(name)
+    rows: object = content.get(name)
     if not isinstance(rows, list) or not rows:
-        got = "nothing" if rows is None else repr(rows)
+        got = "nothing" if rows is None else f"{rows!r}"
         raise InvalidControlTable(path, name, got, f"tables [[{name}]]")
     tables = cast("list[object]", rows)
     return [_table(path, name, number, row, keys) for number, row in enumerate(tables, 1)]

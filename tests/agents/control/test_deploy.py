@@ -106,7 +106,7 @@ def test_a_completion_is_no_reason_to_start_again(tmp_path: Path, ended: int, st
 def test_the_store_listens_where_the_options_look() -> None:
     """CTL-58: 6499 of this machine alone, a volume, 2 GB, and a log that is kept."""
     text = (DEPLOY / "compose.yaml").read_text()
-    whole = cast("dict[str, Any]", YAML(typ="safe").load(text))
+    whole: dict[str, Any] = cast("Any", YAML(typ="safe")).load(text)
     store = whole["services"]["store"]
     assert store["ports"] == ["127.0.0.1:6499:6379"]
     assert store["volumes"] == ["store-data:/data"]

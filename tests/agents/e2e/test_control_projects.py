@@ -70,7 +70,7 @@ async def test_a_project_is_worked_off(cli: str, home_of: MakeHome, tmp_path: Pa
             RunStore(home.work.parent / "state" / "runs.sqlite3") as runs,
             run_host(runs, environment=home.environment, hooks=()) as host,
         ):
-            await orders.init_state(store, ExecutionMode.AUTO, anew=False, actor="ann")
+            await orders.init_state(store, ExecutionMode.AUTO, fresh=False, actor="ann")
             goal = orders.Goal("Build it", "demo", goal_completed=True)
             await orders.set_goal(store, goal, actor="ann")
             await orders.enqueue(store, tasks(cli), actor="ann")

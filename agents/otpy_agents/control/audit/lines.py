@@ -34,7 +34,7 @@ _AUDITED: Final = frozenset(
     {
         *("task_start", "task_complete", "task_blocked", "halt", "completed"),
         *("interrogation_prompt", "interrogation_response", "outside_write"),
-        *("helper_prompt", "helper_response"),
+        *("helper_prompt", "helper_response", "audit_altered"),
     }
 )
 _FIRST: Final = "0" * 64

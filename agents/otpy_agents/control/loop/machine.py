@@ -197,7 +197,8 @@ class ControlLoop:
         state = self._state
         if state.status is ProjectStatus.COMPLETED:
             done, blocked = len(state.completed_tasks), len(state.blocked_tasks)
-            line = f"the goal is reached; {done} tasks completed, {blocked} blocked"
+            tasks = "1 task" if done == 1 else f"{done} tasks"
+            line = f"the goal is reached; {tasks} completed, {blocked} blocked"
             return EndLoop(ProjectOutcome.COMPLETED, line)
         details = f": {state.halt_details}" if state.halt_details else ""
         return EndLoop(ProjectOutcome.HALTED, f"{state.halt_reason or 'not resumed yet'}{details}")

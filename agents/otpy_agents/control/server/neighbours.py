@@ -54,7 +54,8 @@ class Trespass:
     count: int
 
     def __str__(self) -> str:
-        return f"{self.count} files of the project {self.project}, such as {self.paths[0]}"
+        files = "1 file" if self.count == 1 else f"{self.count} files"
+        return f"{files} of the project {self.project}, such as {self.paths[0]}"
 
 
 @asynccontextmanager

@@ -74,6 +74,8 @@ PERFORMANCE: Final = "PERFORMANCE"
 """The tag of how long the state took to load and to persist (CTL-17)."""
 TRANSITION: Final = "STATE_TRANSITION"
 VERBOSE: Final = "VERBOSE"
+ERROR: Final = "ERROR"
+"""What the operator has to look at, however little he wants to read."""
 
 _FILES_TOLD: Final = 200
 """Files that a helper is told of."""
@@ -241,7 +243,7 @@ class Performer:
         async def tell(found: Trespass) -> None:
             told = {"task_id": task.task_id, **asdict(found)}
             await self._store.tell(Record("outside_write", told))
-            self._say(VERBOSE, f"{task.task_id}: its agent changed {found}")
+            self._say(ERROR, f"{task.task_id}: its agent changed {found}")
 
         return watched(self._settings.root, self._settings.folder(self._project), tell)
 

@@ -32,7 +32,7 @@ from otpy_agents.control.loop.protocol import (
 )
 from otpy_agents.control.server.dispatcher import Dispatcher
 from otpy_agents.control.server.neighbours import held
-from otpy_agents.control.server.performer import VERBOSE, Performer, Say, or_halted
+from otpy_agents.control.server.performer import ERROR, Performer, Say, or_halted
 from otpy_agents.control.server.settings import ControlSettings
 from otpy_agents.control.state import InHand, ProjectState
 from otpy_agents.control.stores import ControlStore
@@ -226,7 +226,7 @@ class ControlProject:
             if self._trail.heads[name] != kept:
                 await self._keep(name)
             if damage is not None:
-                self._say(VERBOSE, f"the audit was altered, and is made again: {damage}")
+                self._say(ERROR, f"the audit was altered, and is made again: {damage}")
                 await self._store.tell(Record("audit_altered", {"damage": str(damage)}))
         return files
 

@@ -291,7 +291,9 @@ def test_an_altered_audit_is_found_and_made_again(
     file.write_text("".join(f"{line}\n" for line in alter(whole.splitlines())))
     assert "audit.log.jsonl:" in operator.refused("audit", "--verify", status=1)
     operator.does("resume")
-    assert operator.terminal.call("control", "start").returncode == 3
+    done = operator.terminal.call("control", "start", "--quiet")
+    assert (done.returncode, "[ERROR] the audit was altered" in done.stderr) == (3, True)
+    assert "AUDIT_ALTERED" in [line["event"] for line in operator.audit]
     assert file.read_text().startswith(whole)
     assert "as they were written" in operator.does("audit", "--verify")
 
@@ -376,7 +378,7 @@ def test_an_agent_in_bubblewrap_writes_into_no_other_project(operator: Operator)
         operator.enqueue(task("b", "touch b.py; touch ../other/x; echo Done."))
         operator.does("resume")
         done = operator.terminal.call("control", "start")
-        assert "its agent changed 1 files of the project other, such as x" in done.stdout
+        assert "its agent changed 1 file of the project other, such as x" in done.stderr
         assert "OUTSIDE_WRITE" in [line["event"] for line in operator.audit]
 
 
@@ -511,7 +513,7 @@ def test_what_no_host_has_written_yet_is_no_alteration(operator: Operator) -> No
     operator.enqueue(task("a"))
     operator.does("resume")
     done = operator.terminal.call("control", "start")
-    assert (done.returncode, "altered" in done.stdout) == (0, False), done.stdout
+    assert (done.returncode, "altered" in done.stderr) == (0, False), done.stderr
     operator.does("halt", "--reason", "too late")
     assert "the next `start` writes 1 more" in operator.does("audit", "--verify")
     operator.does("set-goal", "--project-id", "other")

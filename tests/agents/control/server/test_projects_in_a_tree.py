@@ -149,5 +149,5 @@ async def test_projects_go_on_when_the_host_of_runs_was_restarted(tmp_path: Path
                 plane = cast("otpy.Supervisor", root.child("ControlPlane").supervisor)
                 plane.child("RunHost").exit(otpy.Crashed(RuntimeError("struck")))
                 assert (await projects.wait(site)) == EndLoop(
-                    ProjectOutcome.COMPLETED, "the goal is reached; 1 tasks completed, 0 blocked"
+                    ProjectOutcome.COMPLETED, "the goal is reached; 1 task completed, 0 blocked"
                 )
