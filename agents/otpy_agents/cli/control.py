@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import json
 import os
-import pwd
 import sys
 from collections.abc import Awaitable, Callable
 from functools import wraps
@@ -41,7 +39,7 @@ from otpy_agents.errors import (
     InvalidTask,
     OrderRefused,
 )
-from otpy_agents.operator import Actor
+from otpy_agents.operator import actor_of
 from otpy_agents.run.host.walls import SANDBOXES, is_sandbox
 
 __all__ = ["control"]
@@ -82,15 +80,7 @@ Exit status:
 
 def _actor() -> str:
     """Return who types this (G-16, C-41)."""
-    uid = os.geteuid()
-    try:
-        user = pwd.getpwuid(uid).pw_name
-    except KeyError:
-        user = str(uid)
-    terminal = None
-    with contextlib.suppress(OSError):
-        terminal = os.ttyname(sys.stdin.fileno()) if sys.stdin is not None else None
-    return str(Actor(user=user, uid=uid, pid=os.getpid(), tty=terminal))
+    return str(actor_of(os.geteuid(), os.getpid()))
 
 
 def _placed(command: Callable[Concatenate[ControlPlace, P], T]) -> Callable[P, T]:

@@ -12,6 +12,7 @@ the answer, or CommandRefused       ←────┘
 from __future__ import annotations
 
 from otpy_agents.operator.actor import Actor as Actor
+from otpy_agents.operator.actor import actor_of as actor_of
 from otpy_agents.operator.client import ask as ask
 from otpy_agents.operator.message import Argument as Argument
 from otpy_agents.operator.message import CommandRefusal as CommandRefusal
@@ -27,6 +28,7 @@ __all__ = [
     "Handler",
     "CommandKeeper",
     "CommandRefusal",
+    "actor_of",
     "ask",
     "operator_supervisor",
 ]

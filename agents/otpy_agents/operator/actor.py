@@ -15,7 +15,7 @@ from attrs import frozen
 if TYPE_CHECKING:
     from asyncio.trsock import TransportSocket
 
-__all__ = ["Actor", "peer_of"]
+__all__ = ["Actor", "actor_of", "peer_of"]
 
 _CREDENTIALS: Final = struct.Struct("3i")
 _TERMINALS: Final = ("/dev/pts/", "/dev/tty")
@@ -23,7 +23,7 @@ _TERMINALS: Final = ("/dev/pts/", "/dev/tty")
 
 @frozen(kw_only=True)
 class Actor:
-    """Whoever is at the other end of an operator socket.
+    """Whoever is at the other end of an operator socket, or types a command.
 
     Attributes:
         user: Name of the user, or the number if there is no name.
@@ -56,6 +56,16 @@ def peer_of(connection: socket.socket | TransportSocket) -> Actor:
             socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size
         )
         pid, uid, _ = _CREDENTIALS.unpack(credentials)
+    return actor_of(uid, pid)
+
+
+def actor_of(uid: int, pid: int) -> Actor:
+    """Return who a process is.
+
+    Args:
+        uid: Number of its user.
+        pid: Its own number; 0 if the system does not tell.
+    """
     try:
         user = pwd.getpwuid(uid).pw_name
     except KeyError:
