@@ -193,7 +193,11 @@ class ControlStart:
             f"{task.task_id} ({task.intent}): let {task.tool} do attempt {hand.attempt + 1}? [y/N] "
         )
         print(harmless(self._clean(text)), end="", file=sys.stderr, flush=True)
-        return (await self._line()).strip().lower() in {b"y", b"yes"}
+        try:
+            return (await self._line()).strip().lower() in {b"y", b"yes"}
+        except asyncio.CancelledError:
+            print(file=sys.stderr)  # what follows begins a line
+            raise
 
     async def _line(self) -> bytes:
         """Return the next line that is typed; at the end of the input, what there is."""

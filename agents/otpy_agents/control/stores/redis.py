@@ -19,7 +19,7 @@ from typing import Any, Final, final
 
 import psutil
 from redis.asyncio import Redis
-from redis.exceptions import RedisError, WatchError
+from redis.exceptions import AuthenticationError, RedisError, WatchError
 
 from otpy_agents.clock import CLOCK
 from otpy_agents.completion import OpenedWhole
@@ -115,6 +115,9 @@ class RedisControl(ControlStore, OpenedWhole):
             yield
         except WatchError:
             raise
+        except AuthenticationError as error:
+            wanted = "it asks for a login: redis://USER:PASSWORD@HOST:PORT"
+            raise StoreUnreachable(str(self._place), wanted) from error
         except (RedisError, OSError) as error:
             _obey()
             raise StoreUnreachable(str(self._place), str(error)) from error

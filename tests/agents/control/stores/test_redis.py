@@ -169,6 +169,23 @@ async def test_a_server_that_is_away_is_one_clear_error(tmp_path: Path) -> None:
             pytest.fail("opened")
 
 
+async def test_a_server_that_asks_for_a_login_is_given_one(tmp_path: Path) -> None:
+    """That of the URL, which no message shows."""
+    argv = [program("redis-server"), "--requirepass", "dragon-egg", "--dir", str(tmp_path)]
+    with running(lambda port: [*argv, "--port", str(port)]) as port:
+        log = tmp_path / "events.sqlite3"
+        for password in (None, "wrong-egg"):
+            place = RedisPlace(host="127.0.0.1", port=port, password=password)
+            with pytest.raises(StoreUnreachable, match="it asks for a login") as error:
+                async with RedisControl(place, log, "x"):
+                    pytest.fail("opened")
+            assert "egg" not in f"{error.value}{place!r}"
+        place = RedisPlace(host="127.0.0.1", port=port, password="dragon-egg")
+        async with RedisControl(place, log, "x") as redis:
+            with pytest.raises(StateMissing):
+                await redis.load()
+
+
 def holding(port: int, tmp_path: Path) -> subprocess.Popen[bytes]:
     """Start a process that holds the lease and says so."""
     script = (
