@@ -70,7 +70,9 @@ states = st.builds(
         tuple
     ),
     blocked_tasks=st.lists(
-        st.builds(BlockedTask, names, names, names, st.none() | tasks), max_size=2
+        st.builds(BlockedTask, names, names, names, st.none() | tasks),
+        max_size=2,
+        unique_by=lambda one: one.task_id,
     ).map(tuple),
     last_validation_report=st.none() | reports,
     execution_mode=st.sampled_from(ExecutionMode),

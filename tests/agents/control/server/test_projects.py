@@ -7,7 +7,8 @@ import contextlib
 import errno
 import json
 import re
-from collections.abc import Mapping
+import tempfile
+from collections.abc import Generator, Mapping
 from pathlib import Path
 
 import pytest
@@ -25,6 +26,16 @@ from otpy_agents.sandbox.behaviour import Mount
 from tests.agents.control.server.site import Agents, DoneRun, Killed, Site, result, task, writing
 
 pytestmark = pytest.mark.real_time
+
+
+MEMORY = Path("/dev/shm")  # thousands of writes, and nothing here depends on the disk
+
+
+@pytest.fixture
+def memory() -> Generator[Path]:
+    """A folder in memory, where there is such a thing."""
+    with tempfile.TemporaryDirectory(dir=MEMORY if MEMORY.is_dir() else None) as folder:
+        yield Path(folder)
 
 
 @pytest.fixture
@@ -211,16 +222,16 @@ async def boundaries(folder: Path) -> int:
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("kind", ["sqlite", "redis"])
 async def test_a_kill_before_and_after_each_effect_loses_nothing(
-    tmp_path: Path, kind: str, request: pytest.FixtureRequest
+    memory: Path, kind: str, request: pytest.FixtureRequest
 ) -> None:
     """With each real store, every task is completed or blocked once (CTL-05, CTL-62, C-39)."""
     port: int = request.getfixturevalue("redis_port") if kind == "redis" else 0
-    (tmp_path / "counted").mkdir()
-    places = await boundaries(tmp_path / "counted")
+    (memory / "counted").mkdir()
+    places = await boundaries(memory / "counted")
     assert places > 60
     whole = Performer.perform
     for place in range(places):
-        folder = tmp_path / str(place)
+        folder = memory / str(place)
         folder.mkdir()
         name = f"key{place}" if port else "key"
         site, passed = Site(folder, Agents(writing), name, port), 0
@@ -278,7 +289,7 @@ async def test_a_clock_that_is_set_back_loses_nothing(
 @pytest.mark.slow
 @pytest.mark.timeout(300)
 async def test_a_disk_that_is_full_at_any_write_ends_the_loop_with_one_line(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    memory: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whatever was not written was not done; the next start goes on. Log and audit alike."""
     whole_log, whole = EventLog.append, files._append
@@ -304,7 +315,7 @@ async def test_a_disk_that_is_full_at_any_write_ends_the_loop_with_one_line(
 
     monkeypatch.setattr(EventLog, "append", append)
     monkeypatch.setattr(files, "_append", write)
-    site = Site(tmp_path, Agents(writing))
+    site = Site(memory, Agents(writing))
     await site.begin(task("a"), task("second"))
     count = 0
     await site.start()
@@ -312,7 +323,7 @@ async def test_a_disk_that_is_full_at_any_write_ends_the_loop_with_one_line(
     assert writes > 20
     for place in range(1, writes + 1):
         count = full_at = 0
-        folder = tmp_path / str(place)
+        folder = memory / str(place)
         folder.mkdir()
         site = Site(folder, Agents(writing))
         await site.begin(task("a"), task("second"))
