@@ -12,7 +12,7 @@ from typing import final
 
 from otpy_agents.run.decide.state import WaitReason
 from otpy_agents.run.host import facts
-from otpy_agents.run.host.gate import Gate
+from otpy_agents.run.host.gate import RunGate
 from otpy_agents.worklist.start_rate import StartRate, StartSlots
 
 __all__ = ["Places", "StartLimit", "Turns"]
@@ -32,13 +32,13 @@ class Places:
         self, capacity: int | None, news: Callable[[str], None], tell: Callable[..., None]
     ) -> None:
         self.capacity = capacity
-        self._gate = Gate(capacity)
+        self._gate = RunGate(capacity)
         self._news = news
         self._tell = tell
 
     def clear(self) -> None:
         """Let nobody have a place, or wait for one: the pool of all of them has ended."""
-        self._gate = Gate(self.capacity)
+        self._gate = RunGate(self.capacity)
 
     def has_room_for(self, name: str) -> bool:
         """Whether a mortal has a place, or there is one for it at once."""

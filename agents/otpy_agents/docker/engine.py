@@ -15,7 +15,7 @@ import httpx
 from otpy_agents.docker.frames import Frame, LogFrames
 from otpy_agents.errors import EngineError
 
-__all__ = ["ANSWER_TIME", "Engine", "connect"]
+__all__ = ["ANSWER_TIME", "DockerEngine", "connect"]
 
 ANSWER_TIME: Final = 10.0
 """Seconds within which an engine has to answer, and to remove a container (RUN-15)."""
@@ -28,7 +28,7 @@ _CONFLICT: Final = 409
 
 
 @asynccontextmanager
-async def connect(socket: Path) -> AsyncGenerator[Engine]:
+async def connect(socket: Path) -> AsyncGenerator[DockerEngine]:
     """Return a block in which the engine behind `socket` can be asked.
 
     Each attempt has its own connections, so that nothing outlasts it.
@@ -44,13 +44,13 @@ async def connect(socket: Path) -> AsyncGenerator[Engine]:
         timeout=ANSWER_TIME,
         trust_env=False,  # a proxy of the environment is not for a socket of this machine
     ) as client:
-        engine = Engine(client)
+        engine = DockerEngine(client)
         await engine.greet()
         yield engine
 
 
 @final
-class Engine:
+class DockerEngine:
     """An engine that answered; made by `connect`.
 
     Each method raises `EngineError` if the engine refuses or does not answer in time.

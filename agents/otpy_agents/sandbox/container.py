@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import Any, Final, final
 
 from otpy_agents.completion import to_completion
-from otpy_agents.docker.engine import ANSWER_TIME, Engine
+from otpy_agents.docker.engine import ANSWER_TIME, DockerEngine
 from otpy_agents.docker.frames import STDERR, STDOUT
 from otpy_agents.errors import EngineError, SpawnFailed
 from otpy_agents.sandbox.behaviour import (
@@ -55,7 +55,7 @@ class RunningContainer:
 
     def __init__(
         self,
-        engine: Engine,
+        engine: DockerEngine,
         job: Job,
         *,
         name: str,

@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Final, final
 
 from attrs import field, frozen
 
-from otpy_agents.docker.engine import Engine, connect
+from otpy_agents.docker.engine import DockerEngine, connect
 from otpy_agents.errors import CannotAdopt, EngineError, SandboxUnavailable
 from otpy_agents.sandbox.behaviour import (
     ContainerIdentity,
@@ -175,7 +175,7 @@ class DockerSandbox:
         return [LeftOver(name, ContainerIdentity(number)) for number, name in found]
 
     @asynccontextmanager
-    async def _engine(self) -> AsyncGenerator[Engine]:
+    async def _engine(self) -> AsyncGenerator[DockerEngine]:
         async with AsyncExitStack() as stack:
             try:
                 engine = await stack.enter_async_context(connect(self.socket))
@@ -184,7 +184,7 @@ class DockerSandbox:
                 raise SandboxUnavailable(self.name, reason) from error
             yield engine
 
-    async def _require_image(self, engine: Engine) -> None:
+    async def _require_image(self, engine: DockerEngine) -> None:
         try:
             if not await engine.has_image(self.image):
                 await engine.pull(self.image)

@@ -10,7 +10,7 @@ from typing import Any, cast, final
 import pytest
 
 from otpy.testing import MockClock
-from otpy_agents.docker.engine import Engine
+from otpy_agents.docker.engine import DockerEngine
 from otpy_agents.docker.frames import STDERR, STDOUT, Frame
 from otpy_agents.errors import EngineError, SpawnFailed
 from otpy_agents.sandbox import Ended, Job, SandboxLimits
@@ -119,7 +119,7 @@ async def engine() -> FakeEngine:
 def container(engine: FakeEngine, *, exists: bool = False, **more: Any) -> RunningContainer:
     lines: list[str] = []
     return RunningContainer(
-        cast("Engine", engine),
+        cast("DockerEngine", engine),
         job(**more),
         id="id-of-it" if exists else "",
         name="its-name",

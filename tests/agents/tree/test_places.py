@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from otpy import Process
-from otpy_agents.run.host.gate import Gate
+from otpy_agents.run.host.gate import RunGate
 from otpy_agents.testing import Ask, Say, Script
 from tests.agents.world import World, agent
 
@@ -86,7 +86,7 @@ async def test_who_rests_when_its_pool_is_killed_keeps_nobody_from_a_place(
 @pytest.mark.parametrize("waiting", [0, 1])
 def test_a_gate_is_open_to_who_comes_when_nobody_waits(waiting: int) -> None:
     """Room alone is not enough: who waits is first."""
-    gate = Gate(1)
+    gate = RunGate(1)
     assert gate.open
     gate.enter("a", list)
     for number in range(waiting):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeAlias, final
 
-__all__ = ["Gate", "Turn"]
+__all__ = ["RunGate", "Turn"]
 
 Turn: TypeAlias = Callable[[str, Callable[[], object]], bool]
 """Returns whether a run of that label, which has waited for its account, may go on; if not, it
@@ -13,7 +13,7 @@ calls back once when it may. It may be asked again, and must neither block nor r
 
 
 @final
-class Gate:
+class RunGate:
     """Lets so many runs in at once; the others wait in order.
 
     Args:

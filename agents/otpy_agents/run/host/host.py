@@ -27,7 +27,7 @@ from otpy_agents.run.host.admission import check, sandbox_of
 from otpy_agents.run.host.controls import run_commands
 from otpy_agents.run.host.creation import create, take_over, told_again
 from otpy_agents.run.host.facts import Listener, LogLine, RunLeft
-from otpy_agents.run.host.gate import Gate, Turn
+from otpy_agents.run.host.gate import RunGate, Turn
 from otpy_agents.run.host.handle import RunHandle
 from otpy_agents.run.host.job import Surroundings
 from otpy_agents.run.host.live_run import LiveRun, Site
@@ -82,7 +82,7 @@ class RunHost:
         )
         self._site = Site(
             store=store,
-            gate=Gate(capacity),
+            gate=RunGate(capacity),
             around=around,
             listeners=tuple(listeners),
             clock=Clock() if clock is None else clock,

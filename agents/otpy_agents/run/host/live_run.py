@@ -19,7 +19,7 @@ from otpy_agents.run.decide.result import RunResult
 from otpy_agents.run.decide.state import RunState
 from otpy_agents.run.host.facts import Fact, Listener, RunEnded, RunFact, RunLeft
 from otpy_agents.run.host.flight import Flight
-from otpy_agents.run.host.gate import Gate, Turn
+from otpy_agents.run.host.gate import RunGate, Turn
 from otpy_agents.run.host.job import Surroundings, record_of
 from otpy_agents.run.host.order import RunOrder
 from otpy_agents.run.host.stored_form import order_to_json
@@ -47,7 +47,7 @@ class Site:
     """
 
     store: RunStore
-    gate: Gate
+    gate: RunGate
     around: Surroundings
     listeners: tuple[Listener, ...]
     clock: Clock
