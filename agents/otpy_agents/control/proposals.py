@@ -13,6 +13,7 @@ from typing import Final, cast, final
 
 from attrs import evolve, frozen
 
+from otpy_agents.attempt.json_answer import find_json
 from otpy_agents.control.project_folder import locate
 from otpy_agents.control.report import (
     CriterionReport,
@@ -21,7 +22,6 @@ from otpy_agents.control.report import (
     ValidationReport,
 )
 from otpy_agents.control.validation import CommandOutcome
-from otpy_agents.control.validation.json_output import find_json
 
 __all__ = ["MOST_COMMANDS", "ProposedCommand", "read_proposals", "settled_by_commands"]
 

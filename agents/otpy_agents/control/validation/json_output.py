@@ -1,61 +1,20 @@
-"""JSON in an agent's final words, and whether it fits what the task expects."""
+"""Whether the JSON in an agent's final words fits what the task expects."""
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any, Final
 
-from attrs import frozen
 from jsonschema import exceptions, validators
 from referencing import Registry
 from referencing.exceptions import Unresolvable
 
-__all__ = ["JsonOutput", "complaints", "find_json", "full_schema"]
+__all__ = ["complaints", "full_schema"]
 
 # Types of the seed's form. `any` is ours, as is `[]` for a list of them.
 _TYPES: Final = frozenset({"string", "number", "integer", "boolean", "object", "array", "null"})
-_FENCE: Final = re.compile(
-    r"^[ \t]*```[ \t]*(\w*)[^\n]*\n(.*?)^[ \t]*```", re.MULTILINE | re.DOTALL
-)
-_OPENING: Final = re.compile(r"^[ \t]*[{\[]", re.MULTILINE)
-# An answer may be long; where JSON could begin in it is tried so often.
-_TRIES: Final = 50
 _COMPLAINTS: Final = 5
-
-
-@frozen
-class JsonOutput:
-    """The JSON value in an agent's answer."""
-
-    value: Any
-
-
-def find_json(words: str) -> JsonOutput | None:
-    """Return the JSON in an agent's final words.
-
-    That is the whole answer, or the last fenced block that is JSON, or what stands at the end from
-    the beginning of a line on.
-    """
-    for text in _candidates(words):
-        try:
-            return JsonOutput(json.loads(text, parse_constant=_refuse))
-        except (ValueError, RecursionError):
-            continue
-    return None
-
-
-def _candidates(words: str) -> Iterator[str]:
-    yield words.strip().removeprefix("\ufeff")
-    blocks = [match[2] for match in _FENCE.finditer(words) if match[1] in {"", "json", "JSON"}]
-    yield from list(reversed(blocks))[:_TRIES]
-    for _, match in zip(range(_TRIES), _OPENING.finditer(words), strict=False):
-        yield words[match.start() :].strip()
-
-
-def _refuse(name: str) -> object:
-    raise ValueError(name)
 
 
 def full_schema(schema: Mapping[str, Any]) -> dict[str, Any]:

@@ -12,6 +12,7 @@ import regex
 from anyio import to_thread
 from attrs import frozen
 
+from otpy_agents.attempt.json_answer import find_json
 from otpy_agents.control.halts import Halt, HaltReason
 from otpy_agents.control.report import (
     CriterionReport,
@@ -33,7 +34,7 @@ from otpy_agents.control.validation.checks import (
     Sight,
     SuitePasses,
 )
-from otpy_agents.control.validation.json_output import complaints, find_json
+from otpy_agents.control.validation.json_output import complaints
 from otpy_agents.control.validation.sentences import read_sentence
 
 __all__ = [
