@@ -11,6 +11,7 @@ from otpy_agents.attempt.failures import ERROR_TYPES, Detail, ErrorType
 from otpy_agents.errors import InvalidRunSetting
 from otpy_agents.run.decide.policy import FailureAction, FailureRule, FatalScope, RetryPolicy
 from otpy_agents.run.decide.result import StopCause
+from tests.agents.run.driver import run
 
 
 def test_the_defaults_are_those_of_the_table() -> None:
@@ -28,6 +29,18 @@ def test_the_bases_scale_the_tables() -> None:
     policy = RetryPolicy(backoff_base=50, rate_limit_backoff_base=600)
     assert policy.backoff.delays == (50, 150, 450)
     assert policy.rate_limit_backoff.delays == (600, 1200, 3000)
+
+
+def test_delays_of_runs_that_fail_together_differ() -> None:
+    """C-34: by the share that is asked for, and the same whenever a state is asked."""
+    delays: set[float] = set()
+    for number in range(20):
+        it = run("a", policy=RetryPolicy(jitter=0.2))
+        it.now += number / 1000
+        it.fail(Detail.NETWORK)
+        delays |= {*it.delays}
+    assert len(delays) > 15
+    assert all(4 <= delay <= 6 for delay in delays)
 
 
 FIRST = {
@@ -69,12 +82,13 @@ def test_a_narrow_fatal_scope_lets_another_agent_try(detail: Detail) -> None:
 
 def test_the_table_shows_every_failure_and_every_number() -> None:
     """C-03: an operator can print the policy that is in force."""
-    text = RetryPolicy(max_retries=2, backoff_base=0.5, fatal_scope=FatalScope.AGENT).table()
+    policy = RetryPolicy(max_retries=2, backoff_base=0.5, jitter=0.1)
+    text = policy.table()
     first = {line.split()[0] for line in text.split("\n\n")[0].splitlines()[1:]}
     assert first == {*Detail, StopCause.DEADLINE, StopCause.STALL, StopCause.HEARTBEAT}
     assert "network            retryable        retry          2 per agent  next_agent" in text
     assert "unknown            retryable        retry          1 per agent  next_agent" in text
-    assert "delays before them: 0.5, 1.5, 4.5 s" in text
+    assert "delays before them: 0.5, 1.5, 4.5 s, varied by 10%" in text
     assert "a fatal failure ends: the agent" in text
     assert not any(line != line.rstrip() for line in text.splitlines())
 
@@ -91,6 +105,7 @@ BAD: list[tuple[str, object]] = [
     ("rate_limit_backoff_base", "60"),
     ("max_wait", -1),
     ("account_rest", None),
+    ("jitter", 1.5),
 ]
 
 

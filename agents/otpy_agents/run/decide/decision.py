@@ -5,6 +5,9 @@ Pure functions of the state: the policy says what may be done, these say what ca
 
 from __future__ import annotations
 
+import struct
+import zlib
+
 from otpy_agents.attempt.failures import ACCOUNT_FAILURES, ErrorType
 from otpy_agents.run.decide.cooldown import Cooldown
 from otpy_agents.run.decide.policy import FailureAction, FailureRule
@@ -79,7 +82,16 @@ def delay_after(state: RunState, retry_after: float | None) -> float:
     A vendor that is overloaded may ask for more, and gets it, up to the first cooldown.
     """
     asked = min(retry_after or 0.0, state.policy.rate_limit_backoff_base)
-    return max(state.policy.backoff.delay(state.retries, lambda: 0.0), asked)
+    chance = _chance(state.attempts[-1].ended)
+    return max(state.policy.backoff.delay(state.retries, lambda: chance), asked)
+
+
+def _chance(moment: float) -> float:
+    """Return a number from 0 up to 1 for a moment; no two runs fail in the same microsecond.
+
+    A state decides the same whenever it is asked, so it draws from what it has.
+    """
+    return zlib.crc32(struct.pack(">d", moment)) / 2**32
 
 
 def choose(

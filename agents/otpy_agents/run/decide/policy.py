@@ -79,6 +79,8 @@ class RetryPolicy:
         backoff_base: Seconds before its first retry; then three and nine times as long (C-35).
         rate_limit_backoff_base: Seconds of the first cooldown for which the vendor named no time;
             then two and five times as long (C-35).
+        jitter: Share by which each delay is varied, up or down, from 0 to 1, so that runs that
+            failed together do not try again together (C-34).
         crash_restarts: Restarts after a crash, in the whole run, that cost no retry (C-04).
         max_attempts: Attempts of all agents together (RUN-49).
         enable_fallback: Whether other agents of the chain are asked without a person's word.
@@ -97,6 +99,7 @@ class RetryPolicy:
     max_retries: int = 3
     backoff_base: float = 5.0
     rate_limit_backoff_base: float = 60.0
+    jitter: float = 0.0
     crash_restarts: int = 1
     max_attempts: int = 30
     enable_fallback: bool = True
@@ -119,12 +122,15 @@ class RetryPolicy:
                 continue
             if type(seconds) not in {int, float} or not 0 <= cast("float", seconds) < math.inf:
                 raise InvalidRunSetting(f"retry.{name}", repr(seconds), "seconds of at least 0")
+        if type(self.jitter) not in {int, float} or not 0 <= self.jitter <= 1:
+            wanted = "a share as a number from 0 to 1"
+            raise InvalidRunSetting("retry.jitter", repr(self.jitter), wanted)
 
     @property
     def backoff(self) -> Backoff:
         """Delays before retries: 5, 15 and 45 seconds unless the base says otherwise (RUN-47)."""
         base = self.backoff_base
-        return Backoff.sequence(base, 3 * base, 9 * base)
+        return Backoff.sequence(base, 3 * base, 9 * base, jitter=self.jitter)
 
     @property
     def rate_limit_backoff(self) -> Backoff:
@@ -192,7 +198,8 @@ class RetryPolicy:
     def numbers(self) -> Iterator[tuple[str, str]]:
         """Yield each number of the policy with what it is for people."""
         yield "retries of each agent", f"{self.max_retries}"
-        yield "delays before them", _spans(self.backoff)
+        varied = f", varied by {self.jitter:.0%}" if self.jitter else ""
+        yield "delays before them", f"{_spans(self.backoff)}{varied}"
         yield "cooldowns the vendor does not time", _spans(self.rate_limit_backoff)
         yield "cooldown waited for although another agent is free", f"{self.patience:g} s or less"
         longest = "for ever" if self.max_wait is None else f"{span(self.max_wait)} or less"

@@ -32,9 +32,9 @@ from otpy_agents.run.decide.result import (
 )
 from otpy_agents.run.decide.time_text import moment
 
-__all__ = ["VERSION", "Attempt", "RunPhase", "RunState", "Wait", "WaitReason", "with_waits"]
+__all__ = ["VERSION", "Attempt", "RunPhase", "RunState", "Wait", "WaitReason", "with_all"]
 
-VERSION: Final = 2
+VERSION: Final = 3
 """Version of the stored form, raised with every change of it, however small."""
 
 
@@ -271,12 +271,13 @@ class RunState:
             raise RunStateTooNew(version, VERSION)
         if version == 1:
             _from_first(fields)
+        if version < VERSION:
+            with_all(fields.get("policy"))
         return from_plain(cls, fields, "state")
 
 
 def _from_first(fields: dict[str, object]) -> None:
     """Add what a state of version 1 lacks; damage is found by who reads it."""
-    with_waits(fields.get("policy"))
     table = fields.get("cooldowns")
     entries = cast("dict[str, object]", table).get("entries") if isinstance(table, dict) else None
     for entry in cast("list[object]", entries) if isinstance(entries, list) else []:
@@ -285,12 +286,13 @@ def _from_first(fields: dict[str, object]) -> None:
                 cast("dict[str, object]", entry).setdefault(name, value)
 
 
-def with_waits(policy: object) -> None:
-    """Add what a stored policy lacks that is older than the limits of waits."""
+def with_all(policy: object) -> None:
+    """Add what a stored policy lacks that an older version wrote."""
     if isinstance(policy, dict):
         fields = cast("dict[str, object]", policy)
         fields.setdefault("max_wait", RetryPolicy().max_wait)
         fields.setdefault("account_rest", 0.0)
+        fields.setdefault("jitter", 0.0)
 
 
 def _error(ending: Ending, last: AttemptRecord | None, rest: str) -> str | None:

@@ -14,7 +14,7 @@ from otpy_agents.process.orphans import Recorded
 from otpy_agents.run.decide.cooldown import Cooldown, CooldownTable, VendorAccount
 from otpy_agents.run.decide.result import AttemptRecord
 from otpy_agents.run.decide.state import VERSION as STATE_VERSION
-from otpy_agents.run.decide.state import RunState, with_waits
+from otpy_agents.run.decide.state import RunState, with_all
 from otpy_agents.run.host.flight import Flight
 from otpy_agents.run.host.order import RunOrder, SandboxChoice
 from otpy_agents.sandbox.behaviour import ContainerIdentity, Identity
@@ -33,10 +33,11 @@ __all__ = [
     "same_but_for_signs",
 ]
 
-VERSION: Final = 3
+VERSION: Final = 4
 """Version of the stored form of an order, raised with every change of it."""
 
 _WITH_HOSTS: Final = 3  # the first version whose sandboxes may have a list of hosts
+_WITH_SCHEMA: Final = 4  # the first version whose orders have a schema, and policies jitter
 _ANSWER: Final = 200_000  # characters of an answer that are kept
 
 # What people and agents write. Names, numbers and paths are needed as they are to go on.
@@ -79,8 +80,9 @@ class StoredForm:
         """
         fields = _form(text)
         order = fields["order"]
-        if fields["version"] == 1 and isinstance(order, dict):
-            with_waits(cast("dict[str, object]", order).get("policy"))
+        if isinstance(order, dict) and cast("int", fields["version"]) < _WITH_SCHEMA:
+            stored = cast("dict[str, object]", order)
+            with_all(stored.get("policy"))
         state = RunState.from_json(json.dumps(fields["state"]))
         return cls(order=from_plain(RunOrder, fields["order"], "order"), state=state)
 
