@@ -24,6 +24,7 @@ from otpy_agents.sandbox.launch import Launch
 
 __all__ = [
     "PROMPT_FILE",
+    "SCHEMA_FILE",
     "Access",
     "Adapter",
     "Parser",
@@ -68,6 +69,8 @@ class AttemptRequest:
         budget_usd: US dollars after which the CLI shall stop by itself, where it can.
         flags: More arguments.
         argv: The whole command, for the adapter `command` only.
+        schema: JSON Schema of its final answer, as text, for a CLI that can hold the model to one;
+            the prompt has to say it too, because not every CLI can. Empty for none.
     """
 
     prompt: str = field(validator=_some)
@@ -79,6 +82,7 @@ class AttemptRequest:
     budget_usd: float | None = None
     flags: tuple[str, ...] = ()
     argv: tuple[str, ...] = ()
+    schema: str = ""
 
     def new_session(self, *choices: str) -> str | None:
         """Return the id for a new session, which no other attempt has; None if one is chosen.
@@ -96,6 +100,9 @@ class AttemptRequest:
 
 PROMPT_FILE: Final = "prompt"
 """Name of the file in `AttemptRequest.folder` that holds the prompt."""
+
+SCHEMA_FILE: Final = "schema.json"
+"""Name of the file there that holds `AttemptRequest.schema`, for a CLI that reads it from one."""
 
 
 class Parser(Protocol):

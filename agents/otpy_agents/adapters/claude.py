@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping, Sequence
 from typing import Final, final
@@ -116,7 +117,9 @@ class ClaudeParser:
         return events
 
     def _result(self, found: JsonObject) -> list[Event]:
-        answer = text(found, "result")
+        structured = found.get("structured_output")
+        # With a schema the answer stands apart, and the text may be anything.
+        answer = text(found, "result") if structured is None else json.dumps(structured)
         subtype = text(found, "subtype")
         failed = found.get("is_error") is True or subtype.startswith("error")
         fault = None
@@ -222,6 +225,8 @@ class Claude:
             argv += ["--session-id", session]
         if request.budget_usd is not None:
             argv += ["--max-budget-usd", f"{request.budget_usd:g}"]
+        if request.schema:
+            argv += ["--json-schema", request.schema]
         prompt = request.folder / PROMPT_FILE
         return Launch(
             argv=(*argv, *request.flags),

@@ -12,6 +12,7 @@ from typing import Final, cast, final
 
 from otpy_agents.adapters.adapter import (
     PROMPT_FILE,
+    SCHEMA_FILE,
     Access,
     AttemptRequest,
     Parser,
@@ -244,14 +245,18 @@ class Codex:
             argv += ["--model", request.model]
         if request.provider is not None:
             argv += _without_retries(request.provider)
+        prompt, schema = request.folder / PROMPT_FILE, request.folder / SCHEMA_FILE
+        files = {prompt: request.prompt}
+        if request.schema:
+            argv += ["--output-schema", str(schema)]
+            files[schema] = request.schema
         argv += request.flags
         if request.session is not None:
             argv += ["resume", request.session]
-        prompt = request.folder / PROMPT_FILE
         return Launch(
             argv=(*argv, "-"),
             environment={"NO_COLOR": "1"},
-            files={prompt: request.prompt},
+            files=files,
             stdin=prompt,
         )
 

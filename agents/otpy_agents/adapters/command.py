@@ -20,7 +20,14 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Final, final
 
-from otpy_agents.adapters.adapter import PROMPT_FILE, AttemptRequest, Parser, PlainText, Wording
+from otpy_agents.adapters.adapter import (
+    PROMPT_FILE,
+    SCHEMA_FILE,
+    AttemptRequest,
+    Parser,
+    PlainText,
+    Wording,
+)
 from otpy_agents.adapters.fields import JsonObject, integer, number, obj, text
 from otpy_agents.adapters.stream import JsonLines
 from otpy_agents.attempt.events import (
@@ -118,7 +125,8 @@ class Command:
         """Return how to start an attempt: `request.argv`, which finds its prompt in a file.
 
         `OTPY_PROMPT_FILE` names that. A prompt of at most 64 KiB is in `OTPY_PROMPT` too; Linux has
-        128 KiB for a variable. A session to go on with is in `OTPY_SESSION`.
+        128 KiB for a variable. A session to go on with is in `OTPY_SESSION`; `OTPY_SCHEMA_FILE`
+        names the file with the JSON Schema of the answer, if one is wanted.
 
         Raises:
             InvalidRequest: `request.argv` is empty.
@@ -131,11 +139,12 @@ class Command:
             environment["OTPY_PROMPT"] = request.prompt
         if request.session is not None:
             environment["OTPY_SESSION"] = request.session
-        return Launch(
-            argv=(*request.argv, *request.flags),
-            environment=environment,
-            files={prompt: request.prompt},
-        )
+        files = {prompt: request.prompt}
+        if request.schema:
+            schema = request.folder / SCHEMA_FILE
+            files[schema] = request.schema
+            environment["OTPY_SCHEMA_FILE"] = str(schema)
+        return Launch(argv=(*request.argv, *request.flags), environment=environment, files=files)
 
     def parser(self) -> Parser:
         """Return a fresh parser for one stream."""

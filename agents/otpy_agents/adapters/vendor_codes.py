@@ -75,6 +75,9 @@ _NAMES: Final = {
         error_max_budget_usd error_max_turns budget_exhausted budget_exceeded fatalturnlimitederror
         session_budget_exceeded budgetexceedederror
     """,
+    Detail.NO_RESULT: """
+        error_max_structured_output_retries
+    """,
     Detail.SESSION_INVALID: """
         session_not_found conversation_not_found thread_not_found previous_response_not_found
     """,

@@ -8,6 +8,7 @@ from importlib.metadata import EntryPoint
 from pathlib import Path
 
 import pytest
+from attrs import evolve
 
 from otpy_agents import (
     AmbiguousAdapter,
@@ -190,6 +191,22 @@ class TestLaunch:
         request = AttemptRequest(prompt="p", folder=FOLDER, budget_usd=2.5)
         argv = find_adapter("claude").launch(request).argv
         assert argv[argv.index("--max-budget-usd") + 1] == "2.5"
+
+    def test_a_schema_is_passed_to_who_takes_one(self) -> None:
+        """As text, in a file, or in a file that a variable names; others are not told of it."""
+        request = AttemptRequest(prompt="p", folder=FOLDER, argv=("tool",), schema='{"a": 1}')
+        made = {name: find_adapter(name).launch(request) for name in BUILT_IN}
+        claude, codex = made["claude"].argv, made["codex"].argv
+        assert claude[claude.index("--json-schema") + 1] == '{"a": 1}'
+        named = {
+            codex[codex.index("--output-schema") + 1]: made["codex"],
+            made["command"].environment["OTPY_SCHEMA_FILE"]: made["command"],
+        }
+        for file, launch in named.items():
+            assert launch.files[Path(file)] == '{"a": 1}'
+        for name in BUILT_IN:
+            without = find_adapter(name).launch(evolve(request, schema=""))
+            assert (without == made[name]) == (name not in {"claude", "codex", "command"})
 
     def test_a_command_is_started_as_it_is(self) -> None:
         """The environment of any command tells its session, its prompt, and the file of that."""

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from attrs import evolve
 
-from otpy_agents.errors import RunStateCorrupt, RunStateTooNew
+from otpy_agents.errors import InvalidRunSetting, RunStateCorrupt, RunStateTooNew
 from otpy_agents.run.decide.chain import AgentInstance, build_chain
 from otpy_agents.run.host.order import RunOrder, SandboxChoice
 from otpy_agents.run.host.stored_form import StoredForm, order_to_json
@@ -58,6 +58,26 @@ def test_an_order_without_hosts_is_read_as_it_was() -> None:
         StoredForm.sandbox_in(json.dumps(fields))
 
 
+def test_an_order_of_an_older_version_is_read() -> None:
+    """Before there were schemas and jitter, there were none."""
+    fields = json.loads(form().to_json(clean))
+    assert fields["order"].pop("schema") == ""
+    for policy in (fields["order"]["policy"], fields["state"]["policy"]):
+        assert policy.pop("jitter") == 0
+    fields["state"]["version"] = 2
+    older = StoredForm.from_json(json.dumps({**fields, "version": 3}))
+    assert order_to_json(older.order, str) == order_to_json(form().order, clean)
+    assert older.state == form().state
+
+
+def test_a_schema_is_stored_with_its_order() -> None:
+    """Whoever goes on with the run asks for the same answer."""
+    one = evolve(form(), order=evolve(form().order, schema='{"type": "object"}'))
+    assert StoredForm.from_json(one.to_json(clean)).order.schema == '{"type": "object"}'
+    with pytest.raises(InvalidRunSetting, match=r"order.schema: got 'no', wanted a JSON object"):
+        evolve(form().order, schema="no")
+
+
 def test_hosts_are_stored_with_their_order() -> None:
     """Whoever goes on with the run lets its attempts reach the same."""
     hosts = ("api.example.com", "10.0.0.5:8080")
@@ -72,4 +92,4 @@ def test_what_is_no_order_has_no_sandbox(broken: str) -> None:
     with pytest.raises(RunStateCorrupt):
         StoredForm.sandbox_in(broken)
     with pytest.raises(RunStateTooNew):
-        StoredForm.sandbox_in('{"version": 4, "order": {}, "state": {}}')
+        StoredForm.sandbox_in('{"version": 5, "order": {}, "state": {}}')

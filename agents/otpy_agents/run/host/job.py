@@ -84,7 +84,13 @@ def job_of(
         InvalidRequest: The CLI cannot be started like that.
     """
     agent = launch.agent
-    base = AttemptRequest(prompt=order.prompt, folder=folder, access=order.access, argv=order.argv)
+    base = AttemptRequest(
+        prompt=order.prompt,
+        folder=folder,
+        access=order.access,
+        argv=order.argv,
+        schema=order.schema,
+    )
     request = agent.request(base, session=launch.session, budget_usd=launch.budget_usd)
     environment = inherited(order, around, inherits=inherits)
     environment.update(_configuration(agent, adapter))

@@ -6,6 +6,7 @@ environment of the host that makes the attempt.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
@@ -76,6 +77,17 @@ def _money(_: object, attribute: Attribute[Any], value: float | None) -> None:
         raise InvalidRunSetting(f"order.{attribute.name}", repr(value), "US dollars above 0")
 
 
+def _json_object(_: object, attribute: Attribute[str], value: str) -> None:
+    if not value:
+        return
+    try:
+        found: object = json.loads(value)
+    except ValueError:
+        found = None
+    if not isinstance(found, dict):
+        raise InvalidRunSetting(f"order.{attribute.name}", f"{value!r:.60}", "a JSON object")
+
+
 def _no_secret(order: RunOrder, attribute: Attribute[Any], value: Mapping[str, str]) -> None:
     for name in value:
         if is_secret_name(name) or name in order.secrets:
@@ -114,6 +126,8 @@ class RunOrder:
         artifacts: Folder for what attempts leave, one for all attempts; None if they leave nothing.
         session: Session of a vendor that the first attempt goes on with; without effect on agents
             that cannot, and lost without a retry if the vendor does not know it any more.
+        schema: JSON Schema of the final answer, as text, for CLIs that can hold the model to one;
+            the prompt has to say it too. Empty for none.
         label: Who ordered it, for whoever looks for its runs later, see `RunStore.runs`; free text
             without secrets.
 
@@ -138,6 +152,7 @@ class RunOrder:
     secrets: tuple[str, ...] = ()
     artifacts: Path | None = field(default=None, validator=_absolute)
     session: VendorSession | None = None
+    schema: str = field(default="", validator=_json_object)
     label: str = ""
 
     @property

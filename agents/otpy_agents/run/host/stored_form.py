@@ -82,6 +82,7 @@ class StoredForm:
         order = fields["order"]
         if isinstance(order, dict) and cast("int", fields["version"]) < _WITH_SCHEMA:
             stored = cast("dict[str, object]", order)
+            stored.setdefault("schema", "")
             with_all(stored.get("policy"))
         state = RunState.from_json(json.dumps(fields["state"]))
         return cls(order=from_plain(RunOrder, fields["order"], "order"), state=state)
