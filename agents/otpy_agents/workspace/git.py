@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import os
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Final, final
 
@@ -42,12 +43,17 @@ _PAUSE: Final = 0.1
 _SETTINGS: Final = (
     # Hooks and monitors of the repository could do anything, or refuse; this is not for them.
     *("-c", f"core.hooksPath={os.devnull}", "-c", "core.fsmonitor=false"),
+    # Nor are its programs for differences, signatures and logins, and its submodules.
+    *("-c", "diff.external=", "-c", "log.showSignature=false", "-c", "credential.helper="),
+    *("-c", "submodule.recurse=false", "-c", "core.alternateRefsCommand="),
     *("-c", "commit.gpgSign=false", "-c", "core.safecrlf=false", "-c", "advice.detachedHead=false"),
     # What goes on in the background would outlive the command.
     *("-c", "gc.auto=0", "-c", "maintenance.auto=false"),
 )
 _KEPT: Final = {"GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "GIT_CONFIG_NOSYSTEM", "GIT_EXEC_PATH"}
 _LOCK: Final = re.compile(r"Unable to create '(.+?\.lock)': File exists")
+_HALF_MADE: Final = re.compile(r"failed to read \S*worktrees/[^/]+/commondir")
+"""What git says while another one makes or removes a work tree beside it."""
 _TAKEN: Final = re.compile(r"is already (?:checked out|used by worktree) at '(.+?)'")
 _DIRTY: Final = re.compile(r"would be overwritten by|Please commit your changes|not uptodate")
 
@@ -81,10 +87,30 @@ class Git:
     Args:
         ceiling: Folder above which no repository is looked for: a work tree that has lost its
             `.git` must not be taken for a part of the repository around it.
+        settings: Settings that hold for each command, as `name=value`.
+        variables: Environment variables that each command gets, by name.
+        keeps: File descriptors that each command inherits. A lock on one is held until the last
+            command has ended, even if this process is killed before.
     """
 
-    def __init__(self, ceiling: Path | None = None) -> None:
+    def __init__(
+        self,
+        ceiling: Path | None = None,
+        *,
+        settings: tuple[str, ...] = (),
+        variables: Mapping[str, str] | None = None,
+        keeps: tuple[int, ...] = (),
+    ) -> None:
         self._ceiling = ceiling
+        self._settings = tuple(part for one in settings for part in ("-c", one))
+        self._variables = dict(variables or {})
+        self._keeps = keeps
+
+    def also(self, variables: Mapping[str, str]) -> Git:
+        """Return one that gives its commands more environment variables."""
+        made = Git(self._ceiling, variables={**self._variables, **variables}, keeps=self._keeps)
+        made._settings = self._settings
+        return made
 
     async def run(
         self, where: Path, *args: str, stdin: bytes = b"", at: float | None = None
@@ -92,8 +118,9 @@ class Git:
         """Run a git command and return what it said.
 
         A lock that a killed git has left behind is removed, and one that is held is waited for, two
-        seconds at most. A command is not cut by cancellation at once, but asked to end after a few
-        seconds; git removes its locks then.
+        seconds at most; so is another git that just makes or removes a work tree. A command is not
+        cut by cancellation at once, but asked to end after a few seconds; git removes its locks
+        then.
 
         Args:
             where: The work tree.
@@ -122,8 +149,11 @@ class Git:
         for _ in range(_TRIES):
             answer = await self._once(where, args, stdin, at)
             found = _LOCK.search(answer.error) if answer.code else None
-            if found is None:
+            if found is None and not (answer.code and _HALF_MADE.search(answer.error)):
                 return answer
+            if found is None:
+                await asyncio.sleep(_PAUSE)
+                continue
             lock = where / found[1]
             if await anyio.to_thread.run_sync(_left_over, lock, where):
                 lock.unlink(missing_ok=True)
@@ -173,6 +203,7 @@ class Git:
             process = await asyncio.create_subprocess_exec(
                 "git",
                 *_SETTINGS,
+                *self._settings,
                 *args,
                 cwd=where,
                 env=self._environment(at),
@@ -180,6 +211,7 @@ class Git:
                 stdout=asyncio.subprocess.PIPE,
                 stderr=asyncio.subprocess.PIPE,
                 start_new_session=True,  # Ctrl-C is for us, who finish what was begun
+                pass_fds=self._keeps,
             )
         except OSError as error:
             if entries(where) is not None and isinstance(error, FileNotFoundError):
@@ -207,6 +239,8 @@ class Git:
             "GIT_TERMINAL_PROMPT": "0",
             "GIT_OPTIONAL_LOCKS": "0",
             "GIT_EDITOR": "true",
+            "GIT_ALLOW_PROTOCOL": "none",  # a partial clone would fetch by programs it names
+            "GIT_NO_REPLACE_OBJECTS": "1",
         }
         for person in ("AUTHOR", "COMMITTER"):
             environment[f"GIT_{person}_NAME"] = "otpy"
@@ -215,7 +249,7 @@ class Git:
                 environment[f"GIT_{person}_DATE"] = f"@{int(at)} +0000"
         if self._ceiling is not None:
             environment["GIT_CEILING_DIRECTORIES"] = str(self._ceiling)
-        return environment
+        return environment | self._variables
 
 
 def _terminate(processes: list[asyncio.subprocess.Process]) -> None:

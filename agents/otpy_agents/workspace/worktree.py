@@ -2,15 +2,28 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
+from typing import Final
 
 from attrs import frozen
 
 from otpy_agents.errors import ChangesetDirty
+from otpy_agents.workspace.drivers import disarmed
 from otpy_agents.workspace.git import Git
-from otpy_agents.workspace.place import Admin
+from otpy_agents.workspace.index import changed_files, stage
+from otpy_agents.workspace.place import Admin, entries
 
-__all__ = ["WorkTree"]
+__all__ = ["WorkTree", "open_work_tree"]
+
+_REPOSITORY: Final = "160000 "
+"""How git lists another repository inside."""
+
+
+async def open_work_tree(git: Git, path: Path, admin: Admin | None) -> WorkTree:
+    """Return a work tree for which git runs no driver of the repository."""
+    there = entries(path) is not None
+    return WorkTree(await disarmed(git, path) if there else git, path, admin)
 
 
 @frozen
@@ -31,10 +44,7 @@ class WorkTree:
         """Say what work there is in it that no branch has; empty if there is none."""
         if self.admin is not None and self.admin.unfinished:
             return self.admin.unfinished
-        flags = ("--untracked-files=all", "--ignore-submodules=none")
-        status = await self.git.run(self.path, "status", "--porcelain", "-z", *flags)
-        if status.out:
-            changes = [part for part in status.out.decode(errors="replace").split("\0") if part]
+        if changes := await _uncommitted(self.git, self.path):
             return f"{len(changes)} uncommitted changes, the first {changes[0]!r}"
         attached = await self.git.ask(self.path, "symbolic-ref", "--quiet", "HEAD")
         if attached.code == 0:
@@ -74,14 +84,13 @@ class WorkTree:
         ]
         if not await self.unsaved() and not await self._lacking(target, tips):
             return ""
-        await self.git.run(self.path, "add", "--update")
+        # Not by `git add`, which would have git look into the repositories inside.
+        changed = await changed_files(self.git, self.path, submodules="dirty")
         others = await self.git.run(self.path, "ls-files", "--others", "--exclude-standard", "-z")
         # A repository inside is named with a slash; only a link to it could be committed.
-        files = [name for name in others.out.split(b"\0") if name and not name.endswith(b"/")]
-        if files:
-            flags = ("--pathspec-from-file=-", "--pathspec-file-nul")
-            stdin = b"\0".join(files)
-            await self.git.run(self.path, "--literal-pathspecs", "add", *flags, stdin=stdin)
+        names = os.fsdecode(others.out).split("\0")
+        files = [name for name in names if name and not name.endswith("/")]
+        await stage(self.git, self.path, changed, files)
         tree = (await self.git.run(self.path, "write-tree")).text
         parents = tips[:1] + await self._lacking(tips[0], tips) if tips else []
         options = [part for parent in dict.fromkeys(parents) for part in ("-p", parent)]
@@ -110,3 +119,20 @@ class WorkTree:
         return [
             other for other in others if (await self.git.ask(self.path, *asked, other, commit)).code
         ]
+
+
+async def _uncommitted(git: Git, path: Path) -> list[str]:
+    """Return what git would commit, also in repositories inside that are tracked.
+
+    Git would look into those with their own configuration, and so with their own programs.
+    """
+    flags = ("--untracked-files=all", "--ignore-submodules=dirty")
+    status = await git.run(path, "status", "--porcelain", "-z", *flags)
+    changes = [part for part in os.fsdecode(status.out).split("\0") if part]
+    listed = await git.run(path, "ls-files", "--stage", "-z")
+    for entry in os.fsdecode(listed.out).split("\0"):
+        name = entry.partition("\t")[2]
+        if entry.startswith(_REPOSITORY) and ".git" in (entries(path / name) or ()):
+            inside = await disarmed(git, path / name)
+            changes += [f"{name}: {one}" for one in await _uncommitted(inside, path / name)]
+    return changes

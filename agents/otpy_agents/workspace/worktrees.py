@@ -44,6 +44,7 @@ from otpy_agents.workspace.claims import (
     locked,
     write_claim,
 )
+from otpy_agents.workspace.drivers import disarmed
 from otpy_agents.workspace.fates import Fate, Fates
 from otpy_agents.workspace.git import Git
 from otpy_agents.workspace.mounts import mounts_of
@@ -60,7 +61,7 @@ from otpy_agents.workspace.place import (
 )
 from otpy_agents.workspace.removal import remove_tree
 from otpy_agents.workspace.rights import Rights
-from otpy_agents.workspace.worktree import WorkTree
+from otpy_agents.workspace.worktree import WorkTree, open_work_tree
 
 if TYPE_CHECKING:
     from otpy_agents.sandbox import Mount
@@ -364,7 +365,7 @@ class Changesets:
 
     async def _tree(self, path: Path) -> WorkTree:
         place = await self._where()
-        return WorkTree(self._git, path, place.admin(path))
+        return await open_work_tree(self._git, path, place.admin(path))
 
     # --- whose it is ------------------------------------------------------------------------------
 
@@ -417,7 +418,8 @@ class Changesets:
             admin = None
         if admin is None:
             admin = await self._add(place, changeset)
-            await self._git.run(changeset.path, "read-tree", "-m", "-u", "HEAD")
+            files = await disarmed(self._git, changeset.path)
+            await files.run(changeset.path, "read-tree", "-m", "-u", "HEAD")
         else:
             await self._mend(place, changeset, admin)
         admin.unlock()
@@ -455,7 +457,7 @@ class Changesets:
             return
         else:
             target = await self._git.commit(path, "HEAD")
-        tree = WorkTree(self._git, path, admin)
+        tree = await open_work_tree(self._git, path, admin)
         if await tree.unsaved():
             await self._put_away(tree, changeset, "left by a step that was cut", target)
         else:
@@ -498,12 +500,12 @@ class Changesets:
         if admin.lock:
             raise WorktreeLocked(path, repr(admin.lock))
         if entries(path) is not None:
-            await WorkTree(self._git, path, admin).refuse_dirty()
+            await (await open_work_tree(self._git, path, admin)).refuse_dirty()
             place.put_aside(path, self._stamp())
         if (aside := place.aside(path)) is not None:
             # Now nobody reaches it by its name any more: look again.
             try:
-                await WorkTree(self._git, aside, admin).refuse_dirty()
+                await (await open_work_tree(self._git, aside, admin)).refuse_dirty()
             except ChangesetDirty:
                 aside.rename(path)
                 raise
