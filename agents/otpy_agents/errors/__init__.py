@@ -53,7 +53,12 @@ AgentsError
 │   ├── ChangesetTaken    (RuntimeError)  its path or branch is in use for something else
 │   ├── ChangesetDirty    (RuntimeError)  it holds work that nothing else has
 │   ├── WorktreeLocked    (RuntimeError)  somebody works on it at this moment
-│   └── GitFailed         (RuntimeError)  git refused for another reason
+│   ├── GitFailed         (RuntimeError)  git refused for another reason
+│   └── StepTreeError     (RuntimeError)
+│       ├── StepTreeTaken                 another process works on the step
+│       ├── HeadMoved                     the repository is at another commit by now
+│       ├── ApplyBlocked                  something is in the way of a change
+│       └── ApplyConflict                 a change does not fit what was committed since
 ├── AuditUnwritable     (OSError)       a line of an audit cannot be written
 ├── InvalidStore        (ValueError)    a store of projects that there is not
 ├── InvalidTask         (ValueError)    a task of the control plane that cannot be taken
@@ -135,6 +140,11 @@ from otpy_agents.errors.runs import RunStateError as RunStateError
 from otpy_agents.errors.runs import RunStateTooNew as RunStateTooNew
 from otpy_agents.errors.runs import SocketUnusable as SocketUnusable
 from otpy_agents.errors.runs import UnknownRun as UnknownRun
+from otpy_agents.errors.steps import ApplyBlocked as ApplyBlocked
+from otpy_agents.errors.steps import ApplyConflict as ApplyConflict
+from otpy_agents.errors.steps import HeadMoved as HeadMoved
+from otpy_agents.errors.steps import StepTreeError as StepTreeError
+from otpy_agents.errors.steps import StepTreeTaken as StepTreeTaken
 from otpy_agents.errors.stores import ChangesetDirty as ChangesetDirty
 from otpy_agents.errors.stores import ChangesetError as ChangesetError
 from otpy_agents.errors.stores import ChangesetTaken as ChangesetTaken
@@ -182,6 +192,8 @@ __all__ = [
     "AgentsError",
     "AlreadyRunning",
     "AmbiguousAdapter",
+    "ApplyBlocked",
+    "ApplyConflict",
     "ArchiveMissing",
     "BrokenAdapter",
     "BudgetRenewed",
@@ -199,6 +211,7 @@ __all__ = [
     "GangFailed",
     "GitFailed",
     "GitMissing",
+    "HeadMoved",
     "HostGone",
     "InvalidChangeset",
     "InvalidEventType",
@@ -243,6 +256,8 @@ __all__ = [
     "SessionError",
     "SocketUnusable",
     "SpawnFailed",
+    "StepTreeError",
+    "StepTreeTaken",
     "SymlinkInPath",
     "UnknownAdapter",
     "UnknownEvent",

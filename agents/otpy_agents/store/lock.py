@@ -19,14 +19,30 @@ class HostLock:
     """An exclusive lock on `<state>.lock`, held by the kernel for as long as this process lives.
 
     There is nothing to clean up after `kill -9`, and nothing stale to trust (G-19). The file stays
-    behind on purpose: removing it would let two hosts lock two different files of one name. Workers
-    do not inherit the lock.
+    behind on purpose: removing it would let two hosts lock two different files of one name. Child
+    processes do not inherit the lock, unless its descriptor is handed to them.
     """
 
     def __init__(self, state: Path) -> None:
         self._state = state
         self._path = state.with_name(state.name + ".lock")
         self._descriptor: int | None = None
+
+    @property
+    def is_held(self) -> bool:
+        """Whether it is held."""
+        return self._descriptor is not None
+
+    @property
+    def descriptor(self) -> int:
+        """What a child process may inherit, so that the lock is held until that has ended too.
+
+        Raises:
+            RuntimeError: The lock is not held.
+        """
+        if self._descriptor is None:
+            raise RuntimeError(f"{self._path}: got no lock, wanted one that is held")
+        return self._descriptor
 
     def acquire(self) -> None:
         """Take the lock or fail at once.
@@ -64,6 +80,12 @@ class HostLock:
         held = None if self._descriptor is None else os.fstat(self._descriptor)
         if held is not None and inode_of(self._path) != (held.st_dev, held.st_ino):
             self.acquire()
+
+    def remove(self) -> None:
+        """Delete its file and give it back; for a name that nobody locks again to do something."""
+        if self._descriptor is not None:
+            self._path.unlink(missing_ok=True)
+        self.release()
 
     def release(self) -> None:
         """Give the lock back; nothing happens if it is not held."""

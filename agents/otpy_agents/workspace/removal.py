@@ -7,7 +7,7 @@ import shutil
 import stat
 from pathlib import Path
 
-__all__ = ["remove_tree"]
+__all__ = ["remove_any", "remove_tree"]
 
 
 def remove_tree(folder: Path) -> None:
@@ -22,3 +22,15 @@ def remove_tree(folder: Path) -> None:
         if stat.S_IMODE(mode) & stat.S_IRWXU != stat.S_IRWXU:
             os.chmod(name, stat.S_IMODE(mode) | stat.S_IRWXU)  # noqa: PTH101 - names, not paths
     shutil.rmtree(folder)
+
+
+def remove_any(path: Path) -> None:
+    """Delete whatever lies at a path, as `remove_tree`; a link is deleted, not followed.
+
+    Raises:
+        OSError: If it cannot be deleted.
+    """
+    if path.is_dir() and not path.is_symlink():
+        remove_tree(path)
+    else:
+        path.unlink(missing_ok=True)
