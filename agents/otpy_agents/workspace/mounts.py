@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from otpy_agents.sandbox import Mount
 from otpy_agents.workspace.place import Admin, Place
+from otpy_agents.workspace.snapshot import PROTECTED
+from otpy_agents.workspace.step_place import StepPlace, StepTree
 
-__all__ = ["mounts_of"]
+__all__ = ["mounts_of", "mounts_of_step"]
 
 
 def mounts_of(place: Place, admin: Admin) -> tuple[Mount, ...]:
@@ -35,4 +37,25 @@ def mounts_of(place: Place, admin: Admin) -> tuple[Mount, ...]:
         Mount(common),
         *(Mount(folder, writable=True) for folder in writable),
         *(Mount(file) for file in (*sealed, settings, admin.path / ".git")),
+    )
+
+
+def mounts_of_step(place: StepPlace, tree: StepTree, *, plain: bool) -> tuple[Mount, ...]:
+    """Return the mounts for the worker of a step: it sees the repository and writes nothing of it.
+
+    Its git can look at what is there and what was changed. Read-only are the git folder of the
+    repository, the link to it, and the files that decide about workers. The configuration is not
+    that of the user, in which there may be passwords and programs, but ours.
+
+    Args:
+        place: Where everything lies.
+        tree: The step.
+        plain: Whether our configuration fits the repository; else it sees that of the user.
+    """
+    config = place.common / "config"
+    sealed = [tree.path / ".git", tree.path / PROTECTED]
+    return (
+        Mount(place.common),
+        *((Mount(place.sealed.config, config),) if plain else ()),
+        *(Mount(path) for path in sealed if path.exists() and not path.is_symlink()),
     )

@@ -20,11 +20,11 @@ class GitWorld:
         changesets: Those of the project `p`.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, settings: tuple[str, ...] = ()) -> None:
         self.root = folder / "repository"
         self.root.mkdir()
         self._clock = count(int(START))
-        self.git("init", "-q", "-b", "main")
+        self.git("init", "-q", "-b", "main", *settings)
         self.write(self.root, {"a.txt": "a\n", "deep/b.txt": "b\n", ".gitignore": "*.log\n"})
         self.commit(self.root)
         self.changesets = self.host()
