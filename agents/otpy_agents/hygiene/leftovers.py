@@ -24,7 +24,7 @@ from otpy_monitors import Deletion
 if TYPE_CHECKING:
     from otpy_agents.sandbox import Sandbox
     from otpy_agents.store.sessions import SessionStore
-    from otpy_agents.workspace import Changeset, Changesets
+    from otpy_agents.workspace import Changeset, Changesets, StepTree, StepTrees
     from otpy_monitors import Chore
 
 __all__ = [
@@ -33,6 +33,7 @@ __all__ = [
     "KEEP_SESSIONS",
     "Names",
     "left_over_attempts",
+    "left_over_steps",
     "old_changesets",
     "orphaned_folders",
     "orphaned_sessions",
@@ -104,6 +105,27 @@ def stale_worktrees(changesets: Changesets, finished: Names) -> Chore:
             yield Deletion(f"what is left of {path}", partial(changesets.sweep, path))
         if failed is not None:
             raise failed
+
+    return chore
+
+
+def left_over_steps(trees: StepTrees) -> Chore:
+    """Return a chore that ends what dead hosts have left of their steps.
+
+    A step that was applied stays so, and its files are brought along if they were not; whatever was
+    not applied is deleted with its work tree. Nothing of a living host is touched.
+
+    Args:
+        trees: The work trees of the steps of one repository.
+    """
+
+    async def settle(tree: StepTree) -> None:
+        if tree in await trees.leftovers():
+            await trees.settle(tree)
+
+    async def chore() -> AsyncIterator[Deletion]:
+        for tree in await trees.leftovers():
+            yield Deletion(str(tree.path), partial(settle, tree))
 
     return chore
 

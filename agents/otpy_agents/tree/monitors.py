@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 from otpy_agents.agent.budgets import BudgetDocument
 from otpy_agents.hygiene.chores import chores_of, chores_of_agents, chores_of_runs
+from otpy_agents.hygiene.leftovers import left_over_steps
+from otpy_agents.workspace import StepTrees
 from otpy_monitors import monitor_supervisor
 
 if TYPE_CHECKING:
@@ -71,6 +73,9 @@ def project_chores(project: Project) -> dict[str, Chore]:
         desk.folders.root,
         {repository.name: keeping.changesets(repository) for repository in trees if repository},
     )
+    for repository in filter(None, trees):
+        steps = left_over_steps(StepTrees(repository))
+        found[f"left-over steps in {repository.name}"] = steps
     if workplace.store is not None:
         found |= chores_of_agents(
             workplace.store,

@@ -16,6 +16,7 @@ import pytest
 from otpy_agents.errors import ChangesetError, SandboxUnavailable
 from otpy_agents.hygiene.leftovers import (
     left_over_attempts,
+    left_over_steps,
     old_changesets,
     orphaned_folders,
     orphaned_sessions,
@@ -23,6 +24,7 @@ from otpy_agents.hygiene.leftovers import (
 )
 from otpy_agents.sandbox import ContainerIdentity, Identity, LeftOver
 from otpy_agents.store.sessions import FileSessions
+from otpy_agents.workspace import StepTrees
 from otpy_agents.workspace.git import Git
 from otpy_monitors import Chore
 from tests.agents.store.sessions.session_world import session
@@ -227,6 +229,29 @@ def copy(template: Site, folder: Path) -> Site:
         text = link.read_text()
         link.write_text(text.replace(str(template.git.root), str(site.git.root)))
     return site
+
+
+async def test_steps_of_dead_hosts_are_ended_and_those_of_living_ones_stay(
+    tmp_path: Path,
+) -> None:
+    """Their work trees are known to hygiene for as long as anything is left of them."""
+    git = GitWorld(tmp_path)
+    dead, living = StepTrees(git.root), StepTrees(git.root)
+    left = await dead.open("wf-1", "step-1")
+    git.write(left.path, {"a.txt": "not applied\n"})
+    works = await living.open("wf-2", "step-1")
+    chore = left_over_steps(StepTrees(git.root))
+    assert await dry(chore) == []
+    dead.close()
+    assert await dry(chore) == [str(left.path)]
+    assert left.path.exists()
+    assert await swept(chore) == [str(left.path)]
+    assert not left.path.exists()
+    assert git.files(git.root)["a.txt"] == "a\n"
+    assert works.path.exists()
+    living.close()
+    assert await swept(chore) == [str(works.path)]
+    assert git.git("worktree", "list").count("\n") == 1
 
 
 async def test_what_comes_back_before_it_is_deleted_stays(tmp_path: Path) -> None:
