@@ -4,19 +4,100 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, MutableSequence
 from typing import Final, final
+
+from attrs import define
 
 from otpy_agents.process.lines import LineSplitter
 from otpy_agents.store.redaction import Redaction
 
-__all__ = ["OUTPUT_LIMIT", "Output"]
+__all__ = ["OUTPUT_LIMIT", "KeptLines", "Output"]
 
 OUTPUT_LIMIT: Final = 10 * 1024 * 1024
 """Bytes of output that are kept of one attempt."""
 
+_BLOCK: Final = 64 * 1024
+
 _CHARACTER: Final = 4
 """Bytes that a character takes at most."""
+
+
+@final
+class KeptLines:
+    """Lines of two streams, of which the first half of a limit is kept and the last.
+
+    Errors and results stand at the end; the middle is what is cut. However short the lines are,
+    they take little more memory than they have bytes.
+
+    Args:
+        limit: Bytes of both streams together that are kept.
+
+    Attributes:
+        seen: Bytes of the lines that were taken, with their line feeds.
+        cuts: Bytes of each stream that were not kept, also those that others add.
+    """
+
+    def __init__(self, limit: int) -> None:
+        self.seen = 0
+        self.cuts = [0, 0]
+        self._head: list[_Block] = []
+        self._head_room = limit - limit // 2
+        self._tail: deque[_Block] = deque()
+        self._tail_room = limit // 2
+
+    def add(self, stream: int, line: str) -> None:
+        """Take a line, without its line feed, of stream 0 or 1."""
+        data = b"%s\n" % line.encode()
+        self.seen += len(data)
+        if len(data) <= self._head_room:
+            self._head_room -= len(data)
+            _append(self._head, stream, data)
+            return
+        self._head_room = 0
+        self._tail_room -= len(data)
+        _append(self._tail, stream, data)
+        while self._tail_room < 0:
+            block = self._tail[0]
+            enough = min(block.start - self._tail_room, len(block.data))
+            end = block.data.index(b"\n", enough - 1) + 1
+            self._tail_room += end - block.start
+            self.cuts[block.stream] += end - block.start
+            block.start = end
+            if end == len(block.data):
+                self._tail.popleft()
+
+    def text(self, *streams: int, missing: int = 0) -> str:
+        """Return what is kept of some streams, in the order in which it came.
+
+        Args:
+            streams: Which of them.
+            missing: Bytes of theirs that are missing beside those in `cuts`. A line in the middle
+                says how many are.
+        """
+        missing += sum(self.cuts[stream] for stream in streams)
+        mark = b"[%d bytes were cut here]\n" % missing if missing else b""
+        head, tail = (
+            b"".join(block.data[block.start :] for block in blocks if block.stream in streams)
+            for blocks in (self._head, self._tail)
+        )
+        return b"".join((head, mark, tail)).decode()
+
+
+@define
+class _Block:
+    """Lines of one stream that follow each other, and where those begin that are still kept."""
+
+    stream: int
+    data: bytearray
+    start: int = 0
+
+
+def _append(blocks: MutableSequence[_Block], stream: int, data: bytes) -> None:
+    if blocks and blocks[-1].stream == stream and len(blocks[-1].data) < _BLOCK:
+        blocks[-1].data += data
+    else:
+        blocks.append(_Block(stream, bytearray(data)))
 
 
 @final
@@ -55,16 +136,12 @@ class Output:
         # Room for a whole secret behind the border: a part of one would not be recognised.
         room = self._line_limit + _CHARACTER * secrets.longest
         self._splitters = (LineSplitter(room), LineSplitter(room))
-        self._heads: tuple[list[str], list[str]] = ([], [])
-        self._head_room = limit - limit // 2
-        self._tail: deque[tuple[int, str, int]] = deque()
-        self._tail_room = limit // 2
-        self._cuts = [0, 0]
+        self._kept = KeptLines(limit)
 
     @property
     def cut(self) -> int:
         """Bytes that were written and not kept."""
-        return sum(self._cuts) + sum(splitter.dropped for splitter in self._splitters)
+        return sum(self._kept.cuts) + sum(splitter.dropped for splitter in self._splitters)
 
     @property
     def stdout(self) -> str:
@@ -100,11 +177,11 @@ class Output:
         size = _size(line)
         if size > self._line_limit:
             length = len(line.encode()[: self._line_limit].decode(errors="ignore"))
-            self._cuts[stream] += size - self._line_limit
+            self._kept.cuts[stream] += size - self._line_limit
             line = self._secrets.head(line, length)
         else:
             line = self._secrets(line)
-        self._keep(stream, line)
+        self._kept.add(stream, line)
         try:
             self._listeners[stream](line)
         except Exception as error:  # noqa: BLE001 - a listener must never stop the reading
@@ -112,25 +189,8 @@ class Output:
                 {"message": f"{self._listeners[stream]!r} raised", "exception": error}
             )
 
-    def _keep(self, stream: int, line: str) -> None:
-        size = _size(line) + 1
-        if size <= self._head_room:
-            self._head_room -= size
-            self._heads[stream].append(line)
-            return
-        self._head_room = 0
-        self._tail.append((stream, line, size))
-        self._tail_room -= size
-        while self._tail_room < 0:
-            of, _, size = self._tail.popleft()
-            self._tail_room += size
-            self._cuts[of] += size
-
     def _text(self, stream: int) -> str:
-        missing = self._cuts[stream] + self._splitters[stream].dropped
-        mark = [f"[{missing} bytes were cut here]"] if missing else []
-        tail = [line for of, line, _ in self._tail if of == stream]
-        return "".join(f"{line}\n" for line in [*self._heads[stream], *mark, *tail])
+        return self._kept.text(stream, missing=self._splitters[stream].dropped)
 
 
 def _size(line: str) -> int:

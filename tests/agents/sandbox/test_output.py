@@ -1,11 +1,12 @@
 from __future__ import annotations
 
 import asyncio
+import tracemalloc
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from otpy_agents.sandbox.output import Output
+from otpy_agents.sandbox.output import KeptLines, Output
 from otpy_agents.store.redaction import Redaction
 
 
@@ -60,6 +61,30 @@ async def test_a_line_without_an_end_takes_no_more_memory_than_half_the_limit() 
     heard.output.take_stdout(b"\nnext\n")
     assert heard.stdout == ["x" * 49, "next"]
     assert heard.output.cut == 10_000 - 49
+
+
+def test_short_lines_take_the_memory_of_their_bytes() -> None:
+    """A program that writes `y` for ever fills the limit, and not a hundred times that."""
+    tracemalloc.start()
+    kept = KeptLines(50_000)
+    for _ in range(50_000):
+        kept.add(0, "y")
+    size, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert size < 150_000
+    assert (kept.cuts, len(kept.text(0))) == (
+        [50_000, 0],
+        50_000 + len("[50000 bytes were cut here]\n"),
+    )
+
+
+def test_lines_of_both_streams_can_be_had_in_their_order() -> None:
+    """Errors beside what they are about; the middle of both is cut."""
+    kept = KeptLines(12)
+    for number, stream in enumerate((0, 1, 0, 1, 1, 0)):
+        kept.add(stream, f"{number}.")
+    assert kept.text(0, 1) == "0.\n1.\n[6 bytes were cut here]\n4.\n5.\n"
+    assert kept.text(1) == "1.\n[3 bytes were cut here]\n4.\n"
 
 
 async def test_exactly_what_is_kept_is_not_counted_as_cut() -> None:
