@@ -36,10 +36,10 @@ from otpy_agents.control.validation.checks import (
 )
 from otpy_agents.control.validation.json_output import complaints
 from otpy_agents.control.validation.sentences import read_sentence
+from otpy_agents.sandbox.commands import CommandOutcome
 
 __all__ = [
     "AgentOutcome",
-    "CommandOutcome",
     "RunCommand",
     "commands_of",
     "find_format_halt",
@@ -63,21 +63,6 @@ class AgentOutcome:
 
     exit_code: int | None
     final_words: str
-
-
-@frozen
-class CommandOutcome:
-    """What a command of a validation ended with.
-
-    Attributes:
-        exit_code: None if it has none: it was not started, or it was ended.
-        output: What it wrote, on both streams; without an exit code, why.
-        is_late: Whether it was ended because it took too long.
-    """
-
-    exit_code: int | None
-    output: str = ""
-    is_late: bool = False
 
 
 RunCommand: TypeAlias = Callable[[Argv], Awaitable[CommandOutcome]]

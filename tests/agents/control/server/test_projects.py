@@ -16,13 +16,13 @@ import pytest
 from otpy_agents.adapters.adapter import Access
 from otpy_agents.control.audit import AUDIT, AuditFile, AuditTrail, files
 from otpy_agents.control.loop.protocol import ControlEffect, ProjectOutcome
-from otpy_agents.control.server.commands import programs_below
 from otpy_agents.control.server.neighbours import held
 from otpy_agents.control.server.performer import Performer
 from otpy_agents.log import Append, EventLog, Stored
 from otpy_agents.run.decide.result import StopCause
 from otpy_agents.run.host.order import RunOrder
 from otpy_agents.sandbox.behaviour import Mount
+from otpy_agents.sandbox.commands import programs_below
 from tests.agents.control.server.site import Agents, DoneRun, Killed, Site, result, task, writing
 
 pytestmark = pytest.mark.real_time
@@ -104,7 +104,7 @@ async def test_commands_of_a_validation_change_nothing_of_the_project(site: Site
     await site.begin(task("a", 0, test_command="sh -c 'touch spoilt'", tests_required=True))
     await site.start()
     spoilt = (site.settings.folder("demo") / "spoilt").exists()
-    assert spoilt == any("not isolated here" in line for line in site.said), command
+    assert spoilt == any("unisolated here" in line for line in site.said), command
 
 
 async def test_commands_of_a_validation_write_what_their_task_lets_them(site: Site) -> None:
