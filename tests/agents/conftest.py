@@ -12,6 +12,7 @@ from otpy_agents.agent import mortal
 from otpy_agents.testing import memory_stores
 from otpy_agents.tree import app, monitors, pool
 from tests.agents.host import Site
+from tests.agents.sandbox.dockerd import NoEngine, engine
 from tests.agents.store.sessions.session_world import FILES, SQLITE, SessionWorld
 from tests.agents.workspace.git_world import GitWorld
 from tests.agents.world import FakeWorker, World
@@ -48,3 +49,18 @@ async def sessions(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncGener
 def git(tmp_path: Path) -> GitWorld:
     """A real repository."""
     return GitWorld(tmp_path)
+
+
+@pytest.fixture(scope="module")
+def docker_socket(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Where a container engine of our own listens."""
+    # Not below the folder of a test: the path of a socket is at most 107 characters long.
+    started = engine(tmp_path_factory.mktemp("d"))
+    try:
+        socket = started.__enter__()
+    except NoEngine as error:
+        pytest.skip(f"no container engine: {error}")
+    try:
+        yield socket
+    finally:
+        started.__exit__(None, None, None)

@@ -13,7 +13,7 @@ import pytest
 
 from tests.agents.host import Host, Site
 from tests.agents.sandbox.conftest import why_no_bubblewrap
-from tests.agents.sandbox.dockerd import IMAGE, NoEngine, engine
+from tests.agents.sandbox.dockerd import IMAGE
 
 pytestmark = pytest.mark.real_time
 
@@ -28,21 +28,6 @@ def bubblewrap() -> None:
     reason = why_no_bubblewrap()
     if reason:
         pytest.skip(reason)
-
-
-@pytest.fixture(scope="module")
-def docker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """The socket of a container engine of our own."""
-    # Not below pytest's folder: the path of a socket is at most 107 characters long.
-    started = engine(tmp_path_factory.mktemp("d"))
-    try:
-        socket = started.__enter__()
-    except NoEngine as error:
-        pytest.skip(f"no container engine: {error}")
-    try:
-        yield socket
-    finally:
-        started.__exit__(None, None, None)
 
 
 def agent(id: str, script: str, **keys: object) -> str:
@@ -228,7 +213,7 @@ def test_a_login_that_is_not_there_fails_an_agent_before_it_starts(
 
 
 def test_in_a_container_an_agent_has_what_the_list_gives_it(
-    site: Site, docker: Path, repository: Path, tmp_path: Path
+    site: Site, docker_socket: Path, repository: Path, tmp_path: Path
 ) -> None:
     """Its work tree, its branch, its variables and its folder for artifacts; nothing else."""
     common = repository / ".git"
@@ -247,7 +232,7 @@ def test_in_a_container_an_agent_has_what_the_list_gives_it(
         artifacts="out",
     )
     environment = {"PASSED": "passed", "HOSTS": "hosts", "MY_VALUE": "open-sesame"}
-    host = site.up(env={"DOCKER_HOST": f"unix://{docker}", **environment})
+    host = site.up(env={"DOCKER_HOST": f"unix://{docker_socket}", **environment})
     assert host.end() == 0, host.stderr
     assert host.output("a") == ["own passed [MY_VALUE]"]
     assert walls(host) == {"a": f"docker {IMAGE}: {WALLS}"}
