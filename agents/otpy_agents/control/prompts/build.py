@@ -8,18 +8,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
 from attrs import frozen
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from otpy_agents.control.halts import Halt, HaltReason
 from otpy_agents.control.project_folder import Mention
 from otpy_agents.control.prompts.task_types import TaskType, shipped_task_types, type_of
 from otpy_agents.control.report import CriterionVerdict, ValidationReport
 from otpy_agents.control.task import ControlTask
+from otpy_agents.prompt_text import prompt_templates
 
 __all__ = ["clarification_prompt", "first_prompt", "fix_prompt", "helper_prompt", "question_prompt"]
 
@@ -136,22 +135,10 @@ def _open_criteria(report: ValidationReport) -> Iterator[_Open]:
         yield from (_Open(criterion, failed=False) for criterion in report.uncertain_criteria)
 
 
-@cache
-def _environment() -> Environment:
-    # Prompts are plain text: escaping for HTML would change what agents read.
-    return Environment(
-        loader=FileSystemLoader(_TEMPLATES),
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        autoescape=False,  # noqa: S701 - as above
-    )
-
-
 def _filled(template: str, task: ControlTask, types: Types | None, **values: object) -> str:
     guidelines = type_of(task, types or shipped_task_types()).guidelines
     text = (
-        _environment()
+        prompt_templates(_TEMPLATES)
         .get_template(f"{template}.md.j2")
         .render(task=task, guidelines=guidelines, as_json=_as_json, **values)
     )
