@@ -39,6 +39,11 @@ AgentsError
 ├── InvalidRunSetting (ValueError)     a chain, a policy or a liveness that can never work
 ├── InvalidControlTable (ValueError)   patterns or task types of an operator that cannot be used
 ├── InvalidReport     (ValueError)     what was stored is no report of a validation
+├── InvalidEngineFile (ValueError)     a file of the engine says something it must not
+├── UnknownGate       (LookupError)    no gate of that name is there
+├── GateCycle         (ValueError)     gates that depend on each other in a circle
+├── TargetRefused     (ValueError)     a file that a task of the engine may not be about
+├── UnknownRole       (LookupError)    no role of that name is shipped or in the project
 ├── RunStateError
 │   ├── RunStateTooNew    a newer otpy_agents stored this run
 │   └── RunStateCorrupt   (ValueError)  what was stored is not the state of a run
@@ -115,6 +120,11 @@ from otpy_agents.errors.control import ProjectHeld as ProjectHeld
 from otpy_agents.errors.control import StateError as StateError
 from otpy_agents.errors.control import StateMissing as StateMissing
 from otpy_agents.errors.control import StoreUnreachable as StoreUnreachable
+from otpy_agents.errors.engine import GateCycle as GateCycle
+from otpy_agents.errors.engine import InvalidEngineFile as InvalidEngineFile
+from otpy_agents.errors.engine import TargetRefused as TargetRefused
+from otpy_agents.errors.engine import UnknownGate as UnknownGate
+from otpy_agents.errors.engine import UnknownRole as UnknownRole
 from otpy_agents.errors.logs import ArchiveMissing as ArchiveMissing
 from otpy_agents.errors.logs import EventCorrupt as EventCorrupt
 from otpy_agents.errors.logs import EventTooNew as EventTooNew
@@ -195,6 +205,7 @@ __all__ = [
     "ApplyBlocked",
     "ApplyConflict",
     "ArchiveMissing",
+    "AuditUnwritable",
     "BrokenAdapter",
     "BudgetRenewed",
     "CannotAdopt",
@@ -203,19 +214,22 @@ __all__ = [
     "ChangesetTaken",
     "CliMissing",
     "CommandRefused",
+    "CorruptState",
     "DeadlinePassed",
     "EngineError",
     "EventCorrupt",
     "EventTooNew",
     "ForbiddenMove",
     "GangFailed",
+    "GateCycle",
     "GitFailed",
     "GitMissing",
     "HeadMoved",
     "HostGone",
     "InvalidChangeset",
-    "InvalidEventType",
     "InvalidControlTable",
+    "InvalidEngineFile",
+    "InvalidEventType",
     "InvalidFailureRow",
     "InvalidGang",
     "InvalidJob",
@@ -225,23 +239,28 @@ __all__ = [
     "InvalidRunSetting",
     "InvalidSession",
     "InvalidStartRate",
+    "InvalidStore",
+    "InvalidTask",
     "InvalidTreeSetting",
     "InvalidWorkList",
     "JakeGaveUp",
+    "LedgerAstray",
     "LedgerClosed",
     "LedgerCorrupt",
     "LedgerError",
     "LedgerForeign",
-    "LedgerAstray",
     "LedgerTooNew",
     "LedgerUnwritable",
     "LogError",
     "LogTampered",
+    "MissingStateField",
     "NameAlreadyExists",
     "NoAnswer",
     "NotARepository",
     "OperatorError",
+    "OrderRefused",
     "PreflightFailed",
+    "ProjectHeld",
     "RunBroken",
     "RunExists",
     "RunFailed",
@@ -256,11 +275,17 @@ __all__ = [
     "SessionError",
     "SocketUnusable",
     "SpawnFailed",
+    "StateError",
+    "StateMissing",
     "StepTreeError",
     "StepTreeTaken",
+    "StoreUnreachable",
     "SymlinkInPath",
+    "TargetRefused",
     "UnknownAdapter",
     "UnknownEvent",
+    "UnknownGate",
+    "UnknownRole",
     "UnknownRun",
     "VerificationFailed",
     "VersionConflict",
