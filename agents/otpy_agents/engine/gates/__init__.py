@@ -1,0 +1,27 @@
+"""Gates: commands that judge what a worker left, which it can neither skip nor change (ENG-27)."""
+
+from __future__ import annotations
+
+from otpy_agents.engine.gates.gate import Gate as Gate
+from otpy_agents.engine.gates.gate import GateFailAction as GateFailAction
+from otpy_agents.engine.gates.gate import GateResult as GateResult
+from otpy_agents.engine.gates.gate import GateSeverity as GateSeverity
+from otpy_agents.engine.gates.gate import GateStatus as GateStatus
+from otpy_agents.engine.gates.gate_file import GATES_FILE as GATES_FILE
+from otpy_agents.engine.gates.gate_file import load_gates as load_gates
+from otpy_agents.engine.gates.order import gate_stages as gate_stages
+from otpy_agents.engine.gates.verdict import GateVerdict as GateVerdict
+from otpy_agents.engine.gates.verdict import verdict as verdict
+
+__all__ = [
+    "GATES_FILE",
+    "Gate",
+    "GateFailAction",
+    "GateResult",
+    "GateSeverity",
+    "GateStatus",
+    "GateVerdict",
+    "gate_stages",
+    "load_gates",
+    "verdict",
+]
