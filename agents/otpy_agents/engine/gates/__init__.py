@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from otpy_agents.engine.gates.cache import GateCache as GateCache
+from otpy_agents.engine.gates.cache import cache_folder as cache_folder
+from otpy_agents.engine.gates.executor import GateExecutor as GateExecutor
+from otpy_agents.engine.gates.executor import gate_commands as gate_commands
 from otpy_agents.engine.gates.gate import Gate as Gate
 from otpy_agents.engine.gates.gate import GateFailAction as GateFailAction
 from otpy_agents.engine.gates.gate import GateResult as GateResult
@@ -16,11 +20,15 @@ from otpy_agents.engine.gates.verdict import verdict as verdict
 __all__ = [
     "GATES_FILE",
     "Gate",
+    "GateCache",
+    "GateExecutor",
     "GateFailAction",
     "GateResult",
     "GateSeverity",
     "GateStatus",
     "GateVerdict",
+    "cache_folder",
+    "gate_commands",
     "gate_stages",
     "load_gates",
     "verdict",
