@@ -35,6 +35,7 @@ SLOW = (
     "agents/cli/commands/*",
     "agents/docker/*",
     "agents/e2e/*",
+    "agents/engine/test_circuit_processes.py",
     "agents/hygiene/test_leftovers.py",
     "agents/hygiene/test_old_runs.py",
     "agents/log/test_histories.py",
