@@ -1,17 +1,20 @@
-"""Where mortals have their runs made: what they need of a host of runs, and the real one."""
+"""Where agents have their runs made: what is needed of a host of runs, and the real one."""
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 from typing import Protocol, final
 
-from otpy_agents.errors import RunFinished, RunHeld, RunStateError, UnknownRun
+from otpy_agents.completion import to_completion
+from otpy_agents.errors import AgentsError, RunFinished, RunHeld, RunStateError, UnknownRun
 from otpy_agents.run.decide.protocol import AnswerControl, RunControl
 from otpy_agents.run.decide.result import Ending, RunResult
 from otpy_agents.run.host.host import RunHost
 from otpy_agents.run.host.order import RunOrder
 from otpy_agents.store.runs import RunStore
 
-__all__ = ["HostedRuns", "Run", "Runs"]
+__all__ = ["HostedRuns", "Run", "Runs", "ended"]
 
 
 class Run(Protocol):
@@ -34,6 +37,25 @@ class Run(Protocol):
     async def ask(self, control: RunControl) -> AnswerControl:
         """Ask something of it."""
         ...
+
+
+async def ended(run: Run) -> RunResult:
+    """Return how a run ended.
+
+    Cancellation:
+        It is stopped in order; nothing of it is alive afterwards.
+    """
+    try:
+        return await run.wait()
+    except asyncio.CancelledError:
+        with contextlib.suppress(AgentsError):
+            await to_completion(_stopped(run))
+        raise
+
+
+async def _stopped(run: Run) -> None:
+    await run.ask(RunControl.STOP)
+    await run.wait()
 
 
 class Runs(Protocol):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 import os
 from pathlib import Path
 from typing import Any, Final, final
@@ -11,9 +9,8 @@ from typing import Any, Final, final
 from attrs import evolve
 
 from otpy_agents.adapters.adapter import Access
-from otpy_agents.agent.runs import Run, Runs
+from otpy_agents.agent.runs import Runs, ended
 from otpy_agents.attempt.failures import Detail
-from otpy_agents.completion import to_completion
 from otpy_agents.control.loop.protocol import AgentEnded, NotDispatched
 from otpy_agents.control.server.settings import ControlSettings
 from otpy_agents.control.task import COMMAND, ControlTask
@@ -22,7 +19,6 @@ from otpy_agents.errors import AgentsError
 from otpy_agents.run.decide.chain import AgentInstance, AgentSelection
 from otpy_agents.run.decide.liveness import Liveness, LivenessKind
 from otpy_agents.run.decide.policy import RetryPolicy
-from otpy_agents.run.decide.protocol import RunControl
 from otpy_agents.run.decide.result import RunResult
 from otpy_agents.run.host.order import RunOrder
 from otpy_agents.run.host.walls import choice_of
@@ -100,11 +96,11 @@ class Dispatcher:
             order = evolve(self._order(task, prompt, cwd, label), **more)
             left = await self._runs.find(label) or await self._runs.over(label)
             if left is not None:
-                answer = _heard(await _ended(left), left.answer)
+                answer = _heard(await ended(left), left.answer)
                 if isinstance(answer, AgentEnded):
                     return answer
             run = await self._runs.submit(order)
-            return _heard(await _ended(run), run.answer)
+            return _heard(await ended(run), run.answer)
         except AgentsError as error:
             return NotDispatched(str(error))
 
@@ -127,21 +123,6 @@ class Dispatcher:
             secrets=self._settings.secrets,
             label=label,
         )
-
-
-async def _ended(run: Run) -> RunResult:
-    """Return how a run ended; if the caller is cancelled, stop it in order."""
-    try:
-        return await run.wait()
-    except asyncio.CancelledError:
-        with contextlib.suppress(AgentsError):
-            await to_completion(_stopped(run))
-        raise
-
-
-async def _stopped(run: Run) -> None:
-    await run.ask(RunControl.STOP)
-    await run.wait()
 
 
 def _model(task: ControlTask) -> str | None:
