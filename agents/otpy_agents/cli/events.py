@@ -6,8 +6,9 @@ import asyncio
 import json
 import os
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from datetime import datetime
+from enum import Enum
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, Final, NoReturn, TypeVar
@@ -22,7 +23,7 @@ from otpy_agents.cli.run_words import at, one_line
 from otpy_agents.cli.view import plain_details, printable
 from otpy_agents.clock import CLOCK
 from otpy_agents.errors import AgentsError
-from otpy_agents.log import EventLog, EventStore, Stored, log_beside, users_log
+from otpy_agents.log import Difference, EventLog, EventStore, Stored, log_beside
 from otpy_agents.store import default_state
 from otpy_agents.store.retention import seconds_of
 
@@ -145,13 +146,18 @@ def events(
 @events.command()
 @_log_option
 def verify() -> None:
-    """Check that every event is as it was written, and none is missing.
+    """Check that every event is as it was written, none is missing, and tables say the same.
 
     Each event carries the hash of the one before it. Archives are checked too. What `verify` cannot
     see is the end of a log that was cut off with care; an export that is kept elsewhere shows that.
     """
     number = _use(lambda log: log.verify())
     print(f"{_counted(number, 'event')}, all as they were written")
+    differences = _use(lambda log: log.compare(), tables=_Tables.LOOK)
+    _show_differences(differences)
+    if differences:
+        rows = _counted(len(differences), "row")
+        fail(f"{rows} of the tables differ; `otpy-agents events rebuild` makes them anew", 1)
 
 
 @events.command()
@@ -161,11 +167,15 @@ def rebuild() -> None:
 
     What is in them is what the events come to, nothing else; archives are read too.
     """
-    differences = _use(lambda log: log.rebuild(), writes=True)
-    for one in differences:
-        print(printable(f"{one.projection} {one.key}: {one.stored}, folded {one.folded}"))
+    differences = _use(lambda log: log.rebuild(), tables=_Tables.CHANGE)
+    _show_differences(differences)
     number = _counted(len(differences), "row")
     print(f"made anew; {number} differed" if differences else "made anew; nothing differed")
+
+
+def _show_differences(differences: Iterable[Difference]) -> None:
+    for one in differences:
+        print(printable(f"{one.projection} {one.key}: {one.stored}, folded {one.folded}"))
 
 
 @events.command(
@@ -224,7 +234,15 @@ def _log() -> Path:
     return log_beside(default_state(os.environ)) if stated is None else stated
 
 
-def _use(work: Callable[[EventLog], Awaitable[T]], *, writes: bool = False) -> T:
+class _Tables(Enum):
+    """What is done with the tables of a log."""
+
+    NOTHING = "nothing"
+    LOOK = "look"
+    CHANGE = "change"
+
+
+def _use(work: Callable[[EventLog], Awaitable[T]], *, tables: _Tables = _Tables.NOTHING) -> T:
     """Return what `work` finds in the log; leave if it cannot, or Ctrl-C is typed."""
     path = _log()
     try:
@@ -235,7 +253,7 @@ def _use(work: Callable[[EventLog], Awaitable[T]], *, writes: bool = False) -> T
         fail(f"{path}: {error.strerror or error}", 1)
 
     async def using() -> T:
-        async with users_log(path) if writes else EventLog(path) as log:
+        async with _opened(path, tables) as log:
             return await work(log)
 
     try:
@@ -244,6 +262,14 @@ def _use(work: Callable[[EventLog], Awaitable[T]], *, writes: bool = False) -> T
         fail(error, 1)
     except KeyboardInterrupt:
         raise SystemExit(_INTERRUPTED) from None
+
+
+def _opened(path: Path, tables: _Tables) -> EventLog:
+    if tables is _Tables.NOTHING:
+        return EventLog(path)
+    from otpy_agents.cli.whole_log import whole_log  # noqa: PLC0415 - imports all there is
+
+    return whole_log(path, looks=tables is _Tables.LOOK)
 
 
 def _point(since: str) -> int | float:

@@ -79,6 +79,8 @@ class EventLog(OpenedWhole):
             is folded from the whole log when this is entered.
         clean: Takes secrets out of a text before it is written (G-04).
         clock: Unix seconds.
+        looks: Whether nothing is to be changed: tables that are missing, or that the programs they
+            belong to have not brought up to date, are left so.
 
     Raises:
         InvalidEventType: Two types have the same name.
@@ -94,6 +96,7 @@ class EventLog(OpenedWhole):
         projections: Collection[Projection] = (),
         clean: Callable[[str], str] = str,
         clock: Callable[[], float] = CLOCK,
+        looks: bool = False,
     ) -> None:
         self.path = path
         self.archive = path.with_suffix(".archive")
@@ -101,6 +104,7 @@ class EventLog(OpenedWhole):
         self._projections = {one.name: one for one in projections}
         if len(self._projections) != len(projections):
             raise InvalidProjection(str(path), "two of one name", "one projection for each name")
+        self._looks = looks or not projections
         self._clean = clean
         self._clock = clock
         self._file = StoreFile(path, LOG)
@@ -110,8 +114,8 @@ class EventLog(OpenedWhole):
         await self._file.close()
 
     async def _open(self) -> None:
-        await self._file.open(look=not self._projections)
-        if self._projections:
+        await self._file.open(look=self._looks)
+        if not self._looks:
             await self._file.change(self._catch_up)
 
     # --- appending --------------------------------------------------------------------------------
@@ -317,7 +321,10 @@ class EventLog(OpenedWhole):
         return rows
 
     async def compare(self) -> list[Difference]:
-        """Return where the tables of projections are not what the log says; nothing is changed."""
+        """Return where the tables of projections are not what the log says; nothing is changed.
+
+        Tables that are missing, not up to date or of another program are left out.
+        """
         return await self._file.read(self._differences)
 
     async def rebuild(self) -> list[Difference]:
@@ -338,7 +345,10 @@ class EventLog(OpenedWhole):
 
     async def _differences(self, database: aiosqlite.Connection) -> list[Difference]:
         found: list[Difference] = []
+        behind = [*self._behind(await in_its_thread(database, standing_of))]
         for name, one in self._projections.items():
+            if one in behind or not await in_its_thread(database, one.fits):
+                continue
             stored = await in_its_thread(database, one.read)
             folded = await self._folded(database, one)
             found += [

@@ -97,6 +97,11 @@ class Projection:
         database.execute(f"DROP TABLE IF EXISTS {self.name}")
         database.execute(f"CREATE TABLE {self.name} (id TEXT PRIMARY KEY, {columns}) WITHOUT ROWID")
 
+    def fits(self, database: sqlite3.Connection) -> bool:
+        """Return whether the table of its name is its own; another program may have one."""
+        found = database.execute("SELECT name FROM pragma_table_info(?)", (self.name,)).fetchall()
+        return [row["name"] for row in found] == ["id", *self.columns]
+
     def read(self, database: sqlite3.Connection, keys: Iterable[str] | None = None) -> Rows:
         """Return its rows, or those of some keys."""
         query = f"SELECT * FROM {self.name}"  # noqa: S608 - a checked name

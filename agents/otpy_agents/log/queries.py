@@ -26,6 +26,7 @@ SELECT max(version) AS version FROM (
 _STANDING: Final = f"""
 SELECT 'event' AS what, NULL AS name, NULL AS version, position, hash FROM ({_LAST})
 UNION ALL SELECT 'projection', name, version, position, NULL FROM projections
+    WHERE EXISTS (SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = projections.name)
 """  # noqa: S608 - our own text
 
 
@@ -38,7 +39,7 @@ class Standing:
         position: Of the last event.
         last: Its hash.
         versions: Of the streams that were asked for.
-        projections: Version and position of each table.
+        projections: Version and position of each table that is there.
     """
 
     position: int

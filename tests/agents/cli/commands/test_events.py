@@ -188,6 +188,7 @@ def test_a_log_that_another_program_locks_is_one_line(
 def test_verify_finds_what_was_changed(path: Path, typed: Callable[..., Result]) -> None:
     """And says so of a log that is whole (G-14)."""
     whole = typed("verify")
+    assert whole.stderr == ""
     assert (whole.exit_code, whole.stdout) == (0, "5 events, all as they were written\n")
     sql(path, "DROP TRIGGER events_never_change", "UPDATE events SET actor='x' WHERE position=3")
     spoilt = typed("verify")
