@@ -36,6 +36,7 @@ SLOW = (
     "agents/docker/*",
     "agents/e2e/*",
     "agents/engine/test_circuit_processes.py",
+    "agents/engine/test_contexts_of_work_trees.py",
     "agents/hygiene/test_leftovers.py",
     "agents/hygiene/test_old_runs.py",
     "agents/log/test_histories.py",
