@@ -35,6 +35,8 @@ SLOW = (
     "agents/cli/commands/*",
     "agents/docker/*",
     "agents/e2e/*",
+    "agents/engine/gates/test_docker_gates.py",
+    "agents/engine/gates/test_real_gates.py",
     "agents/engine/test_circuit_processes.py",
     "agents/engine/test_contexts_of_work_trees.py",
     "agents/hygiene/test_leftovers.py",
