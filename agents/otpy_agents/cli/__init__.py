@@ -28,6 +28,10 @@ _COMMANDS: Final = {
         "Work off the tasks of a project, one after the other, and check each by rules.",
     ),
     "cooldowns": ("cooldowns", "List the accounts that rest, until when, and who was told so."),
+    "engine": (
+        "engine",
+        "Let fresh workers do steps of work, judge them by gates, apply them whole or not at all.",
+    ),
     "events": ("events", "Show what runs, lists and operators have done, oldest first."),
     "logs": ("logs", "Show the latest events of a running tree, or of one AGENT of it."),
     "pause": ("operate", "Let AGENT rest."),

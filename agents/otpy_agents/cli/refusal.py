@@ -12,7 +12,7 @@ import click
 
 from otpy_agents.cli.streams import is_text, to_nowhere, tolerate_every_letter
 
-__all__ = ["RefusingGroup", "fail", "give_up_output"]
+__all__ = ["RefusingGroup", "fail", "give_up_output", "usage_line"]
 
 _INTERRUPTED: Final = 130
 # What a setting is called by who types it, where that is not its own name behind two hyphens.
@@ -155,7 +155,7 @@ class RefusingGroup(click.Group):
             if sys.stdout is not None:
                 sys.stdout.flush()
         except click.UsageError as error:
-            fail(_one_line(error), 2)
+            fail(usage_line(error), 2)
         except click.ClickException as error:
             fail(error.format_message(), error.exit_code)
         except click.Abort:
@@ -167,9 +167,11 @@ class RefusingGroup(click.Group):
         raise SystemExit(status if isinstance(status, int) else 0)
 
 
-def _one_line(error: click.UsageError) -> str:
+def usage_line(error: click.UsageError) -> str:
+    """Return what is wrong with a call, and how it is typed, in one line."""
     text = " ".join(error.format_message().split())
     if error.ctx is None:
         return text
     usage = " ".join(error.ctx.get_usage().split())
-    return f"{text} {usage}; --help says more"
+    stop = "" if text.endswith((".", "!", "?")) else "."
+    return f"{text}{stop} {usage}; --help says more"

@@ -172,7 +172,7 @@ def test_a_run_that_cannot_be_read_is_shown_as_far_as_it_can(state: Path) -> Non
     left(state, work)
     result = call(state, "show", RUN)
     assert result.exit_code == 0
-    assert "got version 99, wanted 2 or older; upgrade otpy-tree" in result.stdout
+    assert "got version 99, wanted 4 or older; upgrade otpy-tree" in result.stdout
 
 
 def test_an_id_may_be_cut_as_long_as_it_is_plain_which_is_meant(state: Path) -> None:
