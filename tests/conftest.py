@@ -35,6 +35,7 @@ SLOW = (
     "agents/cli/commands/*",
     "agents/docker/*",
     "agents/e2e/*",
+    "agents/engine/server/test_kills.py",
     "agents/engine/server/test_programs.py",
     "agents/engine/gates/test_docker_gates.py",
     "agents/engine/gates/test_real_gates.py",
