@@ -53,18 +53,20 @@ def test_every_test_in_the_documents_passes(path: Path, pytester: pytest.Pyteste
 
 
 @pytest.mark.slow
+@pytest.mark.slow
 @pytest.mark.real_time
+@pytest.mark.timeout(200)
 @pytest.mark.parametrize("path", WITH_SHELL, ids=lambda path: path.relative_to(ROOT).as_posix())
 def test_every_piece_of_shell_in_the_documents_runs(path: Path, tmp_path: Path) -> None:
-    """What a reader pastes into a terminal works, and prints what the page says."""
+    """What a reader pastes into a terminal, piece by piece, works and prints what the page says."""
     places = f"{Path(sys.executable).parent}:{ENVIRONMENT['PATH']}"
-    for number, (text, expected) in enumerate(shell_transcripts(path)):
-        folder = tmp_path / str(number)
-        folder.mkdir()
+    folder = tmp_path / "work"
+    folder.mkdir()
+    for text, expected in shell_transcripts(path):
         done = subprocess.run(
             ["bash", "-ec", text],
             cwd=folder,
-            env={**ENVIRONMENT, "PATH": places, "OTPY_STATE": str(folder / "runs.sqlite3")},
+            env={**ENVIRONMENT, "PATH": places, "OTPY_STATE": str(tmp_path / "runs.sqlite3")},
             capture_output=True,
             text=True,
             check=False,
