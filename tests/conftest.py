@@ -41,6 +41,7 @@ SLOW = (
     "agents/engine/gates/test_real_gates.py",
     "agents/engine/test_circuit_processes.py",
     "agents/engine/test_contexts_of_work_trees.py",
+    "agents/engine/test_engine_example.py",
     "agents/engine/test_engine_walls.py",
     "agents/hygiene/test_leftovers.py",
     "agents/hygiene/test_old_runs.py",
