@@ -15,7 +15,7 @@ from pathlib import Path
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
 TARGET = HERE / "requirements.md"
-RULE = re.compile(r"\b(?:RUN|TREE|CTL|C|G)-\d{2}\b")
+RULE = re.compile(r"\b(?:RUN|TREE|CTL|ENG|C|G)-\d{2}\b")
 HEAD = """\
 # Requirements of the application
 
