@@ -209,8 +209,8 @@ async def test_a_killed_host_is_gone_on_with(home_of: MakeHome) -> None:
         run = (await until(first, "run.began"))["run"]
         await api.asked()
         first.kill()
+        assert desk.processes()  # for a moment: a guardian ends them
         await first.communicate()
-        assert desk.processes()
         _, listed, err = await desk.call("runs")
         assert "interrupted" in listed
         assert f"`otpy-agents runs resume {run}` goes on with it" in err
