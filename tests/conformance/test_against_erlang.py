@@ -15,7 +15,7 @@ SEED = int(os.environ.get("OTPY_CONFORMANCE_SEED") or 1)
 
 pytestmark = [
     pytest.mark.skipif(erlang_is_missing(), reason="there is no escript: install erlang-base"),
-    pytest.mark.timeout(420),
+    pytest.mark.timeout(420 + SCENARIOS // 4),
 ]
 
 
