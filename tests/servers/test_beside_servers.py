@@ -10,6 +10,7 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Awaitable, Callable, Generator
 from contextlib import ExitStack
 from pathlib import Path
@@ -64,6 +65,12 @@ def postgres(tmp_path_factory: pytest.TempPathFactory) -> Generator[tuple[str, i
         )
         command = [server, "-D", str(folder / "data"), "-k", str(folder), "-F", "-p"]
         with running(lambda port: [*command, str(port)], cwd=folder, **user) as port:
+            # It listens before it takes anybody in.
+            ready = [program("pg_isready"), "-q", "-t", "0", "-h", str(folder), "-p", str(port)]
+            patience = time.monotonic() + 60
+            while subprocess.run(ready, check=False).returncode:
+                assert time.monotonic() < patience, "PostgreSQL is not ready"
+                time.sleep(0.05)
             yield str(folder), port
     finally:
         shutil.rmtree(folder)
