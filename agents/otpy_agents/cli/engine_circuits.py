@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import sys
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any, Final, TypeVar
@@ -75,7 +74,7 @@ def circuits(repo: Path, *, keys: tuple[str, ...], as_json: bool) -> None:
         else:
             print(harmless(f"{key}  {_told(circuit, now)}"))
     if not known and not as_json:
-        print("otpy-agents: no agent has failed here so far", file=sys.stderr)
+        click.echo("otpy-agents: no agent has failed here so far", err=True)
 
 
 def _reset(top: Path, known: Mapping[CircuitKey, Circuit], keys: tuple[str, ...]) -> None:

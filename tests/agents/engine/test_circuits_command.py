@@ -8,12 +8,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 
 from otpy_agents.cli.engine_circuits import circuits
 from otpy_agents.engine.circuits import CircuitKey, CircuitStore
 from otpy_agents.engine.server.site import engine_log
 from otpy_agents.log import log_beside
+from tests.agents.click_runner import click_runner
 
 OPUS = CircuitKey("claude", "opus", "implementer")
 CODEX = CircuitKey("codex", "", "reviewer")
@@ -35,7 +36,7 @@ def typed(tmp_path: Path, repository: Path, monkeypatch: pytest.MonkeyPatch) -> 
     (repository / "src").mkdir()
 
     def typed(*words: str) -> Result:
-        return CliRunner().invoke(circuits, ["--repo", str(repository / "src"), *words])
+        return click_runner().invoke(circuits, ["--repo", str(repository / "src"), *words])
 
     return typed
 

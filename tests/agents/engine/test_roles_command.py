@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 
 from otpy_agents.cli.engine_roles import roles
 from otpy_agents.engine.roles import load_roles, read_roles
 from otpy_agents.engine.supervisor_files import read_yaml
+from tests.agents.click_runner import click_runner
 
 DBA = """\
 extends: implementer
@@ -30,7 +30,7 @@ def tree(tmp_path: Path) -> Path:
 
 
 def run(tree: Path, *words: str) -> tuple[int, str, str]:
-    result = CliRunner().invoke(roles, ["--repo", str(tree), *words])
+    result = click_runner().invoke(roles, ["--repo", str(tree), *words])
     return result.exit_code, result.stdout, result.stderr
 
 

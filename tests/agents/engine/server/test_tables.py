@@ -9,7 +9,7 @@ from contextlib import closing
 
 import pytest
 from attrs import evolve
-from click.testing import CliRunner, Result
+from click.testing import Result
 
 import otpy
 from otpy import SupervisorSpec
@@ -19,6 +19,7 @@ from otpy_agents.engine.plan import Component, Feature, PlanPhase
 from otpy_agents.engine.projections import PROJECTIONS
 from otpy_agents.engine.server import open_engine
 from otpy_agents.log import log_beside
+from tests.agents.click_runner import click_runner
 from tests.agents.engine.server.engine_site import Agents, EngineSite, role, writing
 
 pytestmark = pytest.mark.real_time
@@ -40,7 +41,7 @@ def typed(worked: EngineSite) -> Callable[..., Result]:
 
     def typing(*words: str) -> Result:
         environment = {"OTPY_STATE": str(worked.state), "TZ": "UTC"}
-        return CliRunner().invoke(main, words, env=environment)
+        return click_runner().invoke(main, words, env=environment)
 
     return typing
 
