@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, final
 
@@ -24,7 +24,7 @@ from otpy_agents.store import RunStore
 from tests.agents.host import CHECKOUT, ENVIRONMENT, PATIENCE
 from tests.agents.run.host_program import order_of, sandboxes
 from tests.agents.sandbox.conftest import why_no_bubblewrap
-from tests.agents.sandbox.dockerd import IMAGE, NoEngine, engine
+from tests.agents.sandbox.dockerd import IMAGE
 from tests.agents.store.run_world import let_die
 
 pytestmark = pytest.mark.real_time
@@ -65,21 +65,6 @@ class HostProgram:
     def kill(self) -> None:
         self._process.kill()
         self._process.wait(PATIENCE)
-
-
-@pytest.fixture(scope="module")
-def docker_socket(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """The socket of a container engine of our own."""
-    # Not below pytest's folder: the path of a socket is at most 107 characters long.
-    started = engine(tmp_path_factory.mktemp("d"))
-    try:
-        socket = started.__enter__()
-    except NoEngine as error:
-        pytest.skip(f"no container engine: {error}")
-    try:
-        yield socket
-    finally:
-        started.__exit__(None, None, None)
 
 
 def alive(run: str) -> list[int]:

@@ -8,7 +8,6 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -19,7 +18,7 @@ from otpy_agents.process.orphans import Recorded
 from otpy_agents.sandbox import ContainerIdentity, Egress, Mount, SandboxLimits
 from otpy_agents.sandbox.docker import DockerSandbox
 from otpy_agents.store.redaction import Redaction
-from tests.agents.sandbox.dockerd import IMAGE, NoEngine, engine
+from tests.agents.sandbox.dockerd import IMAGE
 from tests.agents.sandbox.scene import PYTHON, Scene
 from tests.agents.sandbox.way_host import ASK, way_host
 
@@ -79,18 +78,9 @@ asyncio.run(main())
 
 
 @pytest.fixture(scope="module")
-def docker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DockerSandbox]:
+def docker(docker_socket: Path) -> DockerSandbox:
     """The sandbox `docker` on an engine of our own."""
-    # Not below pytest's folder: the path of a socket is at most 107 characters long.
-    started = engine(tmp_path_factory.mktemp("d"))
-    try:
-        socket = started.__enter__()
-    except NoEngine as error:
-        pytest.skip(f"no container engine: {error}")
-    try:
-        yield DockerSandbox(IMAGE, socket)
-    finally:
-        started.__exit__(None, None, None)
+    return DockerSandbox(IMAGE, docker_socket)
 
 
 @pytest.fixture
