@@ -15,8 +15,9 @@ import click
 from click.core import ParameterSource
 
 from otpy_agents.adapters.registry import find_adapter
-from otpy_agents.cli.control_start import ControlPlace, ControlStart, say
+from otpy_agents.cli.control_start import ControlPlace, ControlStart
 from otpy_agents.cli.control_table import shown_state, tasks_table
+from otpy_agents.cli.notes import say
 from otpy_agents.cli.refusal import fail
 from otpy_agents.cli.run_words import harmless
 from otpy_agents.control import orders

@@ -17,8 +17,10 @@ from attrs import evolve, frozen
 
 import otpy
 from otpy import OtpyError, SupervisorSpec
+from otpy_agents.cli.notes import say
 from otpy_agents.cli.refusal import fail
 from otpy_agents.cli.run_words import harmless
+from otpy_agents.cli.signals import hear_signals
 from otpy_agents.clock import CLOCK
 from otpy_agents.control.loop.protocol import EndLoop, ProjectOutcome
 from otpy_agents.control.server import ControlSettings, open_projects
@@ -35,7 +37,7 @@ from otpy_agents.store.redaction import Redaction
 if TYPE_CHECKING:
     from otpy_agents.control.stores.redis import RedisControl
 
-__all__ = ["ControlPlace", "ControlStart", "say"]
+__all__ = ["ControlPlace", "ControlStart"]
 
 _BASE: Final = 128
 _STDIN: Final = 0
@@ -43,11 +45,6 @@ _STATUS: Final = {ProjectOutcome.COMPLETED: 0, ProjectOutcome.HALTED: 3}
 _NEXT: Final = {
     ProjectOutcome.HALTED: "; `otpy-agents control resume`, then `start`, goes on",
 }
-
-
-def say(line: str) -> None:
-    """Write a line to the error stream."""
-    print(harmless(line), file=sys.stderr, flush=True)
 
 
 @final
@@ -141,9 +138,7 @@ class ControlStart:
         end: EndLoop | None = None
         try:
             with asyncio.Runner() as runner:
-                for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-                    if signal.getsignal(number) is not signal.SIG_IGN:  # as under nohup
-                        runner.get_loop().add_signal_handler(number, self._on_signal, number)
+                hear_signals(runner.get_loop(), self._on_signal)
                 end = runner.run(self._work())
         except asyncio.CancelledError:
             pass

@@ -16,8 +16,9 @@ from otpy_agents.cli.engine_context import context
 from otpy_agents.cli.engine_gates import gates
 from otpy_agents.cli.engine_repository import repository_option, target_paths, top_of
 from otpy_agents.cli.engine_roles import roles
-from otpy_agents.cli.engine_start import EnginePlace, EngineStart, say
+from otpy_agents.cli.engine_start import EnginePlace, EngineStart
 from otpy_agents.cli.engine_status import show_metrics, show_status
+from otpy_agents.cli.notes import say
 from otpy_agents.cli.refusal import fail, usage_line
 from otpy_agents.cli.run_words import at as at_time
 from otpy_agents.engine.orders import Orders

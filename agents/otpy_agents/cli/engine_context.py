@@ -11,6 +11,7 @@ from typing import Final
 import click
 
 from otpy_agents.cli.engine_repository import repository_option, target_paths, top_of
+from otpy_agents.cli.notes import say
 from otpy_agents.cli.refusal import fail
 from otpy_agents.cli.run_words import harmless
 from otpy_agents.engine.context import (
@@ -72,7 +73,7 @@ def context(repo: Path, *, role: str, task: str, targets: tuple[str, ...]) -> No
     shown = harmless(packed.prompt) if sys.stdout.isatty() else packed.prompt
     print(shown, end="", flush=True)
     for line in _costs(packed):
-        print(harmless(line), file=sys.stderr)
+        say(line)
 
 
 def _costs(packed: PackedContext) -> Iterator[str]:

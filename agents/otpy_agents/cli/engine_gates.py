@@ -6,7 +6,6 @@ import asyncio
 import os
 import shlex
 import signal
-import sys
 from collections.abc import Coroutine, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, TypeVar
@@ -14,8 +13,10 @@ from typing import Any, Final, TypeVar
 import click
 
 from otpy_agents.cli.engine_repository import repository_option, top_of
+from otpy_agents.cli.notes import say
 from otpy_agents.cli.refusal import fail
 from otpy_agents.cli.run_words import harmless
+from otpy_agents.cli.signals import hear_signals
 from otpy_agents.engine.gates import (
     GATES_FILE,
     Gate,
@@ -139,9 +140,7 @@ async def _until_signal(work: Coroutine[Any, Any, T], signals: list[int]) -> T:
         signals.append(number)
         task.cancel()
 
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        if signal.getsignal(number) is not signal.SIG_IGN:  # as it is under nohup
-            loop.add_signal_handler(number, end, number)
+    hear_signals(loop, end, (signal.SIGTERM, signal.SIGHUP))
     return await task
 
 
@@ -157,7 +156,7 @@ async def _run(
     common = top / answer.text
     executor = GateExecutor(
         top,
-        gate_commands(choice, os.environ, _say),
+        gate_commands(choice, os.environ, say),
         cache=GateCache(cache_folder(common, os.environ)) if cached else None,
         label=f"gates of {top}",
         mounts=(Mount(common),),
@@ -166,7 +165,7 @@ async def _run(
     return await executor.run(
         known,
         uses,
-        on_start=lambda gate: _say(f"{gate.name:<{width}}  {shlex.join(gate.command)}"),
+        on_start=lambda gate: say(f"{gate.name:<{width}}  {shlex.join(gate.command)}"),
         on_result=lambda result: _show(result, width),
     )
 
@@ -208,10 +207,6 @@ def _aligned(rows: Sequence[tuple[str, ...]]) -> Iterator[str]:
     for row in rows:
         cells = zip(row, widths, strict=True)
         yield "  ".join(f"{cell:<{width}}" for cell, width in cells).rstrip()
-
-
-def _say(line: str) -> None:
-    print(harmless(line), file=sys.stderr, flush=True)
 
 
 def _show(result: GateResult, width: int) -> None:

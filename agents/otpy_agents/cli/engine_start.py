@@ -17,8 +17,10 @@ from attrs import frozen
 import otpy
 from otpy import OtpyError, SupervisorSpec
 from otpy_agents.cli.engine_words import feature_lines, output_lines, told_line
+from otpy_agents.cli.notes import say
 from otpy_agents.cli.refusal import fail, give_up_output
 from otpy_agents.cli.run_words import harmless
+from otpy_agents.cli.signals import hear_signals
 from otpy_agents.cli.streams import to_nowhere
 from otpy_agents.engine.events import (
     EngineEvent,
@@ -40,7 +42,7 @@ from otpy_agents.store import RunStore, default_state
 from otpy_agents.store.redaction import Redaction
 from otpy_agents.workspace import StepTrees
 
-__all__ = ["EnginePlace", "EngineStart", "say"]
+__all__ = ["EnginePlace", "EngineStart"]
 
 _BASE: Final = 128
 _LAST: Final = 20
@@ -51,11 +53,6 @@ _STATUS: Final = {
     FailureCause.DENIED: 3,
     FailureCause.TIME: 4,
 }
-
-
-def say(line: str) -> None:
-    """Write a line to the error stream."""
-    print(harmless(line), file=sys.stderr, flush=True)
 
 
 @final
@@ -154,9 +151,7 @@ class EngineStart:
         end: EndWorkflow | None = None
         try:
             with asyncio.Runner() as runner:
-                for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-                    if signal.getsignal(number) is not signal.SIG_IGN:  # as under nohup
-                        runner.get_loop().add_signal_handler(number, self._on_signal, number)
+                hear_signals(runner.get_loop(), self._on_signal)
                 end = runner.run(self._work(work))
         except asyncio.CancelledError:
             pass

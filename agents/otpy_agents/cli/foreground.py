@@ -19,6 +19,7 @@ from otpy_agents.cli.refusal import fail, give_up_output
 from otpy_agents.cli.run_lookup import mended, typed
 from otpy_agents.cli.run_view import RunView, open_run_view, told
 from otpy_agents.cli.run_words import harmless
+from otpy_agents.cli.signals import hear_signals
 from otpy_agents.cli.streams import occupy_standard_streams, to_nowhere
 from otpy_agents.clock import CLOCK
 from otpy_agents.errors import InvalidRunSetting, LedgerError, UnknownAdapter, UnknownRun
@@ -35,7 +36,6 @@ Start: TypeAlias = Callable[[RunHost, RunStore], Awaitable[RunHandle]]
 """Begins a run, or goes on with one."""
 
 _FRAME: Final = 0.2  # seconds between two drawings of the live line
-_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _BASE: Final = 128
 # What the user got wrong, and not what went wrong.
 _WRONG_CALLS: Final = (InvalidRunSetting, UnknownAdapter, UnknownRun)
@@ -112,10 +112,7 @@ class _Foreground:
     def work(self, runner: asyncio.Runner, state: Path, start: Start) -> None:
         """Make the run in the loop of `runner`."""
         loop = runner.get_loop()
-        # Where they are ignored, as under nohup, they stay so.
-        heard = [one for one in _SIGNALS if signal.getsignal(one) is not signal.SIG_IGN]
-        for number in heard:
-            loop.add_signal_handler(number, self._on_signal, number)
+        heard = hear_signals(loop, self._on_signal)
         try:
             runner.run(self._work(state, start))
         except asyncio.CancelledError:
