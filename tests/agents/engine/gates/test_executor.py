@@ -72,7 +72,8 @@ class Site:
 async def test_gates_run_side_by_side_behind_those_they_depend_on(tmp_path: Path) -> None:
     """ENG-30: what may not be parallel runs alone, and dependencies come along."""
     gates = [gate("lint"), gate("types", "lint"), gate("test"), gate("db", parallel_safe=False)]
-    site = Site(tmp_path, gates, {name: [lasting(10)] for name in ("lint", "types", "test", "db")})
+    seconds = {"lint": 10, "types": 10, "test": 15, "db": 10}
+    site = Site(tmp_path, gates, {name: [lasting(its)] for name, its in seconds.items()})
     began = asyncio.get_running_loop().time()
     results = await site.run("types", "test", "db")
     assert {one.status for one in results.values()} == {PASSED}
