@@ -1,4 +1,4 @@
-"""What agents do, as frozen facts. Whoever runs an agent tells them; monitors only listen.
+"""What agents do, as frozen facts. The runner of an agent tells them; monitors only listen.
 
 Each fact has the key of its `agent` and the time `at` which it happened, in seconds of the event
 loop's clock. Facts of one agent are told in the order in which they happened.
@@ -229,10 +229,10 @@ class UsageSeen:
         output_tokens: Tokens written.
         cached_tokens: Tokens read from a cache.
         cumulative: Whether it counts the session, over all runs that resumed it, and not one run
-            (G-07). Such a counter may fall, and then has begun anew.
+            (G-07). Such a counter may fall: then it was reset.
         cost_usd: Cost as the CLI reports it, in US dollars; None if it does not.
         late: Whether it was found only after the run had ended, as that of a host that was killed:
-            it counts, but nobody is that fast.
+            it counts as spent, but not for the agent's speed.
     """
 
     agent: str

@@ -44,7 +44,7 @@ class _Agent:
 
 @final
 class Feed:
-    """What agents do: told once by whoever runs them, heard by everyone who listens.
+    """What agents do: told once by their runner, heard by all listeners.
 
     It keeps what is needed to judge an agent from here on (its card, its last progress, its open
     tool calls), and no history. It has no task and no timer: when nothing is told it costs nothing.

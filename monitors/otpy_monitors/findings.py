@@ -1,4 +1,4 @@
-"""What monitors report. Each is a frozen fact; whoever owns the worker decides what follows."""
+"""What monitors report. Each is a frozen fact; the owner of the worker decides what follows."""
 
 from __future__ import annotations
 
@@ -281,7 +281,7 @@ class BudgetNearlySpent:
 @final
 @frozen
 class BudgetSpent:
-    """A budget is spent (TREE-28). Whoever owns the agents pauses them, and `giver` decides.
+    """A budget is spent (TREE-28). The owner of the agents pauses them, and `giver` decides.
 
     Attributes:
         account: Whose.
@@ -367,4 +367,4 @@ Finding: TypeAlias = (
     | Sweeping
 )
 FindingHook: TypeAlias = Callable[[Finding], object]
-"""Takes one finding; must not block. It belongs to whoever owns the workers."""
+"""Takes one finding; must not block. It belongs to the owner of the workers."""

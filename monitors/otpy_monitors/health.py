@@ -25,8 +25,8 @@ async def watch_health(feed: Feed, report: FindingHook) -> None:
 
     Only agents whose card declares `stall` are judged; silence of the others means nothing (C-01).
     It does not poll: it sleeps until the earliest moment at which an agent could stall, and for
-    ever if none can. Killed and started again it looks at the feed once, and reports anew what
-    still holds: whoever acts on a finding must bear to hear it twice.
+    ever if none can. After a kill and a restart it looks at the feed once, and reports again
+    what still holds: the hook must accept a repeated finding.
 
     When it wakes up late, because the process was stopped or the loop blocked, what agents said
     meanwhile has not been read yet. So it judges nobody then: the time in which it knows of no turn

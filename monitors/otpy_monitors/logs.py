@@ -25,8 +25,8 @@ def rotate_logs(folder: Path, max_bytes: int, keep: int) -> Chore:
     and so on; what would come after `NAME.log.KEEP` is deleted. So are files with a higher number,
     which an earlier, larger `keep` has left. A folder that is not there has no files.
 
-    The file is renamed, not copied: whoever writes to it must open it anew when its name is gone,
-    as `logging.handlers.WatchedFileHandler` does, or goes on in `NAME.log.1`. Links are left alone.
+    The file is renamed, not copied: its writer must reopen it when its name is gone, as
+    `logging.handlers.WatchedFileHandler` does, or continues in `NAME.log.1`. Links are left alone.
 
     Args:
         folder: Where the files are; folders in it are left alone.

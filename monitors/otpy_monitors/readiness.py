@@ -65,7 +65,7 @@ def tree_health(root: Supervisor | DynamicSupervisor, feed: Feed | None = None) 
     that waits for something outside itself is ready, and so is one that has ended normally.
 
     It never blocks and never waits. If it does not answer, the event loop itself is blocked:
-    whoever asks from outside, over a socket, should count no answer as not alive.
+    a client outside the process, on a socket, should count no answer as not alive.
 
     Args:
         root: The root of the tree, or any supervisor whose part of it is asked for.

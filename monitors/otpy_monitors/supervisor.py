@@ -64,7 +64,7 @@ def monitor_supervisor(
     if bookkeeper is not None:
         budgets = ChildSpec("BudgetMonitor", watch_budgets, (bookkeeper, report), backoff=pause)
         children.append(budgets)
-        if ledger_store is not None:  # a child of its own: no disk shall delay a report
+        if ledger_store is not None:  # a child of its own: a slow disk must not delay a report
             saved = (bookkeeper, ledger_store)
             children.append(ChildSpec("LedgerKeeper", keep_ledger, saved, backoff=pause))
     elif ledger_store is not None:

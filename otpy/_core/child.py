@@ -177,8 +177,8 @@ class Child:
     def next_delay(self, now: float, random: Callable[[], float]) -> float:
         """Return the seconds to wait before the next restart, and count it.
 
-        A life of at least `reset_after` seconds starts the count anew. A restart that fails is no
-        life: `started_at` is then still that of the one before, which was counted when it ended.
+        A life of at least `reset_after` seconds resets the count. A failed restart is not a life:
+        `started_at` is then still that of the previous life, which was counted when it ended.
         """
         backoff = self.spec.backoff
         if backoff is None:

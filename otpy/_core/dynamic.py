@@ -213,7 +213,7 @@ class DynamicMachine:
         return self.phase is not Phase.RUNNING or child.key in self._stoppers
 
     def _reply(self, child: Child, started: Child | None) -> None:
-        """Answer whoever asked for the start of `child`."""
+        """Answer the caller that asked for the start of `child`."""
         if child.key in self._starters:
             self._out.add(RequestReply(self._starters.pop(child.key), started))
 
@@ -229,7 +229,7 @@ class DynamicMachine:
         self.forgotten.append(child.key)
 
     def _forget(self, child: Child) -> None:
-        """Keep nothing of a child that has ended, and answer whoever waits for that."""
+        """Forget a child that has ended, and answer the callers that wait for its end."""
         self._remove(child)
         for ref in self._stoppers.pop(child.key, ()):
             self._out.add(RequestReply(ref))

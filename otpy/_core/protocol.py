@@ -134,7 +134,7 @@ class KillAsked:
 
     Attributes:
         grace: Seconds that all children have, in all, to end when they are asked to, all at once;
-            then they are killed. With 0 they are killed at once, and nobody is asked.
+            then they are killed. With 0 they are killed at once, without being asked.
     """
 
     grace: float = 0.0

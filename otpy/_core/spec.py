@@ -296,7 +296,7 @@ class ChildSpec(Generic[ValueT_co]):
         start: What to run: a coroutine function (ready as soon as its task exists, or, if it
             takes a `task_status` keyword, when it calls `task_status.started(value)`), or a
             factory of an async context manager (ready when entered; left when it is asked to
-            stop). It is called anew for each incarnation: state does not survive a restart.
+            stop). It is called again for each incarnation: state does not survive a restart.
         args: Positional arguments for `start`: a tuple, for type checkers, which then look at each.
             Beside `task_status` they know three; give more as `kwargs`, which they do not look at.
         kwargs: Keyword arguments for `start`.
@@ -511,7 +511,7 @@ class ChildSpec(Generic[ValueT_co]):
         return ChildType.WORKER
 
     def replace(self, **changes: Any) -> ChildSpec[ValueT_co]:
-        """Return a copy with some fields changed, validated anew."""
+        """Return a copy with some fields changed, and validate it."""
         return _child_with(self._given() | changes)
 
 
@@ -616,7 +616,7 @@ class SupervisorSpec(Nested):
         return ChildType.SUPERVISOR
 
     def replace(self, **changes: Any) -> SupervisorSpec:
-        """Return a copy with some fields changed, validated anew."""
+        """Return a copy with some fields changed, and validate it."""
         if self.children_by is not None:
             changes = {"children": self.children_by} | changes
         return evolve(self, **changes)

@@ -1,7 +1,7 @@
 """The machine behind a `GenStateMachine`: which event comes next, and what its result leads to.
 
-It decides and never does: the events go in, the effects come out, and whoever runs it keeps the
-time, calls the callbacks and gives the answers. All rules are those of OTP's `gen_statem`.
+It decides and never acts: events go in, effects come out, and the server that runs it keeps the
+time, calls the callbacks and sends the replies. All rules are those of OTP's `gen_statem`.
 """
 
 from __future__ import annotations

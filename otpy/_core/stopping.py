@@ -173,7 +173,7 @@ class Stopping:
     def _kill(self, grace: float) -> None:
         """End as killed: ask everybody at once, and kill who is left after `grace` (SUP-719).
 
-        A start in progress is hurried. Whoever refuses is given up by the runtime.
+        A start in progress is hurried. The runtime gives up children that refuse to end.
         """
         if self.phase is Phase.ENDED or not self._out.grant(grace):
             return

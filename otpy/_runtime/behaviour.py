@@ -61,7 +61,7 @@ class Behaviour(Protocol):
         ...
 
     def ended(self, reason: ExitReason) -> None:
-        """The process has ended, or was given up: whoever waits for an answer gets none."""
+        """Answer waiting callers that the process has ended or was given up."""
         ...
 
     async def suspend(self, timeout: float | None) -> None:

@@ -144,7 +144,7 @@ def _clear(trace: TracebackType | None, *, shown: bool) -> None:
 def _is_suspended(frame: FrameType) -> bool:
     """Whether a coroutine waits in `frame`: to clear it would end the coroutine, without a word.
 
-    The same error may have been raised elsewhere too, by code that caught it and lives on: whoever
-    was told that a child did not start, or waited for the same future. Python 3.13 refuses.
+    The same error may have been raised elsewhere too, by code that caught it and lives on: by a
+    caller that was told of a failed start, or waited for the same future. Python 3.13 refuses.
     """
     return frame.f_code.co_code[frame.f_lasti] == _YIELD

@@ -134,7 +134,7 @@ class Deadlines:
         line.watched = True
 
     def clear(self) -> None:
-        """The tree has ended, and whoever waited has been told: leave no timer behind."""
+        """Remove all timers: the tree has ended, and every waiting caller has been told."""
         self._lines.clear()
         self._heap.clear()
         if self._timer is not None:

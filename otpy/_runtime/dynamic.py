@@ -44,7 +44,7 @@ class DynamicShell(DynamicSupervisor, ShellOperations):  # pyright: ignore[repor
         await self._request(lambda ref: TerminateChild(ref, key), key)
 
     def _refuse_who_starts(self, key: str) -> None:
-        """Raise `CallingSelf` if whoever asks for the end of `key` holds up its start."""
+        """Raise `CallingSelf` if the caller, who asks for the end of `key`, holds up its start."""
         process = current_or_none()
         while process is not None and not process.ready:
             if process.parent is self and process.id == key:

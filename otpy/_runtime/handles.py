@@ -323,8 +323,8 @@ class Monitor(ABC):
     def demonitor(self) -> None:
         """Take the watch back: from now on nothing is delivered (SIG-07).
 
-        A notice that lies unread in the mailbox of a behaviour is taken back too, and whoever
-        awaits this gets `Demonitored`. Calling it again does no harm.
+        An unread notice in the mailbox of a behaviour is taken back too, and a task that awaits
+        this monitor gets `Demonitored`. Calling it again does no harm.
 
         Raises:
             WrongThread: In another thread than the event loop's.
@@ -638,7 +638,7 @@ class Supervisor(SupervisorHandle):
             The change is made all the same.
 
         Source:
-            OTP `supervisor:code_change/3`. Differs: there the callback module is asked anew, here
+            OTP `supervisor:code_change/3`. Differs: there the callback module is asked again, here
             the spec is handed over.
         """
 

@@ -111,7 +111,7 @@ class InnerProcess(Process[Any]):
 
     @abstractmethod
     def end(self, reason: ExitReason) -> None:
-        """It has ended: tell its supervisor and whoever waits."""
+        """Mark it as ended: tell its supervisor and all waiting callers."""
 
     @abstractmethod
     def abandon(self, what: str, stack: tuple[str, ...]) -> None:

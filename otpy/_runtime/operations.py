@@ -162,7 +162,7 @@ class ShellOperations(Shell):
         self.order(KillAsked(grace))
 
     def _refuse_who_is_waited_for(self) -> None:
-        """Raise `CallingSelf` if this supervisor waits for whoever asks, who would wait for it."""
+        """Raise `CallingSelf` if this supervisor waits for the caller: both would wait forever."""
 
     async def _table(self, key: str | None = None) -> list[Row]:
         """Return the child table, as it is when everything asked before has been dealt with.

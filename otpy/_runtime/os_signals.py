@@ -82,7 +82,7 @@ class ProgramSignals:
         finally:
             forget()
             self.look()
-            self._ours.clear()  # they are dropped now, and nobody is to be told
+            self._ours.clear()  # they are dropped now, without a notice
             for number, handler in self._before.items():
                 loop.remove_signal_handler(number)
                 signal.signal(number, handler or signal.SIG_DFL)

@@ -302,7 +302,7 @@ class Steps:
         """End it, with its loop; no step, for the collector may do it in any thread."""
         self._coroutine.close()
 
-    # For whoever draws where it is suspended:
+    # For tools that draw where it is suspended:
     cr_await = property(lambda self: self._coroutine.cr_await)
     cr_frame = property(lambda self: self._coroutine.cr_frame)
 

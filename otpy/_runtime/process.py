@@ -396,9 +396,9 @@ class LiveProcess(InnerProcess):
             self.end(reason)
 
     def end(self, reason: ExitReason) -> None:
-        """It has ended, or was given up: tell its supervisor and whoever waits.
+        """Mark it as ended or given up: tell its supervisor and all waiting callers.
 
-        Once more if that broke off; who was told takes no notice of it.
+        May be called again if the first call broke off: recipients ignore the second notice.
         """
         if self._exit is None:
             ending = self._ending

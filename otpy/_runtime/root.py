@@ -58,8 +58,8 @@ def start(
 
     Tasks that a child created, or a library for it, count as the child's: they run in a copy of its
     context variables. They are cancelled when the child has ended, and given up a second later; the
-    next life does not wait for them, the end of the block does. What shall outlive the child that
-    creates it is created in another context: `asyncio.create_task(…, context=Context())`.
+    next life does not wait for them, the end of the block does. Create a task that must outlive its
+    child in another context: `asyncio.create_task(…, context=Context())`.
 
     When the root gives up, the body of the block is cancelled and `SupervisorFailed` is raised out
     of it. When the tree ends by itself in good order (`auto_shutdown`, `stop()`), the body goes

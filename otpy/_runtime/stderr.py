@@ -20,7 +20,7 @@ import threading
 from collections import deque
 from contextlib import suppress
 from io import TextIOWrapper
-from time import perf_counter, sleep  # real seconds: whoever reads takes no others
+from time import perf_counter, sleep  # real seconds: the reader of stderr knows no others
 from typing import TYPE_CHECKING, Final, TextIO, final
 
 from otpy._core.text import in_one_line

@@ -88,7 +88,7 @@ class StaticShell(Supervisor, ShellOperations):  # pyright: ignore[reportIncompa
     def _refuse_who_is_waited_for(self) -> None:
         """Refuse a child that is not ready, from here or from a supervisor that is not (SUP-318).
 
-        Whoever is ready may ask, whatever starts above it: its answer comes in its turn.
+        A ready child may ask, even while a supervisor above it starts: the answer comes in turn.
         """
         process = current_or_none()
         while process is not None and not process.ready:

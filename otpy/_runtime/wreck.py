@@ -94,7 +94,7 @@ class Wreck:
         return [child for child in self.children.values() if _lives(child)]
 
     def _ended(self, alive: list[Child]) -> list[Effect]:
-        """End when nobody is alive any more."""
+        """End when no child is alive any more."""
         if alive or self.phase is Phase.ENDED:
             return []
         self.phase = Phase.ENDED

@@ -29,7 +29,7 @@ class GenServer(Served[RequestT, ReplyT, StateT]):
     """A server: subclass it, and list the subclass in a spec: `ChildSpec("counter", Counter)`.
 
     `class Counter(GenServer[Add | Get, int, int])` takes requests `Add | Get`, replies `int` and
-    keeps an `int`. The state is handed from callback to callback; the object itself is made anew,
+    keeps an `int`. The state is handed from callback to callback; a new object is made,
     without arguments, for each life. Callbacks are plain or `async` methods; they run one at a
     time, in the order in which the messages came (GEN-08). Talk to it by
     `Counter.at(process_or_path)`.

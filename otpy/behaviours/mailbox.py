@@ -108,7 +108,7 @@ class Call(Question):
         return f"<Caller {who}{' answered' if self.future.done() else ''}>"
 
     def reply(self, value: object) -> None:
-        """Answer by the loop, whoever calls this and wherever: see `Caller.reply`."""
+        """Answer through the loop; callable from any thread, see `Caller.reply`."""
         if self._replied:
             return
         loop = self.future.get_loop()
@@ -197,9 +197,9 @@ class Mailbox:
 
     The queue is made for the first message: a server that nobody talks to has none.
 
-    Other threads may `put` too. They do not take turns with the loop's thread, so whoever may come
-    between two steps does: a reader falls asleep, and looks then whether a message has come; a
-    thread adds its message, and looks then whether the reader is asleep. One of the two sees it.
+    Other threads may `put` too. They run in parallel to the loop's thread, so each side acts first
+    and looks second: a reader falls asleep, then looks for a message; a thread adds its message,
+    then looks whether the reader is asleep. At least one of the two sees the other.
 
     Attributes:
         tree: The tree of the server.

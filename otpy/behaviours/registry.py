@@ -168,11 +168,11 @@ class Registry(Generic[KeyT, ValueT]):
         Args:
             key: Anything hashable. Keys of different types differ: 1, 1.0 and True are three
                 (REG-05), also inside of tuples.
-            value: Whatever others shall find with it.
+            value: The value that others find with the key.
 
         Raises:
-            AlreadyRegistered: If a process holds it, be it the calling one; unique keys only.
-            NotSupervised: If the caller is no process.
+            AlreadyRegistered: If a process holds it, even the calling one; unique keys only.
+            NotSupervised: If the caller is not a process.
             NotRunning: If the registry or the calling process has ended.
             WrongThread: In another thread than the event loop's.
         """
@@ -187,7 +187,7 @@ class Registry(Generic[KeyT, ValueT]):
         and a key that it does not hold is no error.
 
         Raises:
-            NotSupervised: If the caller is no process.
+            NotSupervised: If the caller is not a process.
             NotRunning: If the registry or the calling process has ended.
             WrongThread: In another thread than the event loop's.
         """
@@ -214,7 +214,7 @@ class Registry(Generic[KeyT, ValueT]):
         Raises:
             NotRegistered: If the calling process does not hold it.
             KeysNotUnique: If the keys are not unique.
-            NotSupervised: If the caller is no process.
+            NotSupervised: If the caller is not a process.
             NotRunning: If the registry or the calling process has ended.
             WrongThread: In another thread than the event loop's.
         """

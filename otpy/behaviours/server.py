@@ -128,7 +128,7 @@ class Server:
             self.ending = reason
 
     def ended(self, reason: ExitReason) -> None:
-        """The process has ended: tell whoever still waits for an answer (GEN-11, GEN-15)."""
+        """Tell callers that still wait for an answer that the process ended (GEN-11, GEN-15)."""
         self.ending = reason
         self.open = False
         self.halted = True
@@ -304,7 +304,7 @@ class Server:
         else:
             self._doze()
         if self.mailbox.asleep and self._context is not None and len(self._context) == 1:
-            self._context = None  # only who it is; made anew for the first message
+            self._context = None  # it holds only `current()`; the first message makes a new one
 
     def _serve(self) -> None:
         """Serve for a turn; in a callback of the loop."""
@@ -363,7 +363,7 @@ class Server:
         run(self.process, partial(live, *args), self._context)
 
     async def live(self, *args: Any, **kwargs: Any) -> None:
-        """Live in a task from the start; for whoever drives its life by hand."""
+        """Live in a task from the start; for code that drives its life by hand."""
         self.callbacks = self.make()
         self.mailbox.reader = task = ServerTask(self)
         result: Any = self.callbacks.init(*args, **kwargs)

@@ -55,7 +55,7 @@ class ServerRef(Generic[RequestT_contra, ReplyT_co, StateT]):
 
     Attributes:
         target: Its process (this one life), its path, its name (`Via`), or a function that finds
-            its process; all but the first are looked up anew for each message, and so follow it
+            its process; all but the first are looked up for each message, and so follow it
             through restarts.
         root: Where a path begins.
     """

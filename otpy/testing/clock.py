@@ -116,10 +116,10 @@ class MockClock:
     def patience(self) -> float:
         """Real seconds of silence after which a peer outside the loop has nothing to say.
 
-        What is set holds for the loop of the clock, and the next one begins anew. More of it costs
-        nothing where peers answer, and lets a timeout that is meant to fire beside them take so
-        much longer. Setting it raises `ValueError` for what is negative, infinite or not a number,
-        and `RuntimeError` as long as the clock has no loop.
+        The value holds for the clock's current loop; the next loop begins with the default. A
+        longer patience costs nothing where peers answer, and delays a timeout that is meant to
+        fire beside them by as much. Setting it raises `ValueError` for a value that is negative,
+        infinite or not a number, and `RuntimeError` as long as the clock has no loop.
         """
         loop = self._running() or self._latest
         return self.patience_at_first if loop is None else loop.patience
@@ -285,7 +285,7 @@ class MockClock:
             with noting(self._driven().latest_jump):
                 return loop.run_until_complete(coro)
         finally:
-            self.resume()  # whoever cleans up may have to sleep
+            self.resume()  # clean-up code may have to sleep
             _close(loop)
 
 

@@ -66,7 +66,7 @@ class FaultPlan:
         deep in code that knows nothing of it; no other tree, before, after or beside it. When the
         block is left, nothing more is injected. Blocks may be nested: all their plans hold.
 
-        Counts begin anew with each block.
+        Each block starts its counts at zero.
 
         Args:
             growing: Whether faults may be added while the trees run (`Injected.add`). Every worker

@@ -8,8 +8,8 @@ is said below of one child holds for each of them apart.
 | argument | says | counted |
 |---|---|---|
 | `nth` of a start, a stop or a clean-up | the first that is hit | over all lives of that path |
-| `nth` of an await or a message | the one that is hit | in each life anew |
-| `after` | seconds of a life until awaits or messages count | in each life anew |
+| `nth` of an await or a message | the one that is hit | in each life separately |
+| `after` | seconds of a life until awaits or messages count | in each life separately |
 | `times` | in how many lives it hits, each at most once; None is every life | over all lives |
 
 So by default a fault hits one life, and the child that is started again is healthy. With `after`,

@@ -142,7 +142,7 @@ class FaultyLife(Generator[Any, Any, None]):
 
     @property
     def cr_await(self) -> object:
-        """What runs below, for whoever draws the stack of a task."""
+        """The awaitable that runs below, for tools that draw the stack of a task."""
         return self._own or self._coro
 
     def send(self, value: object) -> object:

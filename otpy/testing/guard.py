@@ -121,7 +121,7 @@ class Guard:
     def _enter(self) -> set[asyncio.Task[Any]]:
         self._body = asyncio.current_task()
         self._loop = loop = asyncio.get_running_loop()
-        # Whoever has set a handler of his own looks at what it gets.
+        # A test that has set its own handler looks at its calls itself.
         if loop.get_exception_handler() is None:
             loop.set_exception_handler(self._on_loop_problem)
         return asyncio.all_tasks()
@@ -131,7 +131,7 @@ class Guard:
         if self.trees.failures and body is not None and body.cancelling():
             body.uncancel()
         if isinstance(self._loop, VirtualLoop):
-            self._loop.paused = False  # whoever is stopped may have to sleep
+            self._loop.paused = False  # a stopped child may have to sleep
         keepers = self.trees.tasks
         await self.trees.stop()
         late = LONGEST_DELAY if isinstance(self._loop, SimulatedLoop) else 1

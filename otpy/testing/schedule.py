@@ -13,7 +13,7 @@ What asyncio's documentation promises is kept:
 - A task's first step counts as a plain callback: tasks begin in the order they were created in.
 - Timers run in the order of their deadlines. Those of the same moment have no order; the loop
   draws one (`SimulatedLoop.place_among_equals`).
-- The clock moves only when nothing is ready: nobody is ever late in seconds.
+- The clock moves only when nothing is ready: no task is ever late in seconds.
 
 How late, counted in callbacks, is drawn from a stream of numbers that each task has of its own,
 made from the seed and the task's label. A task that takes part on one Python version only, or under

@@ -58,8 +58,8 @@ class StopBound:
     """The bound of a stop that begins now.
 
     A supervisor goes on with its work until its turn to stop comes, and may start children until
-    then: whoever sees a start has to `note` it. Of each id one life at most is there when the turn
-    of its supervisor comes, so what replaces another gets no time beside that one's.
+    then: the observer of a start has to `note` it. At most one life of each id exists when the
+    turn of its supervisor comes, so a replacement adds no time to that of the child it replaces.
     """
 
     def __init__(self, root: AnySupervisor) -> None:

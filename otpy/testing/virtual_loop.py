@@ -489,12 +489,12 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         return super()._make_datagram_transport(sock, *args, **kwargs)  # type: ignore[misc]
 
     async def sock_sendall(self, sock: socket.socket, data: Any) -> None:
-        """Send `data` over a socket without a transport; whoever gets it may answer."""
+        """Send `data` over a socket without a transport; the receiver may answer."""
         self._peers.watch(sock)
         await super().sock_sendall(sock, data)
 
     async def sock_sendto(self, sock: socket.socket, data: Any, address: Any) -> int:
-        """Send a datagram over a socket without a transport; whoever gets it may answer."""
+        """Send a datagram over a socket without a transport; the receiver may answer."""
         self._peers.watch(sock)
         return await super().sock_sendto(sock, data, address)
 

@@ -67,7 +67,7 @@ DIFFERENT: Final = {
     "SUP-304": "a start is good when the child says that it is ready",
     "SUP-318": "neither deadlocks: both are `CallingSelf`",
     "SUP-319": "names are held in a `Registry`",
-    "SUP-718": "whoever holds a supervisor can stop it",
+    "SUP-718": "any holder of a supervisor can stop it",
     "SUP-721": "there is no deadlock: the caller is ended in its turn",
     "REP-01": "reports are values",
     "REP-02": "reports carry the supervisor's path",

@@ -59,14 +59,14 @@ class AttemptRequest:
     """One attempt, in terms every CLI understands.
 
     Attributes:
-        prompt: What the agent shall do; not empty.
+        prompt: The task for the agent; not empty.
         folder: A folder that belongs to this attempt alone and exists, for files of `Launch`.
         session: Session to go on with; None begins a new one.
         model: Model by the CLI's own name; None leaves it to the CLI's configuration.
         provider: Who serves the model; only Codex has it. A name that its configuration defines,
             `openai` for the built-in one with an API key, or the address of that.
         access: What the agent may do.
-        budget_usd: US dollars after which the CLI shall stop by itself, where it can.
+        budget_usd: US dollars after which the CLI stops by itself, where it can.
         flags: More arguments.
         argv: The whole command, for the adapter `command` only.
         schema: JSON Schema of its final answer, as text, for a CLI that can hold the model to one;

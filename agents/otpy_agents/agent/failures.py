@@ -44,7 +44,7 @@ class Consequence(StrEnum):
     NOTIFY = "notify"
     """It is not restarted; a person is told."""
     ESCALATE = "escalate"
-    """It is not restarted; whoever handed the work out is told, and a person."""
+    """It is not restarted; the giver of the work is told, and a person."""
 
     @property
     def ends(self) -> bool:

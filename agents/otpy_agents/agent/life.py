@@ -181,7 +181,7 @@ async def _mounts(desk: Desk, assignment: Assignment, work: AgentWork) -> tuple[
 
 
 async def _beginning(desk: Desk, post: Post, work: AgentWork, reason: str | None) -> Path | None:
-    """Return the work tree of an agent, if it shall have one.
+    """Return the work tree of an agent, if it is to have one.
 
     The first life of a definition finds neither work nor a session of others. That nothing is known
     of another attempt says so, however often a host was killed on the way here.
@@ -299,7 +299,7 @@ class _AgentLife:
         return await self._desk.memory.disk.until_written(find)
 
     async def _result(self, run: Run) -> RunResult:
-        """Wait for the end of a run; bring it about when the agent shall rest."""
+        """Wait for the end of a run; end it when the agent is told to rest."""
         self._post.run = run
         stopping = asyncio.create_task(self._stop_at_boundary(run))
         try:
@@ -368,7 +368,7 @@ class _AgentLife:
         await self._fail(VerificationFailed(failure.name, failure.message))
 
     async def _complaint(self, answer: str) -> Complaint | None:
-        """Ask the command first, and then whoever else has a say."""
+        """Return the complaint of the command, or else of `desk.verify`."""
         post, desk = self._post, self._desk
         feed, clock = desk.workplace.feed, asyncio.get_running_loop().time
         if self._work.verify:

@@ -27,7 +27,7 @@ class LifeRecord:
 
     Attributes:
         attempt: Its number in the ledger.
-        reason: How it ended; set by whoever lives it if it ended well.
+        reason: How it ended; set by the life itself if it ended well.
         exit_code: Of its worker; None if there is none to tell.
         last_line: What it said last, without secrets.
         output_bytes: How much it wrote.
@@ -97,14 +97,14 @@ async def end_here(
 async def end_if_given_up(desk: Desk, name: str, started: Callable[[], object]) -> None:
     """End the life that begins here, for good, if its assignment is being given up.
 
-    Its supervisor had begun it when it was ended before it was ready. That is a failed start, and
-    whoever wants no other would have to wait until this one is through: for its place among
-    restarts, say.
+    Its supervisor had begun it when it was ended before it was ready. That would be a failed start,
+    and a caller that wants no further start would have to wait until this one is over: for its
+    place among restarts, for example.
 
     Args:
         desk: What the mortals of its list work with.
         name: Its assignment.
-        started: Makes it ready, so that its end is no failed start.
+        started: Makes it ready, so that its end is not a failed start.
     """
     outcome = desk.memory.courses.ending.get(name)
     if outcome is not None:

@@ -109,7 +109,7 @@ class Memory:
     # --- what is written down ---------------------------------------------------------------------
 
     def note_move(self, assignment: str, move: Move) -> None:
-        """Take the news that an agent moved; whoever writes next writes it down."""
+        """Record that an agent moved; the next write stores it."""
         row = MoveRow(
             assignment=assignment,
             source=move.source,
@@ -118,7 +118,7 @@ class Memory:
             why=move.why,
         )
         self._moves.append(row)
-        self.courses.news()  # Jake writes it down, unless whoever moved does so first
+        self.courses.news()  # Jake writes it down, unless the moved agent does so first
 
     async def write_failures(self, post: Post) -> None:
         """Write down how often each failure came to an agent: one number for all hosts (C-16).

@@ -186,7 +186,7 @@ class Narrator:
         is_new = heard.session is None
         heard.session, heard.model = said.session, said.model or heard.model
         if is_new and heard.cumulative:
-            # Whoever hears of a counter for the first time takes that for what it began with.
+            # A listener takes the first reading of a counter for the counter's start.
             self._feed.tell(_usage(events.Spent(Usage()), heard, now))
 
 

@@ -51,7 +51,7 @@ def sandbox_for(
     Args:
         own: That of the workplace.
         assignment: Its assignment.
-        work: What of it the agent shall do.
+        work: The part of it that is the agent's work.
         environment: That of the host.
 
     Raises:
@@ -84,7 +84,7 @@ def order_of(
     Args:
         desk: What the mortals of its list work with.
         assignment: Its assignment.
-        work: What of it the agent shall do.
+        work: The part of it that is the agent's work.
         prompt: What it is told this time.
         cwd: Where.
         session: What it goes on with; None for a new session.

@@ -48,7 +48,7 @@ _NO_NAME: Final = re.compile(r"[^A-Za-z0-9_-]+")
 def word_for(error: BaseException | None) -> str:
     """Return in one word why an agent is restarted, as the table of changesets has it."""
     if isinstance(error, RunFailed) and error.failure == TESTS_FAILED:
-        return TESTS_FAILED  # what it did stays: it shall mend that
+        return TESTS_FAILED  # its work stays, for the agent to repair
     for kind, word in _WORDS:
         if isinstance(error, kind):
             return word
@@ -194,7 +194,7 @@ class Persistence:
         """
         changesets = self.changesets(repository)
         changeset = await changesets.open(assignment)
-        branch = await changesets.put_away(changeset, "begun anew")
+        branch = await changesets.put_away(changeset, "started from scratch")
         if branch:
             self._tell("agent.work_discarded", assignment, branch=branch)
         return changeset.path

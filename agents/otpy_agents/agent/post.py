@@ -21,7 +21,7 @@ __all__ = ["Post"]
 
 @final
 class Post:
-    """The post of an agent. Lives come and go; whoever holds it now finds here what was before.
+    """The post of an agent. Lives come and go; the current life finds here what came before it.
 
     Args:
         key: `project/assignment`.

@@ -46,7 +46,7 @@ def first_prompt(
     """Return the prompt with which a life begins.
 
     Args:
-        work: What it shall do.
+        work: Its work.
         reason: Why the life before it ended; None if there was none.
         stored: What was kept of that life; None if nothing was.
         said: What a person has answered to that life.
@@ -66,7 +66,7 @@ def next_prompt(work: AgentWork, said: str, messages: Sequence[str] = ()) -> str
     """Return the prompt with which a life goes on after a stop of its own.
 
     Args:
-        work: What it shall do.
+        work: Its work.
         said: Why it goes on, or what it was answered.
         messages: What others have to say to it.
     """

@@ -100,10 +100,10 @@ class HostedRuns:
     async def find(self, label: str, last: str = "") -> Run | None:
         """Return the unfinished run with this label; one of a dead host is resumed (G-03).
 
-        A mortal that was killed leaves its run at work, and so does a host: whoever comes after
-        takes it up instead of beginning a second one. If the run succeeded before its host ended,
-        and nobody took that in, it is returned: nobody pays twice for finished work. However it
-        ended, what it spent is told again.
+        A killed mortal leaves its run at work, and so does a killed host: the next life takes the
+        run up instead of beginning a second one. If the run succeeded before its host ended, and
+        the result was not recorded, it is returned: finished work is not paid for twice. In either
+        case its usage is told again.
 
         Args:
             label: What its runs are found by.

@@ -1,7 +1,7 @@
 """Where an agent stands: one machine, its table as data, each move a fact (TREE-25, TREE-26).
 
-The machine is pure. Whoever looks after an agent hands it what happened and gets the move back, to
-be told and stored. No other value says where the agent stands.
+The machine is pure. The code that manages an agent hands it each event and gets the move back, to
+tell and to store. No other value holds the agent's state.
 """
 
 from __future__ import annotations

@@ -75,9 +75,9 @@ class UsageMeter:
     ) -> Usage:
         """Count the reading of one attempt and return what is new in it.
 
-        A count of a session that fell has begun anew, as after a session was forked or compacted:
-        all of it is new. But one that says nothing yet has not, nor has one that is read of an
-        attempt that was lost: a CLI that was killed may have told more than it has written down.
+        A session's counter that fell was reset, for example because the session was forked or
+        compacted: all of it is new. An empty counter was not reset, nor was the counter of a lost
+        attempt: a CLI that was killed may have told more than it has written down.
         Budgets count by the same rule (`otpy_monitors.budget.readings`).
 
         Args:

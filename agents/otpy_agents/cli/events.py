@@ -157,20 +157,20 @@ def verify() -> None:
     _show_differences(differences)
     if differences:
         rows = _counted(len(differences), "row")
-        fail(f"{rows} of the tables differ; `otpy-agents events rebuild` makes them anew", 1)
+        fail(f"{rows} of the tables differ; `otpy-agents events rebuild` rebuilds them", 1)
 
 
 @events.command()
 @_log_option
 def rebuild() -> None:
-    """Fold the tables that are made of events anew, and tell where they were not so.
+    """Rebuild the tables that are folded from events, and show the rows that differed.
 
-    What is in them is what the events come to, nothing else; archives are read too.
+    The tables then hold exactly what the events say; archives are read too.
     """
     differences = _use(lambda log: log.rebuild(), tables=_Tables.CHANGE)
     _show_differences(differences)
     number = _counted(len(differences), "row")
-    print(f"made anew; {number} differed" if differences else "made anew; nothing differed")
+    print(f"rebuilt; {number} differed" if differences else "rebuilt; nothing differed")
 
 
 def _show_differences(differences: Iterable[Difference]) -> None:

@@ -26,7 +26,7 @@ _WORDS: Final = {
     "operator.notified": ("NEEDS A LOOK", "detail"),
     "operator.unreachable": ("cannot be commanded from other terminals", "reason"),
     "agent.no_walls": ("has agents without walls", "detail"),
-    "agent.work_discarded": ("begins anew; its old work is on a branch", "branch"),
+    "agent.work_discarded": ("starts from scratch; its old work is on a branch", "branch"),
     "agent.session_corrupt": ("starts without its session", "reason"),
     "budget.unheld": ("may spend beyond its limit", "detail"),
     "gang.failed": ("failed as a group", "detail"),

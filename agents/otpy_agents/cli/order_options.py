@@ -118,7 +118,7 @@ def order_from(prompt: str | None, argv: Sequence[str], options: dict[str, Any])
     """Return the order, and take its options out of those of the command.
 
     Args:
-        prompt: What the agent shall do; `command` can do without it.
+        prompt: The task for the agent; `command` can do without it.
         argv: What stands behind `--`.
         options: All options of the command.
 
@@ -190,7 +190,7 @@ def _selection(names: Sequence[str], model: str | None, argv: Sequence[str]) -> 
 
 def _check_prices(selection: AgentSelection, budget: float | None) -> None:
     if budget is None:
-        raise InvalidRunSetting("--budget-strict", "no --budget-usd", "the budget that shall hold")
+        raise InvalidRunSetting("--budget-strict", "no --budget-usd", "the budget to enforce")
     for one in unheld(selection.agents):
         got = f"{one.agent_id} with " + (f"the model {one.model!r}" if one.model else "no --model")
         raise InvalidRunSetting("--budget-strict", got, "a --model whose price is known")

@@ -112,7 +112,7 @@ class Shown:
 
     Attributes:
         stored: As it is stored.
-        form: What it shall do and where it stands; None if that cannot be read.
+        form: Its order and its state; None if they cannot be read.
         trouble: Why not; empty if it can.
         answer: What the agent answered in the last attempt, as far as it came.
         host: Who works on it, or was the last to do so.

@@ -36,7 +36,7 @@ _SHOWN: Final = 200
 @final
 @frozen
 class ProposedCommand:
-    """A command that shall show whether a criterion holds.
+    """A command that is to show whether a criterion holds.
 
     Attributes:
         criterion: As the report has it.

@@ -67,7 +67,7 @@ class ControlTask:
         task_id: Unique in its project.
         intent: What it is for, in a few words.
         tool: Name of the adapter that does it; `command` for a program.
-        instructions: What the agent shall do.
+        instructions: The task, as the agent is told it.
         acceptance_criteria: What is to hold, all of it: sentences and tables.
         max_retries: Attempts after the first, at most; `retry_policy.max_retries` in the file.
         status: As the file says; the loop goes by the state.

@@ -193,7 +193,7 @@ def read_plan(file: Path | str, text: str) -> Plan:
     """Return the plan that a YAML file holds.
 
     Args:
-        file: The file, as messages shall name it.
+        file: The file, as messages name it.
         text: What is in it.
 
     Raises:

@@ -207,7 +207,7 @@ def read_yaml(file: Path | str, text: str) -> YamlTable:
     """Return the mapping that a text holds; an empty one for an empty text.
 
     Args:
-        file: The file, as messages shall name it, for example `.supervisor/gates.yaml`.
+        file: The file, as messages name it, for example `.supervisor/gates.yaml`.
         text: What is in it.
 
     Raises:

@@ -142,7 +142,7 @@ def orphaned_sessions(
 
     Args:
         store: Where they are.
-        known: Returns the keys of all agents that may still be started, whoever they belong to.
+        known: Returns the keys of all agents that may still be started, of every project.
         keep: Seconds for which they are kept after they were saved last.
         clock: Unix seconds.
     """

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["KEEP_RUNS", "old_runs"]
 
 KEEP_RUNS: Final = 30 * 86400.0
-"""Seconds for which a run is kept after its end, whoever ordered it."""
+"""Seconds for which a run is kept after its end, for every client."""
 
 _AT_ONCE: Final = 50  # runs that are named by one line, and deleted by one transaction
 _DAY: Final = 86400.0

@@ -39,8 +39,8 @@ def attempts_of_runs(
 
     Over are all attempts of a run that finished within the last hour, and those that a dead host
     was making, unless they can be gone on with, as a container can. A run of a living host is left
-    alone altogether: it sees to its attempts itself. Whoever takes over the run of a dead host
-    makes attempts with numbers of their own, so that none of those can be hit.
+    alone altogether: it sees to its attempts itself. The host that takes over the run of a dead
+    host gives its attempts new numbers, so none of those can be ended by mistake.
 
     Args:
         store: Of the runs.

@@ -328,7 +328,7 @@ class EventLog(OpenedWhole):
         return await self._file.read(self._differences)
 
     async def rebuild(self) -> list[Difference]:
-        """Make the tables of projections anew, and return where they were not what the log says."""
+        """Rebuild the tables of projections, and return where they differed from the log."""
 
         async def work(database: aiosqlite.Connection) -> list[Difference]:
             found = await self._differences(database)

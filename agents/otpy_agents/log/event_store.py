@@ -1,4 +1,4 @@
-"""What whoever uses an event log knows of it; `EventLog` keeps it in SQLite."""
+"""The behaviour of an event log that its users depend on; `EventLog` keeps one in SQLite."""
 
 from __future__ import annotations
 

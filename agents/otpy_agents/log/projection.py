@@ -42,7 +42,7 @@ class Projection:
         key: Returns the key of the row that an event concerns; None if it concerns none.
         fold: Returns the row after an event, given the one before it; None stands for no row. It
             must be pure: the same events give the same rows.
-        version: Of `columns`, `key` and `fold`; a table of another version is made anew.
+        version: Of `columns`, `key` and `fold`; a table of another version is rebuilt.
 
     Raises:
         InvalidProjection: It can never have a table.
@@ -92,7 +92,7 @@ class Projection:
     # --- its table --------------------------------------------------------------------------------
 
     def make(self, database: sqlite3.Connection) -> None:
-        """Make its table anew, empty."""
+        """Recreate its table, empty."""
         columns = ", ".join(f"{name} {kind}" for name, kind in self.columns.items())
         database.execute(f"DROP TABLE IF EXISTS {self.name}")
         database.execute(f"CREATE TABLE {self.name} (id TEXT PRIMARY KEY, {columns}) WITHOUT ROWID")

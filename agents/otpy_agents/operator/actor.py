@@ -23,7 +23,7 @@ _TERMINALS: Final = ("/dev/pts/", "/dev/tty")
 
 @frozen(kw_only=True)
 class Actor:
-    """Whoever is at the other end of an operator socket, or types a command.
+    """The user and process at the other end of an operator socket, or of a typed command.
 
     Attributes:
         user: Name of the user, or the number if there is no name.

@@ -173,7 +173,7 @@ class _Desk:
             await self._settle()
 
     def drop_all(self) -> None:
-        """Drop whoever is still there."""
+        """Drop all connected clients."""
         self._open = False
         for task in self._clients:
             task.cancel()
@@ -307,7 +307,7 @@ async def _answer(handler: Handler, command: OperatorCommand) -> Answer:
 
 
 def _complain(message: str, error: Exception) -> None:
-    """Tell whoever watches the loop, with the traceback; by default that is the log."""
+    """Report to the loop's exception handler, with the traceback; by default it writes a log."""
     context = {"message": message, "exception": error}
     asyncio.get_running_loop().call_exception_handler(context)
 

@@ -168,7 +168,7 @@ class Guardian:
         self._ours, self._theirs = socket.socketpair()
         self._ours.setblocking(False)
         if self._path is not None:
-            # On a full disk a worker shall work all the same; then nobody learns of its exit.
+            # On a full disk a worker must still work; its exit is then not recorded.
             with contextlib.suppress(OSError):
                 self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
                 how = os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC

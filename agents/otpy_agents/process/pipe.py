@@ -13,8 +13,8 @@ from typing import Final, final
 
 __all__ = ["OutputPipe"]
 
-# Not more: a chunk may be thousands of short lines, and whoever wants to end the run has to wait
-# for a few of them.
+# Not more: a chunk may be thousands of short lines, and a stop of the run has to wait for a few
+# chunks.
 _READ: Final = 8192
 _DRAIN_READS: Final = 256  # 2 MiB: no pipe holds more unless an administrator allows it
 

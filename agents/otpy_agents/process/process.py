@@ -491,7 +491,7 @@ def spawn(
         wrapped: Whether the program runs inside another that does not hand signals on and ends with
             it. The outer one is then spared by SIGTERM.
         record: File in which its guardian writes down how it ended by itself, for `exit_on_disk`;
-            whoever has stored that deletes it. None for nowhere.
+            the caller deletes it when it has stored the exit. None for nowhere.
         stdin: The file that it has as its standard input; None for one that is empty.
 
     Example:

@@ -163,7 +163,7 @@ class Job:
             but that. The sandbox `process` cannot hold it and refuses it.
         mounts: More of the host to be seen. The work directory, `artifacts` and the folders of
             `launch.files` are seen anyway and may be written.
-        artifacts: Folder for what it shall leave, made if missing, told it as `OTPY_ARTIFACTS`.
+        artifacts: Folder for its artifacts, made if missing; the job finds it in `OTPY_ARTIFACTS`.
         output_limit: Bytes of output that are kept.
         secrets: Cleans each line of output before anybody gets it.
         record: File for its exit, as in `spawn`; outside of what it may write.
@@ -325,7 +325,7 @@ class Sandbox(Protocol):
 
     Attributes:
         name: Name in commands and records.
-        inherits: Whether a job's environment shall begin with the host's own. A container has a
+        inherits: Whether a job's environment begins with the host's own. A container has a
             `PATH` and a `HOME` of its own.
     """
 

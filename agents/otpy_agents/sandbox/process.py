@@ -52,7 +52,7 @@ class ProcessSandbox:
     def adopt(
         self,
         identity: Identity,
-        job: Job,  # noqa: ARG002 - nobody is adopted
+        job: Job,  # noqa: ARG002 - no job is adopted
         *,
         on_stdout: Listener,  # noqa: ARG002
         on_stderr: Listener,  # noqa: ARG002

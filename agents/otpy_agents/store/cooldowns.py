@@ -40,7 +40,7 @@ class Cooldowns:
     def listen(self, listener: Callable[[CooldownRecord], object]) -> Callable[[], None]:
         """Call `listener` with each cooldown that is new to this process, or longer than before.
 
-        It is called by whoever calls `put` or `at`, and must neither block nor raise.
+        It is called inside `put` and `at`, and must neither block nor raise.
 
         Returns:
             What to call to be told no more; calling it again does nothing.

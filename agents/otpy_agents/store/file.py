@@ -34,7 +34,7 @@ class StoreFile:
 
     A file that is deleted while it is open is put back with all that it held, by the next who uses
     it. Where another file lies in its place, that is left alone, and a file beside it is gone on
-    with. Of a kind that is not put back, whoever uses it gets `LedgerAstray`, and what it held is
+    with. If its kind is not put back, every use of it raises `LedgerAstray`, and its content is
     kept beside it. Every use looks which file lies there, which takes microseconds.
 
     Attributes:

@@ -43,8 +43,8 @@ class FileKind:
         mode: Permissions of a new file.
         upgrades: The statements that make a file of a version into one of the next, by the older
             version; written as `tables`.
-        put_back: Whether one that is deleted while it is open is put back; else whoever uses it is
-            told, and a copy is kept.
+        put_back: Whether a file that is deleted while it is open is put back; else its users get an
+            error, and a copy is kept.
         sound: Whether the whole file is checked when it is opened, in the time of its size.
     """
 

@@ -215,10 +215,10 @@ class RunStore(OpenedWhole):
         await self._file.change(work)
 
     async def take_over(self, run: str) -> StoredRun:
-        """Take a run from its dead host, or anew from this one; exactly one of many hosts gets it.
+        """Take a run from its dead host, or again from this one; exactly one host gets it.
 
-        Whatever an earlier holder still writes is refused from now on. A task of this host that
-        was restarted calls it too, to be rid of its former life.
+        All later writes of an earlier holder are refused. A restarted task of this host calls it
+        too, to shut out its former life.
 
         Returns:
             The run, with a new lease.

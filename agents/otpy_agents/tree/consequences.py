@@ -144,7 +144,7 @@ class Consequences:
             desk.tell("operator.notified", name, detail=str(finding))
 
     def _tell_parent(self, name: str, finding: Violated) -> None:
-        """Let whoever handed the work out know: another agent, or else Jake."""
+        """Tell the giver of the work: another agent, or else Jake."""
         desk = self._desk
         parent = finding.parent.removeprefix(f"{desk.key}/")
         post = self._pool.posts.get(parent)
@@ -210,7 +210,8 @@ def _on_spent(
 ) -> None:
     """Do what is declared for a budget that is spent (C-12).
 
-    A program has no turn at whose end it could rest: it is reaped, whoever's budget it is.
+    A program has no turns, so it cannot pause at the end of one: it is reaped, whether the budget
+    is its own or another's.
 
     An agent that has told its final answer is neither stopped nor restarted: it has nothing left to
     spend, and its work is paid for. Its pause counts only if it goes on all the same, as after a

@@ -46,11 +46,11 @@ def jake_supervisor(project: Project) -> SupervisorSpec:
 
     The list may say how many, or that there is no limit (C-13).
 
-    Whoever is above would start it again, with a new hour: a Jake who always crashes would be one
-    for ever, and nobody would hear of it. Hence a Jake whose supervisor has given up tells a person
-    and works no more (C-13). His mortals are stopped, and other projects go on. When these are
-    through he refuses to start; that cannot be mended by starting him again, so the whole tree
-    fails, and its host is told which projects were given up, and of what.
+    The supervisor above would start it again, with a new hour: a Jake who always crashes would do
+    so for ever, unnoticed. So a Jake whose supervisor has given up notifies a person and works no
+    more (C-13). His mortals are stopped, and other projects go on. When these are done he refuses
+    to start; a restart cannot repair that, so the whole tree fails, and its host is told which
+    projects were given up, and why.
     """
     limit = project.work.jake_restarts
     return SupervisorSpec(
@@ -231,7 +231,7 @@ class Todo:
 
     @property
     def empty(self) -> bool:
-        """Whether nobody is to be begun, and nobody is at work."""
+        """Whether no mortal is queued, and none is at work."""
         return not self._at_work and not self._queued
 
     async def look(self) -> None:

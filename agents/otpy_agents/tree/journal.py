@@ -1,6 +1,6 @@
 """The latest events of a tree, for those who look on from another terminal.
 
-Whoever tells an event never waits for who reads it: a reader that is too slow loses the oldest.
+The teller of an event never waits for its readers: a reader that is too slow loses the oldest.
 """
 
 from __future__ import annotations

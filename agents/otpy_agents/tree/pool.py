@@ -1,4 +1,4 @@
-"""The mortal pool: whoever spawns mortals does it here, and here is known what became of them.
+"""The mortal pool: it spawns all mortals, and knows the outcome of each.
 
 The pool's children stand under a `DynamicSupervisor`, which restarts them; what is decided here is
 what their ends mean. What follows from findings of monitors is in `consequences.py`.
@@ -186,7 +186,7 @@ class MortalPool:
             as its turn has come.
 
         Raises:
-            AgentNotFound: Nobody is called `by`; nothing was started.
+            AgentNotFound: No agent is called `by`; nothing was started.
             NameAlreadyExists: There is, or was, one of that name; nothing was started.
             PreflightFailed: It cannot be started as things stand, with the whole list; nothing was
                 started, and nothing is counted (TREE-40, TREE-41).
@@ -403,7 +403,7 @@ class MortalPool:
                 self.come_out(report.id, Outcome(State.REAPED, why))
             case ChildStartFailed(reason=Crashed(error=PreflightFailed() as error)):
                 # To start it once more would count a restart for what is none (TREE-41).
-                if report.context is not None:  # else whoever asked for it is told
+                if report.context is not None:  # else the caller of the start is told
                     failed = Outcome(State.FAILED, str(error))
                     self.courses.change(report.id, partial(Course.give_up, outcome=failed))
                 self.courses.news(report.id)
@@ -494,7 +494,7 @@ class MortalPool:
         self.courses.news(assignment)
 
     async def end_given_up(self) -> None:
-        """See to it that nobody is started again who is given up, and no run works for nobody."""
+        """End assignments that were given up, and runs that have no assignment any more."""
         for assignment, ending in list(self.courses.ending.items()):
             process = self.process(assignment)
             if process is not None:

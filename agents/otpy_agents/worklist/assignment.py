@@ -67,7 +67,7 @@ class AgentWork:
 
     Attributes:
         cli: Name of its adapter, such as `claude`.
-        prompt: What it shall do.
+        prompt: Its task.
         fallback: CLIs that take over, one after the other, where it fails (C-02).
         model: Model by the CLI's own name; not handed on to those that take over. None leaves it to
             the CLI's configuration.

@@ -80,8 +80,8 @@ class GangWatch:
             now: Seconds of any one clock.
 
         Returns:
-            The watch from now on, and who has failed together; nobody as long as they are too few.
-            Whoever was named is forgotten, so that the group is judged once for them.
+            The watch from now on, and the members that failed together; empty as long as they are
+            too few. Returned members are forgotten, so that the group is judged once for them.
         """
         oldest = now - self.gang.within
         failed = {name: at for name, at in self.failed.items() if at > oldest and name != member}

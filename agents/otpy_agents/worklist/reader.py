@@ -153,7 +153,7 @@ class _AssignmentTable(_Table):
         None, min_length=1, description="a list of texts, the program first"
     )
     agent: _Id | None = Field(None, description='the name of an agent CLI, such as "claude"')
-    prompt: _Text | None = Field(None, min_length=1, description="what the agent shall do")
+    prompt: _Text | None = Field(None, min_length=1, description="the task for the agent")
     fallback: list[_Id] | None = Field(None, description="a list of names of agent CLIs")
     model: _Text | None = Field(None, min_length=1, description="a model by the CLI's own name")
     access: Access | None = Field(None, strict=False, description='"read", "edit" or "full"')

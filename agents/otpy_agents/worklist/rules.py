@@ -55,7 +55,7 @@ def _in_assignment(
             yield ("argv",), "nothing", "a list of texts, the program first, or an `agent`"
     else:
         if "prompt" not in table:
-            yield ("prompt",), "nothing", "what the agent shall do"
+            yield ("prompt",), "nothing", "the task for the agent"
         if agent == "command" and "argv" not in table:
             yield ("argv",), "nothing", "a list of texts, the program first"
         if agent != "command" and "argv" in table:

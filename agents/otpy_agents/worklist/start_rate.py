@@ -60,13 +60,13 @@ class StartSlots:
     given: tuple[float, ...] = ()
 
     def take(self, now: float, chance: float) -> tuple[StartSlots, float]:
-        """Give the next place away.
+        """Give the next slot away.
 
-        Whoever gets one is to use it: a place that is not used is lost.
+        The caller must use it: an unused slot is lost.
 
         Args:
             now: The time.
-            chance: A number from 0 to 1, drawn anew for each call.
+            chance: A number from 0 to 1, drawn for each call.
 
         Returns:
             The slots from now on, and the seconds to wait before the start; 0 if there is no need.

@@ -1,8 +1,8 @@
-"""Whose a work tree and its branch are: a record that outlives both, and a lock on it.
+"""The owner of a work tree and its branch: a record that outlives both, and a lock on it.
 
-The record is a file in the git folder of the repository, so that whoever wants the same names finds
-it: another list, another host, another version. The lock is held by the kernel for as long as the
-process lives that works on the changeset.
+The record is a file in the git folder of the repository, so that every process that wants the same
+names finds it: another list, another host, another version. The kernel holds the lock for as long
+as the process lives that works on the changeset.
 """
 
 from __future__ import annotations

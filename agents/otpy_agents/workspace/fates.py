@@ -47,7 +47,7 @@ FATES: Final = (
     FateRule("network", Fate.KEEP, "it had to wait"),
     FateRule("host", Fate.KEEP, "the agent did nothing wrong"),
     FateRule("operator", Fate.KEEP, "a person can discard it"),
-    FateRule("violation", Fate.KEEP, "a person shall see it"),
+    FateRule("violation", Fate.KEEP, "a person must see it"),
 )
 """The table that holds if nobody says otherwise."""
 

@@ -294,7 +294,7 @@ def locate(repository: Path, top: str, common: str, folder: Path | None, project
         repository: What the caller named; `common` may be relative to it.
         top: The main work tree, by git.
         common: Its git folder, by git.
-        folder: Where the work trees shall lie; None for `.worktrees` in the main one.
+        folder: The folder for the work trees; None for `.worktrees` in the main one.
         project: Name of the project.
     """
     root = Path(top).resolve()

@@ -81,7 +81,7 @@ class Publication:
             if refused is not None:
                 raise refused
         finally:
-            if not open_end:  # else it stays, and whoever comes next completes it
+            if not open_end:  # else it stays, and the next process completes it
                 self._unlock()
 
     async def complete(self) -> None:

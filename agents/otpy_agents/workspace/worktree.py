@@ -1,4 +1,4 @@
-"""What is asked of git about one work tree: is there work in it, and where shall that go."""
+"""The questions to git about one work tree: does it hold work, and where does that work go."""
 
 from __future__ import annotations
 

@@ -98,8 +98,8 @@ class Changesets:
     Args:
         repository: A folder in the work tree of a git repository that has a commit.
         project: Name of the project; with the assignment it names a work tree and its branch.
-        owner: Who works on them, told apart from others that call their project the same; None for
-            whoever calls it so and has no list either.
+        owner: The list that works on them, to tell projects of the same name apart; None for all
+            callers that use this name without a list.
         folder: Where the work trees lie; None for `.worktrees` in the repository, which git is made
             to overlook.
         fates: What `settle` goes by.

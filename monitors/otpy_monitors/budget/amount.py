@@ -85,7 +85,7 @@ class Exceeding(StrEnum):
     """What follows when a budget is spent (C-12)."""
 
     ESCALATE = "escalate"
-    """Those who live on it pause at a turn boundary, and whoever gave it decides."""
+    """The agents that live on it pause at a turn boundary, and the budget's giver decides."""
     RESTART = "restart"
     """They are restarted with a fresh budget, a number of times; then as `ESCALATE`."""
     WARN = "warn"

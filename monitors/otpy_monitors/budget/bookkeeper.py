@@ -149,7 +149,7 @@ class Bookkeeper:
     def _start(self, agent: str, at: float) -> None:
         self._since[agent] = at
         self.revision += 1
-        self._charge_time(agent, 0.0)  # whoever watches the ledger hears that time runs
+        self._charge_time(agent, 0.0)  # listeners of the ledger hear that time runs
 
     def _stop(self, agent: str, at: float) -> None:
         since = self._since.pop(agent, None)

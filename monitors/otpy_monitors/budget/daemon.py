@@ -30,9 +30,9 @@ async def watch_budgets(bookkeeper: Bookkeeper, report: FindingHook) -> None:
     It is woken by what is charged, and has one timer, for the budget of time that ends first;
     while nothing is charged and no such budget runs, it costs nothing. Runs until it is cancelled.
 
-    Killed and started again it reports once more what is spent, because nobody knows what the
-    report before came to; whoever acts on it must bear that. What is only nearly spent, and a
-    missing price, are told once.
+    After a kill and a restart it reports spent budgets again, because the fate of the previous
+    report is unknown; the hook must accept a repeated report. A nearly spent budget and a missing
+    price are told once.
 
     Args:
         bookkeeper: What is charged. It outlives this daemon, so that no charge is missed.

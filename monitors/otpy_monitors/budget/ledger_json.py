@@ -42,7 +42,7 @@ UPCASTERS: Final[dict[int, Callable[[Plain], Plain]]] = {1: _with_output}
 
 
 class LedgerStore(Protocol):
-    """Where a ledger is kept. Given by whoever has a place for it."""
+    """Where a ledger is kept. The owner of the tree supplies it."""
 
     async def load(self) -> Plain | None:
         """Return what was saved last; None if nothing was."""

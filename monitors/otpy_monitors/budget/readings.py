@@ -58,10 +58,10 @@ def since(
     """Return what is new in a reading, and where the counter stands after it.
 
     A counter of one run only grows, so that a lower reading is an old one. A cumulative counter
-    that fell has begun anew, as after its session was forked or compacted: all of it is new. But
-    one that says nothing yet has not begun anew, nor has one that is read of an attempt that is
-    over: a CLI that was killed may have told more than it has written down. A cost that is reported
-    for one run takes the place of the one before, be it lower.
+    that fell was reset, for example because its session was forked or compacted: all of it is new.
+    An empty counter was not reset, nor was the counter of an attempt that is over: a CLI that was
+    killed may have told more than it has written down. A cost that is reported for one run
+    replaces the previous one, even if it is lower.
 
     Args:
         before: Where it stood; `NOTHING` for a counter never read.

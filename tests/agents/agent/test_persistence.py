@@ -158,7 +158,8 @@ async def test_another_definition_finds_neither_work_nor_session(
             await asyncio.sleep(5)
         world.told.clear()
         await world.run(agent("a", changeset=repository, prompt="Do else.", backoff=[1]))
-    assert changesets == [("a", "open"), ("a", "put away: begun anew"), ("a", "crash: keep")]
+    put_away = ("a", "put away: started from scratch")
+    assert changesets == [("a", "open"), put_away, ("a", "crash: keep")]
     assert world.event("agent.work_discarded").detail == {"branch": "old-work"}
     assert [one.session for one in world.sandbox.played][1] is None
 

@@ -94,7 +94,7 @@ def test_a_prompt_has_its_blocks_in_order() -> None:
         == """\
 You work.
 - Write the test first, see it fail, and then write the code that makes it pass.
-- Tests shall cover at least 80 % of the code.
+- Tests must cover at least 80 % of the code.
 
 # Task
 

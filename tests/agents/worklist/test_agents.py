@@ -103,7 +103,7 @@ def test_a_command_may_be_an_agent() -> None:
         ),
         (
             '[[assignment]]\nid = "a"\nagent = "claude"',
-            "w.toml:1: assignment 'a'.prompt: got nothing, wanted what the agent shall do",
+            "w.toml:1: assignment 'a'.prompt: got nothing, wanted the task for the agent",
         ),
         (
             COMMAND,

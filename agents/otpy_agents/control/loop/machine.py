@@ -316,7 +316,7 @@ class ControlLoop:
 
     def _settle_doubt(self, words: str) -> None:
         """Let an answer settle what no rule could tell."""
-        assert self._report is not None  # noqa: S101 - nobody is asked before a validation
+        assert self._report is not None  # noqa: S101 - no question is asked before a validation
         override = self._rules.interrogation_may_override
         report = settled_by(self._report, self._asked, words, may_override=override)
         self._report = report

@@ -64,7 +64,7 @@ def fix_prompt(
         task: The task.
         report: What failed, with what was found.
         strict: Whether the same checks failed twice (CTL-44).
-        snapshot: What `take_snapshot` returned, if the agent shall know it.
+        snapshot: The result of `take_snapshot`, if the agent is to know it.
         types: Types of tasks; None for ours.
     """
     template = "strict_fix" if strict else "fix"
@@ -84,7 +84,7 @@ def clarification_prompt(
     Args:
         task: The task.
         halt: What the agent said.
-        snapshot: What `take_snapshot` returned, if the agent shall know it.
+        snapshot: The result of `take_snapshot`, if the agent is to know it.
         types: Types of tasks; None for ours.
     """
     asked = halt.reason is HaltReason.ASKED_QUESTION

@@ -1,6 +1,6 @@
 """The checks that rules make: values that say what they look for, and look for it in a folder.
 
-A check of a command only says which one: whoever validates runs it.
+A check of a command only names the command: the validator runs it.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ class PathIs:
 
     Attributes:
         path: Relative to the project.
-        wanted: Whether it shall be there.
+        wanted: Whether it must be there.
         kind: `file` or `folder` if it must be one.
     """
 
@@ -144,7 +144,7 @@ class FileHas:
         path: Relative to the project.
         pattern: What is looked for.
         what: It in words: `the text 'hello'`.
-        wanted: Whether it shall be found.
+        wanted: Whether it must be found.
     """
 
     path: str
@@ -275,7 +275,7 @@ class TreeHas:
         pattern: What is looked for.
         what: It in words.
         under: Where, relative to the project.
-        wanted: Whether it shall be found.
+        wanted: Whether it must be found.
     """
 
     pattern: re.Pattern[str]
@@ -357,12 +357,12 @@ class NoCheck:
 
 @frozen
 class CommandEnds:
-    """Whether a command ends as it shall.
+    """Whether a command ends as expected.
 
     Attributes:
         command: For the shell, as one string; a program and its arguments otherwise.
-        code: The exit code it shall have.
-        prints: What its output shall have in it.
+        code: The expected exit code.
+        prints: The text that its output must contain.
     """
 
     command: str | tuple[str, ...]
@@ -381,7 +381,7 @@ class CommandLines:
 
     Attributes:
         command: For the shell.
-        least: Lines it shall write at least; empty ones do not count.
+        least: Lines it must write at least; empty ones do not count.
         most: And at most; None for any number.
     """
 

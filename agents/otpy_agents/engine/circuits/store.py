@@ -256,7 +256,7 @@ class CircuitStore:
     # --- the file ---------------------------------------------------------------------------------
 
     def _show(self, circuits: Mapping[CircuitKey, Circuit]) -> bool:
-        """Write the file; False if it cannot be written, which nobody is told of."""
+        """Write the file; return False, without a message, if it cannot be written."""
         now = self._clock()
         told = {str(key): _told(circuit, now) for key, circuit in sorted(circuits.items())}
         fresh = self._file.with_suffix(f".{os.getpid()}")

@@ -251,7 +251,7 @@ def _rules(config: RoleConfig) -> list[str]:
             "- Write the test first, see it fail, and then write the code that makes it pass."
         )
     if config.coverage_target is not None:
-        rules.append(f"- Tests shall cover at least {config.coverage_target:g} % of the code.")
+        rules.append(f"- Tests must cover at least {config.coverage_target:g} % of the code.")
     return rules
 
 

@@ -29,7 +29,7 @@ class GateVerdict:
     Attributes:
         passed: Whether it may be applied.
         blocking: The results that forbid it.
-        retry: Whether the worker shall try again.
+        retry: Whether the worker is to try again.
         feedback: What the worker is told then; empty if it passed.
     """
 

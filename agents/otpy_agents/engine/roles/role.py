@@ -93,7 +93,7 @@ class RoleConfig:
         max_retries: Attempts after the first one (C-36).
         timeout: Seconds that one attempt may take.
         tdd: Whether the worker is told to write the tests first.
-        coverage_target: Percent of the code that tests shall cover, as the worker is told; None if
+        coverage_target: Percent of the code that tests must cover, as the worker is told; None if
             it is told none.
     """
 

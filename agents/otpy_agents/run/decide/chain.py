@@ -152,7 +152,7 @@ class AgentSelection:
     agent_fallbacks: Mapping[str, str] = field(factory=dict[str, str], converter=_sealed)
 
     def problems(self, adapters: Collection[str] | None = None) -> tuple[str, ...]:
-        """Return what is wrong with it, one sentence each; for whoever writes the configuration.
+        """Return the problems with it, one sentence each, for the author of the configuration.
 
         A run never fails for any of it: `build_chain` makes do and warns (RUN-33, C-09).
 
@@ -222,7 +222,7 @@ def build_chain(
 
     Args:
         selection: The operator's; None if there is none.
-        default: Used where nobody is selected.
+        default: The agent if none is selected.
         cursor: What the run before was told to hand on; 0 for the first. Any number is good.
 
     Returns:

@@ -55,11 +55,11 @@ def cooldown_after(
 ) -> Cooldown | None:
     """Return the cooldown that `record`, the last of `state.attempts`, makes necessary (C-15).
 
-    It lasts as long as the vendor said. If he did not, or said 0, it lasts the longer the more
-    often this run has been limited with this agent (RUN-48): a count of all runs together would
-    punish the first limit that ten of them meet at once as if it were the tenth. Whoever was
-    limited again has the delay of a retry at least: a vendor that says "in 0.5 s" each time would
-    else use up all retries in two seconds.
+    It lasts as long as the vendor said. If the vendor did not say, or said 0, it grows with each
+    limit that this run has met with this agent (RUN-48): a count over all runs would punish the
+    first limit that ten of them meet at once as if it were the tenth. From the second limit on it
+    lasts at least the delay of a retry: otherwise a vendor that says "in 0.5 s" each time would
+    use up all retries in two seconds.
 
     An account whose login or bill failed rests for `RetryPolicy.account_rest`.
     """
@@ -97,7 +97,7 @@ def _chance(moment: float) -> float:
 def choose(
     state: RunState, earliest: int, now: float, not_before: float, *, forced: bool = False
 ) -> tuple[int, float] | None:
-    """Return the agent of the next attempt, and when it may begin; None if nobody is left.
+    """Return the agent of the next attempt, and when it may begin; None if no agent is left.
 
     The first agent of the chain, from `earliest` on, that is free; if none is, the one that will be
     free first. It never goes back. An agent counts as free if its cooldown is over within the

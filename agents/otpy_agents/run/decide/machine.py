@@ -1,8 +1,8 @@
 """Decides what a run does next; performs nothing, reads no clock (RUN-25 to RUN-29).
 
-`RunMachine.handle(event, now)` returns effects. Whoever drives it stores `RunMachine.state` first,
-then performs the effects, and sets one timer for `RunMachine.due`. A machine made from a stored
-state goes on as the one that was stored would have.
+`RunMachine.handle(event, now)` returns effects. The driver stores `RunMachine.state` first, then
+performs the effects, and sets one timer for `RunMachine.due`. A machine made from a stored state
+continues exactly as the stored machine would have.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ class FatalScope(StrEnum):
     """How much a `fatal` failure ends (C-06)."""
 
     TASK = "task"
-    """The run, whoever else could be asked (RUN-50)."""
+    """The run, even if other agents are left (RUN-50)."""
     AGENT = "agent"
     """Only this agent's part in it, where another agent may do better."""
 

@@ -1,8 +1,8 @@
-"""Where a run stands: one frozen value, which is all that has to survive its host.
+"""The state of a run: one frozen value, which is all that has to survive its host.
 
-Whoever drives a run stores its state before it does what the machine asks for. A host that dies in
-between has then either not begun an attempt, or finds it in the state. Times are Unix seconds, so
-that a delay goes on where a dead host left it.
+The driver of a run stores its state before it performs the machine's effects. A host that dies in
+between has then either not begun an attempt, or finds it in the state. Times are Unix seconds, so a
+delay continues where a dead host left it.
 """
 
 from __future__ import annotations

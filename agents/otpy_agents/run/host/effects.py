@@ -101,7 +101,7 @@ async def perform(
                 await run.remove_folder()
                 run.finish(effect.result)
             case protocol.AnswerControl():
-                pass  # whoever asked gets it
+                pass  # the caller gets it
             case _:
                 _tell(run, effect)
 

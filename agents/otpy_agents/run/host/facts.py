@@ -65,7 +65,7 @@ class RunBegan(RunFact):
     """This host works on the run.
 
     Attributes:
-        order: What it shall do, shown without secrets.
+        order: Its order, shown without secrets.
         agents: Ids of its chain, in order.
         resumed: Whether another host, or an earlier time of this one, had begun it.
         waiting: Whether it waits for its turn, because the host has as many runs as it may.

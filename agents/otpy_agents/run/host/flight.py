@@ -36,7 +36,7 @@ class Flight:
 
     Args:
         order: What to start, as the machine of the run decided.
-        identity: What to go on with; None to start anew.
+        identity: The attempt to continue; None to start a new one.
 
     Attributes:
         order: As given.
@@ -152,8 +152,8 @@ class Flight:
         before = self.transcript.session
         self.transcript.add(events)
         if self.transcript.session != before:
-            # By its session an attempt is gone on with, and found what it spent: a host that is
-            # killed before the next news shall have stored it.
+            # The session is needed to continue an attempt and to find what it spent: it must be
+            # stored even if the host is killed before the next news.
             self._next_news = 0.0
         if any(isinstance(event, said_by.Final) and event.fault is None for event in events):
             self.answered = self.answered or not self.stopping
@@ -208,12 +208,12 @@ class Flight:
             self._listener()
 
     async def when_stopped(self, action: Callable[[], Awaitable[object]]) -> None:
-        """Perform `action` as soon as it shall end."""
+        """Perform `action` as soon as it is told to end."""
         await self._stop.wait()
         await action()
 
     async def when_killed(self, action: Callable[[], Awaitable[object]]) -> None:
-        """Perform `action` as soon as it shall end at once."""
+        """Perform `action` as soon as it is told to end at once."""
         await self._kill.wait()
         await action()
 

@@ -30,7 +30,7 @@ class RunHandle:
 
     @property
     def order(self) -> RunOrder:
-        """What it shall do."""
+        """Its order."""
         return self._run.order
 
     @property

@@ -73,7 +73,7 @@ def job_of(
 
     Args:
         run: Id of the run.
-        order: What it shall do.
+        order: The order of the run.
         launch: The attempt, as the machine decided.
         adapter: That of the agent's CLI.
         folder: A folder for this attempt alone, which is there or will be made.

@@ -70,7 +70,7 @@ class LiveRun:
     Args:
         id: Its id.
         site: What it has in common with the others.
-        order: What it shall do.
+        order: Its order.
         sandbox: Where its attempts are made.
         lease: The right to write to it.
         state: Where it stands, as stored.

@@ -82,7 +82,7 @@ def provider_of(
 
     Args:
         agent: The agent; a provider that it names stays.
-        order: What it shall do. A container and a project have a choice of their own, which is not
+        order: The order of the run. A container and a project make their own choice, which is not
             overruled.
         environment: What the attempt gets.
         session: Session it goes on with; None for a new one.

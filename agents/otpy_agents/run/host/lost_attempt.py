@@ -24,11 +24,11 @@ _TOLD_AGAIN: Final = 50
 
 
 def tell_again(run: LiveRun) -> None:
-    """Tell what the stored attempts spent: who adds it up may have died before it was saved.
+    """Tell what the stored attempts spent: the ledger may have died before it saved that.
 
-    Each reading is of a counter that was told before, so that none counts twice. That of a session
-    in which an attempt is being made is left out. It is lower than what may have been told since,
-    and a count of a session that fell has begun anew.
+    Each reading is of a counter that was told before, so that none counts twice. The counter of a
+    session in which an attempt is under way is left out: its stored reading may be lower than the
+    last one told, and a session's counter that fell counts as reset.
     """
     going, state = run.state.attempt, run.state
     now = () if going is None else (going.session, going.resumed)

@@ -107,10 +107,10 @@ class RunOrder:
     there for them, and that is what a host reads that goes on with the run after this one.
 
     Attributes:
-        prompt: What the agent shall do (RUN-01).
+        prompt: The task for the agent (RUN-01).
         cwd: Its work directory; absolute.
         selection: Agents to choose from; without any it is `use` alone.
-        use: CLI of the only agent if nobody is selected, in any letter case; empty means `codex`
+        use: CLI of the only agent if `selection` is empty, in any letter case; empty means `codex`
             (RUN-20).
         policy: What follows a failure.
         liveness: When an attempt is ended for its silence.
@@ -128,7 +128,7 @@ class RunOrder:
             that cannot, and lost without a retry if the vendor does not know it any more.
         schema: JSON Schema of the final answer, as text, for CLIs that can hold the model to one;
             the prompt has to say it too. Empty for none.
-        label: Who ordered it, for whoever looks for its runs later, see `RunStore.runs`; free text
+        label: The client that ordered it, to find its runs later, see `RunStore.runs`; free text
             without secrets.
 
     Raises:
@@ -157,7 +157,7 @@ class RunOrder:
 
     @property
     def default(self) -> AgentInstance:
-        """The agent if nobody is selected (RUN-20)."""
+        """The agent if none is selected (RUN-20)."""
         return default_agent(self.use)
 
     @property

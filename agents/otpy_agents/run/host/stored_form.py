@@ -52,8 +52,8 @@ class StoredForm:
     """A run as it is stored: all that is needed to go on with it.
 
     Attributes:
-        order: What it shall do.
-        state: Where it stands.
+        order: Its order.
+        state: Its state.
     """
 
     order: RunOrder
@@ -204,8 +204,8 @@ def rows_between(
 def same_but_for_signs(one: RunState, other: RunState) -> bool:
     """Whether two states differ at most in when the attempt last showed signs of life.
 
-    Nothing follows from those but a look at the clock, and after a restart they begin anew, so that
-    a state which has only them is not worth a write.
+    Those signs only set the next look at the clock, and a restart resets them, so a state in which
+    only they changed is not worth a write.
     """
     return _without_signs(one) == _without_signs(other)
 

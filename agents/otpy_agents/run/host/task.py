@@ -143,7 +143,7 @@ class TaskLife:
         elif self.begun and due is not None:
             now, nap = loop.time(), _GLANCE if self.waits_for_account else _NAP
             delay = min(nap, max(0.0, due - run.site.clock(), self.judges_at - now))
-            if self.in_line:  # whoever lets it in may have been replaced: it asks again
+            if self.in_line:  # its gatekeeper may have been replaced: it asks again
                 delay = nap
             run.timer = loop.call_later(delay, self._timed, now + delay)
 

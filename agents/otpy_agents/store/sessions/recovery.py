@@ -52,7 +52,7 @@ def recovery_note(reason: str, session: StoredSession | None) -> str:
 
     Returns:
         The reason, the summary of the previous state or that it starts fresh, its checkpoint if it
-        left one, and that it shall continue.
+        left one, and the instruction to continue.
     """
     why = f" because {_cut(reason, _REASON_LIMIT)}" if reason else "; why is not known."
     lines = [f"You were restarted{why}"]

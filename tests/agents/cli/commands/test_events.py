@@ -311,11 +311,11 @@ def test_a_list_and_who_commands_it_tell_their_events(second: SecondTerminal) ->
     verified = CliRunner().invoke(main, ["events", "verify", "--log", str(events)])
     assert verified.stdout == f"{len(told)} events, all as they were written\n"
     rebuilt = CliRunner().invoke(main, ["events", "rebuild", "--log", str(events)])
-    assert rebuilt.stdout == "made anew; nothing differed\n"
+    assert rebuilt.stdout == "rebuilt; nothing differed\n"
     sql(events, "UPDATE commands SET actor = 'nobody' WHERE id = (SELECT min(id) FROM commands)")
     rebuilt = CliRunner().invoke(main, ["events", "rebuild", "--log", str(events)])
     assert "'actor': 'nobody'" in rebuilt.stdout
-    assert rebuilt.stdout.endswith("made anew; 1 row differed\n")
+    assert rebuilt.stdout.endswith("rebuilt; 1 row differed\n")
 
 
 def test_a_run_and_a_list_work_without_a_log(second: SecondTerminal) -> None:

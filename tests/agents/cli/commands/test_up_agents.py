@@ -219,7 +219,7 @@ def test_who_begins_anew_does_not_see_the_old_work(site: Site, options: tuple[st
     assert again.output("a") == ["['.git']"]
     (told,) = [one for one in again.events if one["event"] == "agent.work_discarded"]
     assert git(repository, "show", "--name-only", "--format=%s", told["branch"]).split("\n") == [
-        "begun anew", "", "made", "",
+        "started from scratch", "", "made", "",
     ]  # fmt: skip
     third = up(site)
     assert third.end() == 0
