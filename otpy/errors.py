@@ -36,8 +36,8 @@ OtpyError
 `OtpyError`, `InvalidSpec` and `SupervisorFailed` are imported from `otpy`, `TaskFailed` from
 `otpy.tasks`.
 
-Two classes are raised *by children* and are no errors of otpy: `Exit` and `Ignore`, in
-`otpy.Exit` and `otpy.Ignore`. One is raised *inside* a child and is no `Exception`, so that
+Two classes are raised *by children* and are not errors of otpy: `Exit` and `Ignore`, in
+`otpy.Exit` and `otpy.Ignore`. One is raised *inside* a child and is not an `Exception`, so that
 `except Exception` does not catch it: `StepOverran`.
 
 All of them can be copied and pickled, as far as what a child raised can: type, text and attributes
@@ -250,7 +250,7 @@ class CallFailed(ChildError, RuntimeError):
 
     Attributes:
         reason: Why the server has ended, or is ending, an `ExitReason`; None if there was none:
-            nothing of that name runs, or what runs is no server.
+            nothing of that name runs, or what runs is not a server.
     """
 
     problem = "the call failed"

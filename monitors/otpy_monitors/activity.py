@@ -44,13 +44,13 @@ class AgentCard:
         warn_stall_at: Seconds without progress after which that is warned of; None for no warning.
         long_tools: Seconds that a call of a tool may take, by the tool's name; `"*"` stands for
             every tool that is not named. While such a call is open, and within its limit, silence
-            is no stall.
+            is not a stall.
         directories: Where it may write, itself and below; absolute.
         cwd: What relative paths of it start from; None if it has no folder of its own.
         pid: Its operating system process; None if it has none.
 
     Raises:
-        InvalidSpec: If a limit is no number above 0, a warning would come no earlier than the
+        InvalidSpec: If a limit is not a number above 0, a warning would come no earlier than the
             stall itself, or a path is not absolute.
     """
 
@@ -180,7 +180,7 @@ class ToolCallEnded:
 @final
 @frozen
 class RestBegan:
-    """The agent waits for something outside itself, so its silence is no stall.
+    """The agent waits for something outside itself, so its silence is not a stall.
 
     For example for input, for a wake-up, for a rate limit to pass, or because it is paused. Ends
     with `RestEnded`, and with its next progress.

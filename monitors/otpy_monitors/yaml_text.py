@@ -35,7 +35,7 @@ class YamlText:
     """One YAML 1.2 document of mappings, lists and plain scalars.
 
     Refused are what would make the file mean something else than it seems to: keys that are there
-    twice, keys that are no text, dates and other types of its own, anchors and aliases.
+    twice, keys that are not text, dates and other types of its own, anchors and aliases.
 
     Attributes:
         value: The document: `dict`, `list`, `str`, `int`, `float`, `bool` or `None`.
@@ -88,7 +88,7 @@ class YamlText:
             line: int = key_node.start_mark.line + 1
             key = self._read(key_node, ()) if key_node.id == "scalar" else None
             if not isinstance(key, str):
-                raise YamlError(line, "a key that is no text", "a text")
+                raise YamlError(line, "a key that is not text", "a text")
             if key in values:
                 raise YamlError(line, f"the key {key!r} for the second time", "each key once")
             self._lines[(*path, key)] = line

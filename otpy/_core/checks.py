@@ -38,7 +38,7 @@ def is_number(got: object) -> TypeGuard[float]:
 def check_number(
     who: str, what: str, got: object, wanted: str, *, least: float, above: bool = False
 ) -> None:
-    """Refuse what is no number of at least, or above, `least`; NaN is never one."""
+    """Refuse a value that is not a number of at least, or above, `least`; NaN is never one."""
     if not is_number(got) or not (got > least if above else got >= least):
         refuse(who, what, got, wanted)
 
@@ -56,7 +56,7 @@ def check_timeout(who: str, timeout: object) -> None:
 
 
 def check_member(who: str, what: str, got: object, enum: type[Enum]) -> None:
-    """Refuse what is no member of `enum`."""
+    """Refuse a value that is not a member of `enum`."""
     if not isinstance(got, enum):
         refuse(who, what, got, " or ".join(f"{enum.__name__}.{m.name}" for m in enum))
 

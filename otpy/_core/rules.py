@@ -100,7 +100,7 @@ def is_expected_in_pool(restart: Restart, reason: ExitReason, *, brutal: bool) -
 def context_of_failed_start(
     restart: Restart, reason: ExitReason, *, brutal: bool, by_hand: bool, ending: bool
 ) -> Context | None:
-    """Return the error context of a start that failed; None if that is no error.
+    """Return the error context of a start that failed; None if that is not an error.
 
     Args:
         restart: Restart type of the child.

@@ -691,7 +691,7 @@ _SPECS: Final = (ChildSpec, SupervisorSpec, DynamicSpec)  # asked by a tuple in 
 
 
 def refuse_child(who: str, got: object) -> NoReturn:
-    """Refuse what is no spec at all."""
+    """Refuse a value that is not a spec at all."""
     wanted = "a ChildSpec, a SupervisorSpec or DynamicSupervisor.spec(…)"
     if isinstance(got, tuple | list | Mapping):  # as OTP writes specs, with arguments in it
         refuse_unseen(who, "child", cast("object", got), wanted)

@@ -93,7 +93,7 @@ class MachineEvent:
     Attributes:
         type: What kind it is.
         content: What was asked, sent or said.
-        caller: Who called, to be answered by `ReplyTo` or by `caller.reply`; None if it is no call.
+        caller: The caller, to be answered by `ReplyTo` or by `caller.reply`; None if not a call.
         name: That of the `Timeout` whose time is over; else None.
     """
 
@@ -415,7 +415,7 @@ class Machine:
             if isinstance(action, ReplyTo):
                 effects.append(action)
             elif isinstance(action, Postpone) and not transition.enters:
-                transition.postpone = transition.event is not None  # the first state is no event
+                transition.postpone = transition.event is not None  # no event in the first state
             elif isinstance(action, NextEvent) and not transition.enters and _may_come(action):
                 transition.next_events.append(_event_of(action))
             elif isinstance(action, (StateTimeout, EventTimeout, Timeout)) and _is_time(action):

@@ -106,7 +106,7 @@ class Deadlines:
             The line in which it stands; nobody stands twice in the same.
 
         Raises:
-            ValueError: If `seconds` is no number.
+            ValueError: If `seconds` is not a number.
         """
         line = self._lines.get(seconds)
         if line is None:

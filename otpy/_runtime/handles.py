@@ -196,10 +196,10 @@ class Process(ABC, Generic[ValueT_co]):
             timeout: Seconds to wait until it has done with the message in hand.
 
         Raises:
-            CallFailed: If it is no `GenServer`, has ended or is ending.
+            CallFailed: If it is not a `GenServer`, has ended or is ending.
             CallTimeout: If it is busy for longer; it is suspended all the same when it is not.
             CallingSelf: If the server itself asks.
-            ValueError: If `timeout` is no number of seconds.
+            ValueError: If `timeout` is not a number of seconds.
             WrongThread: In another thread or event loop.
         """
 
@@ -230,7 +230,7 @@ class Process(ABC, Generic[ValueT_co]):
         When one of them ends, the other is asked to end with the same reason, as by `exit`; unless
         the reason is `Normal()`, or the other traps exits and gets an `ExitSignal`, or the other is
         a supervisor, which ignores it. Of a process that has ended already, the other hears at
-        once. A stop by their own supervisor is no signal: it cannot be trapped, and reaches the
+        once. A stop by their own supervisor is not a signal: it cannot be trapped, and reaches the
         partner only by the end it leads to. A link holds for these two lives, and is gone when
         either has ended.
 
@@ -621,16 +621,16 @@ class Supervisor(SupervisorHandle):
         `restart_child` does that, or a restart of its group. An id that vanished from the list is
         kept, as it is. The start order is that of the new list, then the vanished ones.
 
-        Its role as somebody's child (`restart`, `shutdown`, `significant`, `backoff`) is no part of
-        this. If this supervisor is restarted by the one above, it begins with `spec` again. But if
-        a function made its children, that is called again, unless the new spec has one as well.
+        Its role as a child (`restart`, `shutdown`, `significant`, `backoff`) is not part of this.
+        After a restart by the supervisor above, it begins with `spec` again. But if a function made
+        its children, that is called again, unless the new spec has one as well.
 
         A function that makes the children of `spec` is called at once, by the caller. It may raise
         `Ignore`, and nothing is changed; any other exception of its is raised here.
 
         Raises:
-            InvalidSpec: If `spec` is no `SupervisorSpec`, or has another id, or if its function
-                makes what is no list of children; nothing is changed.
+            InvalidSpec: If `spec` is not a `SupervisorSpec`, or has another id, or if its function
+                makes what is not a list of children; nothing is changed.
             CallingSelf: If the caller is a child that this supervisor waits for (SUP-318).
             NotRunning: If the supervisor is ending.
 
@@ -757,10 +757,10 @@ class Portal(ABC):
     `asyncio.to_thread`: what they wait for is done by the event loop of the tree, while they wait.
     One portal serves any number of threads. It needs not be closed.
 
-    `call` and `start_task_soon` are those of `anyio.from_thread.BlockingPortal`, so that nobody has
-    to learn them twice. It is no subclass: anyio's portal keeps a task group open in a task of its
-    own, which a tree does not have, and what a subclass would have to replace is private there and
-    differs from release to release. Who needs its other methods opens one in the loop.
+    `call` and `start_task_soon` are those of `anyio.from_thread.BlockingPortal`, and work the same
+    way. It is not a subclass: anyio's portal keeps a task group open in a task of its own, which a
+    tree does not have, and the methods that a subclass would have to replace are private there and
+    differ from release to release. Code that needs its other methods opens one in the loop.
 
     Operations raise `NotRunning` as soon as the tree has ended, and when the block around the tree
     is left, what is still going on is cancelled. In the event loop's own thread, which would wait

@@ -62,7 +62,7 @@ def checked_hooks(who: str, hooks: Iterable[ReportHook]) -> list[ReportHook]:
     """Return `hooks` as a list.
 
     Raises:
-        InvalidSpec: If it is no iterable, or one of them can be no hook.
+        InvalidSpec: If it is not an iterable, or one of them cannot be a hook.
     """
     try:
         listed = list(hooks)

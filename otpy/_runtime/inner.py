@@ -60,7 +60,7 @@ class InnerProcess(Process[Any]):
     """A process, as signals, stops and lives know it.
 
     Attributes:
-        behaviour: What takes messages for it; None if it has ended, or is no `GenServer` or the
+        behaviour: What takes messages for it; None if it has ended, or is not a `GenServer` or the
             like.
         task: The task it lives in, or what stands for one; None for a supervisor, which has none,
             and for a process that has ended.

@@ -228,7 +228,7 @@ def _called(spec: ChildSpec) -> object:
 
 
 async def _enter_or_await(process: InnerProcess, spec: ChildSpec) -> None:
-    """Call a `start` that is no coroutine function, and live what it made."""
+    """Call a `start` that is not a coroutine function, and live what it made."""
     made: object = _called(spec)
     if isinstance(made, AbstractAsyncContextManager):
         async with cast("AbstractAsyncContextManager[object]", made) as value:

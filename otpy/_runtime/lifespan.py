@@ -75,8 +75,8 @@ def lifespan(
             it has not, its event loop is ended, and 5 seconds later the process, with status 1.
 
     Raises:
-        InvalidSpec: If `spec` is no supervisor's, a hook is none, or a number of seconds is not
-            positive and finite.
+        InvalidSpec: If `spec` is not a supervisor's, a hook is unusable, or a number of seconds is
+            not positive and finite.
         TreeStartFailed: On entering, if a child did not start, or the tree was not ready in time;
             the text names the child that was starting. The server then does not begin to serve.
         SupervisorFailed: On leaving, if the root gave up.

@@ -159,7 +159,7 @@ class ExitSignals:
 
 @final
 class Trap:
-    """The inbox of a process that is no `GenServer` and traps exits.
+    """The inbox of a process that is not a `GenServer` and traps exits.
 
     Attributes:
         signals: What its code reads them by.

@@ -70,7 +70,7 @@ def log_reports(
             `child.exited: +312 more in 1 s`. None writes all.
 
     Raises:
-        InvalidSpec: If `limit` is no whole number of at least 1.
+        InvalidSpec: If `limit` is not a whole number of at least 1.
     """
     if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or limit < 1):  # pyright: ignore[reportUnnecessaryIsInstance]
         refuse("log_reports", "limit", limit, "a whole number of at least 1, or None")

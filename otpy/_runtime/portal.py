@@ -54,7 +54,7 @@ class TreePortal(Portal):
     def start_child(self, supervisor: AnySupervisor | Process, spec: AnySpec) -> Any:
         found = supervisor.supervisor if isinstance(supervisor, Process) else supervisor
         if found is None:
-            raise TypeError(f"Portal.start_child: {supervisor!r} is no supervisor")
+            raise TypeError(f"Portal.start_child: {supervisor!r} is not a supervisor")
         return self.call(found.start_child, spec)
 
     def start_task_soon(  # type: ignore[override]

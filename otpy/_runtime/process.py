@@ -204,7 +204,7 @@ class LiveProcess(InnerProcess):
         if behaviour is not None:
             return behaviour
         if self._exit is None:
-            raise CallFailed(self.path, None, "is no GenServer")
+            raise CallFailed(self.path, None, "is not a GenServer")
         raise call_failed(self.path, self._exit)
 
     def monitor(self) -> Monitor:

@@ -77,8 +77,8 @@ def start(
             `()` is nobody. `Supervisor.subscribe` adds more.
 
     Raises:
-        InvalidSpec: If `spec` is no supervisor's, or a hook is none that can be called and returns
-            at once.
+        InvalidSpec: If `spec` is not a supervisor's, or a hook is not a callable that returns at
+            once.
         SupervisorFailed: On leaving, if the root gave up.
         SystemExit, KeyboardInterrupt: On leaving, if one came out of a hook or an `on_exit`
             callback: the tree was shut down in order first.

@@ -87,7 +87,7 @@ class ServedTree(AbstractAsyncContextManager[Any]):
         if root.ended:
             self._ended()
         if hasattr(self._app, "state"):
-            with suppress(AttributeError):  # it is no place for names
+            with suppress(AttributeError):  # it is not a place for names
                 self._app.state.otpy = root
         return {"otpy": root}
 

@@ -120,7 +120,7 @@ class StopSequence:
         self._take(self._steps[taken])
 
     def _take(self, step: Callable[[StopSequence], None]) -> None:
-        """Take `step`; a user's future that raises when it is cancelled is no obstacle."""
+        """Take `step`; a user's future that raises when it is cancelled is not an obstacle."""
         try:
             step(self)
         except Exception as error:  # noqa: BLE001 - the next step comes by its deadline all the same

@@ -319,7 +319,7 @@ class Tree:
         """Give `report` to every hook; one that raises is taken off the stream.
 
         That is reported to the other hooks, and to the loop's exception handler if none of them
-        takes it. `SystemExit` and `KeyboardInterrupt` are no failures of a hook: see `interrupt`.
+        takes it. `SystemExit` and `KeyboardInterrupt` are not failures of a hook: see `interrupt`.
         """
         unheard = [report]
         for told in unheard:  # failures after the report itself, so that all hooks get one order

@@ -38,7 +38,7 @@ class MailboxLimit:
         then: What follows when one more comes.
 
     Raises:
-        InvalidSpec: If a number is no whole number of at least 1, or `most` is less than `warn`.
+        InvalidSpec: If a number is not a whole number of at least 1, or `most` is less than `warn`.
     """
 
     warn: Count

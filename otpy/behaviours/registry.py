@@ -184,7 +184,7 @@ class Registry(Generic[KeyT, ValueT]):
         """Take back what the calling process holds under `key` (REG-06, REG-15).
 
         All its entries, or those for which `where` is true. Those of others are left as they are,
-        and a key that it does not hold is no error.
+        and a key that it does not hold is not an error.
 
         Raises:
             NotSupervised: If the caller is not a process.
@@ -420,7 +420,7 @@ class RegistryRef(Generic[KeyT, ValueT]):
 
     Each method is that of `Registry`, of the life that is there at the moment of use. Each raises
     `NotFound`, `NotRegistered` or `NotRunning` if there is none, and `TypeError` if what is there
-    is no registry.
+    is not a registry.
     """
 
     _whereabouts: Whereabouts

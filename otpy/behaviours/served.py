@@ -39,7 +39,7 @@ def own_server() -> Server:
     Raises:
         NotSupervised: If no child is running.
         NotRunning: If it has ended: it was given up, and this is what it left behind.
-        RuntimeError: If the running child is no server.
+        RuntimeError: If the running child is not a server.
         WrongThread: In another thread than the event loop's.
     """
     process = live_of(current())
@@ -61,7 +61,7 @@ class Served(Generic[RequestT, ReplyT, KeptT]):
         """Refuse a class that can never work.
 
         Raises:
-            InvalidSpec: If `mailbox` is no `MailboxLimit`.
+            InvalidSpec: If `mailbox` is not a `MailboxLimit`.
         """
         super().__init_subclass__(**options)
         check_optional(cls.__qualname__, "mailbox", cls.mailbox, MailboxLimit)
@@ -71,7 +71,7 @@ class Served(Generic[RequestT, ReplyT, KeptT]):
     def trap_exit(self) -> None:
         """Let exit signals come to `handle_info` as `ExitSignal`, from now on (SIG-01, GEN-20).
 
-        What its supervisor tells it still ends it, and is no message. Call it in `init`, before
+        What its supervisor tells it still ends it, and is not a message. Call it in `init`, before
         linking.
 
         Raises:
@@ -98,7 +98,7 @@ class Served(Generic[RequestT, ReplyT, KeptT]):
 
         Raises:
             NotSupervised: If called outside of the server.
-            ValueError: If `delay` is no number of seconds.
+            ValueError: If `delay` is not a number of seconds.
 
         Source:
             OTP `erlang:send_after/3`, to oneself.
@@ -112,7 +112,7 @@ class Served(Generic[RequestT, ReplyT, KeptT]):
 
         Raises:
             NotSupervised: If called outside of the server.
-            ValueError: If `period` is no number of seconds, or 0.
+            ValueError: If `period` is not a number of seconds, or 0.
 
         Source:
             OTP `timer:send_interval/2`.
@@ -144,7 +144,7 @@ class Served(Generic[RequestT, ReplyT, KeptT]):
         path = own_server().process.path
         check_timeout(path, seconds)
         if seconds is None or seconds < 0 or seconds == inf:  # pyright: ignore[reportUnnecessaryComparison]
-            raise ValueError(f"{path}: {seconds} is no number of seconds")
+            raise ValueError(f"{path}: {seconds} is not a number of seconds")
         return seconds
 
     # --- from outside ----------------------------------------------------------------------------

@@ -104,7 +104,7 @@ class ServerRef(Generic[RequestT_contra, ReplyT_co, StateT]):
             CallTimeout: If it does not reply in time; it is not told, and a late reply is dropped.
             MailboxFull: If as many messages wait as its class lets wait (`MailboxLimit`), at once;
                 it does not get the request.
-            ValueError: If `timeout` is no number of seconds; nothing is sent.
+            ValueError: If `timeout` is not a number of seconds; nothing is sent.
             CallingSelf: If the server itself calls, in one of its callbacks.
             WrongThread: In another thread or event loop; use `root.portal()`. Nothing is sent.
 
@@ -187,7 +187,7 @@ class ServerRef(Generic[RequestT_contra, ReplyT_co, StateT]):
             CallFailed: If it is not there, or ended with another reason.
             CallTimeout: If it has not ended in time; it will, when its turn comes.
             CallingSelf: If the server itself calls; it returns `Stop` instead.
-            ValueError: If `timeout` is no number of seconds; it is not stopped.
+            ValueError: If `timeout` is not a number of seconds; it is not stopped.
             WrongThread: As `call`; it is not stopped.
 
         Cancellation:
@@ -313,8 +313,8 @@ class ServerRef(Generic[RequestT_contra, ReplyT_co, StateT]):
 
 
 def _no_server(process: Process) -> CallFailed:
-    """Return the error of a question to a process that has ended or is no server."""
+    """Return the error of a question to a process that has ended or is not a server."""
     reason = process.exit_reason
     if reason is not None:
         return call_failed(process.path, reason)
-    return CallFailed(process.path, None, "is no GenServer")
+    return CallFailed(process.path, None, "is not a GenServer")

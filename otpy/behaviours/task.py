@@ -123,7 +123,7 @@ class Task(Generic[_T]):
                 the same reason.
             TaskTimeout: If it takes longer.
             NotOwner: If the caller did not start the task.
-            ValueError: If `timeout` is no number of seconds.
+            ValueError: If `timeout` is not a number of seconds.
 
         Source:
             Elixir `Task.await/2`. Differs: the caller gets an exception instead of an exit.
@@ -148,7 +148,7 @@ class Task(Generic[_T]):
 
         Raises:
             NotOwner: If the caller did not start the task.
-            ValueError: If `timeout` is no number of seconds.
+            ValueError: If `timeout` is not a number of seconds.
             WrongThread: In another thread or event loop, while the task runs.
 
         Source:
@@ -187,7 +187,7 @@ class Task(Generic[_T]):
 
         Raises:
             NotOwner: If the caller did not start the task.
-            ValueError: If `timeout` is no number of seconds; the task goes on.
+            ValueError: If `timeout` is not a number of seconds; the task goes on.
             WrongThread: In another thread or event loop; the task goes on.
         """
         check_loop(live_of(self.process).parent.tree.loop, self.process)

@@ -60,7 +60,7 @@ class TaskSupervisor:
         supervisor: The supervisor it stands for; it may be given as its process.
 
     Raises:
-        TypeError: If that is no dynamic supervisor.
+        TypeError: If that is not a dynamic supervisor.
     """
 
     _supervisor: DynamicSupervisor | Whereabouts = field(converter=_checked)
@@ -92,7 +92,7 @@ class TaskSupervisor:
 
         Raises:
             NotFound, NotRegistered, NotRunning: If there is none.
-            TypeError: If what is in its place is no dynamic supervisor.
+            TypeError: If the process in its place is not a dynamic supervisor.
         """
         it = self._supervisor
         return _dynamic(it.whereis()) if isinstance(it, Whereabouts) else it
@@ -128,7 +128,7 @@ class TaskSupervisor:
         Raises:
             InvalidSpec: If `fn` cannot be called.
             NotSupervised: If `deliver`, and no child is running. Nothing is started.
-            RuntimeError: If `deliver`, and the running child is no server. Nothing is started.
+            RuntimeError: If `deliver`, and the running child is not a server. Nothing is started.
             MaxChildren: If the supervisor holds as many tasks as it may (TSK-08).
             NotRunning: If the supervisor is ending.
 

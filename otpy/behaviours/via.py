@@ -67,7 +67,7 @@ class Via:
             KeysNotUnique: If several processes of the registry may hold it.
             PartitionError: If there is no partition for it.
             NotSupervised: If it has a path, no root is given, and no child is running.
-            TypeError: If what has that path is no registry.
+            TypeError: If the process at that path is not a registry.
         """
         directory = self.directory
         if isinstance(directory, str):

@@ -25,8 +25,8 @@ class LoopBlocked:
 
     Attributes:
         path: Path of the child whose code ran, in its own task or in one that it started; empty
-            if it was no child's.
-        incarnation: Which of its lives, from 1; 0 if it was no child's.
+            if it was not a child's.
+        incarnation: Which of its lives, from 1; 0 if it was not a child's.
         seconds: From a call that the loop should have made to when it did. The block may have
             begun up to one `interval` before.
         stack: Where it was when the limit was over: one line for each frame of what the loop had

@@ -47,7 +47,7 @@ class FaultPlan:
     faults: tuple[Fault, ...] = field(default=(), converter=_tuple)
 
     def __attrs_post_init__(self) -> None:
-        """Refuse what is no fault."""
+        """Refuse a value that is not a fault."""
         check_kind("FaultPlan", "faults", self.faults, tuple, "a collection of faults")
         for fault in self.faults:
             check_kind("FaultPlan", "fault", fault, Fault, "what a function of `faults` returns")

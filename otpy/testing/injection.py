@@ -65,7 +65,7 @@ class Injected:
             fault: The fault; any but a jump of the clock.
 
         Raises:
-            InvalidSpec: If it is no fault, or a jump of the clock.
+            InvalidSpec: If it is not a fault, or a jump of the clock.
             RuntimeError: If the block does not grow, or is not entered.
         """
         check_kind("Injected.add", "fault", fault, Fault, "what a function of `faults` returns")

@@ -95,7 +95,7 @@ class Peers:
     def sent_to(self, number: int, address: Any) -> None:
         """Note that a datagram was sent to somebody."""
         target: _Name = None
-        with suppress(TypeError, ValueError, AttributeError):  # it is no address of the internet
+        with suppress(TypeError, ValueError, AttributeError):  # not an internet address
             target = _named(socket.SOCK_DGRAM, address)
         if target != self._targets.get(number):
             self._targets[number] = target

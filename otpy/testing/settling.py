@@ -51,7 +51,7 @@ async def settled(sup: AnySupervisor, *, timeout: float = 60.0) -> None:
       run any more without the clock moving. On another loop, which does not tell, twenty turns
       must bring no change.
 
-    A restart that is due later is no reason to wait: the child is `backing off`, a drawing shows
+    A restart that is due later is not a reason to wait: the child is `backing off`, a drawing shows
     it, and it is for the test to let the time pass. Hence the clock moves only as far as the
     operations in progress need, such as a start that takes two seconds. What children do among
     themselves, such as messages in a server's mailbox, is their affair.
@@ -66,7 +66,7 @@ async def settled(sup: AnySupervisor, *, timeout: float = 60.0) -> None:
 
     Raises:
         NotSettled: It took longer; the error says what was in progress.
-        ValueError: `timeout` is no number of seconds.
+        ValueError: `timeout` is not a number of seconds.
 
     Cancellation:
         Disturbs nothing.

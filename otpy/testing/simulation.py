@@ -253,7 +253,7 @@ def _run(
         clock.run(main())
     except (KeyboardInterrupt, SystemExit):
         raise
-    except BaseException as raised:  # noqa: BLE001 - a test framework's failures are no Exception
+    except BaseException as raised:  # noqa: BLE001 - a test framework's failure is not an Exception
         # Of a program that got stuck, its loop also says that it could not be closed.
         stuck = isinstance(raised.__context__, NoProgress | Deadlock)
         error = raised.__context__ if stuck else raised

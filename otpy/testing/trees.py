@@ -65,7 +65,7 @@ class StartTree(Protocol):
                 of faults: `"app/*"`. One of which nothing crashes fails the test too.
 
         Raises:
-            InvalidSpec: If `spec` is no supervisor's.
+            InvalidSpec: If `spec` is not a supervisor's.
             TreeStartFailed: A child did not start; what had been started was stopped.
 
         Cancellation:
@@ -96,7 +96,7 @@ class StartChild(Protocol):
                 does one that was and did not happen.
 
         Raises:
-            InvalidSpec: If `spec` is no child's.
+            InvalidSpec: If `spec` is not a child's.
             TreeStartFailed: It did not start.
             NotRunning: It declined to run (`Ignore`).
 

@@ -166,7 +166,7 @@ class TestByProcess:
         async with otpy.start(tree, hooks=()) as app:
             plain, counter = app.child("plain"), app.child("c")
             for question in (plain.suspend(), plain.resume(), plain.get_state()):
-                with pytest.raises(CallFailed, match=r"app/plain: .*is no GenServer"):
+                with pytest.raises(CallFailed, match=r"app/plain: .*is not a GenServer"):
                     await question
             counter.kill()
             await counter.wait()

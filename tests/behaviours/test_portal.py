@@ -150,7 +150,7 @@ def test_what_a_call_raises_reaches_the_thread(run: Main) -> None:
                     portal.start_child(root, ChildSpec("script", forever))
                 with pytest.raises(StartFailed):
                     portal.start_child(root, ChildSpec("bad", unready))
-                with pytest.raises(TypeError, match="no supervisor"):
+                with pytest.raises(TypeError, match="is not a supervisor"):
                     portal.start_child(root.child("script"), ChildSpec("x", forever))
                 with pytest.raises(TypeError, match="functools"):
                     untyped.call(forever, timeout=1)

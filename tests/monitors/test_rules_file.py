@@ -205,8 +205,8 @@ KINDS = "files-outside, command, network, children, token-speed, same-call, pred
             "rules: []\nrules: []",
             ":2: got the key 'rules' for the second time, wanted each key once",
         ),
-        ("rules: []\n1: []", ":2: got a key that is no text, wanted a text"),
-        ("rules: []\n? [a]\n: b", ":2: got a key that is no text, wanted a text"),
+        ("rules: []\n1: []", ":2: got a key that is not text, wanted a text"),
+        ("rules: []\n? [a]\n: b", ":2: got a key that is not text, wanted a text"),
         (
             "rules:\n- &one {name: n}\n- *one",
             ":2: got the anchor 'one', wanted every value where it belongs",

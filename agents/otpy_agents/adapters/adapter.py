@@ -109,7 +109,7 @@ class Parser(Protocol):
     """Reads one stream of one attempt, line by line, and holds what it needs in between."""
 
     def feed(self, line: str) -> Sequence[Event]:
-        """Return what `line` (without its line feed) says; nothing if it is no event."""
+        """Return what `line` (without its line feed) says; nothing if it is not an event."""
         ...
 
 
@@ -131,12 +131,12 @@ class Wording:
 
 @frozen(kw_only=True)
 class PlainText:
-    """How to find the final error message in output that is no JSON.
+    """How to find the final error message in output that is not JSON.
 
     Attributes:
-        heads: How standard output begins when it is no plain text but JSON; then it needs a last
+        heads: How standard output begins when it is JSON, not plain text; then it needs a last
             event, however little of it came.
-        noise: Lines of the error stream that are no error and may follow one.
+        noise: Lines of the error stream that are not an error and may follow one.
         openings: How the CLI's own errors begin. Only what begins so counts as an error on standard
             output, where otherwise the model speaks.
         notices: Whole outputs that are an error although the exit code says 0; None if there are
@@ -199,7 +199,7 @@ class Adapter(Protocol):
 
     @property
     def plain_text(self) -> PlainText:
-        """How its output reads where it is no JSON."""
+        """How to read its output where it is not JSON."""
         ...
 
     def launch(self, request: AttemptRequest) -> Launch:

@@ -111,7 +111,7 @@ class ClaudeParser:
             for part in parts
             if text(part, "type") == "tool_use"
         ]
-        # What an agent's own helpers say to it is no part of the answer.
+        # What an agent's own helpers say to it is not part of the answer.
         if said and found.get("parent_tool_use_id") is None:
             events.insert(0, Text(said))
         return events

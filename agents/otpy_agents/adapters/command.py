@@ -53,7 +53,7 @@ _SHORT: Final = 64 * 1024
 
 @final
 class CommandParser:
-    """Reads JSON lines of the kinds above; every other line is no event."""
+    """Reads JSON lines of the kinds above; every other line is not an event."""
 
     def __init__(self) -> None:
         self._json = JsonLines()

@@ -61,7 +61,7 @@ _OWN_CODES: Final = {
 
 def _exit_codes() -> Mapping[int, Detail]:
     # In JSON mode it exits with the HTTP status, of which the system keeps the low eight bits. A
-    # status that says too little, as 400, is listed too: its code is no signal.
+    # status that says too little, as 400, is listed too: its code is not a signal.
     codes = {
         status % 256: by_status(status) or Detail.UNKNOWN for status in (*range(400, 505), 529)
     }

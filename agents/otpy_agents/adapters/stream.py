@@ -66,7 +66,7 @@ class JsonLines:
         self._document: list[str] | None = None
 
     def feed(self, line: str) -> list[JsonObject]:
-        """Return the objects that `line` completes; none if it is no JSON.
+        """Return the objects that `line` completes; none if it is not JSON.
 
         Args:
             line: One line, without its line feed; a carriage return, colours and a byte order mark

@@ -164,7 +164,7 @@ class Budgets:
 
         Raises:
             BudgetError: There is no such account or limit, or the account above has less.
-            InvalidSpec: The amount is no finite number of at least 0.
+            InvalidSpec: The amount is not a finite number of at least 0.
         """
         self.ledger.raise_limit(account, kind, amount)
         for go_on in self.on_more:

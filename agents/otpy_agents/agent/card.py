@@ -89,7 +89,7 @@ class Program:
         self._has_line = False
 
     def tell_frozen(self, is_frozen: bool) -> None:  # noqa: FBT001 - the one thing it says
-        """Tell that it waits, or goes on: silence while it is frozen is no stall."""
+        """Tell that it waits, or goes on: silence while it is frozen is not a stall."""
         self._is_frozen = is_frozen
         now = self._clock()
         if is_frozen:

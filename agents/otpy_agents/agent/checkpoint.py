@@ -28,7 +28,7 @@ def read_checkpoint(file: Path) -> JSON:
 
     Raises:
         FileNotFoundError: It has left nothing.
-        Unusable: It cannot be read, is no plain file, no UTF-8, or too long.
+        Unusable: It cannot be read, is not a plain file, is not UTF-8, or is too long.
     """
     try:
         descriptor = os.open(file, _FLAGS)
@@ -38,12 +38,12 @@ def read_checkpoint(file: Path) -> JSON:
         raise Unusable(str(error)) from error
     with open(descriptor, "rb") as opened:  # noqa: PTH123 - it is open already
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise Unusable(f"{file} is no plain file")
+            raise Unusable(f"{file} is not a plain file")
         read = opened.read(CHECKPOINT_LIMIT + 1)
     try:
         text = read.decode().strip()
     except UnicodeDecodeError as error:
-        raise Unusable(f"{file} is no UTF-8: {error}") from error
+        raise Unusable(f"{file} is not UTF-8: {error}") from error
     value = _value(text)
     if len(read) > CHECKPOINT_LIMIT or len(json.dumps(value)) > CHECKPOINT_LIMIT:
         raise Unusable(f"{file} is longer than {CHECKPOINT_LIMIT} characters as JSON")

@@ -85,7 +85,7 @@ def add_note(file: Path, message: str) -> None:
     """Append a message to the notes of a worker (TREE-47).
 
     Raises:
-        OSError: They cannot be written, or are no plain file.
+        OSError: They cannot be written, or are not plain files.
     """
     descriptor = os.open(file, _FLAGS, 0o644)
     with open(descriptor, "a", encoding="utf-8") as notes:  # noqa: PTH123 - it is open already

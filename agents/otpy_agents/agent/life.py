@@ -389,7 +389,7 @@ class _AgentLife:
     async def _failed(self, result: RunResult) -> None:
         failure, message = failure_of(result), result.error or ""
         if self._desk.workplace.failures.row(failure).waits:
-            # The next run waits for the account by itself; it is no crash and counts as none.
+            # The next run waits for the account by itself; this is not a crash and not counted.
             self._desk.tell("agent.limited", self._post.assignment.id, reason=message)
             await self._desk.workplace.starts.take(
                 self._desk.tell, self._post.assignment.id, self._work.cli

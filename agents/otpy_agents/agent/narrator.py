@@ -165,7 +165,7 @@ class Narrator:
                 post.answered = said.fault is None
                 tell(activity.Progressed(key, now, "answer"))
             case events.Retrying() | events.Problem():
-                pass  # an error is no progress
+                pass  # an error is not progress
             case _:
                 assert_never(said)
 

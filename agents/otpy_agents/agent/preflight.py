@@ -68,7 +68,7 @@ def needs_of(assignment: Assignment) -> Needs:
 def obstacles(needs: Needs, cwd: Path, environment: Mapping[str, str]) -> list[str]:
     """Return one sentence for each thing that keeps a worker from starting.
 
-    Looks at the file system and starts nothing. An empty list is no promise: things change.
+    Looks at the file system and starts nothing. An empty list is not a promise: things change.
 
     Args:
         needs: What must be there.
@@ -120,7 +120,7 @@ def check(
         needs: What must be there; None for `needs_of` the assignment.
 
     Raises:
-        PreflightFailed: With all obstacles at once. It is no restart and is not counted as one.
+        PreflightFailed: With all obstacles at once. It is not a restart and is not counted as one.
     """
     found = obstacles(needs_of(assignment) if needs is None else needs, cwd, environment)
     if found:
@@ -169,7 +169,7 @@ def _cli(needs: Needs, environment: Mapping[str, str]) -> Iterator[str]:
 
 
 def _budget(needs: Needs) -> Iterator[str]:
-    # Not `<= 0`: what is no number is nothing left either.
+    # Not `<= 0`: NaN means that nothing is left, too.
     if needs.budget_left is not None and not needs.budget_left > 0:
         yield f"got {needs.budget_left:g} left of the budget, wanted more than nothing"
 

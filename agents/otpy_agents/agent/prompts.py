@@ -16,7 +16,7 @@ from otpy_agents.worklist.assignment import AgentWork
 __all__ = ["ASKING", "CHECKPOINTS", "GUIDE", "first_prompt", "next_prompt", "question_in"]
 
 ASKING: Final = "NEEDS INPUT:"
-"""How the last line of an answer begins that is no answer but a question to a person."""
+"""The start of the last line of an answer that is in fact a question to a person."""
 
 GUIDE: Final = f"""\
 You work unattended.

@@ -139,7 +139,7 @@ def _claimed(
     structured = transcript.seen or is_json(stdout, adapter.plain_text)
     answer = transcript.answer if structured else plain(stdout)
     fault = transcript.fault
-    # What the model said itself is no notice of the CLI, be it the same words.
+    # The model's own words are not a notice of the CLI, even if the text is the same.
     if fault is None and not transcript.spoken:
         notice = notice_in(answer, adapter.plain_text)
         fault = CliFault(notice) if notice else None

@@ -115,8 +115,8 @@ class _Facts:
             status = status or _status(error)
             said = text(error, "message", "Message")
             if said:
-                # The JSON itself is no sentence; what stands before it may be one. Its brace stays:
-                # a number in front of it is a status.
+                # The JSON itself is not a sentence; the text before it may be one. Its brace
+                # stays: a number in front of it is a status.
                 words[0] = words[0] if len(words) > 1 else message[: start + 1]
                 words.append(said)
         self.words = "\n".join(said for word in words if (said := prose(word)).strip())

@@ -182,7 +182,7 @@ class ControlStart:
                 print(harmless(line), file=stream, flush=True)
 
     async def _confirm(self, hand: InHand) -> bool:
-        """Ask before a dispatch; anything but y, and the end of input, is no (CTL-21)."""
+        """Ask before a dispatch; anything but y, and the end of input, means no (CTL-21)."""
         task = hand.task
         text = (
             f"{task.task_id} ({task.intent}): let {task.tool} do attempt {hand.attempt + 1}? [y/N] "

@@ -119,7 +119,7 @@ class RefusingGroup(click.Group):
             )
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Teach who types nothing; refuse words that are no text, which nobody could store."""
+        """Show help for an empty command; refuse words that are not text, which no store keeps."""
         if not args and not ctx.resilient_parsing:  # which is how a shell asks for completions
             click.echo(ctx.get_help(), err=True)
             ctx.exit(2)
@@ -161,7 +161,7 @@ class RefusingGroup(click.Group):
         except click.Abort:
             raise SystemExit(_INTERRUPTED) from None
         except OSError as error:
-            if error.filename is not None:  # that is no stream
+            if error.filename is not None:  # that is not a stream
                 raise
             give_up_output(error)
         raise SystemExit(status if isinstance(status, int) else 0)

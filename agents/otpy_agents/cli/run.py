@@ -115,5 +115,5 @@ def _text(words: tuple[str, ...]) -> str | None:
     except OSError as error:
         fail(f"PROMPT: got '{error.strerror}' on standard input, wanted some text", 2)
     if text is None or not is_text(text):
-        fail("PROMPT: got bytes on standard input that are no text, wanted UTF-8", 2)
+        fail("PROMPT: got bytes on standard input that are not text, wanted UTF-8", 2)
     return text

@@ -1,7 +1,7 @@
 """A project's folder as rules read it: within limits, and never anything outside of it.
 
 An agent wrote what lies there, so nothing is trusted: links that lead out, files of a gigabyte,
-pipes, loops of links and names that are no UTF-8 each have an answer, and none of them an error.
+pipes, loops of links and names that are not UTF-8 each have an answer, and none of them an error.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ def locate(folder: Path, name: str) -> Path | Obstacle:
     Accented letters may be composed or not: file systems differ in how they keep them.
     """
     if not _is_name(name):
-        return Obstacle("is no name of a file", is_final=True)
+        return Obstacle("is not the name of a file", is_final=True)
     base = os.path.realpath(folder)
     forms = (name, *(unicodedata.normalize(form, name) for form in ("NFC", "NFD")))
     for form in dict.fromkeys(forms):
@@ -130,7 +130,7 @@ def locate(folder: Path, name: str) -> Path | Obstacle:
 
 
 def read_text(folder: Path, name: str) -> str | Obstacle:
-    """Return what is in a file of the project; bytes that are no UTF-8 are replaced."""
+    """Return what is in a file of the project; bytes that are not UTF-8 are replaced."""
     path = locate(folder, name)
     if isinstance(path, Obstacle):
         return path
@@ -214,7 +214,7 @@ def _files(start: Path, base: Path, unread: list[str]) -> Iterator[Path]:
 
 
 def _shown(path: Path, base: Path) -> str:
-    # A name that is no UTF-8 could not be written into a report.
+    # A name that is not UTF-8 could not be written into a report.
     return os.fsencode(path.relative_to(base)).decode(errors="replace")
 
 
@@ -252,7 +252,7 @@ def _content(descriptor: int) -> bytes | Obstacle:
     if stat.S_ISDIR(state.st_mode):
         return Obstacle("is a folder", is_final=True)
     if not stat.S_ISREG(state.st_mode):
-        return Obstacle("is no regular file", is_final=True)
+        return Obstacle("is not a regular file", is_final=True)
     if state.st_size > FILE_LIMIT:
         read = f"the {FILE_LIMIT:,} that are read"
         return Obstacle(f"has {state.st_size:,} bytes, more than {read}", is_final=False)

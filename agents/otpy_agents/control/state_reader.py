@@ -33,7 +33,7 @@ def read_state(text: str | bytes) -> ProjectState:
     """Return the state that was written down.
 
     Raises:
-        CorruptState: It is no JSON, or a field is of the wrong kind.
+        CorruptState: It is not JSON, or a field is of the wrong kind.
         MissingStateField: A field that must be there is not.
     """
     try:

@@ -31,7 +31,7 @@ def read_task_file(path: Path) -> tuple[ControlTask, ...]:
         reason = (error.strerror or "an error").lower()
         raise InvalidTask("", reason, "a file that can be read", file=path) from None
     except UnicodeDecodeError:
-        raise InvalidTask("", "bytes that are no text", "JSON in UTF-8", file=path) from None
+        raise InvalidTask("", "bytes that are not text", "JSON in UTF-8", file=path) from None
     except json.JSONDecodeError as error:
         got = f"{error.msg.lower()} in column {error.colno}"
         raise InvalidTask("", got, "JSON", file=path, line=error.lineno) from None
@@ -61,7 +61,7 @@ def read_task_file(path: Path) -> tuple[ControlTask, ...]:
 
 
 def _no_number(text: str) -> object:
-    raise ValueError(f"{text}, which is no number in JSON")
+    raise ValueError(f"{text}, which is not a number in JSON")
 
 
 def _line(text: str, key: str) -> int:

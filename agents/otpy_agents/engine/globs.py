@@ -75,7 +75,7 @@ def read_globs(table: YamlTable, key: str, *, variables: Sequence[str] = ()) -> 
         variables: What may stand in place of a glob; each begins with `$`.
 
     Raises:
-        InvalidEngineFile: One of them is no glob.
+        InvalidEngineFile: One of them is not a glob.
     """
     globs = table.texts(key)
     for number, glob in enumerate(globs):

@@ -216,7 +216,7 @@ _FORMS: Final[Mapping[OutputKind, type[Output]]] = MappingProxyType(
 
 @frozen
 class OutputFault:
-    """An answer that is no output of its kind: a classified failure and no crash (ENG-37).
+    """An answer that is not an output of its kind: a classified failure, not a crash (ENG-37).
 
     Attributes:
         message: One line that says what does not fit, for people and for the next prompt.
@@ -247,7 +247,7 @@ def _strict(schema: Any) -> Any:
     entries = cast("dict[str, Any]", schema)
     if "$ref" in entries:  # nothing may stand beside a reference
         return {"$ref": entries["$ref"]}
-    # Names of fields are no keywords: a field may be called `title`.
+    # Names of fields are not keywords: a field may be called `title`.
     strict = {
         key: {name: _strict(one) for name, one in item.items()}
         if key in {"properties", "$defs"}

@@ -197,7 +197,7 @@ def read_plan(file: Path | str, text: str) -> Plan:
         text: What is in it.
 
     Raises:
-        InvalidEngineFile: It is no plan, or its components have no order.
+        InvalidEngineFile: It is not a plan, or its components have no order.
     """
     table = read_yaml(file, text)
     table.only("features")

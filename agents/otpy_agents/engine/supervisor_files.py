@@ -24,7 +24,7 @@ FOLDER: Final = ".supervisor"
 """The folder, in the top of a repository, that holds what the user says about the engine."""
 
 LARGEST_FILE: Final = 1024 * 1024
-"""Bytes that a file may have. More is no file that a person wrote."""
+"""Bytes that a file may have. A person does not write a larger one."""
 
 _OWN: Final = "x-"
 _SHOWN: Final = 60
@@ -211,7 +211,7 @@ def read_yaml(file: Path | str, text: str) -> YamlTable:
         text: What is in it.
 
     Raises:
-        InvalidEngineFile: The text is no YAML that we read: see `otpy_monitors.yaml_text`.
+        InvalidEngineFile: The text is not YAML that we read: see `otpy_monitors.yaml_text`.
     """
     if "\0" in text:
         raise InvalidEngineFile(file, None, "a binary file", "YAML")
@@ -246,7 +246,7 @@ def read_supervisor_text(repository: Path, name: str) -> tuple[str, str] | None:
         if not path.is_file():
             if not path.is_symlink() and not path.exists():
                 return None
-            raise InvalidEngineFile(shown, None, "what is no file", "a YAML file")
+            raise InvalidEngineFile(shown, None, "something that is not a file", "a YAML file")
         if (size := path.stat().st_size) > LARGEST_FILE:
             raise InvalidEngineFile(shown, None, f"{size} bytes", f"at most {LARGEST_FILE}")
         return shown, path.read_text(encoding="utf-8")

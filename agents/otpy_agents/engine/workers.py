@@ -152,7 +152,7 @@ def _access(role: WorkerRole, sandbox: SandboxChoice) -> Access:
 
 
 async def do_work(runs: Runs, order: RunOrder, kind: OutputKind) -> WorkerResult:
-    """Make the run of an attempt, and read its answer; what does not fit is no crash (ENG-37).
+    """Make the run of an attempt, and read its answer; a misfit is not a crash (ENG-37).
 
     Cancellation:
         The agent is stopped in order; nothing of it is alive afterwards.

@@ -38,7 +38,7 @@ AgentsError
 ├── CommandRefused    (ValueError)     a host did not carry a command out
 ├── InvalidRunSetting (ValueError)     a chain, a policy or a liveness that can never work
 ├── InvalidControlTable (ValueError)   patterns or task types of an operator that cannot be used
-├── InvalidReport     (ValueError)     what was stored is no report of a validation
+├── InvalidReport     (ValueError)     what was stored is not a report of a validation
 ├── InvalidEngineFile (ValueError)     a file of the engine says something it must not
 ├── UnknownGate       (LookupError)    no gate of that name is there
 ├── GateCycle         (ValueError)     gates that depend on each other in a circle
@@ -48,11 +48,11 @@ AgentsError
 │   ├── RunStateTooNew    a newer otpy_agents stored this run
 │   └── RunStateCorrupt   (ValueError)  what was stored is not the state of a run
 ├── SessionError
-│   ├── SessionCorrupt    (ValueError)  what was stored is no sound session; it was set aside
+│   ├── SessionCorrupt    (ValueError)  what was stored is not a sound session; it was set aside
 │   └── InvalidSession    (ValueError)  a session that cannot be stored
 ├── ChangesetError
 │   ├── GitMissing        (LookupError)   there is no git
-│   ├── NotARepository    (ValueError)    the folder is no git repository with a commit
+│   ├── NotARepository    (ValueError)    the folder is not a git repository with a commit
 │   ├── InvalidChangeset  (ValueError)    a name that is none for a folder and a branch
 │   ├── SymlinkInPath     (ValueError)    a work tree behind a symbolic link
 │   ├── ChangesetTaken    (RuntimeError)  its path or branch is in use for something else
@@ -72,7 +72,7 @@ AgentsError
 ├── StoreUnreachable    (ConnectionError) the server that keeps a project does not answer
 ├── StateError
 │   ├── StateMissing      (LookupError)   a project has no state yet
-│   ├── CorruptState      (ValueError)    what was stored is no state of a project
+│   ├── CorruptState      (ValueError)    what was stored is not a state of a project
 │   └── MissingStateField (LookupError)   the state of a project lacks a field
 ├── LogError
 │   ├── InvalidEventType  (ValueError)    a type of event that could never be read back
@@ -80,7 +80,7 @@ AgentsError
 │   ├── VersionConflict   (RuntimeError)  somebody else has appended to the stream meanwhile
 │   ├── UnknownEvent      (LookupError)   an event of a type that is unknown here
 │   ├── EventTooNew       a newer otpy_agents wrote it
-│   ├── EventCorrupt      (ValueError)    what was stored is no event of its type
+│   ├── EventCorrupt      (ValueError)    what was stored is not an event of its type
 │   ├── LogTampered       (ValueError)    an event was changed, removed or put elsewhere
 │   └── ArchiveMissing    (LookupError)   an archive is not there, or cannot be read
 └── LedgerError

@@ -1,6 +1,6 @@
 """Errors of the control plane: its tasks, its state and what it stores (CTL-61).
 
-Failures of execution and of validation are no errors: they halt a project, or retry a task.
+Failures of execution and of validation are not errors: they halt a project, or retry a task.
 """
 
 from __future__ import annotations
@@ -154,7 +154,7 @@ class StateMissing(StateError, LookupError):
 
 
 class CorruptState(StateError, ValueError):
-    """A state that is no state: bad JSON, or a value of the wrong kind (CTL-23).
+    """A stored state is corrupt: bad JSON, or a value of the wrong kind (CTL-23).
 
     Attributes:
         key: The field, for example `supervisor.iteration`; empty for the whole.

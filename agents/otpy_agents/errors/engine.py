@@ -56,7 +56,7 @@ class GateCycle(AgentsError, ValueError):
 
 
 class TargetRefused(AgentsError, ValueError):
-    """A file that a task may not be about: it is outside of the work tree, or is no file.
+    """A task may not be about this file: it is outside of the work tree, or is not a file.
 
     Attributes:
         path: The file as it was named.

@@ -127,7 +127,7 @@ def verified(lines: Iterable[str]) -> Iterator[dict[str, Any]]:
 
     Raises:
         LogTampered: A line was changed, or put elsewhere.
-        ValueError: A line is no event.
+        ValueError: A line is not an event.
     """
     before: tuple[int, bytes] | None = None
     for line in lines:

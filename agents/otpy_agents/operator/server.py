@@ -1,8 +1,8 @@
 """The host's end of an operator socket: a supervised child that carries out commands.
 
-One line in, one line out, then the connection is closed. Nothing that is sent can end the host: a
-line that is no request, a command nobody knows, a handler that raises, a client that says nothing,
-does not read its answer, or comes a thousand times are all answered or dropped.
+One line in, one line out, then the connection is closed. No client can end the host: a line that
+is not a request, an unknown command, a handler that raises, and a client that says nothing, does
+not read its answer, or comes a thousand times are all answered or dropped.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ class LineSplitter:
         self.dropped = 0
 
     def feed(self, data: bytes) -> list[str]:
-        """Return the lines that `data` completes; bytes that are no UTF-8 become U+FFFD."""
+        """Return the lines that `data` completes; bytes that are not UTF-8 become U+FFFD."""
         head, feed, rest = data.partition(b"\n")
         self._keep(head)
         if not feed:

@@ -274,7 +274,7 @@ class WorkerProcess:
         """Let a frozen group go on (SIGCONT)."""
         self._signal_group(signal.SIGCONT)
         self.paused = self._frozen = False
-        self.last_output = asyncio.get_running_loop().time()  # silence while frozen is no stall
+        self.last_output = asyncio.get_running_loop().time()  # silence while frozen is not a stall
         if self._on_pause is not None:
             self._on_pause(False)
 

@@ -244,7 +244,7 @@ class Ended:
 
     Attributes:
         exit_code: As the standard library gives it (negative for a signal) or as a shell does (128
-            and the signal); None if nobody knows, which is no success (C-37).
+            and the signal); None if nobody knows, which is not a success (C-37).
         container_state: `State` of its container as the engine shows it; None if it had none, or
             if the engine does not answer any more.
         stdout: Standard output as far as it is kept.

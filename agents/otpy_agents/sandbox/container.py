@@ -277,6 +277,6 @@ class RunningContainer:
 
 
 def _exit_code(state: Mapping[str, object] | None) -> int | None:
-    """Return the exit code; None if the engine does not say, which is no success (C-37)."""
+    """Return the exit code; None if the engine does not say, which is not a success (C-37)."""
     code = state.get("ExitCode") if state is not None else None
     return code if isinstance(code, int) and not isinstance(code, bool) else None

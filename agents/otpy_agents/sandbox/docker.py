@@ -110,7 +110,7 @@ class DockerSandbox:
     ) -> AsyncGenerator[Running]:
         """See `Sandbox.adopt`; also a container that has ended meanwhile is adopted."""
         if not isinstance(identity, ContainerIdentity):
-            raise CannotAdopt(self.name, str(identity), "it is no container")
+            raise CannotAdopt(self.name, str(identity), "it is not a container")
         async with self._engine() as engine:
             try:
                 state = await engine.state(identity.id)

@@ -57,7 +57,7 @@ class HostRecord:
     ended: float | None
 
     def lives(self) -> bool:
-        """Tell whether it has not ended: the pid is there with the same start, and is no zombie.
+        """Tell whether it has not ended: the pid is there with the same start, and is not a zombie.
 
         A pid alone is never trusted. Hosts in containers that have pids of their own cannot be
         judged from outside of them. And a living host looks dead if the clock of the machine has

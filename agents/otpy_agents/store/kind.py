@@ -109,7 +109,7 @@ async def check(database: aiosqlite.Connection, path: Path, kind: FileKind) -> t
         LedgerTooNew: If a newer version wrote it.
         sqlite3.Error: As SQLite puts it; see `translate`.
     """
-    # First of all, because it reads the header and so finds out what is no database.
+    # First of all, because it reads the header and so detects a file that is not a database.
     version = int(await _value(database, "PRAGMA user_version"))
     empty = await _is_empty(database)
     if not empty and int(await _value(database, "PRAGMA application_id")) != kind.application:

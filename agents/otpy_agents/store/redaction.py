@@ -14,7 +14,7 @@ _SECRET_NAME: Final = re.compile(
     r"(?i)secret|passw(?:or)?d|credential|token(?!s(?:_|$)|iz)|key(?:_|$)"
 )
 _SHORTEST: Final = 6
-# What a program wrote that was no UTF-8: no file can hold it.
+# Output of a program that was not UTF-8: no file can hold it.
 _HALVES: Final = re.compile("[\ud800-\udfff]")
 
 

@@ -82,7 +82,7 @@ class Spend:
 @final
 @frozen(kw_only=True)
 class Write:
-    """Write bytes that are no event.
+    """Write bytes that are not an event.
 
     Attributes:
         text: One line.
@@ -217,7 +217,7 @@ class Script:
         steps: In order; what stands behind an end is never reached.
         deaf: Whether it ignores the request to end until its grace is over.
         session: Whether it begins by telling of its session. Who does not writes what its steps
-            say, and nothing else: it may be a program that is no agent, or an agent of any CLI.
+            say, and nothing else: it may be a program that is not an agent, or an agent of any CLI.
         starting: Seconds until it runs, as of an image that has to be fetched first.
     """
 

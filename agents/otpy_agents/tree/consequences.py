@@ -162,7 +162,7 @@ class Consequences:
         desk = self._desk
         try:
             desk.warn(name, message)
-        except OSError as error:  # what a worker does to its notes is no monitor's crash
+        except OSError as error:  # what a worker does to its notes is not a monitor's crash
             desk.tell("mortal.warning_failed", name, reason=str(error))
         else:
             desk.tell("mortal.warned", name, detail=message)

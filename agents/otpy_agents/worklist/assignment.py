@@ -78,7 +78,7 @@ class AgentWork:
         cost_usd: Budget of US dollars over all its lives; None for no limit of its own.
         stall_warn: Seconds without progress after which that is warned of; None for no warning.
         long_tools: Seconds that a call of a tool may take, by the tool's name, `"*"` for those that
-            are not named; meanwhile silence is no stall.
+            are not named; meanwhile silence is not a stall.
         on_exceed: What follows when its budget is spent (C-12).
         argv: The command, for the CLI `command` only.
         verify: Program and arguments that say, when it says that it is done, whether it is; empty

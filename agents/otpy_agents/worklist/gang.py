@@ -49,7 +49,7 @@ class Gang:
         """Refuse what can never work."""
         if not self.name.strip():
             raise InvalidGang("name", repr(self.name), "a name")
-        if self.failures < 2:  # noqa: PLR2004 - one is no group
+        if self.failures < 2:  # noqa: PLR2004 - one is not a group
             raise InvalidGang("failures", repr(self.failures), "a whole number from 2")
         if not 0 < self.within < math.inf:
             raise InvalidGang("within", repr(self.within), "seconds above 0")

@@ -135,7 +135,7 @@ class Admin:
         return next((name for name in _UNFINISHED if (self.folder / name).exists()), "")
 
     def owner(self) -> tuple[str, str] | None:
-        """Return project and assignment; None if it is no work tree of ours that was filled."""
+        """Return project and assignment; None if it is not a work tree of ours that was filled."""
         try:
             said = cast("object", json.loads((self.folder / _MARK).read_text()))
         except (OSError, ValueError):

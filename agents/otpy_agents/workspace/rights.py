@@ -89,7 +89,7 @@ class Rights:
 
         Args:
             changeset: The changeset.
-            own: A branch that is no obstacle, because it is renamed to that of the changeset.
+            own: A branch that is not an obstacle, because it is renamed to that of the changeset.
         """
         place = self.place
         above = [name for name in ("otpy", f"otpy/{self.place.project}") if name != own]

@@ -112,7 +112,7 @@ def mended_link(place: StepPlace, tree: StepTree) -> list[str]:
     """
     admin = place.admin(tree.path)
     if admin is None or tree.path.is_symlink() or not tree.path.is_dir():
-        raise StepTreeTaken(tree.path, "something that is no work tree")
+        raise StepTreeTaken(tree.path, "something that is not a work tree")
     undone: list[str] = []
     for file, wanted in (
         (tree.path / ".git", f"gitdir: {admin.folder}\n"),

@@ -114,7 +114,7 @@ class StepTrees:
                 settings and hooks are not compared then: the user alone can have changed them.
 
         Raises:
-            StepTreeTaken: It is no work tree any more.
+            StepTreeTaken: It is not a work tree any more.
         """
         place = await self._repository.where()
         record = await self._repository.hold(tree)

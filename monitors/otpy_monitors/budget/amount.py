@@ -59,7 +59,7 @@ class Limits:
         output_bytes: Bytes of output.
 
     Raises:
-        InvalidSpec: A limit is no finite number of at least 0.
+        InvalidSpec: A limit is not a finite number of at least 0.
     """
 
     tokens: float | None = None

@@ -8,7 +8,7 @@ BudgetError
 ├── NoLimit           (ValueError)     there is no limit that could be raised
 ├── NoFreshBudget     (RuntimeError)   the fresh budgets of an account are used up
 ├── InvalidPrices     (ValueError)     a price table that cannot be read
-├── BudgetCorrupt     (ValueError)     what was stored is no ledger
+├── BudgetCorrupt     (ValueError)     what was stored is not a ledger
 └── BudgetTooNew      (ValueError)     a newer otpy_monitors stored this ledger
 ```
 """
@@ -123,7 +123,7 @@ class InvalidPrices(BudgetError, ValueError):
 
 @final
 class BudgetCorrupt(BudgetError, ValueError):
-    """What was stored is no ledger.
+    """What was stored is not a ledger.
 
     Attributes:
         place: Where in it.

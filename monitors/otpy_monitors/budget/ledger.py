@@ -204,7 +204,7 @@ class BudgetLedger:
             NoLimit: It has no limit of that kind.
             LimitTooWide: The limit would be wider than the one above it, or what was set aside
                 would be more than remains to the parent. Raise the parent's first.
-            InvalidSpec: The amount is no finite number of at least 0.
+            InvalidSpec: The amount is not a finite number of at least 0.
         """
         found = self._find(account)
         limit = found.pots[kind].limit

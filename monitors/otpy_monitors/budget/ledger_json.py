@@ -64,8 +64,8 @@ async def load_ledger(store: LedgerStore, prices: Prices | None = None) -> Budge
         prices: What tokens cost from now on; None for the table that ships with the package.
 
     Raises:
-        BudgetCorrupt: What is kept is no ledger. Nothing is charged then, and nothing overwritten:
-            a person must look.
+        BudgetCorrupt: The stored value is not a ledger. Nothing is charged then, and nothing
+            overwritten: a person must look.
         BudgetTooNew: A newer version wrote it.
     """
     plain = await store.load()

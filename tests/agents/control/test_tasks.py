@@ -116,7 +116,7 @@ FILES = [
     ('{"task_id": 1,\n\n"intent" 3}', 3, "got expecting ':' delimiter in column 10, wanted JSON"),
     ("[]", 1, "got an empty array, wanted at least one task"),
     ("3", 1, "got 3, wanted an object"),
-    ('[\n{"task_id": NaN}]', None, "NaN, which is no number in JSON"),
+    ('[\n{"task_id": NaN}]', None, "NaN, which is not a number in JSON"),
     (json.dumps([SMALLEST, {**SMALLEST, "tool": 1}], indent=1), 14, r"\[1\].tool: got 1"),
     (
         json.dumps([SMALLEST, SMALLEST], indent=1),

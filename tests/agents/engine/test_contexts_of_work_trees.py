@@ -111,7 +111,7 @@ async def test_a_repository_without_a_commit_has_a_context(tmp_path: Path) -> No
         (".git/config", "is git's own"),
         ("git-link", "is git's own"),
         ("src", "is a folder"),
-        ("pipe", "is no regular file"),
+        ("pipe", "is not a regular file"),
     ],
 )
 async def test_a_target_that_is_no_file_of_the_tree_is_refused(

@@ -126,9 +126,9 @@ def test_files_are_read_from_the_folder(tmp_path: Path) -> None:
     (folder / "gone.yaml").symlink_to("nowhere")
     for name, got in {
         "bad.yaml": "not UTF-8",
-        "folder.yaml": "no file",
+        "folder.yaml": "not a file",
         "large.yaml": "bytes",
-        "gone.yaml": "no file",
+        "gone.yaml": "not a file",
     }.items():
         with pytest.raises(InvalidEngineFile, match=got):
             read_supervisor_text(tmp_path, name)

@@ -42,7 +42,7 @@ def take_snapshot(
     """Return what an agent is told of its project.
 
     The id and the folder of the project always; the goal where the type of the task needs it and
-    the task is no simple repair, or its text speaks of it; the queue and what is completed where
+    the task is not a simple repair, or its text speaks of it; the queue and what is completed where
     the text speaks of these.
 
     Args:

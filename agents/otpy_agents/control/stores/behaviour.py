@@ -107,7 +107,7 @@ class ControlStore(ABC):
         """Return the next task and keep it until it is settled; None if there is none.
 
         Raises:
-            InvalidTask: What is in the queue is no task; it stays there.
+            InvalidTask: The entry in the queue is not a task; it stays there.
         """
 
     @abstractmethod

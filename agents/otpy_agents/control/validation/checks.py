@@ -257,7 +257,7 @@ class JsonHas:
         value = found.value
         steps = _steps(self.json_path)
         if steps is None:
-            return Sight(None, f"{self.json_path!r} is no path into JSON", self.path)
+            return Sight(None, f"{self.json_path!r} is not a path into JSON", self.path)
         for step in steps:
             try:
                 value = _item(value, step)
@@ -329,7 +329,7 @@ class SignOf:
 
 
 def apart(text: str) -> re.Pattern[str]:
-    """Return a pattern of a text where it is no part of a longer word."""
+    """Return a pattern of a text where it is not part of a longer word."""
     before = r"(?<!\w)" if re.match(r"\w", text) else ""
     after = r"(?!\w)" if re.search(r"\w\Z", text) else ""
     return re.compile(f"{before}{re.escape(text)}{after}")
@@ -461,9 +461,9 @@ def _json_in(folder: Path, name: str) -> Sight | _Json:
     try:
         return _Json(json.loads(text, parse_constant=_refuse))
     except json.JSONDecodeError as error:
-        return Sight(False, f"{name} is no JSON: {error.msg}", f"{name}:{error.lineno}")
+        return Sight(False, f"{name} is not JSON: {error.msg}", f"{name}:{error.lineno}")
     except (ValueError, RecursionError):
-        return Sight(False, f"{name} is no JSON that can be read", name)
+        return Sight(False, f"{name} is not JSON that can be read", name)
 
 
 def _steps(json_path: str) -> tuple[str, ...] | None:

@@ -41,7 +41,7 @@ def _of_type(name: str) -> dict[str, Any]:
 
 
 def complaints(value: Any, schema: Mapping[str, Any]) -> tuple[str, ...] | None:
-    """Return what does not fit, most important first, or None if `schema` is no schema.
+    """Return what does not fit, most important first, or None if `schema` is not a schema.
 
     Nothing is fetched: a `$ref` to elsewhere makes it no schema.
     """

@@ -137,7 +137,7 @@ def judge(
 def find_format_halt(task: ControlTask, final_words: str) -> Halt | None:
     """Return the halt of an answer that has no JSON although the task gives a schema for it.
 
-    JSON that does not fit the schema is no halt but a failed check.
+    JSON that does not fit the schema is not a halt but a failed check.
     """
     if task.expected_json_schema is None or find_json(final_words) is not None:
         return None
@@ -170,7 +170,7 @@ def _sight_of(outcome: CommandOutcome | None, check: CommandEnds | CommandLines)
     said = f": {shown}" if shown else ", and it wrote nothing"
     if outcome.is_late:
         return Sight(False, f"it did not end in time{said}")
-    # An exit code that nobody knows is no success (C-37), and nobody's word replaces it.
+    # An exit code that nobody knows is not a success (C-37), and nobody's word replaces it.
     if outcome.exit_code is None:
         return Sight(False, f"it has no exit code{said}")
     if isinstance(check, CommandLines):
@@ -218,7 +218,7 @@ def _checks_of_content(file: str, table: TableCriterion) -> Iterator[Check]:
         try:
             yield FileHas(file, OperatorPattern(table.matches), what)
         except regex.error as error:
-            yield NoCheck(f"{file} has {what}", f"that is no regular expression: {error}")
+            yield NoCheck(f"{file} has {what}", f"that is not a regular expression: {error}")
     if table.lines is not None:
         yield LineCount(file, table.lines)
     if table.json_path is not None:
@@ -298,7 +298,7 @@ def _fit(schema: Mapping[str, Any], words: str) -> tuple[CriterionVerdict, str]:
         return CriterionVerdict.FAILED, "the final answer has no JSON"
     errors = complaints(found.value, schema)
     if errors is None:
-        return CriterionVerdict.FAILED, "the schema is no JSON Schema that can be used"
+        return CriterionVerdict.FAILED, "the schema is not a usable JSON Schema"
     if errors:
         return CriterionVerdict.FAILED, "; ".join(errors)
     return CriterionVerdict.PASSED, "JSON that fits"

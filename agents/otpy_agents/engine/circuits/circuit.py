@@ -41,7 +41,7 @@ class CircuitKey:
 
     @classmethod
     def parsed(cls, text: str) -> CircuitKey | None:
-        """Return what `str` made into `text`; None if it is no key."""
+        """Return what `str` made into `text`; None if it is not a key."""
         cli, slash, step = text.rpartition("/")
         return cls.of(cli, step) if slash and cli and step else None
 
@@ -124,8 +124,8 @@ class Circuit:
     def succeeded(self, now: float) -> Circuit:
         """Return it after an attempt succeeded.
 
-        That closes one which is half open. Others stay as they are: an agent that fails at every
-        second attempt is no sound one, and an open circuit waits for an attempt that began later.
+        That closes a half-open circuit. Others stay as they are: an agent that fails at every
+        second attempt is not sound, and an open circuit waits for an attempt that began later.
         """
         return CLOSED if self.state(now) is CircuitState.HALF_OPEN else self
 

@@ -95,7 +95,7 @@ def _read(real: str) -> FileReading:
         if stat.S_ISDIR(status.st_mode):
             return UnreadableFile("is a folder", refused=True)
         if not stat.S_ISREG(status.st_mode):
-            return UnreadableFile("is no regular file", refused=True)
+            return UnreadableFile("is not a regular file", refused=True)
         size = status.st_size
         content = b"" if size > LARGEST_FILE else _content(opened)
     finally:
@@ -159,7 +159,7 @@ async def read_work_tree(folder: Path, git: Git | None = None) -> ContextSource:
 
 
 def _names(out: bytes) -> tuple[str, ...]:
-    """Return what ends with NUL; a name that is no UTF-8 could stand in no prompt."""
+    """Return the NUL-terminated names; a name that is not UTF-8 cannot be in a prompt."""
     names = out.decode("utf-8", "surrogateescape").split("\0")
     return tuple(name for name in names if name and name.isprintable())
 

@@ -51,8 +51,8 @@ def cache_folder(repository: Path, environment: Mapping[str, str]) -> Path:
 class GateCache:
     """Passed gates by key, each a file; many processes may use it at once.
 
-    Only passes are kept: a gate that failed may have failed for what is no input of it, as a
-    program that was missing, and is run again. What cannot be read or written counts as not there.
+    Only passes are kept: a gate may have failed because of something that is not its input, such as
+    a missing program, and is run again. What cannot be read or written counts as not there.
 
     Args:
         folder: Where; made when something is kept.

@@ -79,7 +79,7 @@ class Scratch(OpenedWhole):
         if place_within(self.folder, gate.working_dir) is None:
             return f"working_dir: {gate.working_dir} leads out of the work tree"
         if not (self.folder / gate.working_dir).is_dir():
-            return f"working_dir: {gate.working_dir} is no folder"
+            return f"working_dir: {gate.working_dir} is not a folder"
         return next((self._flaws[one] for one in gate.allowed_writes if one in self._flaws), "")
 
     def mounts_of(self, gate: Gate) -> tuple[Mount, ...]:

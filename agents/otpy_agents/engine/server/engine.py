@@ -150,7 +150,7 @@ class Engine:
 
         Raises:
             OrderRefused: There is no such feature, or nobody has approved it.
-            InvalidEngineFile: The file is no plan.
+            InvalidEngineFile: The file is not a plan.
         """
         feature = await self.orders.feature(what)
         if feature is not None:

@@ -47,7 +47,7 @@ class EngineSettings:
         environment: What workers and gates inherit.
         seed: Of the chance by which agents are chosen; None for one of its own (ENG-34).
         listen: Called with each event that is told; must not block.
-        note: Called with each line that is no event.
+        note: Called with each line that is not an event.
     """
 
     repository: Path

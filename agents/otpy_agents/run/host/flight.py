@@ -185,7 +185,7 @@ class Flight:
             self._reading = None
 
     def wrote(self) -> None:
-        """It has written a line that is no event.
+        """It has written a line that is not an event.
 
         Until there was an event each line is a sign of progress: what only writes plain text, as
         most commands do, has no other. Afterwards it is noise (G-05).
@@ -218,7 +218,7 @@ class Flight:
         await action()
 
     def _gone(self, _process: Process, reason: ExitReason) -> None:
-        """The child has ended; if it said nothing, that was no end in order."""
+        """Record that the child has ended; if it said nothing, the end was not in order."""
         message = f"the supervised child that made the attempt ended: {reason}"
         # Killed from outside is a crash like that of the process itself; else it is our own error.
         detail = Detail.CRASH if isinstance(reason, Killed) else Detail.UNKNOWN

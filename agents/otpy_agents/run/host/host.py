@@ -122,7 +122,7 @@ class RunHost:
         """Begin a new run, or queue it.
 
         Raises:
-            InvalidRunSetting: `cwd` is no folder, `artifacts` cannot be made one, or there is no
+            InvalidRunSetting: `cwd` is not a folder, `artifacts` cannot be made one, or there is no
                 such sandbox.
             AdapterError: No agent of the order has a CLI that is known.
             CliMissing: No agent of the order has a CLI that is installed, with the install hint.

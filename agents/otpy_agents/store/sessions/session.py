@@ -29,7 +29,7 @@ CHECKPOINT_LIMIT: Final = 16_384
 
 
 class Broken(Exception):
-    """What was stored is no sound session; the message says what it is instead."""
+    """What was stored is not a sound session; the message says what it is instead."""
 
 
 def _text(session: StoredSession, attribute: Attribute[str], value: str) -> None:
@@ -72,7 +72,7 @@ class StoredSession:
         version: Version of these fields; older stored ones are turned into the newest on loading.
 
     Raises:
-        InvalidSession: If a text is empty or no Unicode, the checkpoint is no JSON or longer than
+        InvalidSession: If a text is empty or not Unicode, the checkpoint is not JSON or longer than
             `CHECKPOINT_LIMIT`, or the version is not the newest.
     """
 
@@ -106,9 +106,9 @@ def decode(text: bytes, agent: str | None) -> StoredSession:
     try:
         read = cast("object", json.loads(text.decode()))
     except (ValueError, RecursionError) as error:
-        raise Broken(f"{len(text)} bytes that are no JSON ({error})") from error
+        raise Broken(f"{len(text)} bytes that are not JSON ({error})") from error
     if not isinstance(read, dict):
-        raise Broken("JSON that is no object")
+        raise Broken("JSON that is not an object")
     outer = cast("dict[str, object]", read)
     version, kept = outer.get("version"), outer.get("session")
     if type(version) is not int or version < 1 or not isinstance(kept, dict):

@@ -51,8 +51,8 @@ _FILES: Final = ("-wal", "-shm", "")
 class SqliteSessions(OpenedWhole):
     """A `SessionStore` in one SQLite file; an async context manager.
 
-    A row that is no sound session is moved into the table `quarantine`. A file that is damaged as a
-    whole is moved away, with what SQLite keeps beside it, and a new one is begun.
+    A row that is not a sound session is moved into the table `quarantine`. A file that is damaged
+    as a whole is moved away, with SQLite's files beside it, and a new one is begun.
 
     Args:
         path: The file, made if it is not there. Nothing else may be in it.

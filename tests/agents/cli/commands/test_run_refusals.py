@@ -122,7 +122,7 @@ def test_a_state_file_that_may_not_be_read_is_named(
     ("given", "words"),
     [
         (b"", "PROMPT: got '', wanted some text, or - for standard input"),
-        (b"\xff\xfe", "PROMPT: got bytes on standard input that are no text"),
+        (b"\xff\xfe", "PROMPT: got bytes on standard input that are not text"),
     ],
 )
 def test_a_prompt_that_cannot_be_read_is_refused(

@@ -92,7 +92,7 @@ def test_a_gigabyte_is_not_read(tmp_path: Path) -> None:
 def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
     """An agent that leaves one would otherwise stop the loop."""
     os.mkfifo(tmp_path / "pipe")
-    assert read_text(tmp_path, "pipe") == Obstacle("is no regular file", is_final=True)
+    assert read_text(tmp_path, "pipe") == Obstacle("is not a regular file", is_final=True)
     assert read_text(tmp_path, ".") == Obstacle("is a folder", is_final=True)
     assert found(tmp_path).unread == ("pipe",)
 

@@ -243,7 +243,7 @@ async def test_a_gate_that_a_worker_has_edited_is_what_it_was(tmp_path: Path) ->
         ({"allowed_writes": ("out/deep",)}, "out/deep: it leads out of the work tree"),
         ({"allowed_writes": ("pipe",)}, "pipe: it is neither a file nor a folder"),
         ({"working_dir": "out"}, "working_dir: out leads out of the work tree"),
-        ({"working_dir": "a.py"}, "working_dir: a.py is no folder"),
+        ({"working_dir": "a.py"}, "working_dir: a.py is not a folder"),
     ],
 )
 async def test_a_link_of_a_worker_leads_no_gate_out(

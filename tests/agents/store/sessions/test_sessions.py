@@ -67,7 +67,7 @@ async def test_a_corrupt_session_is_set_aside_and_the_caller_starts_fresh(
     await sessions.store.save(session("p/b"))
     sessions.write("p/a", b"rubbish")
     assert await sessions.store.all() == (session("p/b"),)
-    with pytest.raises(SessionCorrupt, match=r"no JSON.*it was moved to") as caught:
+    with pytest.raises(SessionCorrupt, match=r"not JSON.*it was moved to") as caught:
         await sessions.store.load("p/a")
     assert str(sessions.path) in caught.value.aside
     assert sessions.set_aside() == [b"rubbish"]
