@@ -284,7 +284,7 @@ class MailboxFull(ChildError, RuntimeError):
 
 @final
 class BadReturn(ChildError, TypeError):
-    """A callback of a server returned what it must not; the server crashes with this (GEN-12)."""
+    """A callback of a server returned a bad value; the server crashes with this (GEN-12)."""
 
     problem = "a callback returned"
 
@@ -303,12 +303,12 @@ class NotSupervised(OtpyError, LookupError):
 
 @final
 class TaskTimeout(OtpyError, TimeoutError):
-    """A task took longer than its caller waited, or than it was allowed (TSK-07, TSK-11)."""
+    """A task took longer than its caller waited, or than its limit (TSK-07, TSK-11)."""
 
 
 @final
 class NotOwner(OtpyError, RuntimeError):
-    """A task was awaited by another process than the one that started it (TSK-07)."""
+    """A process awaited a task that another process started (TSK-07)."""
 
 
 @final
@@ -387,7 +387,7 @@ class SupervisorFailed(OtpyError, RuntimeError):
 
     @property
     def history(self) -> tuple[object, ...]:
-        """The restarts that led here; put together when somebody reads it."""
+        """The restarts that led here; built on first use."""
         self._history = told = tuple(self._history)
         return told
 
@@ -397,7 +397,7 @@ class SupervisorFailed(OtpyError, RuntimeError):
         return super().__reduce__()
 
     def __str__(self) -> str:
-        """Return the message; it is put together only when somebody reads it."""
+        """Return the message; it is built only on use."""
         lines = [super().__str__(), *(f"  {line}" for line in self.history)]
         lines += [f"  abandoned: {name} refused to stop" for name in self.abandoned]
         return "\n".join(lines)

@@ -1,4 +1,4 @@
-"""Partitions: what a `PartitionSupervisor` spreads its load by.
+"""Partitions: the names that a `PartitionSupervisor` works with.
 
 | you want | you use |
 |---|---|

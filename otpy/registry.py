@@ -1,4 +1,4 @@
-"""Registries: what stands in a `Registry`, and what it tells.
+"""Registries: the entries of a `Registry`, and its notices.
 
 | you want | you use |
 |---|---|

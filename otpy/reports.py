@@ -1,4 +1,4 @@
-"""What a tree reports: frozen facts, on one stream per tree, in the order in which they happened.
+"""The reports of a tree: frozen facts, on one stream per tree, in order.
 
 A report hook is any callable that takes one report. It is called from the event loop, must not
 block, and can do no harm: one that raises is taken off the stream, and `HookFailed` is reported to

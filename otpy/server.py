@@ -1,4 +1,4 @@
-"""Servers: what the callbacks of a `GenServer` take and return, and how others talk to it.
+"""Servers: arguments and results of a `GenServer`'s callbacks, and how to talk to it.
 
 | you want | you use |
 |---|---|

@@ -1,4 +1,4 @@
-"""Snapshots: what a running tree shows of itself, and the history of one that gave up.
+"""Snapshots: the visible state of a running tree, and the history of one that gave up.
 
 | you want | you use |
 |---|---|

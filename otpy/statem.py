@@ -1,4 +1,4 @@
-"""State machines: what the callbacks of a `GenStateMachine` take and return.
+"""State machines: arguments and results of a `GenStateMachine`'s callbacks.
 
 | you want | you use |
 |---|---|

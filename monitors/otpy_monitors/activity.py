@@ -1,4 +1,4 @@
-"""What agents do, as frozen facts. The runner of an agent tells them; monitors only listen.
+"""The activities of agents, as frozen facts. An agent's runner tells them; monitors only listen.
 
 Each fact has the key of its `agent` and the time `at` which it happened, in seconds of the event
 loop's clock. Facts of one agent are told in the order in which they happened.
@@ -162,7 +162,7 @@ class ToolCallBegan:
 @final
 @frozen
 class ToolCallEnded:
-    """A call of a tool is over; also progress. One that was never told to begin changes nothing.
+    """A call of a tool is over; also progress. The end of an unknown call changes nothing.
 
     Attributes:
         agent: Its key.

@@ -60,7 +60,7 @@ class Feed:
         self._telling = False
 
     def tell(self, activity: Activity) -> None:
-        """Tell everyone who listens; never blocks, and never raises because of a listener.
+        """Tell all listeners; never blocks, and never raises because of a listener.
 
         What can be looked up changes at once. If a listener tells something in turn, everyone
         hears of that afterwards, so that all hear the same order. An activity of an agent that is
@@ -128,7 +128,7 @@ class Feed:
         return Subscription(partial(self._forget, hook))
 
     def _forget(self, hook: Callable[[Activity], object]) -> None:
-        """Forget one subscription of `hook`; what is being told right now it may still hear."""
+        """Remove one subscription of `hook`; it may still hear the activity in progress."""
         kept = list(self._hooks)
         kept.remove(hook)
         self._hooks = tuple(kept)
@@ -149,7 +149,7 @@ class Feed:
         return inbox
 
     def cards(self) -> tuple[AgentCard, ...]:
-        """Return the cards of the agents that are there, in the order in which they appeared."""
+        """Return the cards of the present agents, in the order of their appearance."""
         return tuple(agent.card for agent in self._agents.values())
 
     def card(self, agent: str) -> AgentCard:
@@ -177,7 +177,7 @@ class Feed:
         return tuple(self._agent(agent).tools.values())
 
     def waiting(self, agent: str) -> str | None:
-        """Return what the agent waits for; None if it does not wait.
+        """Return the reason for the agent's wait; None if it does not wait.
 
         Raises:
             UnknownAgent: If it is not there.

@@ -157,7 +157,7 @@ class RuleBroken:
 
     @property
     def action(self) -> Action:
-        """What follows: to pause, or to reap if the rule asks for that."""
+        """The consequence: to pause, or to reap if the rule asks for that."""
         return Action.REAP if self.rule.action is Action.REAP else Action.PAUSE
 
     def __str__(self) -> str:
@@ -317,7 +317,7 @@ class BudgetSpent:
 @final
 @frozen
 class PriceUnknown:
-    """Tokens of a model were used that is in no price table: what they cost is not known (G-08).
+    """A used model is in no price table: the cost of its tokens is unknown (G-08).
 
     Attributes:
         model: Its name.

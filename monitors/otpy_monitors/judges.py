@@ -56,7 +56,7 @@ class Judge(Protocol):
     """Checks one rule on one life of an agent."""
 
     def look(self, deed: Activity | Grew) -> str:
-        """Return what is wrong with what the agent did, in one line; "" if nothing is."""
+        """Return the complaint about the agent's activity, in one line; "" if there is none."""
         ...
 
 

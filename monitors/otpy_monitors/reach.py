@@ -1,4 +1,4 @@
-"""Which files somebody can change who may write in certain folders."""
+"""The files that a program with write access to certain folders can change."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _MOST_LINKS: Final = 40  # as many as Linux follows on the way to a file
 
 
 def within_reach(files: Iterable[Path], folders: Iterable[Path]) -> tuple[Path, Path] | None:
-    """Return the first of `files` that who may write in `folders` can change, and that folder.
+    """Return the first of `files` that a writer to `folders` can change, and that folder.
 
     A file can be changed where it really lies, and at each symbolic link on the way to it. Looks
     at the file system, and changes nothing.

@@ -80,7 +80,7 @@ def tree_health(root: Supervisor | DynamicSupervisor, feed: Feed | None = None) 
 
 
 def _not_ready(node: TreeSnapshot, stalled: dict[str, NotReady]) -> Iterator[NotReady]:
-    """Yield what is not ready of `node` and below; take what is found out of `stalled`."""
+    """Yield the unready parts of `node` and below; remove found agents from `stalled`."""
     silent = stalled.pop(node.path, None)
     if node.state == _NOT_RUNNING:
         if node.last_exit is not None and not isinstance(node.last_exit, Normal):

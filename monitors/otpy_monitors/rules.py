@@ -1,4 +1,4 @@
-"""Violation rules as values: what an agent must not do, and what follows if it does."""
+"""Violation rules as values: forbidden activities, and their consequences."""
 
 from __future__ import annotations
 

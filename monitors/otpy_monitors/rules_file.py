@@ -75,7 +75,7 @@ _HOSTS: Final = "a list of hosts, or of patterns such as *.example.org"
 
 
 class _Entry(BaseModel):
-    """One rule. The description of a field is what its error message says is wanted."""
+    """One rule. A field's description is the wanted value in its error message."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
@@ -231,7 +231,7 @@ def parse_rules(
 
 
 def _entries(document: YamlText, file: Path) -> list[_AnyEntry]:
-    """Check everything but what the rules import; raise for what comes first in the file."""
+    """Check everything except imports; raise the first error in the file."""
     top = document.value
     table = cast("dict[str, object]", top) if isinstance(top, dict) else {}
     items = table.get("rules")

@@ -1,4 +1,4 @@
-"""Who makes no progress for how long, and when that must be looked at next. Reads no clock."""
+"""The silence of each agent, and the time of the next look at it. Reads no clock."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ class Silence:
     excused: float = 0.0
 
     def without(self, seconds: float) -> Silence:
-        """Return the silence of which so many seconds do not count."""
+        """Return the silence without that many seconds."""
         warns_at = None if self.warns_at is None else self.warns_at + seconds
         return evolve(self, stalls_at=self.stalls_at + seconds, warns_at=warns_at, excused=seconds)
 
 
 def silence(card: AgentCard, heard: float, tools: Iterable[ToolCallBegan]) -> Silence | None:
-    """Return what the silence of an agent leads to; None if it may be silent for ever (C-01).
+    """Return the silence of an agent; None if it may be silent for ever (C-01).
 
     A stall is `card.stall` seconds without progress, but never comes while a call of a tool that is
     declared long is within its own limit. The warning comes before it by the same time, whatever
@@ -109,7 +109,7 @@ class StallWatch:
         return after is not None and (before is None or after < before)
 
     def excuse(self, since: float, now: float) -> None:
-        """Count the time from `since` to `now`, in which nobody could be heard, as no silence."""
+        """Exclude the time from `since` to `now`, without readings, from all silences."""
         for card in self._feed.cards():
             known = self._silence(card.agent)
             if known is not None:
@@ -118,7 +118,7 @@ class StallWatch:
                 self._excused[card.agent] = (silent.since, silent.excused + missed)
 
     def judge(self, now: float) -> list[Stalled | StallWarned]:
-        """Return what has come about by `now`, in the order in which it was due."""
+        """Return the findings that are due by `now`, in the order of their due times."""
         found: list[Stalled | StallWarned] = []
         while (due := self.due) is not None and due <= now:
             _, agent = heapq.heappop(self._plan)

@@ -33,7 +33,7 @@ INBOX: Final = "ViolationMonitor"
 @final
 @frozen
 class _Life:
-    """One life of an agent, and who judges it."""
+    """One life of an agent, and its judges."""
 
     card: AgentCard
     judges: tuple[tuple[ViolationRule, Judge], ...]
@@ -93,7 +93,7 @@ class RuleState:
         self._family = _Family()
 
     def step(self, activity: Activity) -> list[RuleFinding]:
-        """Take the next activity; return what is wrong with it, in the order of the rules.
+        """Take the next activity; return its violations, in the order of the rules.
 
         An agent whose card was never seen, or that is gone, is not judged.
         """

@@ -1,4 +1,4 @@
-"""How a spec says that a value is wrong: who, what, the value got and the value wanted."""
+"""How a spec refuses a value: owner, field, the value got and the value wanted."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def refuse(who: str, what: str, got: object, wanted: str) -> NoReturn:
 
 
 def refuse_unseen(who: str, what: str, got: object, wanted: str) -> NoReturn:
-    """Raise `InvalidSpec` without showing `got`, in which there may be secrets."""
+    """Raise `InvalidSpec` without showing `got`, which may hold secrets."""
     msg = f"{who}: {what} is of type {type(got).__name__}, wanted {wanted}"
     raise InvalidSpec(msg)
 
@@ -44,7 +44,7 @@ def check_number(
 
 
 def check_timeout(who: str, timeout: object) -> None:
-    """Refuse, by `ValueError`, what is neither a number of seconds nor None.
+    """Raise `ValueError` unless the value is a number of seconds or None.
 
     NaN comes from a division or a metric that is missing. It is earlier than no time and later
     than none, so one of it would hold up the deadlines of everybody else.
@@ -78,13 +78,13 @@ def member(got: object, enum: type[Enum]) -> object:
 
 
 def check_kind(who: str, what: str, got: object, kind: type, wanted: str) -> None:
-    """Refuse what is not of `kind`."""
+    """Refuse a value that is not of `kind`."""
     if not isinstance(got, kind):
         refuse(who, what, got, wanted)
 
 
 def check_optional(who: str, what: str, got: object, kind: type) -> None:
-    """Refuse what is neither None nor of `kind`."""
+    """Refuse a value that is neither None nor of `kind`."""
     if got is not None and not isinstance(got, kind):
         refuse(who, what, got, f"{kind.__name__}, or None")
 

@@ -127,7 +127,7 @@ class Child:
         self.ensure_restart_state().pending = reason
 
     def take_deferred_exit(self) -> ExitReason | None:
-        """Return what was pending, which it is no more."""
+        """Return the pending exit, and clear it."""
         if self.restart_state is None:
             return None
         reason, self.restart_state.pending = self.restart_state.pending, None

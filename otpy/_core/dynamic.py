@@ -166,7 +166,7 @@ class DynamicMachine:
         return self._decided()
 
     def _decided(self) -> list[Effect]:
-        """Return what to do; one that has stopped its last child ends."""
+        """Return the effects; a supervisor that has stopped its last child ends."""
         if self.phase is Phase.STOPPING and not self.children:
             self.phase = Phase.ENDED
             self._out.tell_end(self._ending.reason)
@@ -312,7 +312,7 @@ class DynamicMachine:
             self._shut_down(Finish(SHUTDOWN))
 
     def _retry(self, child: Child) -> None:
-        """The restart of `child` is due. One that failed before is counted again (DYN-10)."""
+        """Perform the due restart of `child`. One that failed before is counted again (DYN-10)."""
         if child.status is Status.BACKING_OFF or self._allowed(child):
             self._start(child)
 
@@ -350,7 +350,7 @@ class DynamicMachine:
                     self._stop(child)
 
     def _stop(self, child: Child) -> None:
-        """Make `child` end; one that is starting, when it is ready."""
+        """Make `child` end; a starting child ends when it is ready."""
         if child.waits:
             self._out.cancel_timer(child)
             self._remove(child)
@@ -394,7 +394,7 @@ class DynamicMachine:
                 self._stop(child)
 
     def _kill(self, grace: float) -> None:
-        """End as killed: ask everybody, and kill who is left after `grace` (SUP-719)."""
+        """End as killed: ask all children, and kill those left after `grace` (SUP-719)."""
         if self.phase is Phase.ENDED or not self._out.grant(grace):
             return
         ending = Finish(KILLED, self._ending.failure)

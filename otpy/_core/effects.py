@@ -36,14 +36,14 @@ if TYPE_CHECKING:
 
 
 class Audience(Protocol):
-    """Those who hear what machines tell; false if there is nobody."""
+    """The listeners of machines; false if there are none."""
 
     def __len__(self) -> int:
         """Return how many there are."""
         ...
 
     def hears_routine(self, now: float) -> bool:
-        """Whether anybody wants to hear of starts and stops that go as they should."""
+        """Whether a listener wants to hear of normal starts and stops."""
         ...
 
 

@@ -113,7 +113,7 @@ _SLICE: Final = 1000
 
 @final
 class SupervisorMachine(Stopping):
-    """Decides for one supervisor; see `Stopping` for what it is made of."""
+    """Decides for one supervisor; see `Stopping` for its parts."""
 
     __slots__ = ()
 
@@ -187,7 +187,7 @@ class SupervisorMachine(Stopping):
     # --- the one operation in progress -----------------------------------------------------------
 
     def _advance(self) -> None:
-        """Work on until a child must be waited for, or nothing is left to do."""
+        """Work on until it must wait for a child, or nothing is left to do."""
         while self._awaited is None and not self._paused:
             if self._stops:
                 self._stop(self._stops.popleft())
@@ -360,7 +360,7 @@ class SupervisorMachine(Stopping):
     # --- restarting ------------------------------------------------------------------------------
 
     def _restart(self, child: Child) -> None:
-        """Restart `child` and whom the strategy adds, now or after its delay, if allowed."""
+        """Restart `child` and those the strategy adds, now or after its delay, if allowed."""
         reason = child.last_exit
         delay = 0.0 if child.spec.backoff is None else self._out.next_delay(child)
         if not self._allowed(child):
@@ -382,7 +382,7 @@ class SupervisorMachine(Stopping):
             self._out.set_timer(child, Status.BACKING_OFF, delay)
 
     def _retry(self, child: Child) -> None:
-        """The restart of `child` is due. One that failed before is counted again (SUP-614)."""
+        """Perform the due restart of `child`. One that failed before is counted again (SUP-614)."""
         group = group_of(child, self.children, self.spec.strategy)
         if child.status is Status.BACKING_OFF or self._allowed(child):
             child.status = Status.UNDEFINED

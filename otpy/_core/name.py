@@ -11,7 +11,7 @@ class Name(Protocol):
     """What a spec takes as `register`: `otpy.registry.Via`."""
 
     def __otpy_unfit__(self) -> str | None:
-        """Return what is wanted instead; None if a process can be registered under this."""
+        """Return the wanted form instead; None if a process can be registered under this."""
         ...
 
     def __otpy_hold__(self, process: Any, /) -> None:

@@ -18,7 +18,7 @@ _DEEPEST: Final = 100  # levels that are indented: of more, a drawing would be n
 
 
 class Nested:
-    """A frozen attrs class with `children`; for one that is made with `eq=False`.
+    """A frozen attrs class with `children`; for classes made with `eq=False`.
 
     What attrs itself would make of it calls itself for each level.
     """
@@ -38,7 +38,7 @@ class Nested:
         return other is self or all(mine == theirs for mine, theirs in pairs)
 
     def __hash__(self) -> int:
-        """Return the hash of what is compared."""
+        """Return the hash of the compared values."""
         return hash(tuple(_parts(self)))
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -63,12 +63,12 @@ def ids(children: tuple[Any, ...]) -> str:
 
 @cache
 def _names(kind: Any) -> tuple[str, ...]:
-    """Return the names of what an object of this class has beside its children."""
+    """Return the names of an object's fields, without its children."""
     return tuple(one.name for one in fields(kind) if one.init and one.name != "children")
 
 
 def _parts(node: Nested) -> Iterator[object]:
-    """Yield what makes `node` what it is: the values of each level, and how many are below.
+    """Yield the identity of `node`: the values of each level, and how many are below.
 
     Or what makes those.
     """

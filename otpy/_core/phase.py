@@ -1,4 +1,4 @@
-"""Where a supervisor is in its life, and what it is busy with."""
+"""The phases of a supervisor's life, and its current activity."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What goes into a machine (events) and what comes out (effects).
+"""The events that go into a machine, and the effects that come out.
 
 These are made on hot paths, where a frozen class costs three times as much to build as a mutable
 one; they never leave otpy and nobody changes them.
@@ -37,7 +37,7 @@ class Begin:
 @final
 @define
 class InitFailed:
-    """Of the initial children nothing is known: what was to make them ended with `reason`."""
+    """The initial children are unknown: the function that makes them ended with `reason`."""
 
     reason: ExitReason
 
@@ -119,7 +119,7 @@ class ShutdownAsked:
 @final
 @define
 class HasteAsked:
-    """Time runs short in a stop that is going on: ask everybody at once, and in no order."""
+    """Time runs short in the current stop: ask all children at once, in no order."""
 
 
 KILL_GRACE: Final = 1.0
@@ -264,7 +264,7 @@ class Hasten:
 @final
 @define
 class KillChild:
-    """Kill this child, and everything below it, without asking anybody; answer with exited."""
+    """Kill this child, and everything below it, without asking; answer with exited."""
 
     child: Child
 
@@ -295,7 +295,7 @@ class Remember:
 @final
 @define
 class SetTimer:
-    """Send `TimerDue` after `delay` seconds; 0 means at the end of what is ready to run."""
+    """Send `TimerDue` after `delay` seconds; 0 means after the callbacks that are ready to run."""
 
     child: Child
     token: int
@@ -411,7 +411,7 @@ not begin, and why. No class: one is made for each restart, and most are read by
 @final
 @define
 class Failure:
-    """Why a supervisor ended although nobody wanted it to.
+    """Why a supervisor ended although it was not asked to.
 
     Attributes:
         child_id: The child that could not be kept running, or did not start; empty if it was the

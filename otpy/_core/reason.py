@@ -108,7 +108,7 @@ class FailedToStart:
     reason: ExitReason
 
     def _levels(self) -> tuple[tuple[str, ...], ExitReason]:
-        """Return who did not start, outside in, and why the last of them did not."""
+        """Return the processes that did not start, outside in, and the reason of the last."""
         ids, reason = [self.child_id], self.reason
         while isinstance(reason, Shutdown) and isinstance(reason.detail, FailedToStart):
             ids.append(reason.detail.child_id)
@@ -120,7 +120,7 @@ class FailedToStart:
         return self._levels() == other._levels() if isinstance(other, FailedToStart) else False
 
     def __hash__(self) -> int:
-        """Return the hash of what is compared."""
+        """Return the hash of the compared values."""
         return hash(self._levels())
 
     def __repr__(self) -> str:

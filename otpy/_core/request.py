@@ -1,4 +1,4 @@
-"""`Request`: a message that says what its reply is."""
+"""`Request`: a message with the type of its reply."""
 
 from __future__ import annotations
 

@@ -78,7 +78,7 @@ _Ts = TypeVarTuple("_Ts")
 
 
 class Strategy(Enum):
-    """Who is restarted when a child fails (SUP-602 to SUP-604)."""
+    """The children to restart when one fails (SUP-602 to SUP-604)."""
 
     ONE_FOR_ONE = "one_for_one"
     """Only the child that failed."""
@@ -179,7 +179,7 @@ AutoShutdownWord: TypeAlias = Literal["never", "any_significant", "all_significa
 
 
 def _restart(given: Restart | RestartWord) -> Restart:
-    """Return what a word stands for; anything else is left for the spec to refuse by name."""
+    """Return the member that a word stands for; the spec refuses any other value by name."""
     return cast("Restart", member(given, Restart))
 
 
@@ -235,7 +235,7 @@ def _check_significant(who: str, significant: object, restart: object) -> None:
 
 
 def _frozen_sequence(items: Iterable[Any]) -> tuple[Any, ...]:
-    """Copy a collection; what is none is left as it is, for the spec to refuse by name."""
+    """Copy a collection; return another value as it is, for the spec to refuse by name."""
     kind: object = type(items)
     usual = kind is tuple  # which `tuple` below returns as it is
     if not usual and (isinstance(items, str) or not isinstance(items, Iterable)):
@@ -249,7 +249,7 @@ def _frozen_children(children: Iterable[AnySpec] | MakesChildren) -> tuple[AnySp
 
 
 def _frozen_mapping(kwargs: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Copy a mapping; what is none is left as it is, for the spec to refuse by name."""
+    """Copy a mapping; return another value as it is, for the spec to refuse by name."""
     if kwargs.__class__ is not dict and not isinstance(kwargs, Mapping):
         return kwargs
     return MappingProxyType(dict(kwargs)) if kwargs else _NO_KWARGS
@@ -266,7 +266,7 @@ def _how_many(arguments: Collection[object]) -> str:
 
 
 def _shown_start(start: object) -> str:
-    """Return what `repr` shows of a function: its name, and nothing of what it is bound to."""
+    """Return a function's form in `repr`: its name, without the object it is bound to."""
     if isinstance(start, partial):
         return f"<partial of {_shown_start(cast('partial[object]', start).func)}>"
     name = getattr(start, "__qualname__", None) or f"{type(start).__qualname__} object"
@@ -709,9 +709,9 @@ def check_child(who: str, spec: object, auto: AutoShutdown) -> None:
 
 
 def check_children(who: str, specs: object, auto: AutoShutdown) -> tuple[AnySpec, ...]:
-    """Return what is a list of specs, or was made of one.
+    """Return a collection of specs as a tuple; refuse any other value.
 
-    Refuses what is none, then the first bad child, or the first id that occurs twice (SUP-213).
+    Refuses a value of another kind, then the first bad child or repeated id (SUP-213).
     """
     frozen_specs = _frozen_sequence(cast("Iterable[Any]", specs))
     check_kind(who, "children", frozen_specs, tuple, "a collection of child specs")

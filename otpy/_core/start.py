@@ -128,7 +128,7 @@ class _Shape:
 
 
 def _what_is_wrong(code: CodeType) -> str | None:
-    """Return what a child wants instead of a function of `code`; None if it may be one."""
+    """Return the wanted form instead of a function of `code`; None if that may be a child."""
     if code.co_flags & inspect.CO_ASYNC_GENERATOR:
         return "@asynccontextmanager above this generator"
     if code.co_flags & inspect.CO_ITERABLE_COROUTINE:
@@ -272,7 +272,7 @@ def _fits(function: FunctionType, count: int, keywords: Collection[str]) -> bool
 def _refuse_arguments(
     child: str, function: FunctionType, before: int, count: int, keywords: Collection[str]
 ) -> None:
-    """Say what is wrong in Python's words, which do not show the arguments: they may be secrets."""
+    """Refuse in Python's words, which do not show the arguments: they may be secrets."""
     signature = inspect.signature(function, follow_wrapped=False)
     names = [*signature.parameters]
     named = dict.fromkeys({*keywords} | ({"task_status"} & {*names}))

@@ -1,4 +1,4 @@
-"""The machine behind a `GenStateMachine`: which event comes next, and what its result leads to.
+"""The machine behind a `GenStateMachine`: the next event, and the effects of its result.
 
 It decides and never acts: events go in, effects come out, and the server that runs it keeps the
 time, calls the callbacks and sends the replies. All rules are those of OTP's `gen_statem`.
@@ -79,7 +79,7 @@ class EventType(Enum):
 
 
 class CanReply(Protocol):
-    """Who waits for a reply."""
+    """A caller that waits for a reply."""
 
     def reply(self, value: Any) -> None:
         """Give it."""
@@ -123,7 +123,7 @@ SAME: Final = Same.SAME
 @final
 @frozen
 class ReplyTo:
-    """An action: reply to `caller`, who may have called long ago; at once."""
+    """An action: reply to `caller` at once; it may have called long ago."""
 
     caller: CanReply
     value: Any
@@ -132,7 +132,7 @@ class ReplyTo:
 @final
 @frozen
 class Postpone:
-    """An action: handle the event in hand again when the state has changed, before what is new."""
+    """An action: handle the current event again after the next change of state, before new ones."""
 
 
 @final
@@ -374,7 +374,7 @@ class Machine:
         return (event, *self.standing)
 
     def take(self, result: Any) -> list[Effect]:
-        """Go on with what the callback returned for the event that was handed out last."""
+        """Continue with the callback's result for the last event handed out."""
         transition = self._transition
         assert transition is not None  # noqa: S101 - an event was handed out
         if not isinstance(result, _RESULTS):
@@ -407,7 +407,7 @@ class Machine:
         return [*effects, Over(stop.reason, standing)]
 
     def _act(self, actions: Sequence[Action], *, enter: bool) -> list[Effect]:
-        """Do what a callback said; then enter the state, or be done with the event."""
+        """Perform a callback's actions; then enter the state, or finish the event."""
         transition = self._transition
         assert transition is not None  # noqa: S101 - the caller has it
         effects: list[Effect] = []
@@ -428,7 +428,7 @@ class Machine:
         return [*effects, *self._finish(transition)]
 
     def _finish(self, transition: _Transition) -> list[Effect]:
-        """Be done with the event: `standing`, events and timers are what was said of it."""
+        """Finish the event: apply `standing`, events and timers from its results."""
         effects: list[Effect] = []
         if transition.postpone and transition.event is not None:
             self._postponed.append(transition.event)

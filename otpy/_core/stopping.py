@@ -171,7 +171,7 @@ class Stopping:
         self._operation = Operation.SHUTDOWN
 
     def _kill(self, grace: float) -> None:
-        """End as killed: ask everybody at once, and kill who is left after `grace` (SUP-719).
+        """End as killed: ask all children at once, and kill those left after `grace` (SUP-719).
 
         A start in progress is hurried. The runtime gives up children that refuse to end.
         """
@@ -198,7 +198,7 @@ class Stopping:
             self._out.hasten(self.children)
 
     def _at_once(self) -> None:
-        """Ask everybody who was not asked yet; the last to end is waited for."""
+        """Ask all children that were not asked yet, and wait for the last to end."""
         hurried = self._awaited if self._operation is Operation.SHUTDOWN else None
         self._operation, self._awaited, self._left = Operation.AT_ONCE, None, 0
         self._stops.clear()

@@ -77,5 +77,5 @@ class RestartWindow:
             self._earlier -= before.popleft()[1]
 
     def __len__(self) -> int:
-        """Return how many restarts count, as of the second in which somebody asked last."""
+        """Return how many restarts count, as of the second of the last question."""
         return self._earlier + self._here

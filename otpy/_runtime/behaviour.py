@@ -18,7 +18,7 @@ class TaskLike(Protocol):
     """
 
     def done(self) -> bool:
-        """Whether it is over, of which nobody may know yet."""
+        """Whether it is over, even if its end was not told yet."""
         ...
 
     def cancel(self) -> object:
@@ -26,7 +26,7 @@ class TaskLike(Protocol):
         ...
 
     def get_coro(self) -> Any:
-        """Return what is suspended in it, for drawing its stack; None if nothing is."""
+        """Return the suspended coroutine in it, for drawing its stack; None if there is none."""
         ...
 
 
@@ -39,7 +39,7 @@ class Behaviour(Protocol):
         ...
 
     def begin(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
-        """Live as what the spec says, soon and without a task as long as it can.
+        """Start the life that the spec describes, soon, and without a task as long as possible.
 
         None of its code runs inside this call. It puts itself in the place of a task by
         `Process.task`, and tells by `Process.record_end` that it is over; or it goes on in a task,
@@ -65,13 +65,13 @@ class Behaviour(Protocol):
         ...
 
     async def suspend(self, timeout: float | None) -> None:
-        """Serve no message until `resume`; wait `timeout` seconds for that to be so."""
+        """Serve no message until `resume`; wait at most `timeout` seconds for the suspension."""
         ...
 
     async def resume(self, timeout: float | None) -> None:
-        """Go on, with what came meanwhile; wait `timeout` seconds for that to be so."""
+        """Go on, with the messages that came meanwhile; wait at most `timeout` seconds for that."""
         ...
 
     async def get_state(self, timeout: float | None) -> Any:
-        """Return what it keeps from message to message; wait `timeout` seconds for it."""
+        """Return its state; wait at most `timeout` seconds for it."""
         ...

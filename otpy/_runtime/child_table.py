@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 @final
 @frozen
 class Row:
-    """One line of a child table, at the moment when somebody looked.
+    """One line of a child table, at the moment of the look.
 
     Attributes:
         child: The child; what it is by now is not what it was then.

@@ -87,7 +87,7 @@ def _ended(task: asyncio.Task[Any]) -> None:
 
 
 def is_childs(task: asyncio.Task[Any]) -> bool:
-    """Whether `task` is one that a process lives in."""
+    """Whether `task` is the task of a process."""
     return hasattr(task, "process") if SEEN_FROM_OUTSIDE else isinstance(task.get_coro(), Life)
 
 

@@ -1,4 +1,4 @@
-"""What came out of a child: which exit reason it stands for, and what it must not keep alive."""
+"""Exceptions of a child: their exit reasons, and the objects that they must not keep alive."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _YIELD: Final = opmap["YIELD_VALUE"]
 
 
 def reason_for(error: BaseException) -> ExitReason:
-    """Return the exit reason of a child out of which `error` came."""
+    """Return the exit reason of a child that raised `error`."""
     if isinstance(error, BaseExceptionGroup):
         error = _sole(cast("BaseException", error))
     return error.reason if isinstance(error, Exit) else Crashed(error)
@@ -115,7 +115,7 @@ def _is_chained(error: BaseException) -> bool:
 
 
 def _chain(error: BaseException, without: BaseException | None = None) -> Iterator[BaseException]:
-    """Yield `error` and what it was raised because of, as far as it does not pass `without`."""
+    """Yield `error` and its causes, up to `without`."""
     seen: set[int] = set()
     errors: list[BaseException | None] = [error]
     while errors:

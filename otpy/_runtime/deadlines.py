@@ -1,4 +1,4 @@
-"""How long everybody is willing to wait, on one timer of the loop.
+"""The deadlines of all waiting callers, on one timer of the loop.
 
 Nearly every deadline is met, and most who wait are willing to wait equally long. Those stand in one
 line, where the first to come is the first whose time is over: to join it and to leave it costs a
@@ -24,7 +24,7 @@ _FEW: Final = 64  # lines in which nobody stands that may lie about
 
 
 class Waiter(Protocol):
-    """Who waits for something, but not for ever."""
+    """A caller that waits for something, but not for ever."""
 
     def overdue(self) -> None:
         """The time is over."""
@@ -33,7 +33,7 @@ class Waiter(Protocol):
 
 @final
 class Line:
-    """All who are willing to wait equally long.
+    """All callers with the same timeout.
 
     Attributes:
         seconds: How long.
@@ -44,7 +44,7 @@ class Line:
     __slots__ = ("_told", "seconds", "waiting", "watched")
 
     def __init__(self, seconds: float) -> None:
-        """Make a line in which nobody stands."""
+        """Make an empty line."""
         self.seconds = seconds
         self.waiting: dict[Waiter, float] = {}
         self.watched = False

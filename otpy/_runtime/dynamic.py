@@ -70,7 +70,7 @@ class DynamicShell(DynamicSupervisor, ShellOperations):  # pyright: ignore[repor
         self.order(AddChild(asker, spec))
 
     def error_of(self, reply: RequestReply) -> ChildError | None:
-        """Return what a reply to an order is to raise; None if it was granted."""
+        """Return the exception for a refused order; None if it was granted."""
         key = "" if reply.child is None else reply.child.key
         return None if reply.refusal is None else self._error(reply, None, key)
 

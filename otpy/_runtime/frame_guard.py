@@ -91,7 +91,7 @@ def interruptible_at(top: FrameType, step: CodeType) -> Interruptible:
 
 
 def _only_awaits(code: CodeType, inner: CodeType | None) -> bool:
-    """Whether a frame of the runtime awaits a coroutine: what comes out of that may pass."""
+    """Whether a frame of the runtime awaits a coroutine: its exceptions may pass."""
     return inner is not None and bool(code.co_flags & _AWAITS and inner.co_flags & _AWAITED)
 
 

@@ -98,7 +98,7 @@ class Process(ABC, Generic[ValueT_co]):
     @property
     @abstractmethod
     def spec(self) -> AnySpec:
-        """The spec it was started by, or the one that has replaced it since (`reconfigure`)."""
+        """The spec it was started with, or its replacement (`reconfigure`)."""
 
     @property
     @abstractmethod

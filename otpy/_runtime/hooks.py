@@ -22,7 +22,7 @@ class Hooks(list["ReportHook"]):
     __slots__ = ("_ask_again", "_routine")
 
     def __init__(self, hooks: Iterable[ReportHook]) -> None:
-        """Hold `hooks`, who have not been asked yet."""
+        """Hold `hooks`, which have not been asked yet."""
         super().__init__(hooks)
         self._routine = False
         self._ask_again = -math.inf

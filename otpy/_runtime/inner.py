@@ -37,7 +37,7 @@ class InnerSupervisor(Root):
 
     @abstractmethod
     def enqueue(self, event: Event) -> None:
-        """Hand `event` to the machine, after what is queued already; for the loop's callbacks."""
+        """Hand `event` to the machine, after the queued ones; for the loop's callbacks."""
 
     @abstractmethod
     def child_exited(self, child: Child, incarnation: int, reason: ExitReason) -> None:
@@ -86,7 +86,7 @@ class InnerProcess(Process[Any]):
     @property
     @abstractmethod
     def asked(self) -> asyncio.Future[None] | None:
-        """Resolved when it is asked to stop; None if nobody ever looked."""
+        """Resolved when it is asked to stop; None until its first use."""
 
     @abstractmethod
     def stop(
@@ -99,7 +99,7 @@ class InnerProcess(Process[Any]):
 
     @abstractmethod
     def fail(self, error: BaseException) -> None:
-        """Let its supervisor fail: what was to be done about this process broke off."""
+        """Let its supervisor fail: an operation on this process broke off."""
 
     @abstractmethod
     def report_ready(self, value: object = None) -> None:
@@ -136,7 +136,7 @@ class NoticeInbox(Protocol):
     """Where notices go: the mailbox of a behaviour, or a `Trap`."""
 
     def deliver(self, notice: Notice) -> None:
-        """Take `notice`; it must not run anybody's code."""
+        """Take `notice`; it must not run user code."""
 
     def discard(self, unwanted: Callable[[object], bool]) -> None:
         """Take back every notice that lies unread and is `unwanted`."""
@@ -144,7 +144,7 @@ class NoticeInbox(Protocol):
 
 @final
 class Watchers:
-    """Who wants to hear of the end of one process, and what it does with exit signals itself.
+    """The watchers of one process's end, and its own handling of exit signals.
 
     Attributes:
         monitors: Its monitors, oldest first; one that must be told although nobody holds it is
@@ -166,7 +166,7 @@ class Watchers:
 
 @final
 class Watch(ref[Monitor]):
-    """A monitor as it is listed: one that is dropped leaves the lists it is in.
+    """A listed monitor: a dropped one leaves the lists it is in.
 
     Attributes:
         target: Of the process it watches.

@@ -1,4 +1,4 @@
-"""What a child may be, and how each kind is started: what its task runs.
+"""The kinds of children, and how each is started: the code that its task runs.
 
 | `start` is | ready | ends |
 |---|---|---|
@@ -186,7 +186,7 @@ class _TaskStatus:
 
 
 def body_of(process: InnerProcess, spec: ChildSpec) -> Body | None:
-    """Return what the task of `process` is to run; None if its behaviour begins by itself."""
+    """Return the coroutine for the task of `process`; None if its behaviour begins by itself."""
     interposer = process.parent.tree.interposer
     if spec.ready_at_once and interposer is None:
         return spec
@@ -228,7 +228,7 @@ def _called(spec: ChildSpec) -> object:
 
 
 async def _enter_or_await(process: InnerProcess, spec: ChildSpec) -> None:
-    """Call a `start` that is not a coroutine function, and live what it made."""
+    """Call a `start` that is not a coroutine function, and run its result."""
     made: object = _called(spec)
     if isinstance(made, AbstractAsyncContextManager):
         async with cast("AbstractAsyncContextManager[object]", made) as value:

@@ -137,7 +137,7 @@ class Lifespan(Generic[R]):
 
     @property
     def root(self) -> R:
-        """The root supervisor, for those to whom no framework brings it.
+        """The root supervisor, for code that does not get it from a framework.
 
         Raises:
             NotRunning: If the server has not started it, or has ended.

@@ -221,7 +221,7 @@ def watchers_of(process: Process) -> Watchers:
 
 
 def link(one: InnerProcess, other: InnerProcess) -> None:
-    """Let each hear of the other's end; of one that is dead, now (SIG-01, SIG-04)."""
+    """Link two processes: each hears of the other's end, now if it is dead (SIG-01, SIG-04)."""
     _check_threads(one, other)
     if one is other:
         return

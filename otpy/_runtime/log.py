@@ -83,7 +83,7 @@ def log_reports(
 
 @final
 class _ReportLog:
-    """Hears of all that happens in a tree, and writes down what its limit admits."""
+    """Receives all reports of a tree, and writes those that its limit admits."""
 
     __slots__ = ("_limit", "_log")
 
@@ -128,7 +128,7 @@ def _level(report: Report) -> str:
 
 
 def _who(event: str) -> str:
-    """Return what the subject of an event is called."""
+    """Return the name of an event's subject."""
     return "child" if event.startswith("child.") else "supervisor"
 
 

@@ -1,4 +1,4 @@
-"""How many entries of a kind the log writes in a second, and what it says of the others."""
+"""The limit of entries of a kind per second, and the log's words on the dropped ones."""
 
 from __future__ import annotations
 

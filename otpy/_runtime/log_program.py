@@ -1,4 +1,4 @@
-"""The log of the program, wherever that is. To write into it fails nobody."""
+"""The log of the program, wherever that is. Writing to it never raises."""
 
 from __future__ import annotations
 

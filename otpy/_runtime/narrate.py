@@ -1,4 +1,4 @@
-"""From what a machine tells to the reports that hooks get."""
+"""Turns the messages of a machine into the reports that hooks get."""
 
 from __future__ import annotations
 

@@ -190,7 +190,7 @@ class ShellOperations(Shell):
         return reply, process
 
     async def _answered(self, make: Callable[[object], Request]) -> Any:
-        """Send a request and wait for what is answered, or for the end of the supervisor."""
+        """Send a request and wait for the answer, or for the end of the supervisor."""
         self._refuse_who_is_waited_for()
         if self._exit is not None:
             return RequestReply(None, refusal=Refusal.NOT_RUNNING), None
@@ -204,7 +204,7 @@ class ShellOperations(Shell):
             self._asked.pop(future, None)
 
     def _error(self, reply: RequestReply, process: Process | None, key: str) -> ChildError:
-        """Return what a refused request about the child `key` raises."""
+        """Return the exception for a refused request about the child `key`."""
         path = f"{self.path}/{key}"
         match reply.refusal:
             case Refusal.ALREADY_STARTED:

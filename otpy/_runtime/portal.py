@@ -140,7 +140,7 @@ class PortalCall:
             del self, error  # the frames of an exception lead here, and the future has it
 
     def lose(self) -> None:
-        """Tell who waits that the tree is over; without effect if there is a result."""
+        """Tell the waiting caller that the tree is over; without effect if there is a result."""
         self._end(error=NotRunning(self._root.path))
 
     def _end(self, result: Any = None, *, error: BaseException | None = None) -> None:
@@ -159,7 +159,7 @@ class PortalCall:
 def _given_up(
     loop: asyncio.AbstractEventLoop, task: asyncio.Task[None], future: Future[Any]
 ) -> None:
-    """Who has waited cancels the call, in whatever thread."""
+    """Cancel the call: its caller, in any thread, has given up."""
     if future.cancelled():
         with suppress(RuntimeError):  # the loop is closed
             loop.call_soon_threadsafe(task.cancel)

@@ -67,7 +67,7 @@ class Preemptor:
     )
 
     def __init__(self, before: Any) -> None:
-        """Look on from now on; `before` is what was done about the signal until now."""
+        """Start watching; `before` is the signal's previous handler."""
         self.step: Watched | None = None
         self.quiet = True
         self._asleep = False
@@ -81,7 +81,7 @@ class Preemptor:
 
     @classmethod
     def join(cls, path: str) -> Preemptor:
-        """Return the one that is at work, or begin; for one more tree, which must `leave` it.
+        """Return the running preemptor, or start one; for one more tree, which must `leave` it.
 
         Raises:
             CannotInterrupt: If no step of the child at `path` could be interrupted.
@@ -113,7 +113,7 @@ class Preemptor:
         self._hand_back()
 
     def _hand_back(self) -> None:
-        """Do about the signal what was done before; in a forked child too, which has no thread."""
+        """Restore the signal's previous handler; in a forked child too, which has no thread."""
         assert _SIGNAL is not None  # noqa: S101 - it was joined
         if signal.getsignal(_SIGNAL) == self._look:
             signal.signal(_SIGNAL, self._before)
@@ -133,7 +133,7 @@ class Preemptor:
     # --- in the thread ---------------------------------------------------------------------------
 
     def _watch(self) -> None:
-        """Wait until a step is due: until the one that is going on, or one that begins now, is."""
+        """Wait until a step is due: the current one, or one that begins now."""
         step = self.step
         if step is not None:
             left = step.due - perf_counter()
@@ -167,7 +167,7 @@ class Preemptor:
     # --- in the main thread, at any moment -------------------------------------------------------
 
     def _look(self, _number: int, frame: FrameType | None) -> None:
-        """Handle the signal: raise `StepOverran` out of `frame` if all that asks for it is so."""
+        """Handle the signal: raise `StepOverran` out of `frame` if all conditions hold."""
         step = self.step
         if step is None or frame is None or self._looking:
             return
@@ -186,7 +186,7 @@ class Preemptor:
 
 @final
 class Watched:
-    """The steps of one life, as far as somebody else needs to know of them.
+    """The steps of one life, as far as others need to know of them.
 
     Attributes:
         limit: Seconds that a step may take.
@@ -195,7 +195,7 @@ class Watched:
     __slots__ = ("_began", "_preemptor", "_process", "_spared", "_struck", "limit")
 
     def __init__(self, process: Process, limit: float, preemptor: Preemptor) -> None:
-        """Watch the steps of `process`, each of which may take `limit` seconds."""
+        """Watch the steps of `process`; each may take `limit` seconds."""
         self.limit = limit
         self._process = process
         self._preemptor = preemptor
@@ -255,7 +255,7 @@ _STEP: Final = Watched.call.__code__
 
 @final
 class Steps:
-    """A coroutine of a child, each step of which is watched; awaited in its place."""
+    """A coroutine of a child with watched steps; awaited in its place."""
 
     __slots__ = ("_coroutine", "_watched")
 

@@ -48,7 +48,7 @@ def _is_short(error: BaseException) -> bool:
 
 
 def _earlier(error: BaseException) -> BaseException | None:
-    """Return what is printed before `error`, as what led to it."""
+    """Return the error that is printed before `error`, as its cause."""
     if error.__cause__ is not None:
         return error.__cause__
     return None if error.__suppress_context__ else error.__context__

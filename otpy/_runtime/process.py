@@ -230,7 +230,7 @@ class LiveProcess(InnerProcess):
 
     @property
     def runs(self) -> bool:
-        """Whether it is alive and its task is not done, of which nobody may know yet."""
+        """Whether it is alive and its task is not done, even if that was not told yet."""
         return self._exit is None and (self.task is None or not self.task.done())
 
     def exit_by(self, sender: Process | None, reason: ExitReason) -> None:
@@ -255,7 +255,7 @@ class LiveProcess(InnerProcess):
                 self.behaviour.expect_stop(kill=kill)
 
     def fail(self, error: BaseException) -> None:
-        """Let its supervisor fail: what was to be done about this process broke off."""
+        """Let its supervisor fail: an operation on this process broke off."""
         try:
             task = self.task
             over = self.supervisor is None and (task is None or task.done())
@@ -265,7 +265,7 @@ class LiveProcess(InnerProcess):
             self.parent.fail(error)
 
     def fail_start(self, error: BaseException) -> None:
-        """It crashed: what was to start it broke off."""
+        """Record a crash: its start broke off."""
         task, self.task = self.task, None
         self.end(Crashed(error))
         if task is not None:
@@ -339,7 +339,7 @@ class LiveProcess(InnerProcess):
 
     @property
     def ending(self) -> ExitReason | None:
-        """The reason it is being ended with, or was; None if nobody told it to end."""
+        """The reason it is being ended with, or was; None if it was not told to end."""
         ending = self._ending
         if ending is None:
             return None if self._cold is None else self._cold.told
@@ -347,7 +347,7 @@ class LiveProcess(InnerProcess):
 
     @property
     def asked(self) -> asyncio.Future[None] | None:
-        """Resolved when it is asked to stop; None if nobody ever looked."""
+        """Resolved when it is asked to stop; None until its first use."""
         return None if self._cold is None else self._cold.asked
 
     def report_ready(self, value: object = None) -> None:

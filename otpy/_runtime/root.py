@@ -137,7 +137,7 @@ class RunningTree:
 
     @staticmethod
     def _failure(root: AnyShell) -> BaseException | None:
-        """Return what is raised out of the block: what interrupted the tree, or why it gave up."""
+        """Return the exception of the block: the tree's interruption, or its failure."""
         return root.tree.interruption or root.failure()
 
     def _ended(self) -> None:
@@ -196,7 +196,7 @@ class RunningTree:
 
 
 async def _undisturbed(root: AnyShell) -> None:
-    """Wait until `root` and what its children left have ended, then let a cancellation go on.
+    """Wait until `root` and its children's leftovers have ended, then pass on a cancellation.
 
     The shield keeps a cancelled anyio scope around the host from interrupting every single wait,
     which would keep the loop busy until the last child has stopped.
@@ -233,7 +233,7 @@ def _is_killed() -> bool:
 
 
 def name_refusing(root: AnyShell, consequence: str) -> bool:
-    """Say who keeps the program from its end, if anybody: the log may be off, or not have said it.
+    """Name the children that keep the program from its end: the log may be off, or not name them.
 
     Args:
         root: The root of a tree that has ended.

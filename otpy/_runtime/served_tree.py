@@ -141,7 +141,7 @@ class ServedTree(AbstractAsyncContextManager[Any]):
             raise self._late or error from None
 
     def _too_late(self, block: asyncio.Timeout) -> None:
-        """Note what is starting, as long as it can be seen, and end the start."""
+        """Note which child is starting, while it can be seen, and end the start."""
         root = self._running.root
         if root is None or root.snapshot().state != Phase.STARTING.value:
             return  # it is ready, or did not start: what has started is being stopped

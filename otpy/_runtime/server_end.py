@@ -31,7 +31,7 @@ class Way(Enum):
 
 
 def way_out() -> Way:
-    """Return how the process can be made to end, by what is true of it now.
+    """Return a way to end the process, depending on its current state.
 
     That SIGTERM is handled tells a server from a test that drives the same application: servers
     say by that how they want to be stopped.

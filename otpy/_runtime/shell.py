@@ -58,7 +58,7 @@ if TYPE_CHECKING:
 
 
 class Asker(Protocol):
-    """Who has asked for something, and gets the answer: a future, or what is like one."""
+    """The recipient of an answer: a future, or a similar object."""
 
     def done(self) -> bool:
         """Whether no answer is wanted any more."""
@@ -106,7 +106,7 @@ class Shell(InnerSupervisor):
 
     @property
     def begins(self) -> bool:
-        """Whether it has not started yet, and nobody has told it to end."""
+        """Whether it has not started yet, and was not told to end."""
         return self._machine.phase is Phase.STARTING
 
     # --- events in, effects out ------------------------------------------------------------------
@@ -116,7 +116,7 @@ class Shell(InnerSupervisor):
         self.take(Begin())
 
     def enqueue(self, event: Event) -> None:
-        """Hand `event` to the machine, after what is queued already; for the loop's callbacks."""
+        """Hand `event` to the machine, after the queued ones; for the loop's callbacks."""
         self.tree.enqueue(self.take, event)
 
     def order(self, event: Event) -> None:
@@ -124,7 +124,7 @@ class Shell(InnerSupervisor):
         self.tree.order(self.take, event)
 
     def fail(self, error: BaseException) -> None:
-        """End with `error`: a decision broke off, and nobody knows how far it got.
+        """End with `error`: a decision broke off, and its progress is unknown.
 
         It kills what it has and ends as a crash; the supervisor above hears of that and restarts
         it, or gives up. Safe to be called again, should it be disturbed itself.
@@ -141,7 +141,7 @@ class Shell(InnerSupervisor):
         self.take(KillAsked(KILL_GRACE))
 
     def take(self, event: Event) -> None:
-        """Let the machine decide, and perform what it decided."""
+        """Let the machine decide, and perform its effects."""
         self._follow(self._machine.handle(event, self.tree.loop.time()))
         if self._waiters and isinstance(event, ChildReady):
             self._wake(event.key)
@@ -151,7 +151,7 @@ class Shell(InnerSupervisor):
         self._follow(self._machine.exited(child, incarnation, reason, self.tree.loop.time()))
 
     def _follow(self, effects: list[Effect]) -> None:
-        """Perform what the machine has decided."""
+        """Perform the effects of the machine."""
         for effect in effects:
             self._perform(effect)
         if self._told:
@@ -160,7 +160,7 @@ class Shell(InnerSupervisor):
             self._forget(self._machine.forgotten)
 
     def _forget(self, keys: list[str]) -> None:
-        """Keep nothing of children that have left the table, and let nobody wait for them."""
+        """Forget children that have left the table, and answer their waiting callers."""
         if self._blames and self._machine.phase is Phase.RUNNING:
             for key in keys:  # while it is ending, one of them may be to blame for that
                 self._blames.pop(key, None)
@@ -170,7 +170,7 @@ class Shell(InnerSupervisor):
         keys.clear()
 
     def _wake(self, key: str | None) -> None:
-        """Let those look again who wait for a change of the child `key`; None is of itself."""
+        """Wake callers that wait for a change of the child `key`; None stands for itself."""
         release(self._waiters.get(key, {}), None)
 
     def _perform(self, effect: Effect) -> None:
@@ -313,7 +313,7 @@ class Shell(InnerSupervisor):
         self._tell_end()
 
     def _tell_end(self) -> None:
-        """Tell everybody that it has ended; again, if that was disturbed."""
+        """Tell all listeners that it has ended; again, if that was disturbed."""
         assert self._exit is not None  # noqa: S101 - it has
         while self._asked:
             asker, _ = self._asked.popitem()

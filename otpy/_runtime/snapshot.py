@@ -65,7 +65,7 @@ class TreeSnapshot(Nested):
 
 
 def details(node: TreeSnapshot) -> list[str]:
-    """Return what a drawing says of `node` behind its id, from left to right."""
+    """Return the details of `node` in a drawing, from left to right."""
     words = [node.state]
     if node.due_in is not None:
         words.append(f"for {node.due_in:.1f} s")

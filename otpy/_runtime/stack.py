@@ -28,7 +28,7 @@ def _line(frame: FrameType) -> str:
 
 
 def stack_of(task: TaskLike) -> tuple[str, ...]:
-    """Return one line per frame in which `task` is suspended, outermost call first.
+    """Return one line per suspended frame of `task`, outermost call first.
 
     `Task.get_stack` stops at the first coroutine; this follows what each coroutine awaits.
     """
@@ -36,7 +36,7 @@ def stack_of(task: TaskLike) -> tuple[str, ...]:
 
 
 def frames_of(awaited: Any) -> Iterator[FrameType]:
-    """Yield the frames in which the coroutine `awaited` is suspended, outermost call first."""
+    """Yield the suspended frames of the coroutine `awaited`, outermost call first."""
     while awaited is not None:
         frame = _first(awaited, "cr_frame", "gi_frame", "ag_frame")
         if frame is not None:
@@ -102,7 +102,7 @@ def running_in(
 
 
 def _is_of_a_loop(frame: FrameType) -> bool:
-    """Whether it is the loop's call of what is ready, or the step of a process."""
+    """Whether it is the loop's call of a ready callback, or the step of a process."""
     code, module = frame.f_code.co_qualname, frame.f_globals.get("__name__")
     return (code, module) in _CALLERS
 

@@ -173,7 +173,7 @@ def _flush(stream: TextIO) -> None:
 
 
 def _descriptor(stream: TextIO) -> int | None:
-    """Return the descriptor of `stream`; None if somebody else wants to see what is written."""
+    """Return the descriptor of `stream`; None if it was replaced to capture the output."""
     try:
         return stream.fileno() if type(stream) is TextIOWrapper else None
     except (OSError, ValueError):  # of something in memory, or closed

@@ -162,7 +162,7 @@ class StopSequence:
         self._set_deadline(KILL_GRACE)
 
     def waits_for_threads(self, reason: ExitReason) -> bool:
-        """Whether threads that the ended task left behind are still to be waited for.
+        """Whether it must still wait for threads that the ended task left behind.
 
         Until the deadline of the present step, that is: `advance` then finds the task done and
         gives the process up. A step that waits for ever (`INFINITY`) waits for threads too.

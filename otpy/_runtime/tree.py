@@ -47,11 +47,11 @@ class Root(SupervisorHandle):
     @property
     @abstractmethod
     def begins(self) -> bool:
-        """Whether it has not started yet, and nobody has told it to end."""
+        """Whether it has not started yet, and was not told to end."""
 
     @abstractmethod
     def fail(self, error: BaseException) -> None:
-        """End with `error`: a decision broke off, and nobody knows how far it got."""
+        """End with `error`: a decision broke off, and its progress is unknown."""
 
     @abstractmethod
     def shut_down(self, reason: ExitReason) -> None:
@@ -79,7 +79,7 @@ class Interposer(Protocol):
     """Stands between the supervisors of one tree and their workers: a test kit."""
 
     def around(self, process: Process, body: Body) -> Body:
-        """Return what the new life `process` runs in place of `body`, with the same arguments."""
+        """Return the function that the new life `process` runs in place of `body`."""
         ...
 
     def lets_cancel(self, process: Process) -> bool:
@@ -221,7 +221,7 @@ class Tree:
             raise WrongThread(of.path)
 
     def enqueue(self, hear: Callable[..., None], *news: Any) -> None:
-        """Let a supervisor or process hear `news`, and go on until nobody has any left.
+        """Deliver `news` to a supervisor or process, and go on until no news is left.
 
         For the loop's own callbacks only. One queue for the whole tree and one loop over it: a
         failure that climbs a hundred levels takes a hundred turns of this loop and no recursion.
@@ -238,7 +238,7 @@ class Tree:
             raise
 
     def _drain(self) -> None:
-        """Let everybody hear what waits for them."""
+        """Deliver all queued news."""
         hear: Callable[..., None] | None = None
         while self._queue:
             try:
@@ -301,7 +301,7 @@ class Tree:
     def gave_up_on(
         self, process: Process, what: str, stack: tuple[str, ...], name: str = ""
     ) -> None:
-        """Note that `process` refused to end, or that what it left behind did."""
+        """Note that `process`, or its leftovers, refused to end."""
         self.abandoned.setdefault(process, what)
         self.report(
             ChildAbandoned(
@@ -316,7 +316,7 @@ class Tree:
         )
 
     def report(self, report: Report) -> None:
-        """Give `report` to every hook; one that raises is taken off the stream.
+        """Give `report` to every hook; a hook that raises is taken off the stream.
 
         That is reported to the other hooks, and to the loop's exception handler if none of them
         takes it. `SystemExit` and `KeyboardInterrupt` are not failures of a hook: see `interrupt`.
@@ -340,7 +340,7 @@ class Tree:
                 self._complain(told)
 
     def guarded(self, path: str, callback: Callable[..., object], *args: object) -> bool:
-        """Call a user's `callback`; report what comes out of it; return whether nothing did."""
+        """Call a user's `callback`; report an exception; return whether there was none."""
         try:
             callback(*args)
         except (KeyboardInterrupt, SystemExit) as error:

@@ -23,7 +23,7 @@ class HasPath(Protocol):
 
 
 def check_loop(loop: asyncio.AbstractEventLoop, of: HasPath) -> None:
-    """Refuse to wait for `of` anywhere but in the loop of its tree: it wakes nobody elsewhere.
+    """Refuse to wait for `of` outside the loop of its tree: no waiter is woken elsewhere.
 
     Raises:
         WrongThread: If another loop runs in this thread, or none does.
@@ -49,7 +49,7 @@ async def wait_among(waiters: Waiters[T], loop: asyncio.AbstractEventLoop, of: H
 
 
 def release(waiters: Waiters[T], value: T) -> None:
-    """Hand `value` to all who wait, and forget them."""
+    """Hand `value` to all waiters, and forget them."""
     for waiter in waiters:
         if not waiter.done():
             waiter.set_result(value)

@@ -1,4 +1,4 @@
-"""A thread that looks on, and does no work that anybody would wait for."""
+"""A thread that only watches, so that the end of the program need not wait for it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a server serves, and what a callback may return (GEN-01, GEN-09)."""
+"""The callbacks of a server, and their possible results (GEN-01, GEN-09)."""
 
 from __future__ import annotations
 

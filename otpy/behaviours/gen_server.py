@@ -84,7 +84,7 @@ class GenServer(Served[RequestT, ReplyT, StateT]):
     def handle_info(
         self, message: object, state: StateT
     ) -> Result[StateT] | Awaitable[Result[StateT]]:
-        """Take any other message: what was sent by `send`, `TIMEOUT`, `Down` and `ExitSignal`.
+        """Handle any other message: from `send`, `TIMEOUT`, `Down` and `ExitSignal`.
 
         And `(task, Ok(value))` of a task that it started with `deliver=True`.
 
@@ -108,7 +108,7 @@ class GenServer(Served[RequestT, ReplyT, StateT]):
     def handle_continue(
         self, value: Any, state: StateT
     ) -> Result[StateT] | Awaitable[Result[StateT]]:
-        """Go on with what a callback returned as `continue_with`, before any message (GEN-07)."""
+        """Handle the `continue_with` of a callback, before any message (GEN-07)."""
         raise NotImplementedError(f"{type(self).__name__}.handle_continue: {shown(value)}")
 
     def terminate(self, reason: ExitReason, state: StateT) -> object:  # noqa: ARG002 - an interface

@@ -54,12 +54,12 @@ class LimitedMailbox(Mailbox):
         self._dropped = 0  # and not reported yet
 
     def put(self, message: Message) -> None:
-        """Take a message in any case: one that the server, or its supervisor, has asked for."""
+        """Take a message in any case: the server, or its supervisor, has asked for it."""
         self._look()
         super().put(message)
 
     def offer(self, message: Message) -> None:
-        """Take a message of somebody else, unless too many wait."""
+        """Take a message from outside, unless too many wait."""
         waiting = self._look()
         if waiting < self._most:
             super().put(message)
@@ -110,7 +110,7 @@ class LimitedMailbox(Mailbox):
             return dropped
 
     def close(self) -> list[Message]:
-        """Return all that was not handed out; report what was dropped and not reported yet."""
+        """Return the unserved messages; report dropped messages that were not reported yet."""
         rest = super().close()
         process, self._process = self._process, None
         if self._dropped and process is not None:

@@ -1,4 +1,4 @@
-"""Messages to a server, and the queue in which they wait."""
+"""Messages to a server, and their queue."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Question:
         self.future: asyncio.Future[Any] = loop.create_future()
 
     def answer(self, value: object) -> None:
-        """Answer, unless there was an answer before or nobody waits any more."""
+        """Answer, unless there was an answer before or the caller no longer waits."""
         if not self.future.done():
             self.future.set_result(value)
 
@@ -67,7 +67,7 @@ class Question:
 
 
 class Caller(Protocol[ReplyT_contra]):
-    """Who called a server, so that it can reply later than its callback returns (GEN-17)."""
+    """The caller of a server, to reply later than the callback returns (GEN-17)."""
 
     @property
     def process(self) -> Process | None:
@@ -103,7 +103,7 @@ class Call(Question):
         self.request = request
 
     def __repr__(self) -> str:
-        """Return who asks."""
+        """Return the caller's name."""
         who = "outside" if self.process is None else repr(self.process.path)
         return f"<Caller {who}{' answered' if self.future.done() else ''}>"
 
@@ -185,7 +185,7 @@ class Reader(Protocol):
     """Serves what lies in a mailbox."""
 
     def wake(self) -> None:
-        """Let the loop serve what is about to come, and be asleep no longer, as the last step."""
+        """Let the loop serve the coming message, and mark itself awake, as the last step."""
         ...
 
 
@@ -274,7 +274,7 @@ class Mailbox:
             self.held = deque()
 
     def resume(self) -> None:
-        """Hand out what was held back, before what came later."""
+        """Hand out the held-back messages before later ones."""
         held, self.held = self.held, None
         if held:
             assert self.queue is not None  # noqa: S101 - what is held came through it

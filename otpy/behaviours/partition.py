@@ -237,7 +237,7 @@ class PartitionSupervisor:
         return process
 
     def whereis(self, key: RoutingKey, /) -> Process:
-        """Do as `route`: `Via(partitions, key)` asks this (PAR-05)."""
+        """Do as `route`, for `Via(partitions, key)` (PAR-05)."""
         return self.route(key)
 
     async def resize(self, partitions: int) -> int:

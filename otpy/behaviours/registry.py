@@ -49,7 +49,7 @@ _NOTHING: Any = None  # the value of a key that was registered without one
 
 @final
 class _Queue:
-    """Those who hold a lock of a registry or wait for it."""
+    """The holder of a registry's lock, and those that wait for it."""
 
     __slots__ = ("length", "lock")
 
@@ -181,7 +181,7 @@ class Registry(Generic[KeyT, ValueT]):
     def unregister(
         self, key: KeyT, where: Callable[[Entry[KeyT, ValueT]], bool] | None = None
     ) -> None:
-        """Take back what the calling process holds under `key` (REG-06, REG-15).
+        """Remove the entry of the calling process under `key` (REG-06, REG-15).
 
         All its entries, or those for which `where` is true. Those of others are left as they are,
         and a key that it does not hold is not an error.
@@ -246,7 +246,7 @@ class Registry(Generic[KeyT, ValueT]):
         return [entry for entry in held if entry.process.alive]
 
     def whereis(self, key: KeyT) -> Process:
-        """Return the process that holds `key`; `Via(registry, key)` asks this (REG-10).
+        """Return the process that holds `key`, for `Via(registry, key)` (REG-10).
 
         Raises:
             NotRegistered: If there is none.
@@ -319,7 +319,7 @@ class Registry(Generic[KeyT, ValueT]):
     # --- what belongs to the registry itself -----------------------------------------------------
 
     def meta(self, key: Hashable, default: Any = None) -> Any:
-        """Return what was stored by `put_meta`, or `default` (REG-11)."""
+        """Return the value stored by `put_meta`, or `default` (REG-11)."""
         self._check_running()
         return self._meta.get(key, default)
 
@@ -329,7 +329,7 @@ class Registry(Generic[KeyT, ValueT]):
         self._meta[key] = value
 
     def delete_meta(self, key: Hashable) -> None:
-        """Forget what was stored by `put_meta`, if anything was (REG-11)."""
+        """Delete the value stored by `put_meta`, if there is one (REG-11)."""
         self._check_changing()
         self._meta.pop(key, None)
 
@@ -390,13 +390,13 @@ class Registry(Generic[KeyT, ValueT]):
             del self._entries[strict]
 
     def _gone(self, process: Process, _: ExitReason) -> None:
-        """REG-03, REG-07: what a process holds is gone before anybody can see it dead."""
+        """Remove a dead process's entries before anyone can see it dead (REG-03, REG-07)."""
         del self._forget[process]
         for number, strict in self._owned.pop(process).items():
             self._remove(strict, number)
 
     def _end(self, _: Process, reason: ExitReason) -> None:
-        """REG-13: those who rely on being registered end with the registry."""
+        """End the processes that rely on their registration, with the registry (REG-13)."""
         owners = tuple(self._owned)
         for forget in self._forget.values():
             forget()
@@ -439,7 +439,7 @@ class RegistryRef(Generic[KeyT, ValueT]):
     def unregister(
         self, key: KeyT, where: Callable[[Entry[KeyT, ValueT]], bool] | None = None
     ) -> None:
-        """Take back what the calling process holds under `key`."""
+        """Remove the entry of the calling process under `key`."""
         self.now().unregister(key, where)
 
     def update_value(self, key: KeyT, fn: Callable[[ValueT], ValueT]) -> tuple[ValueT, ValueT]:
@@ -451,7 +451,7 @@ class RegistryRef(Generic[KeyT, ValueT]):
         return self.now().lookup(key)
 
     def whereis(self, key: KeyT, /) -> Process:
-        """Return the process that holds `key`; `Via(Registry.at(…), key)` asks this."""
+        """Return the process that holds `key`, for `Via(Registry.at(…), key)`."""
         return self.now().whereis(key)
 
     def __otpy_hold__(self, key: KeyT, process: Process, /) -> None:
@@ -491,7 +491,7 @@ class RegistryRef(Generic[KeyT, ValueT]):
         return self.now().lock(key)
 
     def meta(self, key: Hashable, default: Any = None) -> Any:
-        """Return what was stored by `put_meta` in this life, or `default`."""
+        """Return the value stored by `put_meta` in this life, or `default`."""
         return self.now().meta(key, default)
 
     def put_meta(self, key: Hashable, value: Any) -> None:
@@ -499,5 +499,5 @@ class RegistryRef(Generic[KeyT, ValueT]):
         self.now().put_meta(key, value)
 
     def delete_meta(self, key: Hashable) -> None:
-        """Forget what was stored by `put_meta`, if anything was."""
+        """Delete the value stored by `put_meta`, if there is one."""
         self.now().delete_meta(key)

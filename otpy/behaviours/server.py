@@ -173,7 +173,7 @@ class Server:
         return await self.control(lambda: self.state, timeout)
 
     async def control(self, action: Callable[[], object], timeout: float | None) -> Any:
-        """Perform `action` between two messages, and return what it returned."""
+        """Perform `action` between two messages, and return its result."""
         loop = self._loop
         check_loop(loop, self.process)
         self.admit()
@@ -194,14 +194,14 @@ class Server:
         return answer
 
     def admit(self) -> None:
-        """Refuse a question that nobody would answer."""
+        """Refuse a question that would get no answer."""
         self.refuse_self()
         ending = self.ending or self.process.ending  # a kill is not told, only performed
         if ending is not None:
             raise call_failed(self.process.path, ending)
 
     def _owe(self, message: object) -> None:
-        """Remember that there was no answer, if somebody waits; who asked must `forget` it."""
+        """Remember a missing answer for a waiting caller, which must `forget` it."""
         if isinstance(message, Question) and not message.future.done():
             if self.owed is None:
                 self.owed = {}
@@ -240,7 +240,7 @@ class Server:
         self._soon(self._start, args, kwargs)
 
     def done(self) -> bool:
-        """Whether it is over, of which nobody may know yet."""
+        """Whether it is over, even if its end was not told yet."""
         return self._done
 
     def cancel(self) -> None:
@@ -258,7 +258,7 @@ class Server:
         """Return None: nothing is ever suspended."""
 
     def wake(self) -> None:
-        """Serve what is about to come; for the mailbox."""
+        """Serve the coming message; for the mailbox."""
         tree, context = self.process.parent.tree, self._context
         if context is None:
             context = tree.context.copy()
@@ -325,7 +325,7 @@ class Server:
             del self, came
 
     def _fail(self, error: BaseException) -> None:
-        """End because of what came out of a callback, or was wrong about its result."""
+        """End because of a callback's exception, or of its bad result."""
         if not isinstance(error, CRASHES):
             raise error
         self._end(Stop(reason_for(error), self.state), error)
@@ -443,7 +443,7 @@ class Server:
             del self, callbacks, message, result
 
     def _serve_other(self, message: Message | Continue, result: Any) -> Any:
-        """Serve `message`, or take the unusual `result` of one that was served; see `serve`."""
+        """Serve `message`, or take the unusual `result` of a served one; see `serve`."""
         if isinstance(message, Control):
             self._perform(message)
             return None
@@ -461,7 +461,7 @@ class Server:
         return result
 
     def terminate(self, stop: Stop[Any, Any]) -> Any:
-        """Call `terminate`; return what is to be awaited before `reply_at_last`, if anything is."""
+        """Call `terminate`; return its awaitable, if any, to await before `reply_at_last`."""
         self.open, self.ending = False, stop.reason
         try:
             result: Any = self.callbacks.terminate(stop.reason, self.state)
@@ -496,7 +496,7 @@ class Server:
             self._timer = None
 
     def take(self, result: Any) -> Stop[Any, Any] | None:
-        """Do what was returned for the message in hand; until then the state is the old one.
+        """Apply the result for the current message; until then the state is the old one.
 
         Returns:
             Its `Stop`, with the message still in hand; None if the server goes on.
@@ -519,7 +519,7 @@ class Server:
         return None
 
     def _perform(self, message: Control) -> None:
-        """Do what was asked of the server itself."""
+        """Perform a request to the server itself."""
         try:
             message.answer(message.action())
         except Exception as error:  # noqa: BLE001 - who asked for it gets it; the server lives on

@@ -154,7 +154,7 @@ class ServerRef(Generic[RequestT_contra, ReplyT_co, StateT]):
         return reply
 
     def cast(self, request: RequestT_contra) -> None:
-        """Send a request that gets no reply; whether anybody is there or not (GEN-16).
+        """Send a request that gets no reply; without an error if no server is there (GEN-16).
 
         In any thread; the requests of one arrive in their order. One that a `MailboxLimit` refuses
         is dropped.
@@ -165,7 +165,7 @@ class ServerRef(Generic[RequestT_contra, ReplyT_co, StateT]):
             server.mailbox.offer((request,))
 
     def send(self, message: object) -> None:
-        """Send any other message, for `handle_info`; whether anybody is there or not.
+        """Send any other message, for `handle_info`; without an error if no server is there.
 
         In any thread, as `cast`.
         """
@@ -175,7 +175,7 @@ class ServerRef(Generic[RequestT_contra, ReplyT_co, StateT]):
             server.mailbox.offer(Info(message))
 
     async def stop(self, reason: ExitReason | None = None, timeout: float | None = None) -> None:
-        """Let it serve what came before, call its `terminate`, and wait until it has ended.
+        """Let it serve earlier messages, call its `terminate`, and wait until it has ended.
 
         Its supervisor restarts it by its restart type; `terminate_child` is what keeps it down.
 
@@ -236,7 +236,7 @@ class ServerRef(Generic[RequestT_contra, ReplyT_co, StateT]):
         await self._found()[1].suspend(timeout)
 
     async def resume(self, timeout: float | None = 5.0) -> None:
-        """Let it go on after `suspend()`, with what came first; otherwise without effect.
+        """Let it go on after `suspend()`, with the oldest message; otherwise without effect.
 
         Raises:
             CallFailed: As `call`.

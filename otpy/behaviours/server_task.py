@@ -38,18 +38,18 @@ class TaskedServer(Protocol):
         ...
 
     def serve(self, turn: Iterator[int]) -> Any:
-        """Serve for a turn; return what is to be awaited, or why it pauses."""
+        """Serve for a turn; return an awaitable, or the reason for a pause."""
         ...
 
     def take(self, result: Any) -> Any:
-        """Go on with what was awaited."""
+        """Continue with the awaited result."""
         ...
 
     def awake(self) -> None:
         """Be idle no more."""
 
     def terminate(self, stop: Stop[Any, Any]) -> Any:
-        """Call `terminate`; return what is to be awaited."""
+        """Call `terminate`; return its awaitable."""
         ...
 
     def reply_at_last(self, stop: Stop[Any, Any]) -> None:
@@ -72,7 +72,7 @@ class ServerTask:
         self._waiter: asyncio.Future[None] | None = None
 
     def wake(self) -> None:
-        """Serve what is about to come; for the mailbox.
+        """Serve the coming message; for the mailbox.
 
         The future is resolved by the loop: on a stack that ends in the middle of that, it would be
         done and its task asleep for ever.

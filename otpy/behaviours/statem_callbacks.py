@@ -105,7 +105,7 @@ class StatemCallbacks:
         return self._receive(MachineEvent(EventType.CAST, request), state)
 
     def handle_info(self, message: Any, state: Any) -> Any:
-        """Handle any other message, or what a timer says."""
+        """Handle any other message, or a timer's event."""
         if not isinstance(message, _Fired):
             return self._receive(MachineEvent(EventType.INFO, message), state)
         self._machine.standing = state
@@ -114,7 +114,7 @@ class StatemCallbacks:
         return self._go_on()
 
     def handle_continue(self, value: Any, state: Any) -> Any:  # noqa: ARG002 - an interface
-        """Handle what comes before any message."""
+        """Handle events that come before any message."""
         return self._go_on()
 
     def terminate(self, reason: ExitReason, state: Any) -> Any:

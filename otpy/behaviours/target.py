@@ -1,4 +1,4 @@
-"""Who a handle stands for: one process, or whichever is found in its place at the moment of use."""
+"""The target of a handle: one process, or the current one in its place at the moment of use."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`Task`: a function at work beside its caller, who may wait for its result."""
+"""`Task`: a function that runs beside its caller, which may wait for its result."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def set_callers(asked_by: Chain) -> None:
 async def work(
     asked_by: Chain, fn: Callable[..., Awaitable[_T]], args: tuple[Any, ...], done: list[_T] | None
 ) -> None:
-    """Be a task: leave the result in `done`, if somebody may ask for it."""
+    """Run a task: leave the result in `done`, if a caller may ask for it."""
     set_callers(asked_by)
     result = await fn(*args)
     if done is not None:

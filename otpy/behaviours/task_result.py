@@ -41,7 +41,7 @@ class Exited:
 
 @final
 class TaskFailed(OtpyError, Exit):
-    """A task that was awaited ended without a result; `__cause__` is what it raised.
+    """An awaited task ended without a result; `__cause__` is its exception.
 
     Left alone, it ends the process that awaits with the reason of the task (TSK-07), because it
     is an `Exit`: that is what Elixir's `await` does to its caller. A task that had to be given up

@@ -191,7 +191,7 @@ class _Crew(Generic[_I, _T]):
 
     @property
     def _binds(self) -> bool:
-        """Whether a task's failure is its owner's; one that traps exits gets it as a result."""
+        """Whether a task's failure ends its owner; an owner that traps exits gets it as result."""
         free = self._end is not None or (self._owner is not None and traps(self._owner))
         return self._linked and not free
 
@@ -297,12 +297,12 @@ class _Crew(Generic[_I, _T]):
         return self._results.pop(number)
 
     def check(self) -> None:
-        """Raise what has made the stream fail, if anything has."""
+        """Raise the failure of the stream, if any."""
         if self._failure is not None:
             raise self._failure
 
     def _shut_down(self, reason: ExitReason) -> None:
-        """Begin to end all tasks, which are linked to nobody any more."""
+        """Begin to end all tasks, which are unlinked by now."""
         self._end = signal_of(reason) or Shutdown()
         for job in self._jobs.values():
             if job.process is not None:  # else when it has been started

@@ -179,7 +179,7 @@ class TaskSupervisor:
         restart: Restart | RestartWord = Restart.TEMPORARY,
         shutdown: ShutdownLimit = 5.0,
     ) -> Process:
-        """Start `fn(*args)` for its effect only, linked to nobody but the supervisor (TSK-02).
+        """Start `fn(*args)` for its effect only, linked to the supervisor alone (TSK-02).
 
         Args:
             fn: A coroutine function.

@@ -141,7 +141,7 @@ def log_all() -> ReportHook:
 
 
 def _log_others(is_ours: Callable[[BaseException | None], bool]) -> ReportHook:
-    """Return a hook that logs what the lines about strikes do not tell: other errors."""
+    """Return a hook that logs all errors without a line about strikes."""
     log = otpy.log_reports()
 
     def hook(report: Report) -> None:

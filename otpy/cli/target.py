@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class BadTarget(OtpyError, ValueError):
-    """The target names no tree; the message says what is wrong with it."""
+    """The target does not name a tree; the message says why."""
 
 
 def load(target: str) -> SupervisorSpec | DynamicSpec:

@@ -132,7 +132,7 @@ class Chaos:
                         shaking.result()
 
     def report(self) -> ChaosReport | None:
-        """Return what the tree made of it; None if it was never started."""
+        """Return the report of the shaken tree; None if it was never started."""
         if self._seconds is None:
             return None
         seconds = min(self._seconds, self._settings.seconds)

@@ -90,7 +90,7 @@ def milliseconds(seconds: float) -> str:
 @final
 @define
 class ChaosLog:
-    """A report hook that knows what was struck.
+    """A report hook that knows the struck children.
 
     Attributes:
         say: Takes what happens, as the time and a line of text.
@@ -144,7 +144,7 @@ class ChaosLog:
             self._decide(strike, StrikeOutcome.WITHSTOOD, self.began + strike.time + PATIENCE)
 
     def missing(self, snapshot: TreeSnapshot) -> tuple[str, ...]:
-        """Return who should run and does not."""
+        """Return the processes that should run and do not."""
         return *_not_running(snapshot), *self._removed
 
     def why_ended(self) -> str | None:
@@ -224,7 +224,7 @@ class ChaosLog:
 
 
 def _not_running(node: TreeSnapshot) -> list[str]:
-    """Return the paths of those that do not run, without what is below them."""
+    """Return the paths of processes that do not run, without those below them."""
     found: list[str] = []
     waiting = [node]
     while waiting:

@@ -87,7 +87,7 @@ class ChaosReport:
 
     @property
     def passed(self) -> bool:
-        """Whether it survived, and what it survived was something."""
+        """Whether it survived at least one strike."""
         return self.survived and bool(self.strikes)
 
     def as_json(self) -> str:

@@ -18,7 +18,7 @@ _STARTERS: Final = ("subprocess_exec", "subprocess_shell")
 
 @final
 class ChildProcesses:
-    """Knows who started which process through one event loop.
+    """Records the starter of each process on one event loop.
 
     asyncio and anyio start all of theirs through two methods of the loop, which are covered while
     somebody needs to know. `subprocess.Popen` goes other ways, and is not seen.
@@ -37,14 +37,14 @@ class ChildProcesses:
 
     @classmethod
     def of(cls, loop: asyncio.AbstractEventLoop) -> ChildProcesses:
-        """Return the one that watches `loop`; each caller calls `forget` when it is done."""
+        """Return the watcher of `loop`; each caller calls `forget` when it is done."""
         watcher = cls.at(loop) or cls(loop)
         watcher._users += 1
         return watcher
 
     @staticmethod
     def at(loop: asyncio.AbstractEventLoop) -> ChildProcesses | None:
-        """Return the one that watches `loop`, if one does."""
+        """Return the watcher of `loop`, if there is one."""
         found = getattr(vars(loop).get("subprocess_exec"), "__self__", None)
         return found if isinstance(found, ChildProcesses) else None
 

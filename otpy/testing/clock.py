@@ -340,7 +340,7 @@ def _close(loop: asyncio.AbstractEventLoop) -> None:
 
 
 async def _shut_down(loop: asyncio.AbstractEventLoop) -> None:
-    """Do in one run, each of which costs, what `asyncio.run` does in two."""
+    """Do the work of `asyncio.run`'s two final runs in one, because each costs."""
     await loop.shutdown_asyncgens()
     await loop.shutdown_default_executor()
 

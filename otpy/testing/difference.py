@@ -14,7 +14,7 @@ _AROUND = 3  # lines shown before and after each difference
 @final
 @frozen
 class Wanted:
-    """A line that somebody wrote.
+    """An expected line, as its author wrote it.
 
     Attributes:
         key: What is compared.
@@ -45,7 +45,7 @@ def ways(*parts: Sequence[str]) -> frozenset[str]:
 
 
 def cut(reason: str) -> list[str]:
-    """Return `reason`, and what is left when it is cut off at each of its colons."""
+    """Return `reason`, and its prefixes before each of its colons."""
     words = reason.split(": ")
     return [": ".join(words[:count]) for count in range(len(words), 0, -1)]
 
@@ -92,7 +92,7 @@ def _common(wanted: Sequence[Wanted], found: Sequence[Found]) -> list[list[int]]
 
 
 def _shortened(lines: list[str]) -> list[str]:
-    """Leave out what is far from any difference."""
+    """Leave out lines far from any difference."""
     marked = [number for number, line in enumerate(lines) if not line.startswith("    ")]
     near = {near for at in marked for near in range(at - _AROUND, at + _AROUND + 1)}
     short: list[str] = []

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def _tuple(faults: Iterable[Fault]) -> tuple[Fault, ...]:
-    """Copy a collection; what is none is left as it is, to be refused by name."""
+    """Copy a collection; return another value as it is, to be refused by name."""
     return tuple(faults) if isinstance(faults, Iterable) else cast("tuple[Fault, ...]", faults)
 
 

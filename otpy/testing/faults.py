@@ -81,7 +81,7 @@ class Fault:
     times: int | None = 1
 
     def __repr__(self) -> str:
-        """Return the call that makes it, without what is left at its default."""
+        """Return the call that makes it, without defaults."""
         shown: list[str] = []
         factory: Callable[..., Fault] = globals()[self.kind]
         for name, parameter in inspect.signature(factory).parameters.items():

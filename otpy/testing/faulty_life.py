@@ -122,7 +122,7 @@ class FaultyLife(Generator[Any, Any, None]):
             await self.clean_up()
 
     async def clean_up(self) -> None:
-        """Do what was planned for the end of its clean-up."""
+        """Perform the faults planned for the end of its clean-up."""
         if not self._process.ready:
             return
         for armed in self._armed:
@@ -137,7 +137,7 @@ class FaultyLife(Generator[Any, Any, None]):
     # --- what its task sees ----------------------------------------------------------------------
 
     def __await__(self) -> FaultyLife:
-        """Return itself: it is what the task steps through."""
+        """Return itself: the task steps through it."""
         return self
 
     @property
@@ -168,7 +168,7 @@ class FaultyLife(Generator[Any, Any, None]):
         return awaited
 
     def _struck(self, error: BaseException | None) -> BaseException | None:
-        """Return what comes out of the await: what was planned, or else `error`."""
+        """Return the exception of the await: the planned one, or else `error`."""
         due, self._due = self._due, None
         if due is None or self._task is None:
             return error
@@ -272,7 +272,7 @@ class FaultyLife(Generator[Any, Any, None]):
         return True
 
     def message(self) -> None:
-        """Raise what was planned for the message that a server is about to serve."""
+        """Raise the fault planned for the server's next message."""
         for pending in tuple(self._pending):
             armed = pending.armed
             if not pending.counts or armed.fault.at != "message":

@@ -1,4 +1,4 @@
-"""The guard around one test: its trees, its tasks, and what it leaves behind."""
+"""The guard around one test: its trees, its tasks, and its leftovers."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Guard:
     # --- from outside the loop --------------------------------------------------------------------
 
     def begin(self) -> None:
-        """Remember what was there before anything belonged to this test alone; once."""
+        """Record the state before this test, once."""
         if self._before is None:
             self._before = Snapshot.take()
 
@@ -75,7 +75,7 @@ class Guard:
         return guarded
 
     def problems_left(self) -> list[str]:
-        """Say what is left over after the fixtures have been torn down, and what came too late.
+        """Return the leftovers after the fixtures' teardown, and the late failures.
 
         Of a test that has not passed nothing is said: it was interrupted in what it did, and what
         pytest shows of it keeps alive what it held.

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 @final
 class Injected:
-    """The `with` block of an active plan, and what was injected in it."""
+    """The `with` block of an active plan, and the injected faults."""
 
     def __init__(self, faults: tuple[Fault, ...], *, growing: bool = False) -> None:
         """Describe the block; for `FaultPlan.active`."""
@@ -42,7 +42,7 @@ class Injected:
 
     @property
     def missed(self) -> tuple[Fault, ...]:
-        """The faults that hit nobody so far, in the plan's order."""
+        """The faults that have not hit yet, in the plan's order."""
         block = self._block
         return tuple(f for number, f in enumerate(block.faults) if number not in block.struck)
 
@@ -95,7 +95,7 @@ class Injected:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        """Inject nothing any more, and let go of whom a fault keeps alive."""
+        """Stop injecting, and release children that a fault keeps alive."""
         assert self._token is not None  # noqa: S101 - the block was entered
         with suppress(ValueError):  # a fixture may be left in another context than entered
             INTERPOSER.reset(self._token)
@@ -113,7 +113,7 @@ class TreeFaults:
         outer: Callable[[Tree], Interposer] | None,
         tree: Tree,
     ) -> None:
-        """Stand there for `block`, inside of what an `outer` one puts there.
+        """Stand in for `block`, inside the stand-in of an `outer` block.
 
         Args:
             block: The plan at work.

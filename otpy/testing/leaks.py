@@ -53,14 +53,14 @@ class Snapshot:
         return cls(set(threading.enumerate()), _children(), _descriptors())
 
     def accept(self, before: Snapshot, after: Snapshot) -> None:
-        """Count as always there what came between `before` and `after`."""
+        """Treat the items that came between `before` and `after` as always present."""
         self.threads |= after.threads - before.threads
         self.processes |= after.processes - before.processes
         self.descriptors.update(after.descriptors.items() - before.descriptors.items())
 
 
 def left_over(before: Snapshot, ignored_threads: str | None = None) -> list[str]:
-    """Name what is there now and was not `before`, one text each.
+    """Name the new items since `before`, one text each.
 
     Args:
         before: What was there and may stay.

@@ -1,4 +1,4 @@
-"""The loops of the tests of one function, and how those who run async tests are told of them."""
+"""The loops of one function's tests, and how test runners are told of them."""
 
 from __future__ import annotations
 

@@ -63,7 +63,7 @@ class Peers:
     """What has been said over the descriptors of a loop, and when."""
 
     def __init__(self, registered: Callable[[], Mapping[Any, SelectorKey]]) -> None:
-        """Know of nothing yet; `registered` returns what the loop waits on."""
+        """Start empty; `registered` returns the descriptors that the loop waits on."""
         self._registered = registered
         self._may_answer: dict[int, float] = {}
         self._may_go_on: dict[int, float] = {}
@@ -86,14 +86,14 @@ class Peers:
         self._lead_out.clear()
 
     def sent(self, number: int) -> None:
-        """Note that something was sent; what the loop does not wait on can bring no answer."""
+        """Note a send; a descriptor that the loop does not wait on cannot bring an answer."""
         if number in self._lead_back:
             self._on_the_way[number] = time.monotonic()
         elif number in self._undecided or number in self._lead_out:
             self._may_answer[number] = time.monotonic()
 
     def sent_to(self, number: int, address: Any) -> None:
-        """Note that a datagram was sent to somebody."""
+        """Note that a datagram was sent to an address."""
         target: _Name = None
         with suppress(TypeError, ValueError, AttributeError):  # not an internet address
             target = _named(socket.SOCK_DGRAM, address)
@@ -134,7 +134,7 @@ class Peers:
             self._lead_back.add(number)
 
     def watch(self, sock: socket.socket) -> None:
-        """Note from now on what is sent over a socket."""
+        """Note all later sends over a socket."""
         if type(sock) is socket.socket:
             if self._watched is None:
                 self._watched = _watched_by(self)
@@ -159,7 +159,7 @@ class Peers:
         )
 
     def _is_read(self, number: int) -> bool:
-        """Tell whether a task may wait for what comes over a descriptor."""
+        """Tell whether a task may wait for data of a descriptor."""
         key = self._registered().get(number)
         handles: Any = () if key is None else key.data
         with suppress(TypeError, IndexError, AttributeError):  # not registered by a transport
@@ -192,7 +192,7 @@ class Peers:
 
 
 def _waits_for_more(transport: Any) -> bool:
-    """Tell whether a task may wait for what comes over a transport; of streams that is known."""
+    """Tell whether a task may wait for data of a transport; for streams that is known."""
     protocol = transport.get_protocol()
     if isinstance(protocol, SSLProtocol):
         protocol = cast("Any", protocol)._app_protocol
@@ -224,7 +224,7 @@ def _holds_back(number: int) -> bool:
 
 @frozen
 class _End:
-    """A socket, as far as it matters who is at its other end."""
+    """A socket: its address, its peer's, and the way in which it takes data."""
 
     name: _Name
     peer: _Name
@@ -288,7 +288,7 @@ def _unix_peer(inode: int) -> int | None:
 
 
 def _watched_by(peers: Peers) -> type[socket.socket]:
-    """Return a class that a socket can become, which tells what it sends."""
+    """Return a class that a socket can become, which reports its sends."""
 
     class WatchedSocket(socket.socket):
         __slots__ = ()

@@ -1,4 +1,4 @@
-"""What an active plan keeps count of: its faults, armed for each path, and what they hit."""
+"""The counts of an active plan: its faults, armed for each path, and their hits."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class FaultImpossible(OtpyError, RuntimeError):
-    """A plan asks for what cannot be done on this event loop; raised by `otpy.start`."""
+    """A plan asks for a fault that this event loop cannot inject; raised by `otpy.start`."""
 
 
 class Hit(NamedTuple):
@@ -134,7 +134,7 @@ class Block:
         self._undo.append(undo)
 
     def close(self) -> None:
-        """Inject nothing any more, and let go of whom a fault keeps alive."""
+        """Stop injecting, and release children that a fault keeps alive."""
         self.open = False
         while self._undo:
             self._undo.pop()()

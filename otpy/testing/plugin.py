@@ -1,4 +1,4 @@
-"""The pytest plugin: virtual time, trees, seeds, and a look at what is left over.
+"""The pytest plugin: virtual time, trees, seeds, and a check for leftovers.
 
 Nothing happens to a test that does not ask for it, in one of four ways:
 
@@ -196,7 +196,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 def pytest_fixture_setup(
     fixturedef: pytest.FixtureDef[Any], request: pytest.FixtureRequest
 ) -> Generator[None, object, object]:
-    """Tell what a fixture shared with other tests leaves behind from what the test does."""
+    """Tell the leftovers of a shared fixture from those of the test."""
     guard = request.config.stash.get(_GUARD, None)
     if guard is None:
         return (yield)
@@ -229,7 +229,7 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None]:
 
 @pytest.hookimpl(wrapper=True, trylast=True)  # as above
 def pytest_runtest_teardown(item: pytest.Item) -> Generator[None]:
-    """Fail the test for what it has left behind when all its fixtures are gone."""
+    """Fail the test for its leftovers after all its fixtures are gone."""
     try:
         result = yield
         guard = item.config.stash.get(_GUARD, None)
@@ -257,7 +257,7 @@ def pytest_runtest_makereport(
 
 @pytest.fixture
 def mock_clock(request: pytest.FixtureRequest) -> MockClock:
-    """The clock of the test: virtual time for what it awaits, see `otpy.testing.MockClock`.
+    """The clock of the test: virtual time for its awaits, see `otpy.testing.MockClock`.
 
     An async test that requests it runs on it; if it is simulated, this is the clock of its seed.
     Any other test gets a clock that drives no loop yet: `mock_clock.run(…)`.

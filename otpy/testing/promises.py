@@ -34,7 +34,7 @@ def check_nothing_left(named: Container[str] = ()) -> None:
 
 
 def check_silence(unheard: Iterable[Mapping[str, Any]]) -> None:
-    """Check that the loop was told of no error that nobody else heard of.
+    """Check that no error reached the loop's exception handler alone.
 
     Args:
         unheard: What its exception handler was given.

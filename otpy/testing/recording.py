@@ -1,4 +1,4 @@
-"""Keeping the report stream of a tree, and comparing it with what was expected."""
+"""Records the report stream of a tree, and compares it with the expected one."""
 
 from __future__ import annotations
 
@@ -88,12 +88,12 @@ class Recording:
         return found[0]
 
     def render(self, pattern: str = "**") -> str:
-        """Return the reports about `pattern` as text, one line each: when, who, what and why."""
+        """Return the reports about `pattern` as text, a line each: time, path, event and reason."""
         return "\n".join(_line(report).shown for report in self.about(pattern))
 
 
 def recordings() -> list[Recording]:
-    """Return the recordings that were made on the running loop and that somebody still holds."""
+    """Return the recordings on the running loop that are still referenced."""
     return list(_RECORDINGS.get(asyncio.get_running_loop(), ()))
 
 

@@ -102,6 +102,6 @@ def _recorded(path: str, recording: Recording) -> tuple[int | None, str]:
 
 
 def _last(path: str, recording: Recording) -> Report | None:
-    """Return the last report about the child; what a supervisor says of itself counts nothing."""
+    """Return the last report about the child; a supervisor's reports about itself do not count."""
     about = [report for report in recording if report.path == path and report.incarnation]
     return about[-1] if about else None

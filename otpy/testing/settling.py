@@ -82,7 +82,7 @@ async def settled(sup: AnySupervisor, *, timeout: float = 60.0) -> None:
 
 
 async def _at_rest(sup: AnySupervisor) -> bool:
-    """Wait for what is in progress; say whether nothing began in the meantime."""
+    """Wait for operations in progress; return whether none began meanwhile."""
     while any(_in_flight(sup)):
         await shell_of(sup).tree.next_change()
     try:
@@ -98,7 +98,7 @@ async def _at_rest(sup: AnySupervisor) -> bool:
 
 
 def _in_flight(sup: AnySupervisor) -> Iterator[str]:
-    """Yield what is in progress at `sup` and below, one line each."""
+    """Yield the operations in progress at `sup` and below, one line each."""
     waiting: list[tuple[AnySupervisor | None, TreeSnapshot]] = [(None, sup.snapshot())]
     while waiting:
         above, node = waiting.pop()

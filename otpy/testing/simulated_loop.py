@@ -23,7 +23,7 @@ _T = TypeVar("_T")
 
 
 class SimulatedLoop(MockedLoop):
-    """A mocked loop that draws from a seed who goes on next; see `otpy.testing.schedule`.
+    """A mocked loop that draws the next task from a seed; see `otpy.testing.schedule`.
 
     While it runs, the module `random` goes by the seed too, and the garbage collector waits: what
     it ends, such as an abandoned async generator, would end at another moment in each process.
@@ -74,7 +74,7 @@ class SimulatedLoop(MockedLoop):
         context: Context | None = None,
         **kwargs: Any,
     ) -> asyncio.Task[_T]:
-        """Make a task; a task factory that somebody has set makes it, and then it is never late."""
+        """Make a task; with a custom task factory it is never late."""
         if self.get_task_factory() is not None:
             return super().create_task(coro, name=name, context=context, **kwargs)
         if self.is_closed():
@@ -118,7 +118,7 @@ class SimulatedLoop(MockedLoop):
 
 
 def _number_of(scope: CancelScope) -> int:
-    """Hash a scope by who has entered it: a cancelled one goes through a set of those inside."""
+    """Hash a scope by its task: a cancelled scope iterates over a set of inner scopes."""
     host: object = cast("Any", scope)._host_task
     return host.number if type(host) is SimulatedTask else object.__hash__(scope)
 

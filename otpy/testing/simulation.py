@@ -54,7 +54,7 @@ class Simulation:
 
     @property
     def trace(self) -> tuple[str, ...]:
-        """Which task took a step and what was reported, in order, one line each with its time.
+        """The steps of tasks and the reports, in order, one line each with its time.
 
         The same for the same seed and plan in every process; and on every Python version that we
         support, as far as the code that ran takes the same steps there.

@@ -31,7 +31,7 @@ class _Share(NamedTuple):
 
 @final
 class Starts:
-    """Tells a bound, once there is one, what is started below its root; an interposer.
+    """Reports starts below a root to its bound, once there is one; an interposer.
 
     Attributes:
         bound: Whom it tells.

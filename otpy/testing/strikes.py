@@ -1,4 +1,4 @@
-"""What `otpy chaos` can do to a live worker: every kind of strike, and whom it suits."""
+"""The strikes of `otpy chaos` on a live worker: every kind, and the workers that it suits."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class StrikeKind:
 
 
 def is_struck_error(error: BaseException | None) -> bool:
-    """Whether `error` is one that a strike raised, or a group of nothing else."""
+    """Whether a strike raised `error`, or all errors in a group."""
     if isinstance(error, BaseExceptionGroup):
         group = cast("BaseExceptionGroup[BaseException]", error)
         return all(map(is_struck_error, group.exceptions))

@@ -144,7 +144,7 @@ class _Timer(asyncio.TimerHandle):
 
 
 class _AskingSelector(selectors.DefaultSelector):
-    """A selector that asks before it blocks, and tells what becomes of its descriptors."""
+    """A selector that asks before it blocks, and reports changes of its descriptors."""
 
     def __init__(
         self, before_blocking: Callable[[], _Events], on_no_progress: Callable[[], None]
@@ -359,7 +359,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         return ready
 
     def _on_no_progress(self) -> None:
-        """Raise, unless somebody outside the loop may end it."""
+        """Raise, unless an event outside the loop may end it."""
         if self._in_flight() or self._strangers_work():
             return
         steps = [getattr(handle._callback, "__self__", None) for handle in self._ready]
@@ -444,7 +444,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         return {key.fd for key in self._asking.get_map().values()} - self._own_descriptors
 
     def _strangers(self) -> list[threading.Thread]:
-        """Return the threads that may wake the loop, and of which it does not know whether."""
+        """Return the foreign threads that may wake the loop."""
         if threading.active_count() == 1 and _in_main_thread():
             return []  # as nearly always; this is asked before each move of the clock
         known = {threading.current_thread(), *self._bystanders, *workers_of(self)}
@@ -457,7 +457,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         ]
 
     def _strangers_work(self) -> bool:
-        """Tell whether a thread of somebody else's works, or may be about to."""
+        """Tell whether a foreign thread works, or may be about to."""
         strangers = self._strangers()
         if not strangers:
             return False

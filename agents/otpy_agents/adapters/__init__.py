@@ -1,1 +1,1 @@
-"""What is particular to each agent CLI: what an adapter is, and those that come with otpy."""
+"""The particulars of each agent CLI: the protocol of an adapter, and otpy's own adapters."""

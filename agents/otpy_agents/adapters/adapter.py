@@ -35,7 +35,7 @@ __all__ = [
 
 
 class Access(StrEnum):
-    """What the agent may do without being asked; there is nobody to ask."""
+    """What the agent may do; there is no person to ask for permission."""
 
     READ = "read"
     """Look around."""
@@ -106,7 +106,7 @@ SCHEMA_FILE: Final = "schema.json"
 
 
 class Parser(Protocol):
-    """Reads one stream of one attempt, line by line, and holds what it needs in between."""
+    """Reads one stream of one attempt, line by line, and keeps its state in between."""
 
     def feed(self, line: str) -> Sequence[Event]:
         """Return what `line` (without its line feed) says; nothing if it is not an event."""
@@ -115,7 +115,7 @@ class Parser(Protocol):
 
 @frozen
 class Wording:
-    """Words of an error message and what they mean.
+    """Words of an error message, and their meaning.
 
     Attributes:
         detail: The class.

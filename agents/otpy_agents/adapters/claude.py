@@ -176,7 +176,7 @@ def _usage(found: JsonObject) -> Usage:
 
 @final
 class Claude:
-    """How to call Claude Code, and what it means."""
+    """How to call Claude Code, and how to read its output."""
 
     name = "claude"
     executable = "claude"

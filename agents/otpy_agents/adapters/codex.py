@@ -99,7 +99,7 @@ def configured_provider(
 
 
 def _begun_with(home: Path, session: str) -> str | None:
-    """Return the name of the provider that a session began with; None if nobody knows."""
+    """Return the name of the provider that a session began with; None if it is unknown."""
     for path in (home / "sessions").glob(f"*/*/*/rollout-*-{glob.escape(session)}.jsonl"):
         try:
             with path.open(encoding="utf-8") as file:
@@ -184,7 +184,7 @@ class CodexParser:
 
 
 def _input(item: JsonObject) -> JsonObject:
-    """Return what a tool was called with: its item without what all items have."""
+    """Return the input of a tool call: its item without the fields that all items have."""
     return {key: value for key, value in item.items() if key not in _OF_ITEMS}
 
 
@@ -205,7 +205,7 @@ def _usage(counts: JsonObject) -> Usage:
 
 @final
 class Codex:
-    """How to call Codex, and what it means."""
+    """How to call Codex, and how to read its output."""
 
     name = "codex"
     executable = "codex"

@@ -144,7 +144,7 @@ def _fault(data: JsonObject, message: str) -> CliFault:
 
 @final
 class Copilot:
-    """How to call Copilot CLI, and what it means."""
+    """How to call Copilot CLI, and how to read its output."""
 
     name = "copilot"
     executable = "copilot"

@@ -1,4 +1,4 @@
-"""Cursor's CLI (`cursor-agent`), written from what is publicly documented of it.
+"""Cursor's CLI (`cursor-agent`), written from its public documentation.
 
 It was never tried: it serves nobody without an account, and speaks with its vendor alone. Flags and
 events are those of its documentation of print mode and of `stream-json`, and its failures those
@@ -90,7 +90,7 @@ def _result(found: JsonObject) -> list[Event]:
 
 @final
 class Cursor:
-    """How to call Cursor's CLI, and what it means."""
+    """How to call Cursor's CLI, and how to read its output."""
 
     name = "cursor"
     executable = "cursor-agent"

@@ -1,4 +1,4 @@
-"""Reads values out of JSON whose shape nobody guarantees: a wrong type is as good as absent."""
+"""Reads values out of JSON of uncertain shape: a value of a wrong type counts as absent."""
 
 from __future__ import annotations
 

@@ -159,7 +159,7 @@ def _usage(stats: JsonObject) -> Usage:
 
 @final
 class Gemini:
-    """How to call Gemini CLI, and what it means."""
+    """How to call Gemini CLI, and how to read its output."""
 
     name = "gemini"
     executable = "gemini"

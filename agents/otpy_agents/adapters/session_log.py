@@ -43,7 +43,7 @@ class SessionLog(Protocol):
 
     @property
     def hints(self) -> Sequence[str]:
-        """Words of which each line that matters holds at least one; the others are not parsed."""
+        """Words, at least one of which is in each relevant line; other lines are not parsed."""
         ...
 
     def files(self, session: str, variables: Mapping[str, str]) -> Sequence[Path]:
@@ -56,13 +56,13 @@ class SessionLog(Protocol):
         ...
 
     def answered(self, found: JsonObject) -> LineUsage | None:
-        """Return what a line says was spent; None if it says nothing of that."""
+        """Return the usage in a line; None if it has none."""
         ...
 
 
 @final
 class UsageReader:
-    """Adds up what the lines of a session say was spent, each request once.
+    """Adds up the usage in the lines of a session, each request once.
 
     Args:
         log: The CLI's.
@@ -101,7 +101,7 @@ class UsageReader:
 
 
 def _moment(found: JsonObject) -> float:
-    """Return when a line was written, in Unix seconds; one that does not say is of now."""
+    """Return the Unix time of a line; a line without one counts as written now."""
     try:
         return datetime.fromisoformat(text(found, "timestamp")).timestamp()
     except ValueError:

@@ -21,7 +21,7 @@ _THREAD: Final = "thread"
 def _files(
     variables: Mapping[str, str], variable: str, default: str, session: str, *patterns: str
 ) -> Sequence[Path]:
-    """Return what the patterns find below a CLI's configuration folder, `{}` being the session."""
+    """Return the files that match below a CLI's configuration folder; `{}` is the session."""
     home = variables.get(variable) or variables.get("HOME")
     # What an agent says is its session leads nowhere else.
     if not home or not _ID.fullmatch(session):
@@ -43,7 +43,7 @@ class ClaudeLog:
         return _files(variables, "CLAUDE_CONFIG_DIR", ".claude", session, *patterns)
 
     def answered(self, found: JsonObject) -> LineUsage | None:
-        """Return what an answer cost; one with several parts has a line for each."""
+        """Return the usage of an answer; an answer of several parts has a line for each."""
         message = obj(found, "message")
         if text(found, "type") != "assistant" or not obj(message, "usage"):
             return None
@@ -58,7 +58,7 @@ class ClaudeLog:
 
 @final
 class CodexLog:
-    """The rollout of a thread; it holds what the thread has spent since it began."""
+    """The rollout of a thread; it holds the thread's total usage."""
 
     hints = ('"token_usage_record"', '"token_count"', '"turn_context"')
 
@@ -69,7 +69,7 @@ class CodexLog:
         )
 
     def answered(self, found: JsonObject) -> LineUsage | None:
-        """Return what the thread has spent in all."""
+        """Return the thread's total usage."""
         data = obj(found, "payload")
         match text(found, "type"):
             case "turn_context":
@@ -110,7 +110,7 @@ class GeminiLog:
         )
 
     def answered(self, found: JsonObject) -> LineUsage | None:
-        """Return what an answer cost."""
+        """Return the usage of an answer."""
         counts = obj(found, "tokens")
         if text(found, "type") != "gemini" or not counts:
             return None
@@ -135,7 +135,7 @@ class CopilotLog:
         )
 
     def answered(self, found: JsonObject) -> LineUsage | None:
-        """Return what a request cost."""
+        """Return the usage of a request."""
         if text(found, "type") != "session.usage_record":
             return None
         counts = obj(found, "data", "usage")

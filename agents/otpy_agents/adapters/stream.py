@@ -1,4 +1,4 @@
-"""Finds JSON in what a CLI writes, however it is broken into lines, and nothing is lost by noise.
+"""Finds JSON in a CLI's output, however it is broken into lines, and despite noise.
 
 A line is an event, unless it is not JSON. Then it is noise, or the beginning of a document that was
 written over several lines, or two events written into each other.

@@ -177,7 +177,7 @@ _FIELD_IN_TEXT: Final = re.compile(
 
 
 def by_code(codes: Iterable[str]) -> Detail | None:
-    """Return what the first code that means one thing only stands for."""
+    """Return the failure that the first unambiguous code stands for."""
     for code in codes:
         detail = _CODES.get(code.lower())
         if detail is not None:
@@ -186,7 +186,7 @@ def by_code(codes: Iterable[str]) -> Detail | None:
 
 
 def by_vague_code(codes: Iterable[str]) -> Detail | None:
-    """Return what the first code stands for that means little more than that something failed."""
+    """Return the failure that the first vague code stands for."""
     for code in codes:
         detail = _VAGUE.get(code.lower())
         if detail is not None:
@@ -195,14 +195,14 @@ def by_vague_code(codes: Iterable[str]) -> Detail | None:
 
 
 def by_status(status: int | None) -> Detail | None:
-    """Return what an HTTP status stands for; None if it says too little, as 400 does."""
+    """Return the failure that an HTTP status stands for; None if it is too vague, like 400."""
     if status is None:
         return None
     return _STATUS.get(status, Detail.SERVER_ERROR if 500 <= status <= 599 else None)  # noqa: PLR2004
 
 
 def status_in(message: str) -> int | None:
-    """Return the last HTTP status that `message` names as such."""
+    """Return the last number that `message` calls an HTTP status."""
     found = [match["status"] for match in _STATUS_IN_TEXT.finditer(message)]
     return int(found[-1]) if found else None
 

@@ -30,7 +30,7 @@ _HOSTS: Final[Mapping[str, tuple[str, ...]]] = {
 
 
 def vendor_hosts(cli: str) -> tuple[str, ...]:
-    """Return what a sandbox has to let the CLI of an agent reach, as entries of an allowlist.
+    """Return the hosts that the CLI of an agent must reach, as entries of an allowlist.
 
     Args:
         cli: Name of its adapter; of `command`, and of one that is not our own, nothing is known.

@@ -1,4 +1,4 @@
-"""Tells a person once what is wrong with an account, however many agents meet it."""
+"""Tells a person once about a problem with an account, however many agents meet it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Budgets: an account for each list and each assignment, and what is left of it.
+"""Budgets: an account for each list and each assignment, and its remainder.
 
 The ledger and what is charged to it belong to the monitors. What follows when one is spent is up to
 who owns it (`otpy_agents.tree.consequences`).
@@ -32,7 +32,7 @@ class BudgetDocument:
         self._rows = rows
 
     async def load(self) -> dict[str, Any] | None:
-        """Return what was saved last; None if nothing was."""
+        """Return the value saved last; None if there is none."""
         text = await self._rows.get(_DOCUMENT)
         if text is None:
             return None
@@ -40,7 +40,7 @@ class BudgetDocument:
         return plain
 
     async def save(self, plain: dict[str, Any]) -> None:
-        """Keep `plain` instead of what was kept."""
+        """Save `plain` in place of the saved value."""
         await self._rows.put(_DOCUMENT, json.dumps(plain))
 
 
@@ -66,7 +66,7 @@ class Budgets:
         self.on_more: list[Callable[[], object]] = []
 
     async def save(self) -> None:
-        """Write down at once what is spent and granted: others are about to rely on it.
+        """Store the usage and the grants at once: others are about to rely on them.
 
         The saver of the tree does so every few seconds, which a host that is killed may not have.
 
@@ -80,7 +80,7 @@ class Budgets:
     def open(
         self, account: str, parent: str, limits: Limits, on_exceed: OnExceed | None = None
     ) -> list[str]:
-        """Open an account; one that is open from before gets the limits that are declared now.
+        """Open an account; an account that is already open gets the limits declared now.
 
         What an operator has granted holds as long as the same limit is declared.
 
@@ -122,7 +122,7 @@ class Budgets:
         return self.open(account, parent, own, then)
 
     def carried_over(self, account: str) -> list[str]:
-        """Return what an account, if it is open, has spent of its limits before, line by line."""
+        """Return the earlier usage of an account, if it is open, line by line."""
         if account not in self.ledger:
             return []
         balances = [self.ledger.balance(account, kind) for kind in Kind]
@@ -160,7 +160,7 @@ class Budgets:
         return min((one for one in remaining if one is not None), default=None)
 
     def grant(self, account: str, kind: Kind, amount: float) -> None:
-        """Let an account spend more; those who rest for it go on if they now have something left.
+        """Let an account spend more; agents that rest for it go on if they now have budget left.
 
         Raises:
             BudgetError: There is no such account or limit, or the account above has less.

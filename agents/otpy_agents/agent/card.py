@@ -1,4 +1,4 @@
-"""What monitors hear of a life: that it is there, what a program does, who asked for whom."""
+"""What monitors hear of a life: its card, a program's activity, and its parent."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def shown(
 
 @final
 class Program:
-    """Tells what a program does: lines are its progress, and bytes a thing it uses.
+    """Tells a program's activity: lines are its progress, bytes its use of output.
 
     Args:
         feed: Where it is told.
@@ -137,7 +137,7 @@ class Children:
         self._feed.tell(activity.ChildSpawned(self._parents[name], now, f"{self._key}/{name}"))
 
     def tell_gone(self, name: str, why: str) -> None:
-        """Tell that a mortal has come out; a program has no card, so nobody else would."""
+        """Tell that a mortal has come out; a program has no card that would tell it."""
         if name in self._parents:
             now = asyncio.get_running_loop().time()
             self._feed.tell(activity.AgentGone(f"{self._key}/{name}", now, why))

@@ -1,4 +1,4 @@
-"""Reading what an agent has written down for its next life (TREE-39)."""
+"""Reads the checkpoint that an agent has written for its next life (TREE-39)."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ _FLAGS: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 class Unusable(Exception):
-    """What lies there is no checkpoint; the message says what it is instead."""
+    """The file is not a checkpoint; the message says what it is instead."""
 
 
 def read_checkpoint(file: Path) -> JSON:
-    """Return what an agent has left: a JSON value, or else its text; None if the file is empty.
+    """Return an agent's checkpoint: a JSON value, or else its text; None if the file is empty.
 
     Raises:
         FileNotFoundError: It has left nothing.

@@ -78,7 +78,7 @@ class Course:
 
     @classmethod
     def of(cls, record: AssignmentRecord, stood: AgentRow | None = None) -> Course:
-        """Return where an assignment stands as the ledger has it; what has failed is open again."""
+        """Return an assignment's course from the ledger; a failed assignment is open again."""
         if record.state.final:
             outcome = Outcome(record.state, record.reason)
             return cls(leg=Leg.WRITTEN, outcome=outcome, stood=stood)
@@ -123,7 +123,7 @@ class Course:
         return Course(last_end=self.last_end)
 
     def start(self, *, killed: bool) -> Course:
-        """Count a start that was killed; forget those before one that was not."""
+        """Count a killed start; a start that was not killed resets the count."""
         return evolve(self, killed_starts=self.killed_starts + 1 if killed else 0)
 
     def end_life(self, why: str) -> Course:
@@ -215,7 +215,7 @@ class Courses:
         return True
 
     def news(self, name: str = "") -> None:
-        """Wake those who wait: there is something to hand out, or to write down.
+        """Wake the waiting tasks: there is work to hand out, or news to write down.
 
         Args:
             name: The assignment that it is about; empty if it is about none.

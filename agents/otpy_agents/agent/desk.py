@@ -1,4 +1,4 @@
-"""What the mortals of one work list work with, and what it asks of them before they begin."""
+"""The shared equipment of one list's mortals, and the conditions for their start."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ class Desk:
         workplace.budgets.on_more.append(self._go_on)
 
     def _declare(self, work: WorkList) -> None:
-        """Let the budget of the list be what it says, then those of its assignments."""
+        """Set the budget that the list declares, then those of its assignments."""
         budgets = self.workplace.budgets
         whole = Limits(
             tokens=work.tokens,
@@ -151,7 +151,7 @@ class Desk:
         return bool(self.workplace.budgets.carried_over(self.account(assignment)))
 
     def budget_left(self, assignment: Assignment) -> float | None:
-        """Return the nothing, or less, that is left for one that is new; None if it may begin.
+        """Return the exhausted budget that keeps a new agent from beginning; None if it may begin.
 
         None for one that was begun, or has spent its own under another definition: an agent rests
         for a grant then, and a program is for the budget monitor.
@@ -189,5 +189,5 @@ class Desk:
         self.folders.keep_messages(post.assignment, post.messages)
 
     async def verify(self, assignment: Assignment, cwd: Path, answer: str) -> Complaint | None:
-        """Return what is wrong with what an agent did; None if nothing is."""
+        """Return the complaint about an agent's work; None if there is none."""
         return None if self._verifier is None else await self._verifier(assignment, cwd, answer)

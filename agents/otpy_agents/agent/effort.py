@@ -67,7 +67,7 @@ class Efforts:
 
     @property
     def at_rest(self) -> bool:
-        """Whether no project has anything left to do, or a Jake who could do it."""
+        """Whether no project has work that its Jake can still do."""
         return all(one.at_rest for one in self._all.values())
 
     @property
@@ -83,7 +83,7 @@ class Efforts:
         return error
 
     def news(self) -> None:
-        """Let those look again who wait for all."""
+        """Wake those who wait for all projects."""
         self._news.set()
         self._news = asyncio.Event()
 

@@ -127,7 +127,7 @@ def _sealed(rows: Mapping[str, FailureRow]) -> Mapping[str, FailureRow]:
 @final
 @frozen(kw_only=True)
 class FailureTable:
-    """Which failure is of which class, and what follows from it (TREE-33).
+    """The class of each failure, and its consequence (TREE-33).
 
     Attributes:
         rows: What each failure means, by its name. A name that is not there is unknown.
@@ -195,7 +195,7 @@ class FailureTable:
 
 
 def failure_of(result: RunResult) -> str:
-    """Return the name of what a run failed of, as a row of the table; empty for success.
+    """Return the name of a run's failure, as a row of the table; empty for success.
 
     A run that was stopped by the program that made it did not fail: that is empty too.
     """

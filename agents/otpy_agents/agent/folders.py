@@ -64,7 +64,7 @@ class Folders:
         return self.work(assignment) / "NOTES"
 
     def checkpoint(self, assignment: str) -> Path:
-        """Return the file in which an agent may say where it stands, `OTPY_CHECKPOINT` there."""
+        """Return the file for an agent's checkpoint, which it finds in `OTPY_CHECKPOINT`."""
         return self.work(assignment) / CHECKPOINT
 
     def kept_messages(self, assignment: Assignment) -> list[str]:

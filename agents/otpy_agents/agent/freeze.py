@@ -1,4 +1,4 @@
-"""Freezing all processes of an agent on the spot, for an operator who cannot wait (G-10)."""
+"""Freezes all processes of an agent at once, for an operator who cannot wait (G-10)."""
 
 from __future__ import annotations
 

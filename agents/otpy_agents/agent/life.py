@@ -173,7 +173,7 @@ async def _preflight(
 
 
 async def _mounts(desk: Desk, assignment: Assignment, work: AgentWork) -> tuple[Mount, ...]:
-    """Return what an agent behind walls has to see of the repository of its work tree."""
+    """Return the mounts from its repository that an agent behind walls needs."""
     own = desk.workplace.sandbox
     if work.changeset is None or sandbox_for(own, assignment, work, os.environ).name == OPEN:
         return ()
@@ -199,14 +199,14 @@ async def _beginning(desk: Desk, post: Post, work: AgentWork, reason: str | None
 
 
 def _needs(desk: Desk, assignment: Assignment, sandbox: str) -> Needs:
-    """Return what must be there; what a sandbox brings along itself is not looked for here."""
+    """Return the needs of the worker, without those that a sandbox supplies itself."""
     needs = evolve(needs_of(assignment), budget_left=desk.budget_left(assignment))
     return needs if sandbox in {"process", "bubblewrap"} else evolve(needs, program="", cli="")
 
 
 @final
 class _AgentLife:
-    """One life: run after run, until one has done what the agent is for."""
+    """One life: run after run, until one has completed the agent's work."""
 
     def __init__(
         self,
@@ -349,7 +349,7 @@ class _AgentLife:
     # --- ends -------------------------------------------------------------------------------------
 
     async def _verify(self, answer: str) -> None:
-        """Accept what it did, or fail (TREE-29)."""
+        """Accept its work, or fail (TREE-29)."""
         post = self._post
         post.move(Happening.CLAIMED)
         await self._write_down()
@@ -468,6 +468,6 @@ class _AgentLife:
         return self._post.pause
 
     async def _write_down(self) -> None:
-        """Write down at once where it stands: who is to do so otherwise may be away."""
+        """Store its state at once: Jake, who does so otherwise, may be away."""
         with contextlib.suppress(LedgerError):  # then Jake tries again
             await self._desk.memory.write_moves()

@@ -1,4 +1,4 @@
-"""What is known of the assignments of a list: the ledger, and what it has yet to be told.
+"""The knowledge about a list's assignments: the ledger, and the news not yet written to it.
 
 Where the disk takes no writes, writers wait: nothing new is begun, and nothing counts as a failure.
 """

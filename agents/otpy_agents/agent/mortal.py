@@ -141,7 +141,7 @@ async def mortal(
 
 
 async def _rest(desk: Desk, post: Post, worker: WorkerProcess) -> None:
-    """Wait until nobody wants it to rest any more; there is no process yet."""
+    """Wait until its pauses are over; there is no process yet."""
     worker.pause()
     pause = post.pause
     while pause is not None:

@@ -73,7 +73,7 @@ class AgentPause:
         return self.by != OPERATOR
 
     def needs(self, name: str) -> str:
-        """Return why an agent of that name rests, and what a person has to do about it."""
+        """Return why an agent of that name rests, and the action that a person has to take."""
         match self.cure:
             case Cure.GRANT:
                 grant = f"{self.account or name} {AMOUNTS[self.kind]}"

@@ -112,7 +112,7 @@ class Persistence:
         self._repositories: dict[Path, Changesets] = {}
 
     def changesets(self, repository: Path) -> Changesets:
-        """Return the changesets of the project in a repository; one object for all who ask."""
+        """Return the changesets of the project in a repository; one object for all callers."""
         if repository not in self._repositories:
             self._repositories[repository] = Changesets(
                 repository, project=self._project, owner=self._owner, fates=self._fates
@@ -120,7 +120,7 @@ class Persistence:
         return self._repositories[repository]
 
     async def recall(self, post: Post, context: RestartContext) -> StoredSession | None:
-        """Return what was stored of an agent's last life, and let its post go on with that.
+        """Return the stored session of an agent's last life, and restore its post from it.
 
         What is corrupt has been set aside: the agent starts fresh, and a person is told (TREE-35).
         """
@@ -136,7 +136,7 @@ class Persistence:
         return stored
 
     async def remember(self, post: Post, result: RunResult, answer: str) -> None:
-        """Keep what a later run, or life, goes on with."""
+        """Keep the session for a later run or life."""
         before = await self._last(post)
         post.session = result.resumable or post.session
         post.summary = answer.strip() or post.summary
@@ -161,7 +161,7 @@ class Persistence:
             self._file(post.assignment.id).unlink(missing_ok=True)
 
     async def _last(self, post: Post) -> StoredSession | None:
-        """Return what is stored; what is corrupt is set aside, and a person told."""
+        """Return the stored session; set a corrupt one aside, and tell a person."""
         try:
             return await self.sessions.load(post.key)
         except SessionCorrupt as error:
@@ -180,11 +180,11 @@ class Persistence:
             return last
 
     async def begin_anew(self, agent: str) -> None:
-        """Keep no session of an agent that nobody knows of any more: it had another definition."""
+        """Forget the session of an agent that no longer exists: its definition was another."""
         await self.sessions.forget(agent)
 
     async def new_work_tree(self, repository: Path, assignment: str) -> Path:
-        """Return the work tree of an assignment of which no attempt is known.
+        """Return the work tree of an assignment without a known attempt.
 
         Work that lies there is that of a life that was forgotten, or had another definition: it is
         put on a branch, and a person is told which.

@@ -20,7 +20,7 @@ __all__ = ["Places", "StartLimit", "Turns"]
 
 @final
 class Places:
-    """Who of a list works, and who waits for a place.
+    """The agents of a list that work, and those that wait for a place.
 
     Args:
         capacity: How many may work at the same time; None is no limit.
@@ -37,7 +37,7 @@ class Places:
         self._tell = tell
 
     def clear(self) -> None:
-        """Let nobody have a place, or wait for one: the pool of all of them has ended."""
+        """Free all places and end all waits: the pool has ended."""
         self._gate = RunGate(self.capacity)
 
     def has_room_for(self, name: str) -> bool:
@@ -53,7 +53,7 @@ class Places:
         self._gate.enter(name, lambda: self._news(name), anyway=True)
 
     def leave(self, name: str) -> None:
-        """Give the place of a mortal that rests, or is gone, to who is next."""
+        """Give the place of a mortal that rests, or is gone, to the next in line."""
         self._gate.leave(name)
         self._news(name)
 

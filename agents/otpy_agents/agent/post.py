@@ -1,4 +1,4 @@
-"""What outlives the lives of an agent: where it stands, what it failed of, and its pause."""
+"""The state that outlives the lives of an agent: its place in the table, failures and pause."""
 
 from __future__ import annotations
 
@@ -177,7 +177,7 @@ class Post:
         return True
 
     def say(self, text: str) -> None:
-        """Hand on what the agent says, line by line; empty lines are left out."""
+        """Pass the agent's words on, line by line, without empty lines."""
         for line in text.splitlines():
             if line.strip():
                 self._said(line)
@@ -185,7 +185,7 @@ class Post:
     # --- what it is told --------------------------------------------------------------------------
 
     def drop_told(self, reply: str, messages: int) -> None:
-        """Drop what it has been told: a reply, and so many of the messages."""
+        """Drop the delivered reply, and that many delivered messages."""
         if self.reply == reply:
             self.reply = ""
         del self.messages[:messages]

@@ -48,7 +48,7 @@ class Needs:
 
 
 def needs_of(assignment: Assignment) -> Needs:
-    """Return what the worker of an assignment needs."""
+    """Return the needs of an assignment's worker."""
     work, variables = assignment.agent, assignment.needs_env
     if work is None:
         return Needs(program=assignment.argv[0], variables=variables)
@@ -94,7 +94,7 @@ def obstacles(needs: Needs, cwd: Path, environment: Mapping[str, str]) -> list[s
 
 
 def unheld_agents(work: WorkList) -> Iterator[tuple[str, Unheld]]:
-    """Yield who may spend beyond a limit in dollars, because nobody knows the price (G-08).
+    """Yield agents that may exceed a limit in dollars, because a price is unknown (G-08).
 
     Each comes with the id of its assignment. Where there is no such limit there is nobody.
     """

@@ -81,7 +81,7 @@ def _joined(work: AgentWork, parts: Sequence[str], messages: Sequence[str]) -> s
 
 
 def question_in(answer: str) -> str | None:
-    """Return what an agent asks a person for, in the last such line; None if it asks nothing."""
+    """Return an agent's question to a person, from the last such line; None if it asks nothing."""
     found = _QUESTION.findall(answer)
     last = answer.rstrip().rpartition("\n")[2].lstrip()
     return str(found[-1]).strip() if found and last.startswith(ASKING) else None

@@ -1,4 +1,4 @@
-"""Where agents have their runs made: what is needed of a host of runs, and the real one."""
+"""The host of the agents' runs: the protocol that they need, and the real host."""
 
 from __future__ import annotations
 

@@ -66,7 +66,7 @@ class Happening(StrEnum):
 
 
 def _moves() -> dict[tuple[AgentState, Happening], AgentState]:
-    """Write the table down; what is not in it cannot happen."""
+    """Return the table of moves; a move that is not in it cannot happen."""
     state, what = AgentState, Happening
     table = {
         (state.WORKING, what.ASKED): state.WAITING_FOR_INPUT,

@@ -1,4 +1,4 @@
-"""What may be wrong with what an agent did that says that it is done, and the command that says."""
+"""Complaints about the work of an agent that claims to be done, and the command that finds them."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class Complaint:
 async def run_verify(
     assignment: Assignment, work: AgentWork, cwd: Path, *, list_id: str, folders: Folders
 ) -> Complaint | None:
-    """Run the command that says whether an agent is done; return what is wrong, or None.
+    """Run the command that verifies an agent's work; return its complaint, or None.
 
     It runs as a process of the host, outside of any sandbox, with the environment of a worker. Exit
     code 0 within `verify_deadline` is success. A command that cannot be started has failed too: it

@@ -31,7 +31,7 @@ __all__ = ["Workplace"]
 
 @final
 class Workplace:
-    """One host's place of work. A plain object: what is supervised is handed it.
+    """One host's place of work: a plain object, passed to the supervised parts.
 
     Args:
         store: The open store of runs; None if no agent is to work here, only plain programs.
@@ -113,7 +113,7 @@ class Workplace:
         self._tried: set[str] = set()  # names of the sandboxes that have worked
 
     def _notify(self, account: str, detail: str) -> None:
-        """Let a person know what is wrong with an account; it concerns all projects alike."""
+        """Tell a person about a problem with an account; it concerns all projects alike."""
         for tell in self.tells[:1]:
             tell("operator.notified", account, detail=detail)
 

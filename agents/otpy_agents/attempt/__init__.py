@@ -1,4 +1,4 @@
-"""One attempt in terms that hold for every CLI: what it says, what it spends, why it fails.
+"""One attempt in terms that fit every CLI: its events, its usage, its failures.
 
 Pure values: adapters make them, and runs decide by them.
 """

@@ -25,7 +25,7 @@ __all__ = [
 
 @frozen
 class CliFault:
-    """An error as the CLI itself put it, before anybody judged it.
+    """An error in the CLI's own words, before it is classified.
 
     Attributes:
         message: Its words. Never the model's text and never a tool's output.
@@ -92,7 +92,7 @@ class ToolEnded:
 
 @frozen
 class Spent:
-    """A reading of what was spent; a later one in the same run replaces it.
+    """A reading of usage; a later one in the same run replaces it.
 
     Attributes:
         usage: What.

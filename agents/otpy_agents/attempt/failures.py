@@ -132,5 +132,5 @@ class Classification:
 
     @property
     def succeeded(self) -> bool:
-        """Whether the attempt did what it was for, as far as the CLI can tell."""
+        """Whether the attempt succeeded, as far as the CLI can tell."""
         return self.detail is None

@@ -65,7 +65,7 @@ def _candidates(words: str) -> Iterator[str]:
 
 
 def _scattered(words: str) -> Iterator[JsonOutput]:
-    """Yield the objects anywhere in `words`; what is inside of one is not looked at."""
+    """Yield the objects anywhere in `words`, without those nested in others."""
     decoder, at = json.JSONDecoder(parse_constant=_refuse), 0
     for _ in range(_BRACES):
         at = words.find("{", at)

@@ -53,7 +53,7 @@ class Transcript:
         self.add(events)
 
     def add(self, events: Iterable[Event]) -> None:
-        """Take in what came since."""
+        """Take in new events."""
         for event in events:
             self.seen = True
             self._take(event)

@@ -29,7 +29,7 @@ class Usage:
 
     @property
     def unpriced(self) -> bool:
-        """Whether there are tokens and nobody knows what they cost."""
+        """Whether there are tokens of unknown cost."""
         return not self.cost_usd and bool(self.input or self.output)
 
     def __add__(self, other: Usage) -> Usage:
@@ -53,7 +53,7 @@ class Usage:
 
 @final
 class UsageMeter:
-    """Adds up the readings of many attempts, some of which resume a session of an earlier one.
+    """Adds up the readings of many attempts, some of which resume an earlier session.
 
     Claude and Gemini report what one run spent. Codex and Copilot report what their session spent
     since it began, so that a second run in the same session reports the first one again. The meter

@@ -29,7 +29,7 @@ _UNPAID: Final = re.compile(NO_CREDIT, re.IGNORECASE)
 
 
 def by_words(message: str, wordings: Sequence[Wording], *, cut: bool = False) -> Detail | None:
-    """Return what the first of `wordings` that is found in `message` stands for.
+    """Return the failure for the first of `wordings` that is found in `message`.
 
     Args:
         message: The words.

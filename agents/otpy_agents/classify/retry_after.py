@@ -1,4 +1,4 @@
-"""How long a vendor asks to wait, from headers, fields and words."""
+"""The time that a vendor asks to wait, from headers, fields and words."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ _FIELD_DURATION: Final = re.compile(
 
 
 def seconds_to_wait(message: str, now: datetime | None) -> float | None:
-    """Return how many seconds `message` asks to wait; None if it does not say.
+    """Return the seconds that `message` asks to wait; None if it does not say.
 
     Args:
         message: The final error message and the fields that came with it.

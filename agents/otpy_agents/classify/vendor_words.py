@@ -1,4 +1,4 @@
-"""The words in which vendors and their CLIs say what went wrong, and what they mean."""
+"""The error messages of vendors and their CLIs, and the failures they stand for."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who types a command (G-16)."""
+"""The user who types a command (G-16)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["actor"]
 
 
 def actor() -> str:
-    """Return who types this: user, process and terminal."""
+    """Return the author of this command: user, process and terminal."""
     uid = os.geteuid()
     try:
         user = pwd.getpwuid(uid).pw_name

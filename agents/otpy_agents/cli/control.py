@@ -80,7 +80,7 @@ Exit status:
 
 
 def _actor() -> str:
-    """Return who types this (G-16, C-41)."""
+    """Return the author of this command (G-16, C-41)."""
     return str(actor_of(os.geteuid(), os.getpid()))
 
 

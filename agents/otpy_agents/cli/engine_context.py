@@ -77,7 +77,7 @@ def context(repo: Path, *, role: str, task: str, targets: tuple[str, ...]) -> No
 
 
 def _costs(packed: PackedContext) -> Iterator[str]:
-    """Yield the parts of a prompt with their costs, and what was left out of it."""
+    """Yield the parts of a prompt with their costs, and the parts left out."""
     included = [part for part in packed.parts if part.included]
     yield ""
     yield from _rows(included)

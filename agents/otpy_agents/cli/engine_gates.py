@@ -210,7 +210,7 @@ def _aligned(rows: Sequence[tuple[str, ...]]) -> Iterator[str]:
 
 
 def _show(result: GateResult, width: int) -> None:
-    """Show a result at once; of one that did not pass also what it wrote."""
+    """Show a result at once; for one that did not pass, also its output."""
     took = f"{result.seconds:.1f} s"
     if result.cached:
         took = f"not run again: nothing has changed since it took {took}"

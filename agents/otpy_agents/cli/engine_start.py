@@ -70,13 +70,13 @@ class EnginePlace:
 
     @asynccontextmanager
     async def log(self) -> AsyncGenerator[EventLog]:
-        """Open the event log, after what a dead host has left was settled."""
+        """Open the event log, after settling the workflows of dead hosts."""
         async with self._opened() as (log, _):
             yield log
 
     @asynccontextmanager
     async def orders(self) -> AsyncGenerator[Orders]:
-        """Open what orders need, after what a dead host has left was settled."""
+        """Open the resources for orders, after settling the workflows of dead hosts."""
         async with self._opened() as (log, trees):
             yield Orders(log, trees, self.repository)
 
@@ -199,7 +199,7 @@ class EngineStart:
                 say(self._clean(line))
 
     def _print(self, line: str) -> None:
-        """Write a line of the result, as long as somebody reads it; work goes on anyway."""
+        """Write a line of the result, as long as it has a reader; work goes on anyway."""
         if self._unread is None:
             try:
                 print(harmless(self._clean(line)), flush=True)

@@ -141,7 +141,7 @@ def _gate(event: GatePassed | GateFailed | GateSkipped) -> str:
 
 
 def _first(text: str) -> str:
-    """Return the first line of what a gate may have written much of."""
+    """Return the first line of a gate's output, which may be long."""
     return one_line(text.strip().partition("\n")[0], _LINE)
 
 
@@ -168,7 +168,7 @@ def feature_lines(feature: Feature) -> Iterator[str]:
 
 
 def output_lines(output: str) -> Iterator[str]:
-    """Yield what a worker says that it did, or found, as lines for people."""
+    """Yield a worker's report as lines for people."""
     said: dict[str, Any] = json.loads(output) if output else {}
     for line in said.get("changes", ()):
         yield f"- {line}"

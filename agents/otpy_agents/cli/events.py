@@ -312,7 +312,7 @@ def _printer() -> Callable[[Stored], None]:
 
 
 def _words(event: Stored) -> list[str]:
-    """Return an event in words: when, of what, what, about whom, by whom, and its fields."""
+    """Return an event in words: time, stream, type, subject, actor and fields."""
     words = [at(event.at), printable(event.stream), printable(event.name)]
     words += [printable(about)] if (about := event.fields.get("component")) else []
     said = {"by": event.actor, **event.fields}

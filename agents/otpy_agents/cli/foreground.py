@@ -148,7 +148,7 @@ class _Foreground:
         self._view.take(fact)
 
     def _on_report(self, report: Report) -> None:
-        """Say in one line what went wrong in us, and was mended; the end says what was not."""
+        """Say in one line what failed in otpy and was repaired; the end says what was not."""
         if isinstance(report, ChildRestarting | ChildAbandoned):
             why = report.reason if isinstance(report, ChildRestarting) else "did not end"
             self._view.note(f"[supervisor] {report.id}: {' '.join(str(why).split())}")

@@ -1,4 +1,4 @@
-"""What hosts that were killed have left alive of runs that nobody works on (G-03)."""
+"""Processes that killed hosts left alive, of runs that no host works on (G-03)."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class EndedLeftOver:
 
 
 async def end_leftovers(store: RunStore) -> AsyncIterator[EndedLeftOver]:
-    """End what is alive of unfinished runs of dead hosts, and yield it.
+    """End the living processes of dead hosts' unfinished runs, and yield them.
 
     The runs themselves stay as they are, and can be resumed. Only attempts that the dead host has
     begun are looked for, by their numbers: another host may take the run over at any time, and what

@@ -168,7 +168,7 @@ class RefusingGroup(click.Group):
 
 
 def usage_line(error: click.UsageError) -> str:
-    """Return what is wrong with a call, and how it is typed, in one line."""
+    """Return the error of a call, and its usage, in one line."""
     text = " ".join(error.format_message().split())
     if error.ctx is None:
         return text

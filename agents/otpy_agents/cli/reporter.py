@@ -1,4 +1,4 @@
-"""From what happens in the tree to what the views show."""
+"""Turns the events of the tree into the output of the views."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _STATES: Final = {"running": "working", "backing off": "waiting", "restarting": 
 
 @final
 class Reporter:
-    """Hears of each event, hands it to the view, and remembers what its tree is drawn from."""
+    """Receives each event, passes it to the view, and keeps the data for drawing its tree."""
 
     def __init__(self, work: WorkList, view: View, clock: Callable[[], float]) -> None:
         """Begin to count the seconds of the run.
@@ -71,7 +71,7 @@ class Reporter:
         self._view.tell(event)
 
     def draw(self, tree: TreeSnapshot, journal: Journal) -> None:
-        """Show the tree as it is now; the journal knows who is in line, and who is held back."""
+        """Show the tree as it is now; the journal knows which agents queue or are held back."""
         header = Header(
             name=self._work.name,
             seconds=self._seconds(),

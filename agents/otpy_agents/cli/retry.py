@@ -1,4 +1,4 @@
-"""`otpy-agents retry`: let what was given up begin again, whether or not its tree runs."""
+"""`otpy-agents retry`: restart given-up assignments, whether or not their tree runs."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def retry(ids: tuple[str, ...], *, reaped: bool, file: Path | None, state: Path 
 
 
 def _tree(file: Path | None, state: Path | None) -> KnownTree:
-    """Return the tree that is meant; without a name also one that does not run any more."""
+    """Return the named tree; without a name also one that does not run any more."""
     if file is None and state is None and not listed_here():
         worked_off = [one for one in Path().glob("*.toml") if one.with_suffix(".sqlite").exists()]
         if len(worked_off) != 1:
@@ -76,7 +76,7 @@ def _tree(file: Path | None, state: Path | None) -> KnownTree:
 async def _retried(
     tree: KnownTree, ids: tuple[str, ...]
 ) -> tuple[dict[str, str], CommandRefused | None]:
-    """Retry these, or all that were given up; return what was said, and the first refusal."""
+    """Retry these, or all that were given up; return the answers, and the first refusal."""
     said: dict[str, str] = {}
     try:
         for name in ids or await _given_up(tree):
@@ -89,7 +89,7 @@ async def _retried(
 
 
 async def _given_up(tree: KnownTree) -> tuple[str, ...]:
-    """Return who has been given up in a tree that runs, by `project/name`."""
+    """Return the given-up assignments of a running tree, by `project/name`."""
     status = cast("dict[str, Any]", await ask(tree.socket, "status", within=_WITHIN))
     return tuple(
         f"{one['project']}/{one['agent']}"

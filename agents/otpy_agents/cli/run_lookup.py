@@ -59,7 +59,7 @@ def typed(*words: str) -> str:
 
 
 def mended(error: Exception) -> str:
-    """Return what an error says, with the command that it names as it has to be typed here."""
+    """Return an error's message, with the command in it as it has to be typed here."""
     return _RESUME.sub(lambda found: f"`{typed('runs', 'resume', found[1])}`", str(error))
 
 
@@ -90,7 +90,7 @@ def look(work: Callable[[RunStore], Awaitable[T]], *, otherwise: T | None = None
 
 
 def _is_missing(path: Path) -> bool:
-    """Whether there is no such file; of a folder that may not be looked into nobody can say."""
+    """Whether the file is known to be missing; in an unreadable folder that is unknown."""
     try:
         path.stat()
     except (FileNotFoundError, NotADirectoryError):

@@ -142,7 +142,7 @@ class Shown:
 
 
 def history(shown: Shown) -> Iterator[tuple[str, str]]:
-    """Yield what is known of a run, as label and text, but for its attempts."""
+    """Yield the facts about a run, as label and text, without its attempts."""
     record, now = shown.stored.record, shown.now
     yield "status", shown.status
     yield "prompt", one_line(record.prompt, _LINE)
@@ -201,7 +201,7 @@ def _chain(chain: AgentChain) -> str:
 
 
 def _answer(command: GivenCommand) -> str:
-    """Return what the operator was told."""
+    """Return the answer to the operator."""
     if command.answer is None:
         return "not answered"
     try:

@@ -98,7 +98,7 @@ def told(fact: Fact) -> str | None:
 
 
 def _effort(ended: RunEnded) -> str:
-    """Return what a run took: attempts, time, tokens and money."""
+    """Return the effort of a run: attempts, time, tokens and money."""
     attempts = ended.result.attempts
     if not attempts:
         return ""

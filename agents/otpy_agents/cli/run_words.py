@@ -1,4 +1,4 @@
-"""How what a run is and does is put into words, for lists and for the live line alike."""
+"""The words for the state and activity of a run, for lists and for the live line."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _CENTS: Final = 0.995
 
 
 def countdown(seconds: float) -> str:
-    """Return what is left of a wait, by the second: `0:09`, `9:59`, `1:00:00`."""
+    """Return the rest of a wait in seconds: `0:09`, `9:59`, `1:00:00`."""
     left = math.ceil(max(0.0, seconds))
     minutes, rest = divmod(left, 60)
     hours, minutes = divmod(minutes, 60)

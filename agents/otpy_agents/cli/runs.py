@@ -257,7 +257,7 @@ _command("force-fallback", "Go on with the next agent now, whatever the present 
 
 
 async def _asked(store: RunStore, name: str, beginning: str) -> str:
-    """Let the host of a run carry a command out, and return what it says.
+    """Let the host of a run perform a command, and return its answer.
 
     Raises:
         CommandRefused: It does not do it, or is gone.
@@ -278,7 +278,7 @@ async def _asked(store: RunStore, name: str, beginning: str) -> str:
 
 
 async def _dismissed(store: RunStore, run: str, control: RunControl) -> str:
-    """End a run whose host is gone, and return what is left to say."""
+    """End a run whose host is gone, and return the messages about it."""
     async with RunStore(store.path) as own:
         left = await dismiss(own, run, control)
     ended = f"; ended {', '.join(map(str, left))}" if left else ""

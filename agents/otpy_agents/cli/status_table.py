@@ -95,7 +95,7 @@ def _tokens(number: int | None) -> str:
 
 
 def _cost(row: Plain) -> str:
-    """Return what was spent in dollars; `?` if some of it has no known price."""
+    """Return the cost in dollars; `?` if part of it has no known price."""
     if row["cost_usd"] is None:
         return "?" if row["tokens"] else ""
     return money(row["cost_usd"]) if row["cost_usd"] else ""
@@ -139,7 +139,7 @@ def _part(one: Plain) -> str:
 
 
 def hints(status: Plain, tree: KnownTree) -> Iterator[str]:
-    """Yield what to type for each agent that rests because somebody or something wants it."""
+    """Yield the command to type for each agent that was paused."""
     several = len(status["projects"]) > 1
     for row in status["agents"]:
         paused = row["paused"]

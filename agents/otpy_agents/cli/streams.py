@@ -24,7 +24,7 @@ def occupy_standard_streams() -> None:
 
 
 def tolerate_every_letter() -> None:
-    """Let what is written have letters that the streams do not know; they are shown as numbers."""
+    """Let output hold letters that the streams cannot encode; they are shown as numbers."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")

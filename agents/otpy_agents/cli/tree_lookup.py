@@ -125,7 +125,7 @@ def named_tree(work: WorkList) -> KnownTree:
 
 
 def _ledger_of(file: Path) -> Path:
-    """Return the ledger of a list; of one that was spoilt since, what its host has listed."""
+    """Return the ledger of a list; for a list that became invalid, as its host has listed it."""
     try:
         return read(file).state
     except InvalidWorkList as error:
@@ -178,7 +178,7 @@ def told(tree: KnownTree, command: str, **arguments: Argument) -> JsonValue:
 
 
 def gone(tree: KnownTree) -> NoReturn:
-    """Say that nobody listens for a tree, why, and what to type; leave."""
+    """Say that no host listens for a tree, why, and what to type; exit."""
     name = tree.list or tree.socket.name.removesuffix(".sock")
     for record in _register().all():
         if record.socket != tree.socket:

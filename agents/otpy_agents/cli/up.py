@@ -230,7 +230,7 @@ async def _side_by_side(
 
 
 def _names(works: Sequence[WorkList]) -> list[str]:
-    """Return what the lists are called: by their names, or as they were typed if two are alike."""
+    """Return the names of the lists: their own, or as typed if two are alike."""
     files = [os.fspath(work.file) for work in works]
     for number, file in enumerate(files):
         if file in files[:number]:
@@ -253,7 +253,7 @@ async def _draw(app: App, reporter: Reporter) -> None:
 
 
 def _fail(errors: Sequence[OtpyError]) -> NoReturn:
-    """Say what is wrong, a line each, and leave."""
+    """Print the errors, a line each, and exit."""
     for error in errors:
         print(f"otpy-agents: {error}", file=sys.stderr)
     wrong = any(

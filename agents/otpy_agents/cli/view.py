@@ -95,7 +95,7 @@ class TreeRow:
 
 
 class View(Protocol):
-    """Where a run is shown. No method awaits; none raises because of what a worker wrote."""
+    """Where a run is shown. No method awaits; none raises because of a worker's output."""
 
     def show(self, header: Header, rows: Sequence[TreeRow]) -> None:
         """Show the whole tree as it is now; rows in start order, parents before children."""

@@ -1,4 +1,4 @@
-"""Finds in an agent's final words that it stopped, asks or did not understand (CTL-40 to CTL-42).
+"""Detects stops, questions and misunderstandings in an agent's final words (CTL-40 to CTL-42).
 
 Only the final answer is read, never a file's content or a tool's output (C-32). Of it, code, diffs,
 quotations and tables are passed over: they are about something, and nobody says them. What is left

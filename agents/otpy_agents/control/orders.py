@@ -90,7 +90,7 @@ async def set_goal(store: ControlStore, goal: Goal, *, actor: str) -> ProjectSta
 
 
 async def enqueue(store: ControlStore, tasks: Sequence[ControlTask], *, actor: str) -> ProjectState:
-    """Put tasks at the end of the queue, all of them or none (CTL-52); nobody else does (C-23).
+    """Append tasks to the queue, all of them or none (CTL-52); the only way to do so (C-23).
 
     Raises:
         OrderRefused: A task of that id was there before: it would be done twice, or never.

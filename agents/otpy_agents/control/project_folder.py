@@ -90,7 +90,7 @@ class Mention:
 
 @frozen
 class Search:
-    """What a search found, and what it did not look into.
+    """The result of a search, and the places that it skipped.
 
     Attributes:
         mentions: In order of path and line; at most one for each line, and 20 in all.
@@ -130,7 +130,7 @@ def locate(folder: Path, name: str) -> Path | Obstacle:
 
 
 def read_text(folder: Path, name: str) -> str | Obstacle:
-    """Return what is in a file of the project; bytes that are not UTF-8 are replaced."""
+    """Return the text of a file of the project; bytes that are not UTF-8 are replaced."""
     path = locate(folder, name)
     if isinstance(path, Obstacle):
         return path

@@ -27,7 +27,7 @@ _SEEN_LIMIT: Final = 600
 
 
 class MatchQuality(StrEnum):
-    """How sure a rule is that its check is what the criterion means (CTL-37)."""
+    """How surely a rule's check matches the meaning of the criterion (CTL-37)."""
 
     EXACT = "EXACT"
     """The check is the criterion: a table, or a sentence that says no more than it."""

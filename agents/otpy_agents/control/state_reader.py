@@ -210,7 +210,7 @@ def _read(whole: _Section) -> ProjectState:
 
 
 def _project(goal: _Section) -> str | None:
-    """Return the name of the project; one that leads out of the sandbox is none (CTL-60)."""
+    """Return the name of the project; a name that leads out of the sandbox is refused (CTL-60)."""
     name = goal.perhaps_text("project_id")
     if name is not None and not is_folder_name(name):
         raise CorruptState("goal.project_id", name, "a name for a folder")

@@ -23,7 +23,7 @@ Status: TypeAlias = Literal["pending", "in_progress", "completed", "blocked", "f
 @final
 @frozen(kw_only=True)
 class TableCriterion:
-    """An acceptance criterion as a table: it says exactly what is checked.
+    """An acceptance criterion as a table: it names its check exactly.
 
     Attributes:
         file: Path inside the project that the other checks look at.
@@ -114,7 +114,7 @@ class ControlTask:
         return form.task()
 
     def to_json(self) -> dict[str, Any]:
-        """Return the task as a task file has it; what it leaves to defaults is left out."""
+        """Return the task in the form of a task file, without fields at their defaults."""
         optional = {
             "working_directory": self.working_directory,
             "required_artifacts": list(self.required_artifacts) or None,

@@ -29,7 +29,7 @@ _CONFLICT: Final = 409
 
 @asynccontextmanager
 async def connect(socket: Path) -> AsyncGenerator[DockerEngine]:
-    """Return a block in which the engine behind `socket` can be asked.
+    """Return a block with a connection to the engine behind `socket`.
 
     Each attempt has its own connections, so that nothing outlasts it.
 
@@ -109,7 +109,7 @@ class DockerEngine:
         return cast("Mapping[str, object]", state) if isinstance(state, dict) else {}
 
     async def logs(self, id: str, *, follow: bool) -> AsyncGenerator[Frame]:
-        """Yield what a container has written, and to `follow` what it writes until it has ended."""
+        """Yield the output of a container so far, and with `follow` until it has ended."""
         query = self._client.build_request(
             "GET",
             f"{self._version}/containers/{id}/logs",
@@ -156,7 +156,7 @@ class DockerEngine:
         return [(str(one["Id"]), _name(one)) for one in found]
 
     async def _ask_or_none(self, method: str, path: str, **options: Any) -> httpx.Response | None:
-        """Ask; None if what is asked about does not exist."""
+        """Ask; return None if the subject of the question does not exist."""
         try:
             return await self._ask(method, path, **options)
         except EngineError as error:
@@ -197,7 +197,7 @@ def _mapping(text: str) -> Mapping[str, Any]:
 
 
 def _message(text: str, key: str) -> str | None:
-    """Return what a JSON object says under `key`; None if it is none or says nothing."""
+    """Return the text of a JSON object under `key`; None if it is not an object or has none."""
     try:
         value = cast("object", json.loads(text))
     except ValueError:

@@ -26,7 +26,7 @@ class Frame:
 
 @final
 class LogFrames:
-    """Takes apart what the engine sends; holds at most an unfinished header.
+    """Splits the engine's stream; holds at most an unfinished header.
 
     Each frame has a header of eight bytes: the stream, three unused, and the length of its data
     with the most significant byte first.

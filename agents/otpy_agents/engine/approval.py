@@ -18,7 +18,7 @@ _NAMED: Final = 3
 
 
 class PlanApproval(StrEnum):
-    """Who approves a plan (C-23)."""
+    """The approver of a plan (C-23)."""
 
     ASK = "ask"
     """A person."""
@@ -79,7 +79,7 @@ def load_approval(text: str | None, file: str = APPROVAL_FILE) -> ApprovalRules:
 
 
 def risks(rules: ApprovalRules, touched: Touched) -> tuple[str, ...]:
-    """Return why a person has to be asked, a line for each risk; none if nobody has to be."""
+    """Return the risks that need a person's approval, a line each; empty if there is none."""
     return tuple(_risks(rules, touched))
 
 

@@ -290,7 +290,7 @@ class WorkerAnswered:
 @final
 @frozen(kw_only=True)
 class StepTampered:
-    """A worker has changed what it is not to change; that was undone, or has no effect.
+    """A worker made a forbidden change; it was undone, or has no effect.
 
     Attributes:
         workflow_id: Its workflow.
@@ -635,7 +635,7 @@ class ApprovalRequested(_ApprovalEvent):
 @final
 @frozen(kw_only=True)
 class ApprovalGranted(_ApprovalEvent):
-    """A person, or a rule he wrote, says yes; who, its actor tells (G-16)."""
+    """A person, or a person's rule, approved; the actor of the event says who (G-16)."""
 
 
 @event_type("approval_denied")

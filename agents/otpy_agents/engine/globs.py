@@ -16,7 +16,7 @@ __all__ = ["Globs", "is_glob", "read_globs"]
 
 @final
 class Globs:
-    """A list of globs, of which the last that matches a path decides, as in `.gitignore`.
+    """A list of globs; the last one that matches a path decides, as in `.gitignore`.
 
     `*.py` matches at any depth, `/*.py` at the top alone, `docs` and `docs/**` all that is in such
     a folder, and `!docs/old` takes something out again.

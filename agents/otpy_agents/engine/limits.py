@@ -33,7 +33,7 @@ class EngineLimits:
 
 
 def load_limits(text: str | None, file: str = LIMITS_FILE) -> EngineLimits:
-    """Return the limits that a text has, and our own for what it leaves out.
+    """Return the limits in a text, with defaults for missing ones.
 
     Args:
         text: What is in the file; None if it is not there.

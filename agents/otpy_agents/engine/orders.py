@@ -127,7 +127,7 @@ class Orders:
         return None
 
     async def approval_of(self, name: str) -> str:
-        """Return how a feature stands: `requested`, `granted`, `denied`; empty if nobody asked."""
+        """Return the approval of a feature: `requested`, `granted`, `denied`; empty if none."""
         row = (await self._rows("approvals")).get(name)
         return "" if row is None else str(row["status"])
 
@@ -156,7 +156,7 @@ class Orders:
         )
 
     async def _stands(self, commit: str) -> bool:
-        """Return whether HEAD has what a commit did."""
+        """Return whether HEAD contains a commit's changes."""
         if not await self._trees.is_past(commit):
             return False
         return commit not in reverted_by(await self._trees.messages_since(commit))
@@ -211,7 +211,7 @@ _REVERTS: Final = re.compile(r"^This reverts commit ([0-9a-f]{40,64})\.$", re.MU
 
 
 def reverted_by(messages: Iterable[tuple[str, str]]) -> frozenset[str]:
-    """Return the commits of which nothing is left, as the messages of later ones say.
+    """Return the commits that later ones reverted, by the messages of these.
 
     Args:
         messages: Commits and their messages, oldest first; git and the engine write the same

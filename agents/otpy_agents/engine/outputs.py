@@ -84,7 +84,7 @@ class ReviewStatus(StrEnum):
 
 
 class ReviewSeverity(StrEnum):
-    """How bad what a reviewer found is."""
+    """How bad a reviewer's finding is."""
 
     ERROR = "error"
     """It has to be mended."""
@@ -265,7 +265,7 @@ def _strict(schema: Any) -> Any:
 
 
 def output_instructions(kind: OutputKind) -> str:
-    """Return what a prompt says about the form of the answer."""
+    """Return the instructions of a prompt on the form of the answer."""
     return (
         "End your last message with one JSON object in a ```json block, and write nothing after"
         " it; if you have a tool for structured output, use that instead. The object has to fit"

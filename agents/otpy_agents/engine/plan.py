@@ -167,7 +167,7 @@ def plan_text(plan: Plan) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """Return `value` without what is empty, which needs no line."""
+    """Return `value` without empty fields, which need no line."""
     if isinstance(value, dict):
         entries = cast("dict[str, Any]", value).items()
         return {key: _plain(item) for key, item in entries if item not in ("", ())}

@@ -33,7 +33,7 @@ def step_key(workflow: str, step: str) -> str:
 
 
 def plan_key(place: str, name: str) -> str:
-    """Return the key of what a plan names, a person is asked about, or is counted.
+    """Return the key of the plan, approval or count that an event concerns.
 
     Two repositories may have a plan with the same ids.
 

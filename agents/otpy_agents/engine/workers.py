@@ -93,7 +93,7 @@ class WorkerResult:
         return "; ".join(one.next_steps) or "it did not say why"
 
     def features(self, workflow: str) -> tuple[Feature, ...]:
-        """Return what it proposes; nothing unless it is a planner."""
+        """Return its proposed features; empty unless it is a planner."""
         one = self.output
         return plan_of(one, workflow).features if isinstance(one, PlanOutput) else ()
 
@@ -165,7 +165,7 @@ async def do_work(runs: Runs, order: RunOrder, kind: OutputKind) -> WorkerResult
 
 
 def read_result(result: RunResult, answer: str, kind: OutputKind) -> WorkerResult:
-    """Return what a run that is over came to.
+    """Return the result of a finished run.
 
     An agent that had some tool refused has worked all the same if its answer fits: what it has
     done, the gates judge (C-25). One without an answer is told so, as one whose answer does not

@@ -1,4 +1,4 @@
-"""Errors of adapters, sandboxes and what they are asked to start."""
+"""Errors of adapters, of sandboxes, and of the programs they start."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ class CannotAdopt(AgentsError, LookupError):
 
 
 class EngineError(AgentsError, RuntimeError):
-    """A container engine refused what it was asked, or did not answer.
+    """A container engine refused a request, or did not answer.
 
     Attributes:
         status: Its HTTP status; None if there was no answer.

@@ -1,4 +1,4 @@
-"""Errors of the control plane: its tasks, its state and what it stores (CTL-61).
+"""Errors of the control plane: its tasks, its state and its stores (CTL-61).
 
 Failures of execution and of validation are not errors: they halt a project, or retry a task.
 """

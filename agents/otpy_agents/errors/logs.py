@@ -20,7 +20,7 @@ __all__ = [
 
 
 class LogError(AgentsError):
-    """Something about the event log or what it holds; the subclasses say what to do."""
+    """An error about the event log or its content; the subclasses say what to do."""
 
 
 class InvalidEventType(LogError, ValueError):

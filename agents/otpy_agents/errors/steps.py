@@ -58,7 +58,7 @@ class ApplyBlocked(StepTreeError):
 
 
 class ApplyConflict(StepTreeError):
-    """A change does not fit what was committed since; nothing was changed.
+    """A change conflicts with later commits; nothing was changed.
 
     Attributes:
         files: The files in conflict, by their paths in the repository.

@@ -110,7 +110,7 @@ class RunFailed(AgentsError, RuntimeError):
 
 
 class VerificationFailed(RunFailed):
-    """The agent says that it is done, and what it did does not hold (TREE-29)."""
+    """The agent claims to be done, and its work does not pass (TREE-29)."""
 
 
 class GangFailed(AgentsError, RuntimeError):

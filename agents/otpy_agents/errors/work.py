@@ -138,7 +138,7 @@ class AlreadyRunning(AgentsError, RuntimeError):
 
 
 class LedgerError(AgentsError):
-    """Something about a file in which we store; the subclasses say what to do.
+    """An error about one of our files; the subclasses say what to do.
 
     Attributes:
         path: The file.

@@ -53,7 +53,7 @@ def chores_of(
     folder: Path,
     changesets: Mapping[str, Changesets],
 ) -> dict[str, Chore]:
-    """Return the chores of one list by name, in the order in which they are done.
+    """Return the chores of one list by name, in order.
 
     Args:
         work: The list.
@@ -79,7 +79,7 @@ def chores_of(
         return {assignment.id for assignment in work.assignments}
 
     async def old_rows() -> AsyncIterator[Deletion]:
-        """Find what the ledger knows of attempts that ended long ago."""
+        """Find the ledger's rows of attempts that ended long ago."""
         old = await ledger.count_old(OLD_AFTER)
         if old:
             yield Deletion(f"{old} rows", partial(_purge, ledger))

@@ -29,7 +29,7 @@ def old_runs(
     keep: float = KEEP_RUNS,
     clock: Callable[[], float] = CLOCK,
 ) -> Chore:
-    """Return a chore that deletes runs that ended long ago, and what is left of their hosts.
+    """Return a chore that deletes runs that ended long ago, and the remains of their hosts.
 
     All runs of the user, not only those of one list. Never one that is unfinished, whether its host
     lives or not, for anybody may resume it. Sessions and changesets are not in the store of runs,

@@ -1,4 +1,4 @@
-"""A chore for the attempts of a list's runs that are over, of which nothing may be alive (G-03)."""
+"""A chore that ends the survivors of finished attempts of a list's runs (G-03)."""
 
 from __future__ import annotations
 

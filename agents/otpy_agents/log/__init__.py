@@ -1,4 +1,4 @@
-"""The event log: what happened, in order, for ever; and what it comes to.
+"""The event log: all events in order, for ever; and the state that follows from them.
 
 | you want | you use |
 |---|---|

@@ -204,7 +204,7 @@ async def archives(
 
 
 def check_archives(files: Iterable[Path], hashes: Mapping[str, Mapping[int, bytes]]) -> None:
-    """Check that archives hold what has left the log.
+    """Check that archives hold all events removed from the log.
 
     Raises:
         ArchiveMissing: One is not there, or cannot be read.

@@ -1,4 +1,4 @@
-"""Whether a log is what was written, from its first event to its last (G-14)."""
+"""Checks that a log is unaltered, from its first event to its last (G-14)."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ async def _take(
     until: int | None,
     page: Sequence[Mapping[str, Any]],
 ) -> None:
-    """Let the chain take a page of events, and what was archived in between or behind."""
+    """Feed the chain a page of events, and the archived events between or behind them."""
     query = "SELECT position, hash FROM archived WHERE position > ? AND position <= ?"
     last = 2**62 if until is None else until
     gaps = await database.execute_fetchall(query, (chain.position, last))

@@ -109,7 +109,7 @@ class Chain:
         self.position, self.last = position, wanted
 
     def skip(self, position: int, last: bytes) -> None:
-        """Pass over an event that was archived, and of which only the hash is kept.
+        """Skip an archived event, of which only the hash is kept.
 
         Raises:
             LogTampered: It is not the next one.

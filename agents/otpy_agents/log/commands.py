@@ -1,4 +1,4 @@
-"""What operators have told hosts to do: who, what, from where, and what they were answered (G-16).
+"""The commands of operators: who gave which, from where, and the answer (G-16).
 
 A command is an event before it is carried out, and another when it is answered. Commands are rare:
 the log is opened for each, so that nobody has to keep it open for them.
@@ -29,7 +29,7 @@ _KEPT: Final = 4000
 @final
 @frozen(kw_only=True)
 class CommandGiven:
-    """Somebody has given a command; the actor of the event says who and from where.
+    """A command was given; the actor of the event says by whom and from where.
 
     Attributes:
         command: Its name.
@@ -111,7 +111,7 @@ def run_stream(run: str) -> str:
 
 
 def users_log(path: Path, clean: Callable[[str], str] = str) -> EventLog:
-    """Return the log of a user, with what its events come to; its folder is made if need be.
+    """Return the log of a user, with its projections; its folder is made if missing.
 
     Args:
         path: Of the file; see `log_beside`.
@@ -170,7 +170,7 @@ class CommandLog:
         return number
 
     async def end(self, number: int, answer: str) -> None:
-        """Write down what the operator is told; only the first 4000 characters are kept.
+        """Record the answer to the operator; only the first 4000 characters are kept.
 
         Raises:
             LedgerUnwritable: It cannot be written, whatever the reason.

@@ -121,7 +121,7 @@ class EventLog(OpenedWhole):
     # --- appending --------------------------------------------------------------------------------
 
     async def append(self, *appends: Append) -> tuple[Stored, ...]:
-        """Append to one stream or several, all of it or nothing; return what was appended.
+        """Append to one stream or several, all of it or nothing; return the appended events.
 
         Raises:
             VersionConflict: A stream has another version than expected.
@@ -199,7 +199,7 @@ class EventLog(OpenedWhole):
         return tuple(stored)
 
     def _behind(self, at: Standing) -> Iterator[Projection]:
-        """Yield the projections whose tables are not what the whole log comes to."""
+        """Yield the projections whose tables differ from the whole log."""
         for name, one in self._projections.items():
             if at.projections.get(name) != (one.version, at.position):
                 yield one
@@ -303,12 +303,12 @@ class EventLog(OpenedWhole):
     # --- projections ------------------------------------------------------------------------------
 
     async def rows(self, projection: str) -> Rows:
-        """Return what a projection has come to."""
+        """Return the rows of a projection."""
         one = self._projections[projection]
         return await self._file.read(lambda database: in_its_thread(database, one.read))
 
     async def state(self, projection: str, *, until: int, stream: str | None = None) -> Rows:
-        """Return what a projection had come to at a position, folded from the log.
+        """Return the rows of a projection at a position, folded from the log.
 
         Args:
             projection: Its name.
@@ -321,7 +321,7 @@ class EventLog(OpenedWhole):
         return rows
 
     async def compare(self) -> list[Difference]:
-        """Return where the tables of projections are not what the log says; nothing is changed.
+        """Return the rows of projections that differ from the log; nothing is changed.
 
         Tables that are missing, not up to date or of another program are left out.
         """

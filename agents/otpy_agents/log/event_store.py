@@ -13,7 +13,7 @@ __all__ = ["EventStore"]
 
 
 class EventStore(Protocol):
-    """Events in one order for all streams, and what they come to.
+    """Events in one order for all streams, and their projections.
 
     Another database, for several machines, has to do these eight things and no others. Types of
     events, the chain of hashes and the folds of projections are pure, and the same for each.
@@ -47,9 +47,9 @@ class EventStore(Protocol):
         ...
 
     async def rows(self, projection: str) -> Rows:
-        """Return what a projection has come to."""
+        """Return the rows of a projection."""
         ...
 
     async def state(self, projection: str, *, until: int, stream: str | None = None) -> Rows:
-        """Return what a projection had come to at a position."""
+        """Return the rows of a projection at a position."""
         ...

@@ -122,7 +122,7 @@ class Projection:
         self.write(database, before, self.after(before, (event for _, event in told)))
 
     def write(self, database: sqlite3.Connection, before: Rows, after: Rows) -> None:
-        """Change some rows of its table: from what they were to what they are."""
+        """Write the changed rows of its table."""
         gone = [(key,) for key in before.keys() - after.keys()]
         if gone:
             database.executemany(f"DELETE FROM {self.name} WHERE id = ?", gone)  # noqa: S608
@@ -135,7 +135,7 @@ class Projection:
 @final
 @frozen
 class Difference:
-    """A row of a table that is not what the log says.
+    """A row of a table that differs from the log.
 
     Attributes:
         projection: Whose table.

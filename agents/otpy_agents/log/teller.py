@@ -1,4 +1,4 @@
-"""Tells what happens to the event log of a user, and keeps nobody waiting for it."""
+"""Writes events to the log of a user, without keeping the caller waiting."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ class Teller(OpenedWhole):
             await self._task
 
     async def _write_on(self) -> None:
-        """Write what is told until the block is left; then what is still owed, if that can be."""
+        """Write told events until the block is left; then the remaining ones, if possible."""
         delay = _FIRST_DELAY
         while True:
             await self._news.wait()

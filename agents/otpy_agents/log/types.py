@@ -1,4 +1,4 @@
-"""Types of events: what they are called, which version their form has, how old forms are read."""
+"""Types of events: their names, the versions of their forms, and how old forms are read."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def event_type(
 @final
 @frozen
 class Told:
-    """An event of a type that has no class, because nobody but people reads it.
+    """An event of a type without a class, because only people read it.
 
     Attributes:
         name: Of the type.

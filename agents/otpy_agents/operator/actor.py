@@ -1,4 +1,4 @@
-"""Who gives a command (G-16)."""
+"""The author of a command (G-16)."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Actor:
 
 
 def peer_of(connection: socket.socket | TransportSocket) -> Actor:
-    """Return who is at the other end, as the kernel says.
+    """Return the process at the other end, by the kernel's word.
 
     Where it does not say (no `SO_PEERCRED`), nobody but this user can have opened the socket: its
     file has the mode 0600.
@@ -60,7 +60,7 @@ def peer_of(connection: socket.socket | TransportSocket) -> Actor:
 
 
 def actor_of(uid: int, pid: int) -> Actor:
-    """Return who a process is.
+    """Return the actor of a process.
 
     Args:
         uid: Number of its user.

@@ -61,7 +61,7 @@ async def ask(
 
 
 async def _exchanged(connection: socket.socket, line: bytes) -> bytes:
-    """Send a line and return the one that comes back."""
+    """Send a line and return the reply."""
     loop = asyncio.get_running_loop()
     # A host that turns us away may have closed its end before; its answer is there all the same.
     with contextlib.suppress(BrokenPipeError):

@@ -56,7 +56,7 @@ class CommandRefusal(StrEnum):
 
 
 class _Message(BaseModel):
-    """The description of a field is what its error message says is wanted."""
+    """A field's description is the wanted value in its error message."""
 
     model_config = ConfigDict(frozen=True, strict=True, allow_inf_nan=False)
 
@@ -130,7 +130,7 @@ class Answer(_Message):
     message: str = ""
 
     def line(self) -> bytes:
-        """Return it as it is sent; one that is too long says so instead."""
+        """Return it as a line to send, or an error if that is too long."""
         line = self.model_dump_json().encode() + b"\n"
         if len(line) > ANSWER_LIMIT:
             message = f"got an answer of {len(line)} bytes, wanted at most {ANSWER_LIMIT}"
@@ -144,7 +144,7 @@ def refused(reason: str, message: str) -> Answer:
 
 
 def too_long() -> str:
-    """Return what is wrong with a line that is too long."""
+    """Return the error for a line that is too long."""
     return f"got a line of more than {LINE_LIMIT} bytes, wanted a shorter one"
 
 

@@ -1,4 +1,4 @@
-"""Where an operator socket lies: a file of mode 0600 that nobody else has."""
+"""The place of an operator socket: a file of mode 0600 in a private folder."""
 
 from __future__ import annotations
 

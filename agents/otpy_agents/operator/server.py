@@ -88,7 +88,7 @@ class CommandKeeper(Protocol):
         ...
 
     async def end(self, number: int, answer: str) -> None:
-        """Write down what was answered."""
+        """Record the answer."""
         ...
 
 
@@ -201,7 +201,7 @@ class _Desk:
     async def _request(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> tuple[OperatorRequest, Actor] | Answer:
-        """Return what the client wants and who it is, or why it is not heard."""
+        """Return the request of the client and its actor, or the reason for a refusal."""
         actor = peer_of(writer.get_extra_info("socket"))
         if actor.uid != os.geteuid():
             message = f"got a client of {actor}, wanted one of uid {os.geteuid()}"
@@ -278,7 +278,7 @@ class _Desk:
         self._writing = None
 
     async def _settle(self) -> None:
-        """Write down what is owed, as far as the disk takes it."""
+        """Write the outstanding records, as far as the disk takes them."""
         with contextlib.suppress(LedgerUnwritable):
             while self._owed:
                 write = self._owed[0]
@@ -313,7 +313,7 @@ def _complain(message: str, error: Exception) -> None:
 
 
 def drop(writer: asyncio.StreamWriter) -> None:
-    """Drop a connection, with what it has not sent; nothing happens if it is gone."""
+    """Drop a connection with its unsent data; without effect if it is gone."""
     # One that has sent its last while it was closing has lost its loop by now (CPython 3.11).
     with contextlib.suppress(AttributeError):
         writer.transport.abort()

@@ -112,7 +112,7 @@ async def exit_on_disk(
 
 
 def _parsed(text: bytes) -> ExitOnDisk | None:
-    """Return what a guardian wrote; None if it wrote nothing, or a full disk took half of it."""
+    """Return a guardian's record; None if it is empty, or cut off by a full disk."""
     try:
         return ExitOnDisk(**json.loads(text))
     except (ValueError, TypeError):
@@ -121,7 +121,7 @@ def _parsed(text: bytes) -> ExitOnDisk | None:
 
 @final
 class Guardian:
-    """The guardian of one worker: how to start it, and what it tells.
+    """The guardian of one worker: how to start it, and how to read its messages.
 
     Start a process with `command`, `environment` and `descriptors`, then call `listen`.
 
@@ -160,7 +160,7 @@ class Guardian:
         self._heard = b""
 
     def open(self) -> None:
-        """Make what is shared with the guardian.
+        """Open the files and sockets shared with the guardian.
 
         Raises:
             OSError: There are no more descriptors.
@@ -196,7 +196,7 @@ class Guardian:
 
     @property
     def environment(self) -> dict[str, str]:
-        """Return its environment, in which that of the worker is disguised.
+        """Return its environment, which holds the worker's in disguise.
 
         Nobody who looks for a marker finds the guardian, and no variable of a worker acts on it.
         """
@@ -206,7 +206,7 @@ class Guardian:
         return {**given, "words": str(len(self._argv)), "marker": json.dumps(dict(self._marker))}
 
     def listen(self) -> None:
-        """Hear what it tells from now on, through the running loop."""
+        """Listen to its messages from now on, through the running loop."""
         self._give_away()
         if self._ours is not None:
             asyncio.get_running_loop().add_reader(self._ours.fileno(), self._hear)
@@ -218,7 +218,7 @@ class Guardian:
                 self._path.unlink(missing_ok=True)
 
     def close(self) -> None:
-        """Let it go; it ends what is left of the worker, which is nothing in good order."""
+        """Release it; it ends the worker's remains, of which there are normally none."""
         self._give_away()
         if self._ours is not None:
             asyncio.get_running_loop().remove_reader(self._ours.fileno())
@@ -226,7 +226,7 @@ class Guardian:
             self._ours = None
 
     def _give_away(self) -> None:
-        """Close our copies of what the guardian has inherited."""
+        """Close our copies of the guardian's inherited descriptors."""
         if self._theirs is not None:
             self._theirs.close()
             self._theirs = None

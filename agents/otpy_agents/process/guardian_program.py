@@ -108,7 +108,7 @@ class _Guardian:
             self._reap()
 
     def end(self, grace: float, *, wrapped: bool) -> None:
-        """End what is left: SIGTERM, a while, SIGKILL."""
+        """End the remaining processes: SIGTERM, a pause, SIGKILL."""
         began = _now()
         self._catch()
         asked = set[int]()
@@ -177,7 +177,7 @@ class _Guardian:
             os.waitpid(found.si_pid, 0)
 
     def _living(self) -> list[tuple[int, int]]:
-        """Return pid and group of what is alive below us."""
+        """Return pid and group of the living processes below us."""
         self._reap()
         if sys.platform != "linux":  # where nothing is adopted, the group has to do
             alive = _returncode(self._pid) is None
@@ -240,7 +240,7 @@ def _tell(channel: int, line: str) -> None:
 
 
 def main() -> None:
-    """Guard what the environment names.
+    """Guard the worker that the environment names.
 
     Arguments are the pid of the host, the grace in seconds, whether the worker is wrapped, and the
     descriptors: the socket, the file for the exit, and others to be held.

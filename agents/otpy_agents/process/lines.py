@@ -38,7 +38,7 @@ class LineSplitter:
         return lines
 
     def end(self) -> list[str]:
-        """Return what is left when the stream ends without a line feed."""
+        """Return the rest of a stream that ends without a line feed."""
         return [self._take()] if self._partial else []
 
     def _keep(self, data: bytes) -> None:

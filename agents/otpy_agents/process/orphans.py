@@ -1,4 +1,4 @@
-"""Finding and ending processes that belong to a work list but to nobody alive.
+"""Finds and ends processes that belong to a work list but to no living host.
 
 Used after an attempt (what did the worker leave behind?), by the hygiene daemon, and at boot after
 the host was killed (G-03). A process is recognised by its environment marker, or by a stored pid

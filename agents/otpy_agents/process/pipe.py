@@ -1,4 +1,4 @@
-"""A pipe of our own for what a process writes.
+"""A pipe of our own for the output of a process.
 
 Ours, because whether asyncio's `wait` also waits for the end of its own pipes depends on the
 version of Python, and a grandchild may hold a pipe open for as long as it likes.
@@ -50,7 +50,7 @@ class OutputPipe:
             asyncio.get_running_loop().add_reader(self.end, self._read)
 
     def drain(self) -> None:
-        """Take what is in the pipe now; bounded, because somebody may go on writing."""
+        """Read the current content of the pipe; bounded, because a writer may go on."""
         for _ in range(_DRAIN_READS):
             if not self._read():
                 break

@@ -293,7 +293,7 @@ class WorkerProcess:
             self._look = None
 
     def _woken(self) -> bool:
-        """Take note if somebody outside has let the frozen worker go on (`kill -CONT`)."""
+        """Note that the frozen worker was continued from outside (`kill -CONT`)."""
         try:
             stopped = psutil.Process(self.pid).status() == psutil.STATUS_STOPPED
         except psutil.Error:
@@ -370,7 +370,7 @@ class WorkerProcess:
     async def _surely(
         self, guardian: anyio.abc.Process, wait: Callable[[], Awaitable[object]]
     ) -> None:
-        """Wait for what only the guardian can bring about now; kill one that hangs."""
+        """Wait for an effect that only the guardian can have; kill a hanging guardian."""
         try:
             async with asyncio.timeout(END_WITHIN + 1.0):
                 await wait()
@@ -412,7 +412,7 @@ class WorkerProcess:
         return find(self._marker, sessions=sessions, below=below)
 
     def _stranger(self) -> bool:
-        """Tell whether the pid of the ended worker has already been given to somebody else."""
+        """Tell whether the pid of the ended worker already belongs to another process."""
         with contextlib.suppress(psutil.Error):
             return not same_start(psutil.Process(self.pid).create_time(), self.create_time)
         return False

@@ -60,7 +60,7 @@ def allowed_host(text: str) -> Destination | None:
 
 
 def authority(text: str) -> Destination | None:
-    """Return what a client asks for with `CONNECT`; None unless it is a plain `HOST:PORT`."""
+    """Return the target of a client's `CONNECT`; None unless it is a plain `HOST:PORT`."""
     host, port = _split(text)
     return None if port is None else _destination(host, port)
 
@@ -88,7 +88,7 @@ class Allowlist:
         return cls(frozenset(one for one in found if one is not None))
 
     def names(self, asked: Destination) -> bool:
-        """Tell whether it names what is asked for."""
+        """Tell whether it names the target."""
         if asked in self.entries:
             return True
         _, *parents = _ancestors(asked.host)

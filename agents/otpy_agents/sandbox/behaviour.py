@@ -1,4 +1,4 @@
-"""What a sandbox is: the place in which one attempt runs, with its limits and its certain end."""
+"""The protocol of a sandbox: the place of one attempt, with its limits and its certain end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The sandbox `bubblewrap`: the host read-only, nothing writable but what is declared."""
+"""The sandbox `bubblewrap`: the host read-only, only declared paths writable."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Commands that judge what an agent did: run where they can do no harm (C-44, ENG-12, ENG-14)."""
+"""Commands that judge an agent's work, run where they can do no harm (C-44, ENG-12, ENG-14)."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _LOOK_EVERY: Final = 0.25
 
 @frozen(kw_only=True)
 class SandboxCommand:
-    """A command, and what it finds around it.
+    """A command, and its surroundings.
 
     Attributes:
         argv: Program and arguments; no shell reads them.
@@ -86,7 +86,7 @@ class CommandOutcome:
 
 
 def programs_below(folder: Path, environment: Mapping[str, str]) -> Iterator[Mount]:
-    """Yield what is to be seen of a folder that a sandbox hides: programs, and our interpreter.
+    """Yield the visible parts of a hidden folder: programs, and our interpreter.
 
     A virtual environment may be there, and a command that tests what was done needs it.
     """
@@ -109,7 +109,7 @@ def place_within(folder: Path, name: str) -> Path | None:
 
 @final
 class CommandSandbox:
-    """Runs commands without a network, with what they judge read-only.
+    """Runs commands without a network, with the judged files read-only.
 
     Where bubblewrap does not work, and no other sandbox was asked for, they run as plain processes,
     which is told once. One that takes too long, starts too much or writes more than 50 MB is ended.
@@ -155,7 +155,7 @@ class CommandSandbox:
         return dict(self._inherited) if sandbox.inherits else {}
 
     async def run(self, command: SandboxCommand) -> CommandOutcome:
-        """Run a command, and return how it ended; also one that cannot be started.
+        """Run a command, and return its end, even if it cannot be started.
 
         Cancellation:
             The command is ended, with all it has started.

@@ -188,7 +188,7 @@ class RunningContainer:
     async def _with_its_cause(
         self, state: Mapping[str, object] | None
     ) -> Mapping[str, object] | None:
-        """Look again at who was killed, but not by us: an engine may hear of the end first.
+        """Look again at a container killed by others: the engine may hear of the end first.
 
         It hears apart from it that the memory was spent.
         """
@@ -203,7 +203,7 @@ class RunningContainer:
             return state
 
     async def _follow_log(self) -> None:
-        """Take what it writes; after a lost connection go on where that was lost."""
+        """Read its output; after a lost connection continue at the same place."""
         while True:
             try:
                 return await self._take_log(follow=True)
@@ -211,7 +211,7 @@ class RunningContainer:
                 await asyncio.sleep(POLL)
 
     async def _take_log(self, *, follow: bool) -> None:
-        """Read the log from its beginning, and take what has not been taken yet."""
+        """Read the log from its beginning, and keep the part not yet read."""
         known, passed = dict(self._taken), {STDOUT: 0, STDERR: 0}
         async with contextlib.aclosing(self._engine.logs(self._id, follow=follow)) as frames:
             async for frame in frames:

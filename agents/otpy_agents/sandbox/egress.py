@@ -37,7 +37,7 @@ _SAID: Final = 2  # lines: what the relay says, and what follows from it
 
 @asynccontextmanager
 async def way_out(sandbox: str, job: Job) -> AsyncGenerator[WayOut | None]:
-    """Return a block in which the proxy of a job listens; None if the job has no `egress`.
+    """Return a block with the listening proxy of a job; None if the job has no `egress`.
 
     Args:
         sandbox: Name of the sandbox, for messages.
@@ -171,7 +171,7 @@ class _Witness(asyncio.Protocol):
 
 
 def _expected(_: str) -> None:
-    """Tell nobody that something was refused which the proof asked for."""
+    """Ignore refusals of the proof's own requests."""
 
 
 def _fill(egress: Egress) -> None:

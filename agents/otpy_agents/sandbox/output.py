@@ -25,7 +25,7 @@ _CHARACTER: Final = 4
 
 @final
 class KeptLines:
-    """Lines of two streams, of which the first half of a limit is kept and the last.
+    """Lines of two streams; the first and the last half of a limit are kept.
 
     Errors and results stand at the end; the middle is what is cut. However short the lines are,
     they take little more memory than they have bytes.
@@ -68,7 +68,7 @@ class KeptLines:
                 self._tail.popleft()
 
     def text(self, *streams: int, missing: int = 0) -> str:
-        """Return what is kept of some streams, in the order in which it came.
+        """Return the kept lines of some streams, in the order of their arrival.
 
         Args:
             streams: Which of them.
@@ -102,7 +102,7 @@ def _append(blocks: MutableSequence[_Block], stream: int, data: bytes) -> None:
 
 @final
 class Output:
-    """Takes both streams of one attempt, and never asks anybody to wait.
+    """Takes both streams of one attempt, and never makes the writer wait.
 
     Listeners hear every line, so that the agent's events go on to be understood however much it
     writes. Kept are the first half of `limit` and the last, because errors and results stand at the
@@ -145,7 +145,7 @@ class Output:
 
     @property
     def stdout(self) -> str:
-        """Standard output as far as it is kept; a line in the middle says what is missing."""
+        """The kept standard output; a line in the middle marks the missing part."""
         return self._text(0)
 
     @property

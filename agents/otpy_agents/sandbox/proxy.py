@@ -54,7 +54,7 @@ async def connect_proxy(
     on_refused: Callable[[str], object],
     limits: ProxyLimits | None = None,
 ) -> AsyncGenerator[ConnectProxy]:
-    """Return a block in which a proxy serves its clients; afterwards it has none.
+    """Return a block in which a proxy serves its clients; its end closes them all.
 
     Args:
         listening: A bound unix socket.
@@ -129,7 +129,7 @@ class ConnectProxy:
             drop(writer)
 
     async def _asked(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bytes:
-        """Do what the client asks for; return what it is told of a refusal, or nothing."""
+        """Serve the client's request; return the text of a refusal, or nothing."""
         try:
             async with asyncio.timeout(self.limits.patience):
                 head = await reader.readuntil(b"\r\n\r\n")
@@ -201,13 +201,13 @@ class ConnectProxy:
                 pass  # one of the two ends has gone
 
     async def _close(self, writer: asyncio.StreamWriter) -> None:
-        """Close a connection when what was written has gone out."""
+        """Close a connection after its written data has gone out."""
         writer.close()
         async with asyncio.timeout(self.limits.patience):
             await writer.wait_closed()
 
     def _tell(self, refusal: str) -> None:
-        """Tell a refusal the first time; an agent that asks a thousand times says nothing new."""
+        """Tell a refusal the first time; a repeated request is nothing new."""
         if refusal not in self._told and len(self._told) < _TOLD:
             self._told.add(refusal)
             self.on_refused(refusal)

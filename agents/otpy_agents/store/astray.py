@@ -1,4 +1,4 @@
-"""A file that was deleted, or replaced, while it was open: what is in it is put back."""
+"""Restores the content of a file that was deleted, or replaced, while it was open."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Inode: TypeAlias = tuple[int, int]
 
 
 def inode_of(path: Path) -> Inode | None:
-    """Return which file lies there; None if none does, or nobody can say."""
+    """Return the identity of the file at a path; None if there is none, or it is unknown."""
     try:
         found = path.stat()
     except OSError:

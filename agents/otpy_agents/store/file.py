@@ -133,7 +133,7 @@ class StoreFile:
         return await to_completion(self._transact("BEGIN", work))
 
     async def vacuum(self) -> None:
-        """Give the room of what was deleted back to the disk; takes the time of the whole file.
+        """Return the space of deleted rows to the disk; takes time in proportion to the whole file.
 
         Raises:
             LedgerClosed: If the file is not open.
@@ -223,7 +223,7 @@ class StoreFile:
             return database
 
     async def _kept(self, database: aiosqlite.Connection) -> str:
-        """Keep what the open file holds beside its place; return what has become of it."""
+        """Keep the content of the open file beside its place; return the outcome."""
         number = 0 if self._inode is None else self._inode[1]
         kept = self._path.with_name(f"{self._path.name}.kept-{os.getpid()}-{number}")
         try:

@@ -1,4 +1,4 @@
-"""Who shares the store of runs, who of them is dead, and where it all lies."""
+"""The hosts that share the store of runs, which of them are dead, and the store's place."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def is_alive(pid: int, create_time: float) -> bool:
 
 
 def default_state(environment: Mapping[str, str]) -> Path:
-    """Return where the runs of a user are stored if nobody says otherwise.
+    """Return the default place of a user's stored runs.
 
     Args:
         environment: Usually `os.environ`. `OTPY_STATE` is the file; if it is not set,

@@ -1,4 +1,4 @@
-"""The kinds of SQLite files that are ours, and opening one that may hold anything."""
+"""The kinds of our SQLite files, and how to open a file with unknown content."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ async def check(database: aiosqlite.Connection, path: Path, kind: FileKind) -> t
 
 
 async def _upgrade(database: aiosqlite.Connection, kind: FileKind) -> None:
-    """Bring an older file up to date, wholly or not at all; what is in it stays (G-15)."""
+    """Upgrade an older file, wholly or not at all; its content stays (G-15)."""
     await database.execute("BEGIN IMMEDIATE")
     try:
         # Another process may have done it since we looked.

@@ -1,4 +1,4 @@
-"""What has been done, by whom and how it ended: one SQLite file beside the work list.
+"""The history of assignments and attempts: one SQLite file beside the work list.
 
 Rules of this file: every change is one transaction that begins with `BEGIN IMMEDIATE` and is on the
 disk when its call returns; one host at a time, guarded by `HostLock`; a row for a worker is written
@@ -86,7 +86,7 @@ class Ledger(OpenedWhole):
         self._file.on_astray = listen
 
     async def declare(self, digests: Mapping[str, str]) -> None:
-        """Tell the ledger what the work list holds now; call it before any other operation.
+        """Tell the ledger the current content of the list; call it before any other operation.
 
         New assignments become pending. One whose digest has changed is forgotten and pending again.
         One that is no longer listed is kept, but not shown.
@@ -112,7 +112,7 @@ class Ledger(OpenedWhole):
         await self._file.change(work)
 
     async def add(self, assignment: str, digest: str) -> None:
-        """Add one assignment behind those of the list; what is known of it stays if it is the same.
+        """Add one assignment after those of the list; an unchanged one keeps its history.
 
         The next `declare` takes it off the list again, unless it is listed then.
         """
@@ -393,7 +393,7 @@ class Ledger(OpenedWhole):
         return bool(rows)
 
     async def summary(self) -> tuple[AssignmentRecord, ...]:
-        """Return what is known of each listed assignment, in the order of the list."""
+        """Return the status of each listed assignment, in the order of the list."""
         rows = await self._file.rows(
             "SELECT id, digest, state, reason, restarts, attempts, first_started, finished,"
             " seconds, output_bytes, exit_code, last_line FROM assignment WHERE position NOT NULL"
@@ -429,7 +429,7 @@ class Ledger(OpenedWhole):
         return sum(row["n"] for rows in counts for row in rows)
 
     async def purge(self, older_than: float) -> int:
-        """Delete what is of no use any more; safe to be cut and run again (TREE-46).
+        """Delete obsolete rows; safe to be interrupted and run again (TREE-46).
 
         These are attempts that ended, moves of agents, hosts without attempts that ended, and
         finished assignments that are no longer listed, each if it happened

@@ -71,7 +71,7 @@ class HostLock:
         self._descriptor = descriptor
 
     def renew(self) -> None:
-        """Take the lock on the file of that name, if it is not the one that is held any more.
+        """Take the lock on the file of that name, if the held lock is on a replaced file.
 
         Raises:
             AlreadyRunning: If another process holds it.
@@ -82,7 +82,7 @@ class HostLock:
             self.acquire()
 
     def remove(self) -> None:
-        """Delete its file and give it back; for a name that nobody locks again to do something."""
+        """Delete its file and release it; for a name that is not locked again."""
         if self._descriptor is not None:
             self._path.unlink(missing_ok=True)
         self.release()

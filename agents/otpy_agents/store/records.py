@@ -190,7 +190,7 @@ class AgentRows:
             await self._file.change(work)
 
     async def put_failures(self, assignment: str, state: str, failures: Mapping[str, int]) -> None:
-        """Keep how often each failure came to an agent, in the place of what was kept.
+        """Store how often an agent met each failure, replacing the stored counts.
 
         Args:
             assignment: Its assignment.
@@ -242,7 +242,7 @@ class AgentRows:
         return tuple(MoveRow(**row) for row in rows)
 
     async def put(self, name: str, text: str) -> None:
-        """Keep a text under a name, in the place of what was there."""
+        """Store a text under a name, replacing an earlier one."""
 
         async def work(database: aiosqlite.Connection) -> None:
             await database.execute("INSERT OR REPLACE INTO document VALUES (?, ?)", (name, text))

@@ -96,7 +96,7 @@ def outgrown(
 
 
 async def retain(store: RunStore, retention: Retention, now: float) -> int:
-    """Delete what is kept no longer, and return how many runs that were.
+    """Delete expired runs, and return how many they were.
 
     Args:
         store: Of the runs.

@@ -28,7 +28,7 @@ def new_run_id() -> str:
 
 @frozen
 class Lease:
-    """The right to write to a run, until somebody takes the run over (G-19).
+    """The right to write to a run, until another host takes the run over (G-19).
 
     Attributes:
         run: Its id.
@@ -138,7 +138,7 @@ class StoredRun:
 
     @property
     def lease(self) -> Lease:
-        """The right to write to it; of use only to who created it or took it over."""
+        """The right to write to it; useful only to the host that created it or took it over."""
         return Lease(self.record.id, self.record.fence)
 
 

@@ -1,4 +1,4 @@
-"""Rows of the store of runs: what is read and written inside of a transaction."""
+"""Rows of the store of runs: reads and writes inside a transaction."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ OLD: Final = (
 
 
 def chosen_runs(only: Collection[str] | None) -> tuple[str, tuple[str, ...]]:
-    """Return what is to be added to a condition, and its values, so that only these runs count."""
+    """Return the condition, and its values, that selects only these runs."""
     if only is None:
         return "", ()
     return " AND id IN (SELECT value FROM json_each(?))", (json.dumps(list(only)),)
@@ -113,7 +113,7 @@ async def stored(database: aiosqlite.Connection, run: str) -> StoredRun:
 
 
 async def holder_of(database: aiosqlite.Connection, run: str) -> HostRecord:
-    """Return who works on a run, or was the last to do so.
+    """Return the host that works on a run, or was the last to do so.
 
     Raises:
         UnknownRun: If there is none.

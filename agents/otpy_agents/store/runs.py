@@ -191,7 +191,7 @@ class RunStore(OpenedWhole):
         await self._file.change(work)
 
     async def identify(self, lease: Lease, number: int, identity: str) -> None:
-        """Write down by what the process or container of an attempt is found (G-03).
+        """Store the identity by which the process or container of an attempt is found (G-03).
 
         Args:
             lease: From `create` or `take_over`.
@@ -260,7 +260,7 @@ class RunStore(OpenedWhole):
         return await self._file.change(work)
 
     async def purge(self, older_than: float, *, only: Collection[str] | None = None) -> int:
-        """Delete what is of no use any more; safe to be cut and run again (TREE-46).
+        """Delete obsolete rows; safe to be interrupted and run again (TREE-46).
 
         These are runs that finished, with all that belongs to them, cooldowns that are over and
         dead hosts without runs, each if that was more than `older_than` seconds ago.
@@ -347,7 +347,7 @@ class RunStore(OpenedWhole):
         return (pages - free) * size
 
     async def sizes(self) -> dict[str, int]:
-        """Return the bytes of each run, by its id, with what its attempts have left."""
+        """Return the bytes of each run, by its id, including its attempts' files."""
         rows = await self._file.rows(
             "SELECT id, length(CAST(state AS BLOB)) + (SELECT coalesce(sum("
             " coalesce(length(CAST(outcome AS BLOB)), 0)), 0) FROM attempt WHERE run = run.id)"

@@ -1,4 +1,4 @@
-"""A sandbox in which scripted agents play; everything around it is the product."""
+"""A sandbox for scripted agents; all other parts are real."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ class ScriptedSandbox:
         return tuple(player.played for player in self._alive.values())
 
     async def check(self) -> None:
-        """Find nothing wrong, but for what a test says.
+        """Find no problems except those that a test sets.
 
         Raises:
             SandboxUnavailable: Nothing can be started at present.
@@ -187,7 +187,7 @@ class ScriptedSandbox:
         on_stdout: Listener,  # noqa: ARG002 - an interface
         on_stderr: Listener,  # noqa: ARG002 - an interface
     ) -> AsyncGenerator[Running]:
-        """Refuse: what is played dies with its host."""
+        """Refuse: a scripted attempt dies with its host."""
         raise CannotAdopt(self.name, str(identity), "it was only played")
         yield  # pragma: no cover - makes this a generator
 

@@ -64,7 +64,7 @@ class UseTool:
 @final
 @frozen(kw_only=True)
 class Spend:
-    """Say what was spent so far in this attempt.
+    """Tell the usage so far in this attempt.
 
     Attributes:
         input: Tokens read.

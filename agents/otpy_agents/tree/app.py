@@ -28,7 +28,7 @@ def app_supervisor(
     chaos: float = 0.0,
     operator: SupervisorSpec | None = None,
 ) -> SupervisorSpec:
-    """Return the spec of the tree in which projects work their lists off (TREE-14, TREE-15).
+    """Return the spec of the tree in which projects complete their lists (TREE-14, TREE-15).
 
     Started left to right, stopped right to left: the monitors go first, then the mortals, all at
     once, then Jake, who would begin new ones, and last the host of the runs that they had made.

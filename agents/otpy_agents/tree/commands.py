@@ -53,7 +53,7 @@ _WORDS: Final = ("text", "why", "now", "tokens", "usd", "minutes", "bytes")
 
 @final
 class QuietLog:
-    """Writes every command down but `FOLLOW`, of which there are many for one that was typed."""
+    """Records every command except `FOLLOW`, which comes many times for one typed command."""
 
     def __init__(self, log: CommandKeeper) -> None:
         self._log = log
@@ -74,7 +74,7 @@ class QuietLog:
         return number
 
     async def end(self, number: int, answer: str) -> None:
-        """Write down what was answered; what was only looked at is not repeated."""
+        """Record the answer; the output of a pure query is not repeated."""
         if number in self._looks:
             self._looks.discard(number)
             answer = json.dumps({"ok": json.loads(answer)["ok"]})
@@ -109,7 +109,7 @@ class TreeCommands:
         self._ending = asyncio.Event()
 
     def handlers(self) -> dict[str, Handler]:
-        """Return who carries out which command."""
+        """Return the handler of each command."""
         looking: dict[str, Handler] = {
             "status": self._status,
             "tree": self._tree,
@@ -175,7 +175,7 @@ class TreeCommands:
                 wait.cancel()
 
     async def farewell(self) -> None:
-        """Stay until the tree ends; then wait, for a moment, until all who follow were told so.
+        """Stay until the tree ends; then wait a moment until all followers were told so.
 
         A child of the tree, to be stopped just before the socket: a follower that was between two
         pages would else find nobody, and could not tell whether it has missed something.
@@ -189,7 +189,7 @@ class TreeCommands:
                 await self._until_told()
 
     async def _until_told(self) -> None:
-        """Wait until nobody follows who was there a moment ago, and at most for a moment."""
+        """Wait until the followers of a moment ago have left, at most for a moment."""
         clock = asyncio.get_running_loop().time
         began = clock()
         while clock() < began + _FAREWELL:
@@ -345,7 +345,7 @@ class TreeCommands:
         return project, name
 
     def _told(self, work: Callable[[OperatorCommand], Awaitable[str]]) -> Handler:
-        """Return a handler that lets everybody know who did what (G-16)."""
+        """Return a handler that tells all listeners who did what (G-16)."""
 
         async def handler(command: OperatorCommand) -> JsonValue:
             detail: dict[str, Any] = {"command": command.name, "by": str(command.actor)}

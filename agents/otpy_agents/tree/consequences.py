@@ -117,7 +117,7 @@ class Consequences:
             process.exit(Crashed(WorkerStalled(str(finding))))
 
     def _violated(self, finding: Violated) -> None:
-        """Carry out what the rule asks for (TREE-47)."""
+        """Perform the action of the rule (TREE-47)."""
         desk, name = self._desk, _id(finding.path)
         match finding.rule.action:
             case Action.LOG:

@@ -112,7 +112,7 @@ def _give_up(project: Project) -> None:
 
 
 async def _rest(project: Project) -> NoReturn:
-    """Stop the mortals, which nobody hears of any more; then wait for the others, and fail."""
+    """Stop the mortals, whose news has no listener any more; then wait for the others, and fail."""
     me = otpy.current()
     above, branch = _above(me), me.parent.process
     assert branch is not None  # noqa: S101 - `jake_supervisor` is never a whole tree
@@ -158,7 +158,7 @@ def _above(me: Process) -> Supervisor:
 
 
 async def _serve(project: Project) -> None:
-    """Work the list off; when nobody has anything left to do, ask the tree to end."""
+    """Complete the list; when no project has work left, ask the tree to end."""
     todo = Todo(project)
     while True:
         await project.desk.memory.disk.until_written(partial(_work_off, project, todo))
@@ -209,7 +209,7 @@ async def _begin(project: Project, assignment: Assignment) -> bool:
 
 @final
 class Todo:
-    """Who is still to be begun, and who is at work. It looks at all once, then at what is new.
+    """The queued and the working mortals. It looks at all once, then only at changes.
 
     A mortal that leaves the pool has an outcome. An assignment that has neither an outcome nor a
     mortal is to be begun.
@@ -235,7 +235,7 @@ class Todo:
         return not self._at_work and not self._queued
 
     async def look(self) -> None:
-        """Look at each assignment of which something is new."""
+        """Look at each assignment with news."""
         stirred = self._project.pool.courses.stirred
         while stirred:
             name = stirred.pop()
@@ -262,7 +262,7 @@ class Todo:
             heappush(self._agents if new else self._others, (memory.place(name), name))
 
     def following(self) -> Assignment | None:
-        """Return who is to be begun now; None if nobody can be. Who never can be has come out."""
+        """Return the next assignment to begin, if any; one that never can be begun comes out."""
         desk = self._project.desk
         while heads := sorted(filter(None, map(self._head, (self._agents, self._others)))):
             for head in heads:
@@ -290,7 +290,7 @@ class Todo:
         return heap[0] if heap else None
 
     def _tell_held(self) -> None:
-        """Tell a person, once, who is not begun before there is more budget."""
+        """Tell a person, once, which assignments wait for more budget."""
         if self._held:
             return
         self._held = True

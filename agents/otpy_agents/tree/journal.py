@@ -1,4 +1,4 @@
-"""The latest events of a tree, for those who look on from another terminal.
+"""The latest events of a tree, for viewers in another terminal.
 
 The teller of an event never waits for its readers: a reader that is too slow loses the oldest.
 """
@@ -67,7 +67,7 @@ class Page:
 
 @final
 class Journal:
-    """Keeps the latest events, and since when each agent does what it does.
+    """Keeps the latest events, and the start of each agent's current activity.
 
     Args:
         clean: Takes secrets out of a text.

@@ -62,7 +62,7 @@ def _chores(workplace: Workplace, projects: Sequence[Project]) -> dict[str, Chor
 
 
 def project_chores(project: Project) -> dict[str, Chore]:
-    """Return the chores of one project by name, in the order in which they are done."""
+    """Return the chores of one project by name, in order."""
     work, desk = project.work, project.desk
     memory, keeping, workplace = desk.memory, desk.keeping, desk.workplace
     works = (one.agent for one in work.assignments)

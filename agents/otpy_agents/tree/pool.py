@@ -110,7 +110,7 @@ class Mortal:
         return self._pool.resume(self._name)
 
     def answer(self, text: str) -> AgentPause | None:
-        """Answer what it has asked, and let it go on; return why it rests all the same."""
+        """Answer its question, and let it go on; return why it rests all the same."""
         return self._pool.answer(self._name, text)
 
     def warn(self, message: str) -> None:
@@ -175,7 +175,7 @@ class MortalPool:
     # --- spawning --------------------------------------------------------------------------------
 
     async def spawn(self, assignment: Assignment, by: str = "") -> Mortal:
-        """Start a mortal, or drone, for an assignment; one that is not listed is added to the list.
+        """Start a mortal, or drone, for an assignment; an unlisted assignment is added to the list.
 
         Args:
             assignment: What it is for.
@@ -351,7 +351,7 @@ class MortalPool:
         return isinstance(worker, WorkerProcess)
 
     def answer(self, name: str, text: str) -> AgentPause | None:
-        """Answer what an agent has asked, and let it go on.
+        """Answer an agent's question, and let it go on.
 
         Returns:
             Why it rests all the same; None if it goes on.
@@ -508,7 +508,7 @@ class MortalPool:
                 self._strays.remove(stray)
 
     async def take_strays(self) -> None:
-        """Let no run go on that an earlier host has left of what is over by now.
+        """Collect the unfinished runs that an earlier host left of assignments that are over.
 
         That host was killed before it had ended it.
 
@@ -551,7 +551,7 @@ class MortalPool:
         return False
 
     def worker(self, name: str) -> object:
-        """Return what the process of the mortal of that name works with: a `WorkerProcess`, a post.
+        """Return the equipment of the mortal of that name: a `WorkerProcess`, or a post.
 
         None if none runs.
         """

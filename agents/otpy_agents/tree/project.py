@@ -27,7 +27,7 @@ __all__ = ["Project"]
 
 @final
 class Project:
-    """One run of one work list: what its mortals work with, and who decides about them.
+    """One run of one work list: the equipment of its mortals, and their managers.
 
     A plain object: Jake and the monitors are handed it.
 
@@ -102,7 +102,7 @@ class Project:
         return tuple(self.desk.memory.listed.values())
 
     def grant(self, account: str, kind: Kind, amount: float) -> None:
-        """Let the project, or one of its agents, spend more; who rests for that goes on (C-12).
+        """Let the project, or one of its agents, spend more; agents that rest for it go on (C-12).
 
         Args:
             account: Name of the agent; empty for the whole project.

@@ -128,7 +128,7 @@ def _project(project: Project, agents: list[Plain]) -> Plain:
 
 
 def _accounted(project: Project, account: str, kinds: Iterable[Kind] = Kind) -> Plain:
-    """Return what was spent from an account, and what is left; None is what nobody knows."""
+    """Return the usage and the remainder of an account; None stands for an unknown value."""
     ledger = project.workplace.budgets.ledger
     plain: Plain = {"tokens": None, "cost_usd": None, "seconds": 0.0, "output_bytes": 0, "left": {}}
     if account not in ledger:
@@ -163,7 +163,7 @@ class _Look:
         self._seconds = seconds
 
     def row(self) -> Plain:
-        """Return what is to be seen."""
+        """Return the row to show."""
         project, assignment, record, name = (
             self._project,
             self._assignment,
@@ -211,7 +211,7 @@ class _Look:
         return "" if self._record is None else self._record.reason
 
     def _doing(self) -> str:
-        """Return in one line what it is at."""
+        """Return its current activity in one line."""
         post, node = self._post, self._node
         if (
             post is None

@@ -115,7 +115,7 @@ _Variable = Annotated[str, AfterValidator(_variable)]
 
 
 class _Table(BaseModel):
-    """A table of the file. The description of a field is what its error message says is wanted."""
+    """A table of the file. A field's description is the wanted value in its error message."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 

@@ -76,7 +76,7 @@ def _in_assignment(
 
 
 def _adapters(agent: str, fallback: Sequence[str]) -> Iterator[_Found]:
-    """Yield the agents that nobody can start."""
+    """Yield the agents without an adapter."""
     named: list[tuple[_Path, str]] = [(("agent",), agent)]
     named += [(("fallback", number), name) for number, name in enumerate(fallback)]
     for path, name in named:
@@ -87,7 +87,7 @@ def _adapters(agent: str, fallback: Sequence[str]) -> Iterator[_Found]:
 def _walls(
     table: Mapping[str, Any], whole: Mapping[str, Any], sandbox: str | None
 ) -> Iterator[_Found]:
-    """Yield what the sandbox of an agent cannot hold, and what it has to be told."""
+    """Yield the limits that an agent's sandbox cannot hold, and the settings that it lacks."""
     if "agent" not in table:
         return
     place = sandbox or table.get("sandbox") or whole.get("sandbox") or OPEN

@@ -33,7 +33,7 @@ _FOLDER: Final = "otpy-owners"  # no name that git could take for a branch
 
 @frozen
 class ChangesetOwner:
-    """Who works on changesets, told apart from all others that use the same names.
+    """The owner of changesets, distinct from all others that use the same names.
 
     Attributes:
         identity: Identity of the work list, which its ledger keeps; empty if the name of the
@@ -71,7 +71,7 @@ class Claim:
 
 
 def is_ours(claim: Claim, us: ChangesetOwner, *, left: bool) -> bool:
-    """Decide whether what was claimed is ours. Pure.
+    """Decide whether a claim is ours. Pure.
 
     A ledger that was deleted and made again at its place is the same list. So is one that was moved
     with its list; but a copy is not, and it has the same identity.
@@ -98,7 +98,7 @@ def claim_file(common: Path, project: str, assignment: str) -> Path:
 
 
 def read_claim(file: Path) -> Claim | None:
-    """Return what is written down; None if nothing is.
+    """Return the stored claim; None if there is none.
 
     Raises:
         ChangesetTaken: It says something, but not whose the changeset is.

@@ -31,7 +31,7 @@ _HARMLESS: Final = "branch."
 
 @frozen
 class ConfigGuard:
-    """Compares the settings and hooks of a repository with what they were.
+    """Compares the settings and hooks of a repository with their earlier state.
 
     Attributes:
         place: Where everything lies.
@@ -45,7 +45,7 @@ class ConfigGuard:
 
     @property
     def aside(self) -> Path:
-        """Where what was undone is kept."""
+        """Where undone changes are kept."""
         return self.place.steps / "undone"
 
     @property
@@ -64,7 +64,7 @@ class ConfigGuard:
         fresh.replace(self._reference)
 
     async def undo(self) -> tuple[str, ...]:
-        """Make everything as it was, and return what was changed, by its path in the git folder."""
+        """Restore the earlier state, and return the undone changes, by path in the git folder."""
         if not self.taken:
             return ()
         common, before = self.place.common, self._reference
@@ -117,7 +117,7 @@ def _plain(path: Path) -> bool:
 
 
 def _said(path: Path) -> tuple[int, bytes] | None:
-    """Return what is in a file, and whether it can be run; None if there is none."""
+    """Return the content of a file, and whether it is executable; None if there is none."""
     if path.is_symlink():
         return -1, os.fsencode(path.readlink())
     if not path.is_file():

@@ -37,7 +37,7 @@ async def disarmed(git: Git, where: Path) -> Git:
 
 
 def without_drivers(names: bytes) -> dict[str, str]:
-    """Return the environment in which git has no drivers. Pure.
+    """Return an environment without drivers for git. Pure.
 
     Args:
         names: What `git config --list --name-only -z` said.

@@ -63,7 +63,7 @@ class Fates:
     rules: tuple[FateRule, ...] = FATES
 
     def of(self, reason: str) -> Fate:
-        """Return what follows from a reason; one that is not in the table keeps the work."""
+        """Return the fate for a reason; a reason that is not in the table keeps the work."""
         found = {rule.reason: rule.fate for rule in self.rules}
         return found.get(reason, Fate.KEEP)
 

@@ -107,7 +107,7 @@ class Git:
         self._keeps = keeps
 
     def also(self, variables: Mapping[str, str]) -> Git:
-        """Return one that gives its commands more environment variables."""
+        """Return a copy that gives its commands more environment variables."""
         made = Git(self._ceiling, variables={**self._variables, **variables}, keeps=self._keeps)
         made._settings = self._settings
         return made
@@ -115,7 +115,7 @@ class Git:
     async def run(
         self, where: Path, *args: str, stdin: bytes = b"", at: float | None = None
     ) -> GitAnswer:
-        """Run a git command and return what it said.
+        """Run a git command and return its output.
 
         A lock that a killed git has left behind is removed, and one that is held is waited for, two
         seconds at most; so is another git that just makes or removes a work tree. A command is not

@@ -117,7 +117,7 @@ class Admin:
 
     @property
     def ready(self) -> bool:
-        """Whether the work tree was filled once; before, nobody has worked in it."""
+        """Whether the work tree was ever filled; before that, it holds no work."""
         return (self.folder / _MARK).is_file()
 
     @property

@@ -85,7 +85,7 @@ class Publication:
                 self._unlock()
 
     async def complete(self) -> None:
-        """Complete what was cut after it was decided; forget what was cut before."""
+        """Complete an interrupted publication that was decided; forget one that was not."""
         said = self._locked()
         if said is None:
             return
@@ -170,7 +170,7 @@ class Publication:
     # --- after the decision -----------------------------------------------------------------------
 
     async def _bring_along(self, base: str, new: str) -> None:
-        """Bring index and files from one commit to the next; what the user changed stays his."""
+        """Bring index and files from one commit to the next; the user's changes stay."""
         root, git = self.place.root, self._index()
         move = ("read-tree", "-m", "-u", base, new)
         if (await git.ask(root, *move)).code:
@@ -180,7 +180,7 @@ class Publication:
         self._copy.replace(self.place.git_dir / "index")
 
     async def _give_way(self, git: Git, base: str, new: str) -> str:
-        """Write into the index what is in the files already, or what they cannot be given.
+        """Update the index for files that already match, or cannot be updated.
 
         Returns:
             The tree from which the rest can be brought along.
@@ -213,7 +213,7 @@ class Publication:
         return (await git.run(self.place.steps, "write-tree")).text
 
     async def _is_cut(self, git: Git, name: str, wanted: FileDifference) -> bool:
-        """Tell whether a file is half of what it is to be, as a git leaves it that was killed."""
+        """Tell whether a file is only half written, as a killed git leaves it."""
         if not wanted.mode.startswith("100"):
             return False
         there = await asyncio.to_thread(_content, self.place.root / name)
@@ -275,7 +275,7 @@ class Publication:
 
 
 def _content(path: Path) -> bytes | None:
-    """Return what is in a file, nothing if there is no file; None if there is something else."""
+    """Return the content of a file, empty without a file; None if it is something else."""
     if not os.path.lexists(path):
         return b""
     return None if path.is_symlink() or not path.is_file() else path.read_bytes()

@@ -1,4 +1,4 @@
-"""Whether a changeset is ours to work on, and what is in its way; asked before anything is done."""
+"""Checks, before any work, whether a changeset is ours, and what is in its way."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Rights:
         return is_ours(claim, self.us, left=left)
 
     async def refuse(self, changeset: Changeset, *, begun: bool) -> bool:
-        """Raise if a changeset is somebody else's, or something is in its way; change nothing.
+        """Raise if a changeset has another owner, or something is in its way; change nothing.
 
         Returns:
             Whether it is of an earlier version, and ours.
@@ -101,7 +101,7 @@ class Rights:
             raise ChangesetTaken(changeset.path, got, f"none; `git branch -m {found[0]} NAME`")
 
     async def take_over(self, changeset: Changeset) -> None:
-        """Give the branch of an earlier version its new name, unless somebody else is on it."""
+        """Give the branch of an earlier version its new name, unless another process is on it."""
         place = self.place
         old, new = earlier_branch_of(changeset.assignment), changeset.branch
         name = f"refs/heads/{old}"

@@ -111,7 +111,7 @@ class SealedGit:
         index: Path | None = None,
         keeps: tuple[int, ...] = (),
     ) -> Git:
-        """Return a git for a work tree and an index, either of which may be left out.
+        """Return a git for a work tree and an index; either may be left out.
 
         Args:
             settings: Of the repository.

@@ -32,7 +32,7 @@ _LINK: Final = "120000"
 
 @frozen
 class StepChanges:
-    """What was changed in the work tree of a step, at the moment somebody looked.
+    """The changes in the work tree of a step, at the moment of the look.
 
     Attributes:
         tree: The step.

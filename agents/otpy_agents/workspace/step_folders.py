@@ -80,7 +80,7 @@ class StepFolders:
             await asyncio.to_thread(remove_any, admin.folder)
 
     async def forget(self, record: StepRecord) -> None:
-        """Delete what is written down about a step, and leave it to others."""
+        """Delete the record of a step, and release it."""
         await asyncio.to_thread(remove_any, record.folder)
         self.repository.release(record)
 
@@ -97,7 +97,7 @@ async def move_head(tree: StepTree, commit: str, keeps: tuple[int, ...]) -> None
 
 
 def show_base(place: StepPlace, tree: StepTree, record: StepRecord) -> None:
-    """Give the worker's own git an index, so that it sees what is changed."""
+    """Give the worker's own git an index, so that it sees the changes."""
     admin = place.admin(tree.path)
     if admin is None:
         raise GitFailed(tree.path, "worktree add", "a work tree that is nowhere")
@@ -105,7 +105,7 @@ def show_base(place: StepPlace, tree: StepTree, record: StepRecord) -> None:
 
 
 def mended_link(place: StepPlace, tree: StepTree) -> list[str]:
-    """Give a work tree its link to the repository back, and return what was changed.
+    """Restore a work tree's link to the repository, and return the undone change.
 
     Raises:
         StepTreeTaken: There is no work tree any more.

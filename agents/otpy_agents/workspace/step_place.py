@@ -1,4 +1,4 @@
-"""Where the work tree of a step lies, and what is written down about it.
+"""The place of a step's work tree, and its record.
 
 What is written down lies in the git folder of the repository, where no worker can write:
 
@@ -81,7 +81,7 @@ class StepRecord:
 
     @property
     def index(self) -> Path:
-        """The index in which changes are gathered."""
+        """The index that collects changes."""
         return self.folder / "index"
 
     def read(self) -> StepTree | None:
@@ -151,11 +151,11 @@ class StepPlace:
         return StepTree(workflow, step, self._place(workflow).changeset(step).path, base)
 
     def record(self, tree: StepTree) -> StepRecord:
-        """Return what is written down about a step, whether it is there or not."""
+        """Return the record of a step, whether it is there or not."""
         return StepRecord(self.steps / "trees" / tree.path.name)
 
     def records(self) -> tuple[StepRecord, ...]:
-        """Return what is written down about each step, by name."""
+        """Return the record of each step, by name."""
         folder = self.steps / "trees"
         return tuple(StepRecord(folder / name) for name in entries(folder) or ())
 

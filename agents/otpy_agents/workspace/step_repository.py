@@ -1,4 +1,4 @@
-"""One repository as all steps see it: where it lies, what it says, and who may work on what."""
+"""One repository as all steps see it: its place, its settings, and its locks."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class StepRepository:
         return head
 
     async def settings(self) -> Settings:
-        """Return what the configuration of the user says now, and make the sealed git fit it."""
+        """Return the user's current configuration, and adapt the sealed git to it."""
         place = await self.where()
         answer = await Git().run(place.root, "config", "--list", "-z")
         settings = settings_of(answer.out)
@@ -124,7 +124,7 @@ class StepRepository:
 
     @contextlib.asynccontextmanager
     async def turn(self) -> AsyncGenerator[tuple[int, ...]]:
-        """Keep all others from the work tree of the user; yield what the commands are to keep.
+        """Lock the work tree of the user; yield the descriptors that commands are to keep.
 
         Who waits may be cancelled.
         """
@@ -143,7 +143,7 @@ class StepRepository:
             lock.release()
 
     async def hold(self, tree: StepTree) -> StepRecord:
-        """Keep all others from a step until it is released, and return what is known of it.
+        """Lock a step until it is released, and return its record.
 
         Raises:
             StepTreeTaken: Another process works on it.
@@ -204,7 +204,7 @@ class StepRepository:
         return record.name in self._held
 
     def keeps(self, *records: StepRecord) -> tuple[int, ...]:
-        """Return what the commands for steps that are ours are to keep."""
+        """Return the descriptors that commands for our steps are to keep."""
         return tuple(self._held[record.name].descriptor for record in records)
 
     def release(self, record: StepRecord) -> None:

@@ -102,7 +102,7 @@ class StepTrees:
     # --- looking ----------------------------------------------------------------------------------
 
     async def changes(self, tree: StepTree, *, isolated: bool = False) -> StepChanges:
-        """Look what the worker changed, and keep it: what comes later is not applied.
+        """Collect and keep the worker's changes: later ones are not applied.
 
         Nothing may run in the work tree meanwhile. Commits of the worker and files that git ignores
         do not count; the other files as they are do. What he must not change is made as it was: the
@@ -188,7 +188,7 @@ class StepTrees:
         return (await self._repository.where()).common
 
     async def worker_mounts(self, tree: StepTree) -> tuple[Mount, ...]:
-        """Return what a sandbox has to mount beside the work tree; see `mounts_of_step`."""
+        """Return the mounts of a sandbox beside the work tree; see `mounts_of_step`."""
         place, settings = await self._repository.where(), await self._repository.settings()
         return mounts_of_step(place, tree, plain="refstorage" not in settings.formats)
 
@@ -327,7 +327,7 @@ class StepTrees:
         return next((one.commit for one in found if (one.workflow, one.step) == wanted), None)
 
     async def commits_since(self, commit: str) -> tuple[AppliedStep, ...]:
-        """Return what was applied after a commit, newest first.
+        """Return the steps applied after a commit, newest first.
 
         Args:
             commit: The commit, of which `HEAD` is a descendant.
@@ -369,13 +369,13 @@ class StepTrees:
         return place.record(place.tree(workflow, step, "")).read()
 
     async def leftovers(self) -> tuple[StepTree, ...]:
-        """Return the steps that no living process works on; `settle` is what they need."""
+        """Return the steps that no living process works on; they need `settle`."""
         place = await self._repository.where()
         left = [one for one in place.records() if await self._repository.is_left_over(one)]
         return tuple(tree for record in left if (tree := record.read()) is not None)
 
     async def settle(self, tree: StepTree) -> str | None:
-        """End what an earlier life left of a step: applied whole, or not at all.
+        """End the remains of a step from an earlier life: applied whole, or not at all.
 
         Returns:
             The commit by which it was applied; None if it was not. Its work tree is gone.

@@ -158,7 +158,7 @@ class Changesets:
     async def hold(
         self, assignment: str, *, digest: str = "", begun: bool = True
     ) -> AsyncGenerator[None]:
-        """Keep everybody else from a changeset for as long as the block lasts.
+        """Lock a changeset for the length of a block.
 
         That it is ours is written down, and stays so afterwards; a work tree is not made yet.
 
@@ -214,7 +214,7 @@ class Changesets:
             return bool(await (await self._tree(changeset.path)).unsaved())
 
     async def removable(self, changeset: Changeset) -> bool:
-        """Tell whether `remove` would remove the work tree: it is not dirty, and nobody locked it.
+        """Tell whether `remove` would remove the work tree: it is neither dirty nor locked.
 
         One that is not there any more, but of which git still keeps something, is.
         """
@@ -281,7 +281,7 @@ class Changesets:
             return tuple(one for one in named if rights.owns(one))
 
     async def expired(self, before: float) -> tuple[Discarded, ...]:
-        """Return what was discarded before a moment, in Unix seconds; oldest first.
+        """Return the work discarded before a Unix time, oldest first.
 
         That of other projects is left to them; of earlier versions, which did not say whose it is,
         everybody gets all.
@@ -333,7 +333,7 @@ class Changesets:
                     await anyio.to_thread.run_sync(remove_tree, condemned)
 
     async def half_removed(self) -> tuple[Path, ...]:
-        """Return what is left of work trees whose removal was cut; `sweep` deletes it."""
+        """Return the remains of work trees whose removal was interrupted; `sweep` deletes them."""
         async with self._turn:
             return (await self._where()).condemned()
 
@@ -373,7 +373,7 @@ class Changesets:
     async def _ours(
         self, assignment: str, digest: str = "", *, begun: bool = True
     ) -> AsyncGenerator[Changeset]:
-        """Yield a changeset that is ours, while nobody else may work on it."""
+        """Yield a changeset of ours, locked against other workers."""
         checked(assignment, self._repository)
         await self._head()
         place = await self._where()
@@ -441,7 +441,7 @@ class Changesets:
         return admin
 
     async def _mend(self, place: Place, changeset: Changeset, admin: Admin) -> None:
-        """See to it that a work tree is what it should be, and complete what was cut."""
+        """Repair a work tree, and complete an interrupted operation."""
         path = changeset.path
         if (await self._git.ask(path, "rev-parse", "--git-dir")).code:  # its `.git` is spoilt
             await self._git.run(place.repository, "worktree", "repair")
@@ -533,6 +533,6 @@ class Changesets:
 
 
 def _clear(path: Path) -> None:
-    """Remove a work tree in which there is nothing yet but the file that names its repository."""
+    """Remove a work tree that holds nothing but the file that names its repository."""
     (path / ".git").unlink(missing_ok=True)
     path.rmdir()

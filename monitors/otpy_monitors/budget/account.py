@@ -85,7 +85,7 @@ class Pot:
 
     @property
     def is_spent(self) -> bool:
-        """Whether those who draw on it must stop: nothing remains, and something was drawn.
+        """Whether its users must stop: nothing remains, and something was drawn.
 
         An account that has set all aside for its children, and draws on nothing, goes on.
         """
@@ -94,7 +94,7 @@ class Pot:
 
     @property
     def is_nearly_spent(self) -> bool:
-        """Whether nine tenths of what was not set aside are drawn."""
+        """Whether nine tenths of the part that was not set aside are drawn."""
         remaining = self.remaining
         return remaining is not None and 0 < self.drawn * 10 >= (self.drawn + remaining) * 9
 
@@ -169,7 +169,7 @@ def apply(account: Account, kind: Kind, change: Callable[[Pot], None]) -> None:
 def left(
     account: Account, kind: Kind, *, counts: Callable[[Account], bool]
 ) -> tuple[int | None, Account | None]:
-    """Return what an account may still spend or hand on, and the account that bounds it so.
+    """Return the remainder of an account, and the account that bounds it.
 
     That is what it has, and never more than those above it leave to it: what they kept for it and
     what they have not set aside for anybody.

@@ -1,4 +1,4 @@
-"""Charges a ledger with what a feed is told. It outlives the daemons, which may die at any time."""
+"""Charges a ledger with a feed's activities. It outlives the daemons, which may die at any time."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class Bookkeeper:
         self._subscription = feed.subscribe(self._hear)
 
     def close(self) -> None:
-        """Charge what has passed, and listen no longer; without effect if it is closed."""
+        """Charge the time so far, and stop listening; without effect if it is closed."""
         self._subscription.close()
         for agent in list(self._since):
             self._stop(agent, self._clock())
@@ -168,7 +168,7 @@ class Bookkeeper:
 
 
 def _drawn_by(account: Account) -> Iterator[Account]:
-    """Yield the accounts whose time runs while this one's runs: up to what is set aside for it."""
+    """Yield the accounts whose time runs with this one's: up to the first with time set aside."""
     for above in account.upward():
         pot = above.pots[Kind.SECONDS]
         remaining = pot.remaining

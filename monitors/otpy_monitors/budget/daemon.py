@@ -88,7 +88,7 @@ class _Reporter:
         self._report = report
 
     def check(self, changed: Iterable[str]) -> None:
-        """Report what is new about the accounts that changed, and those above them."""
+        """Report news about the changed accounts, and those above them."""
         accounts = self._ledger.accounts
         for name in changed:
             if name in accounts:

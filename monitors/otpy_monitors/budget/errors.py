@@ -64,7 +64,7 @@ class NoAccount(BudgetError, LookupError):
 
 @final
 class LimitTooWide(BudgetError, ValueError):
-    """A limit may only narrow the one above it, and nobody can hand on what he has not.
+    """A limit may only narrow the one above it, and an account cannot pass on more than it has.
 
     Attributes:
         account: The account the limit was meant for.
@@ -118,7 +118,7 @@ class NoFreshBudget(BudgetError, RuntimeError):
 
 @final
 class InvalidPrices(BudgetError, ValueError):
-    """A price table cannot be read; the message names the file, the entry and what is wanted."""
+    """A price table cannot be read; the message names the file, the entry and the wanted form."""
 
 
 @final

@@ -1,4 +1,4 @@
-"""The ledger: accounts in a tree, what each may spend, and what it has spent.
+"""The ledger: accounts in a tree, with the limits and the usage of each.
 
 It decides and adds up; it has no clock, no loop and no file.
 """
@@ -99,7 +99,7 @@ class BudgetLedger:
         limits: Limits | None = None,
         on_exceed: OnExceed | None = None,
     ) -> None:
-        """Open an account that may spend what its parent has, within its own limits.
+        """Open an account that may spend its parent's budget, within its own limits.
 
         Siblings share what the parent has: nothing is set aside, and all limits together may be
         more than there is.
@@ -120,7 +120,7 @@ class BudgetLedger:
     def delegate(
         self, account: str, parent: str, limits: Limits, on_exceed: OnExceed | None = None
     ) -> None:
-        """Open an account for which the parent sets its limits aside: nobody else spends them.
+        """Open an account and reserve its limits from the parent's: no other account spends them.
 
         What is limited by None is shared, as by `open`.
 
@@ -282,7 +282,7 @@ class BudgetLedger:
             self._check(account, kind, limit, aside)
 
     def _check(self, account: Account, kind: Kind, limit: int, aside: int | None) -> None:
-        """Refuse a limit that is too wide; `aside` is what the parent would set aside for it."""
+        """Refuse a limit that is too wide; `aside` is the amount that the parent would reserve."""
         parent = account.parent
         if parent is None:
             return
@@ -300,7 +300,7 @@ class BudgetLedger:
     # --- charges -------------------------------------------------------------------------------
 
     def charge(self, seen: UsageSeen | OutputSeen) -> None:
-        """Charge an agent with its output, or what is new in a reading, each token once (G-07).
+        """Charge an agent with its output, or the new part of a reading, each token once (G-07).
 
         What the CLI says it cost counts; without that, the price table; without a price, the cost
         is not known (G-08). A CLI that says so at the end of a run only, as Claude Code does, takes
@@ -337,7 +337,7 @@ class BudgetLedger:
             account.note_run(seen.run, after)
 
     def _charge_new(self, account: Account, model: str, new: Reading) -> int | None:
-        """Charge what is new in a reading; return its cost, None if nobody knows."""
+        """Charge the new part of a reading; return its cost, None if it is unknown."""
         self._spend(account, Kind.TOKENS, new.tokens)
         cost = self._cost(model, new)
         if cost is None:
@@ -381,7 +381,7 @@ class BudgetLedger:
     # --- what was told ---------------------------------------------------------------------------
 
     def note_warned(self, account: str, kind: Kind) -> None:
-        """Keep that somebody was told how near the end of this budget is.
+        """Record that the near end of this budget was told.
 
         Raises:
             NoAccount: It is not open.
@@ -390,7 +390,7 @@ class BudgetLedger:
         self._changed(account, limits=False)
 
     def note_unpriced(self, model: str) -> None:
-        """Keep that somebody was told that a model has no known price."""
+        """Record that a model's missing price was told."""
         self.unpriced_models[model] = True
         self._changed("", limits=False)
 

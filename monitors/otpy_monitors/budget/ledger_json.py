@@ -28,7 +28,7 @@ _POT: Final = ("limit", "first", "reserved", "own", "carried", "warned")
 
 
 def _with_output(plain: Plain) -> Plain:
-    """Return a ledger of version 1, in which nobody's output was counted, as version 2."""
+    """Return a ledger of version 1, which did not count output, as version 2."""
     accounts: list[Plain] = []
     for entry in _list(plain.get("accounts"), "accounts"):
         account = _table(entry, "accounts")
@@ -45,11 +45,11 @@ class LedgerStore(Protocol):
     """Where a ledger is kept. The owner of the tree supplies it."""
 
     async def load(self) -> Plain | None:
-        """Return what was saved last; None if nothing was."""
+        """Return the value saved last; None if there is none."""
         ...
 
     async def save(self, plain: Plain) -> None:
-        """Keep `plain` instead of what was kept, wholly or not at all.
+        """Save `plain` in place of the saved value, wholly or not at all.
 
         It belongs to the store from here on, which may turn it into text in another thread.
         """

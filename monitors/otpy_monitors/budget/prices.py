@@ -70,7 +70,7 @@ class Prices:
 
     @classmethod
     def load(cls, path: Path) -> Self:
-        """Return the table in a TOML file, which looks like the one that ships with the package.
+        """Return the table in a TOML file of the same form as the one in the package.
 
         Raises:
             InvalidPrices: It cannot be read, or says something it must not.
@@ -82,7 +82,7 @@ class Prices:
         return cls._parse(text, str(path))
 
     def before(self, other: Prices) -> Prices:
-        """Return both tables as one, in which the entries of this one count first."""
+        """Return both tables as one; entries of this one take precedence."""
         return Prices(self.date or other.date, (*self.entries, *other.entries))
 
     def of(self, model: str) -> Price | None:

@@ -43,7 +43,7 @@ NOTHING = Reading(cost=0)
 
 
 def read(seen: UsageSeen) -> Reading:
-    """Return what a fact says. A cost of 0 for tokens that were used is none that was reported."""
+    """Return the reading in a fact. A cost of 0 for used tokens counts as not reported."""
     reading = Reading(seen.input_tokens, seen.output_tokens, seen.cached_tokens)
     if seen.cost_usd is None or (seen.cost_usd <= 0 and reading.tokens > 0):
         return reading
@@ -55,7 +55,7 @@ def read(seen: UsageSeen) -> Reading:
 def since(
     before: Reading, now: Reading, *, cumulative: bool, late: bool = False
 ) -> tuple[Reading, Reading]:
-    """Return what is new in a reading, and where the counter stands after it.
+    """Return the new part of a reading, and the counter after it.
 
     A counter of one run only grows, so that a lower reading is an old one. A cumulative counter
     that fell was reset, for example because its session was forked or compacted: all of it is new.

@@ -22,7 +22,7 @@ _FLAGS = os.O_RDWR | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 @final
 @frozen
 class FileDamage:
-    """A file that is not what was written.
+    """A file that differs from the written lines.
 
     Attributes:
         path: The file.
@@ -57,7 +57,7 @@ class AuditFile:
         self._full = 0  # files with a number, as `mend` has found
 
     def compare(self, lines: Sequence[str], kept: Head = NOTHING) -> FileDamage | None:
-        """Return the first line that is not what was written; None if all of it is.
+        """Return the first line that differs from the written one; None if none does.
 
         What is due beyond `kept` may be missing: the next `start` writes it.
 
@@ -80,7 +80,7 @@ class AuditFile:
         return FileDamage(stray, 1, _STRANGE) if stray.exists() else None
 
     def mend(self, lines: Sequence[str], kept: Head = NOTHING) -> FileDamage | None:
-        """Bring the files to what is due; return what was wrong beyond a torn end.
+        """Repair the files; return the damage beyond a torn end.
 
         A file that ends too early, as after a crash, is completed. One that was altered is put
         aside under a name of its own, and made again.
@@ -179,7 +179,7 @@ class AuditFile:
 def _compare(
     path: Path, part: Sequence[str], lines: Sequence[str], *, written: int
 ) -> FileDamage | None:
-    """Compare a file with its part of the lines; what is beyond `written` may be missing."""
+    """Compare a file with its part of the lines; lines beyond `written` may be missing."""
     content = _content(path) or b""
     if _joined(part).startswith(content) and content.count(b"\n") >= written:
         return None

@@ -1,1 +1,1 @@
-"""The loop of a project: decides what is done next, and performs nothing (CTL-08)."""
+"""The loop of a project: decides the next step, and performs nothing (CTL-08)."""

@@ -173,7 +173,7 @@ class ControlLoop:
     # --- beginning --------------------------------------------------------------------------------
 
     def _begin_iteration(self, state: ProjectState) -> None:
-        """Look at the status and at what is in hand (steps 3 and 4; CTL-09, CTL-11)."""
+        """Look at the status and at the task in hand (steps 3 and 4; CTL-09, CTL-11)."""
         self._state = state
         self._doubt, self._retried, self._asks_finally = None, False, False
         self._report = None
@@ -211,7 +211,7 @@ class ControlLoop:
             self._do(EndLoop(ProjectOutcome.BROKEN, str(event.error)))
 
     def _take(self, task: ControlTask | None) -> None:
-        """Take a task in hand, or see what an empty queue means (step 5)."""
+        """Take the next task, or handle an empty queue (step 5)."""
         if task is None:
             if self._state.goal_completed:
                 record = self._record("completed")
@@ -226,7 +226,7 @@ class ControlLoop:
             self._start(InHand(task=task))
 
     def _start(self, hand: InHand) -> None:
-        """Take a task in hand; one that was blocked was put into the queue once more."""
+        """Start a task; a blocked task that comes up was enqueued again."""
         hand = evolve(hand, taken_at=time_text(self._now))
         task_id = hand.task.task_id
         record = self._record("task_start", task_id)

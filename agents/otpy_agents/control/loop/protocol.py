@@ -1,4 +1,4 @@
-"""What the loop of a project is told, and what it has done (CTL-08)."""
+"""The events and effects of a project's loop (CTL-08)."""
 
 from __future__ import annotations
 
@@ -303,13 +303,13 @@ class DispatchTask:
 @final
 @frozen
 class StopDispatch:
-    """Stop what was dispatched, in order; no event follows."""
+    """Stop the dispatched attempt in order; no event follows."""
 
 
 @final
 @frozen
 class ValidateWork:
-    """Validate what was done; `WorkValidated` follows.
+    """Validate the work; `WorkValidated` follows.
 
     Attributes:
         task: The task.
@@ -323,7 +323,7 @@ class ValidateWork:
 @final
 @frozen
 class SeekHelp:
-    """Have a helper propose commands for what is uncertain, and run them; `HelpGiven` follows.
+    """Have a helper propose commands for uncertain criteria, and run them; `HelpGiven` follows.
 
     Attributes:
         hand: The task.

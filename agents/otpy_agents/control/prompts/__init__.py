@@ -1,4 +1,4 @@
-"""Prompts: what an agent is told, from templates, with as little of the project as it needs."""
+"""Prompts for agents, from templates, with as little of the project as they need."""
 
 from __future__ import annotations
 

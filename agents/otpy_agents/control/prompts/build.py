@@ -111,7 +111,7 @@ def question_prompt(
 def helper_prompt(
     task: ControlTask, report: ValidationReport, files: Sequence[str], *, whole: bool, limit: int
 ) -> str:
-    """Return what a helper is asked for: commands that show what no rule could tell (CTL-39).
+    """Return the prompt for a helper, which asks for commands that decide open criteria (CTL-39).
 
     Args:
         task: The task.

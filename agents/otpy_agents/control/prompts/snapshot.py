@@ -39,7 +39,7 @@ def take_snapshot(
     *,
     types: tuple[TaskType, ...] | None = None,
 ) -> dict[str, Any]:
-    """Return what an agent is told of its project.
+    """Return the part of its project that an agent is told.
 
     The id and the folder of the project always; the goal where the type of the task needs it and
     the task is not a simple repair, or its text speaks of it; the queue and what is completed where

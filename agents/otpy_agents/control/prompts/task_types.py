@@ -58,7 +58,7 @@ _SHORT: Final = 3
 
 
 def type_of(task: ControlTask, types: tuple[TaskType, ...]) -> TaskType:
-    """Return the type that a task names, or else the one that its intent speaks of.
+    """Return the type that a task names, or else the type that its intent suggests.
 
     An intent that speaks of none has the last type. Instructions are not asked: nearly all of
     them speak of tests and settings somewhere.

@@ -21,7 +21,7 @@ __all__ = ["SafeCommands"]
 
 @final
 class SafeCommands:
-    """Runs commands without a network, with the project read-only but for what a task opens.
+    """Runs commands without a network, with the project read-only except paths that a task opens.
 
     Args:
         deadline: Seconds that one may take.

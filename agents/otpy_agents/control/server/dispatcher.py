@@ -1,4 +1,4 @@
-"""Has an agent CLI do what a prompt says: one fresh context, one attempt (CTL-32 to CTL-34)."""
+"""Has an agent CLI execute a prompt: one fresh context, one attempt (CTL-32 to CTL-34)."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Dispatcher:
     async def dispatch(
         self, task: ControlTask, prompt: str, cwd: Path, label: str
     ) -> AgentEnded | NotDispatched:
-        """Have the tool of a task do what a prompt says.
+        """Have the tool of a task execute a prompt.
 
         A dispatch of this label that an earlier host has left is taken up if its agent has ended by
         itself, and else made again: nobody pays twice for what is done.
@@ -131,7 +131,7 @@ def _model(task: ControlTask) -> str | None:
 
 
 def _heard(result: RunResult, answer: str) -> AgentEnded | NotDispatched:
-    """Take what an agent ended with as it is: an exit code other than 0 fails nothing."""
+    """Take an agent's result as it is: an exit code other than 0 fails nothing."""
     last = result.attempts[-1] if result.attempts else None
     if last is None or last.stopped is not None or last.detail in _NOT_DONE:
         return NotDispatched(result.error or result.ending.value)

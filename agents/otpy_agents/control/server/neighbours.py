@@ -1,4 +1,4 @@
-"""Sees what an agent has changed in the folders of other projects (CTL-60).
+"""Detects changes by an agent in the folders of other projects (CTL-60).
 
 A sandbox prevents it; where agents work without one, it is told.
 """
@@ -62,7 +62,7 @@ class Trespass:
 async def watched(
     root: Path, own: Path, tell: Callable[[Trespass], Awaitable[None]]
 ) -> AsyncGenerator[None]:
-    """Tell what is changed in other projects for the length of a block.
+    """Report changes in other projects for the length of a block.
 
     Args:
         root: Folder of all projects.
@@ -116,7 +116,7 @@ def _look_at_others(root: Path, own: Path) -> Look:
 
 
 def _trespasses(before: Look, after: Look) -> Iterator[Trespass]:
-    """Yield what was changed between two looks, in projects that nobody worked on at either."""
+    """Yield changes between two looks, in projects without a worker at either."""
     for project in sorted(before.keys() & after.keys()):
         old, new = before[project], after[project]
         paths = sorted(path for path in {**old, **new} if old.get(path) != new.get(path))

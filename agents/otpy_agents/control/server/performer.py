@@ -1,4 +1,4 @@
-"""Performs what the loop of a project decides: files, agents, commands, stores (CTL-08)."""
+"""Performs the effects of a project's loop: files, agents, commands, stores (CTL-08)."""
 
 from __future__ import annotations
 
@@ -238,7 +238,7 @@ class Performer:
         await self._store.tell(Record("prompt", fields))
 
     def _watched(self, task: ControlTask) -> AbstractAsyncContextManager[None]:
-        """Tell what an agent changes in other projects for the length of a block (CTL-60)."""
+        """Report an agent's changes in other projects for the length of a block (CTL-60)."""
 
         async def tell(found: Trespass) -> None:
             told = {"task_id": task.task_id, **asdict(found)}

@@ -146,7 +146,7 @@ class ControlProject:
         self.over.set()
 
     async def work(self) -> None:
-        """Do what the loop decides, until it ends; the child `loop`.
+        """Perform the effects of the loop until it ends; the child `loop`.
 
         After a crash it goes on with what was written last (CTL-62).
 
@@ -185,7 +185,7 @@ class ControlProject:
     # --- the audit --------------------------------------------------------------------------------
 
     async def _audit(self, *, task_status: TaskStatus[None]) -> None:
-        """Write the lines of both files, after what a killed host has left of them.
+        """Write the lines of both files, after those that a killed host has written.
 
         A state that does not say which project it is has no files, and the loop halts by it.
 
@@ -213,7 +213,7 @@ class ControlProject:
                 task_status.started()
 
     async def _mended_files(self) -> dict[str, AuditFile]:
-        """Bring both files to what the log says; tell what was altered."""
+        """Bring both files in line with the log; tell which lines were altered."""
         self._project = (await self._store.load()).project
         folder = self._settings.folder(self._project)
         self._trail = AuditTrail()

@@ -122,7 +122,7 @@ class ControlProjects:
 
 @asynccontextmanager
 async def open_projects(state: Path) -> AsyncGenerator[ControlProjects]:
-    """Open what projects need, for the length of a block in which their tree runs.
+    """Open the resources of projects, for the length of a block in which their tree runs.
 
     Args:
         state: The store of runs; see `RunStore`.

@@ -61,7 +61,7 @@ class ControlStore(ABC):
     async def change(
         self, before: ProjectState | None, after: ProjectState, *records: Record, actor: str = ""
     ) -> ProjectState:
-        """Apply the difference of two states to the one that is stored; return that.
+        """Apply the difference of two states to the stored state; return the result.
 
         What others have changed since `before` was loaded stays, and a halted project stays halted.
 

@@ -148,7 +148,7 @@ class RedisControl(ControlStore, OpenedWhole):
         await self._tell(text, records, actor)
 
     async def _write(self, change: Change, *, fresh: bool) -> str:
-        """Make a change to what stands there, and write all of it; return what was written."""
+        """Change the stored state, and write it as a whole; return the written state."""
         with self._reached():
             while True:
                 async with self._states.pipeline() as pipe:
@@ -296,7 +296,7 @@ class RedisControl(ControlStore, OpenedWhole):
                             await pipe.execute()
 
     async def _other(self, pipe: Any) -> str:
-        """Return who else has the lease, for a person; empty while it is ours.
+        """Return the foreign holder of the lease, for a person; empty while it is ours.
 
         It is ours though its time is over, as after a while without the server, if nobody has taken
         another number since. A server that was flushed has none, and nothing is ours there.
@@ -322,7 +322,7 @@ def _holder(number: int) -> str:
 
 
 def _living(holder: str) -> str:
-    """Return who holds a lease, for a person; empty if it is a process here that has died."""
+    """Return the holder of a lease, for a person; empty for a dead process of this machine."""
     said = json.loads(holder)
     pid, host = int(said["pid"]), str(said["host"])
     if host == socket.gethostname():

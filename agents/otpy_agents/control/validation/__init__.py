@@ -1,4 +1,4 @@
-"""Verdicts on what an agent has left, by rules alone."""
+"""Verdicts on an agent's work, by rules alone."""
 
 from __future__ import annotations
 

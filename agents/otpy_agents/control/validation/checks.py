@@ -1,4 +1,4 @@
-"""The checks that rules make: values that say what they look for, and look for it in a folder.
+"""The checks of the rules: values that name a target, and look for it in a folder.
 
 A check of a command only names the command: the validator runs it.
 """
@@ -79,7 +79,7 @@ def _file_name(folder: Path, name: str) -> str:
 
 @frozen
 class OperatorPattern:
-    """A regular expression that somebody wrote: it may not hold up the host.
+    """A regular expression from a user: it must not hold up the host.
 
     Attributes:
         source: The expression; `^` and `$` match at each line.
@@ -351,7 +351,7 @@ class NoCheck:
         return self.asked
 
     def look(self, _: Path) -> Sight:
-        """Tell that nobody can tell."""
+        """Return that the result is unknown."""
         return Sight(None, self.why)
 
 

@@ -1,4 +1,4 @@
-"""Whether the JSON in an agent's final words fits what the task expects."""
+"""Checks the JSON in an agent's final words against the task's schema."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _COMPLAINTS: Final = 5
 
 
 def full_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a JSON Schema for what a task expects.
+    """Return the JSON Schema of a task's expected output.
 
     The seed's form, in which each value is the name of a type, means an object that has all of
     these fields and no other. Anything else is a JSON Schema already.

@@ -536,7 +536,7 @@ _JOIN: Final = re.compile(
 
 
 def read_sentence(sentence: str) -> SentenceReading | None:
-    """Return the checks that a sentence asks for, or None if no rule reads it.
+    """Return the checks for a sentence, or None if no rule reads it.
 
     A sentence that is not a rule's may be several in a row: "a.py exists and contains 'x'".
     """
@@ -608,7 +608,7 @@ def _openings(sentence: str) -> tuple[str, str]:
 
 
 def rules_table() -> str:
-    """Return the table of rules as lines of text: what is checked, how sure, and an example."""
+    """Return the table of rules as lines of text: check, certainty and example."""
     rows = [("CHECK", "QUALITY", "FOR EXAMPLE")]
     rows += [(rule.name, rule.quality.value, rule.example) for rule in SENTENCE_RULES]
     widths = [max(len(row[column]) for row in rows) for column in (0, 1)]

@@ -1,4 +1,4 @@
-"""Judges what an agent has left by the task's own criteria (CTL-35 to CTL-38)."""
+"""Judges an agent's work by the task's own criteria (CTL-35 to CTL-38)."""
 
 from __future__ import annotations
 
@@ -266,7 +266,7 @@ def _judge_required_tests(look: _Look, task: ControlTask) -> Iterator[CriterionR
 
 
 def _tell_tests(look: _Look, task: ControlTask) -> Iterator[CriterionReport]:
-    """Tell how tests ended that nobody requires: it takes some confidence, and fails nothing."""
+    """Report the run of optional tests: a failure lowers the confidence, and fails nothing."""
     if task.test_command is None or task.tests_required:
         return
     sight = look(SuitePasses())

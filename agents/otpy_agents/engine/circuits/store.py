@@ -214,7 +214,7 @@ class CircuitStore:
                 return after.state(now)
 
     async def _rows(self) -> dict[CircuitKey, _Row]:
-        """Return the circuits, after what a deleted file asks for."""
+        """Return the circuits, after applying the reset that a deleted file asks for."""
         rows = await self._stored()
         deleted = {key: row for key, row in rows.items() if row.shown and row.circuit != CLOSED}
         if deleted and not self._file.exists():

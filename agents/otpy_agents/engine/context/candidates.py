@@ -1,4 +1,4 @@
-"""Which files a worker could be shown, and in which order they are given room."""
+"""The files that a worker could be shown, in the order in which they get room."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Candidate:
 def candidates(
     request: ContextRequest, source: ContextSource, targets: Mapping[str, str]
 ) -> list[Candidate]:
-    """Return what a worker could be shown, the most important first, each file once.
+    """Return the files that a worker could be shown, the most important first, each once.
 
     The targets come first, then what is always included, then the order of the role, then the
     latest changes, related files and included ones; of two that are equal in this, the one that
@@ -89,7 +89,7 @@ def _path_of(line: str) -> str:
 
 @final
 class _Choice:
-    """Globs and variables, of which one may mean a path."""
+    """Globs and variables, one of which may match a path."""
 
     def __init__(self, entries: Sequence[str], groups: _Groups) -> None:
         self._variables = [(entry, groups[entry]) for entry in entries if entry in groups]

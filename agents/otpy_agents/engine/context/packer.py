@@ -113,7 +113,7 @@ def _texts(paths: list[str], source: ContextSource) -> dict[str, str]:
 
 
 def _key(request: ContextRequest, source: ContextSource) -> str:
-    """Return what is the same only if everything is that the prompt is made of."""
+    """Return a key that is the same only if all inputs of the prompt are."""
     # A target that git ignores is not part of the source's identity.
     targets = [repr(source.read(path)) for path in request.targets]
     return _digest("\0".join((repr(request), source.identity, *targets)))

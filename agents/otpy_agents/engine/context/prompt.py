@@ -1,4 +1,4 @@
-"""Packing a prompt: what is most important first, as far as the budget of the role reaches."""
+"""Packs a prompt: the most important parts first, within the budget of the role."""
 
 from __future__ import annotations
 
@@ -209,7 +209,7 @@ def _fenced(path: str, text: str, language: str = "") -> str:
 
 
 def _note(left_out: Sequence[_Block], more: int, limit: int) -> str:
-    """Return what the worker is told of what was left out, in at most `limit` characters."""
+    """Return the note to the worker on omitted parts, in at most `limit` characters."""
     lines: list[str] = []
     length = len(_NOTE_BEGIN)
     for number, block in enumerate(left_out):
@@ -244,7 +244,7 @@ def _printable(name: str) -> str:
 
 
 def _rules(config: RoleConfig) -> list[str]:
-    """Return what the settings of a role ask of its worker."""
+    """Return the rules that a role's settings give its worker."""
     rules: list[str] = []
     if config.tdd:
         rules.append(

@@ -1,4 +1,4 @@
-"""What goes into packing a context, and what comes out of it."""
+"""Input and output of packing a context."""
 
 from __future__ import annotations
 
@@ -156,7 +156,7 @@ class ContextSource:
 
 @frozen(kw_only=True)
 class Part:
-    """A part of a prompt, or what was left out of it.
+    """A part of a prompt, or an omitted part.
 
     Attributes:
         kind: What it is.
@@ -175,7 +175,7 @@ class Part:
 
 @frozen(kw_only=True)
 class PackedContext:
-    """A prompt, and what it is made of.
+    """A prompt, and its parts.
 
     Attributes:
         prompt: The text for the worker.
@@ -203,7 +203,7 @@ class PackedContext:
         return self.tokens <= self.budget
 
     def report(self) -> str:
-        """Return in a few lines what the prompt costs and what was left out of it, and why."""
+        """Return the costs of the prompt, its omitted parts and the reasons, in a few lines."""
         over = "" if self.fits else "; what is never left out is more than the budget"
         lines = [f"{self.tokens:,} of {self.budget:,} tokens{over}"]
         lines += [f"left out: {part.name}: {part.why}" for part in self.left_out]

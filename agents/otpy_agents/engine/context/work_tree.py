@@ -62,7 +62,7 @@ class WorkTreeFiles:
             return 0
 
     def read(self, path: str) -> FileReading:
-        """Return what is in a file, or why it cannot be shown.
+        """Return the content of a file, or why it cannot be shown.
 
         A link is followed as long as it stays in the work tree.
 
@@ -170,7 +170,7 @@ async def _diff(git: Git, folder: Path, *commits: str) -> str:
 
 
 def _identity(files: WorkTreeFiles, known: Sequence[str], new: Sequence[str]) -> str:
-    """Return what is the same only if what is known, and the content of what is new, is so."""
+    """Return a digest of `known`, and of the names and the content of `new`."""
     digest = hashlib.sha256()
     for text in (*known, *new, *(repr(files.read(path)) for path in new)):
         digest.update(text.encode("utf-8", "surrogateescape") + b"\0")

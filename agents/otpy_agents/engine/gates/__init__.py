@@ -1,4 +1,4 @@
-"""Gates: commands that judge what a worker left, which it can neither skip nor change (ENG-27)."""
+"""Gates: commands that judge a worker's result; it can neither skip nor change them (ENG-27)."""
 
 from __future__ import annotations
 

@@ -73,7 +73,7 @@ class GateCache:
         return found
 
     def put(self, key: str, passed: CachedPass) -> None:
-        """Keep a pass, and remove what is old or too much."""
+        """Keep a pass, and remove old and surplus ones."""
         text = json.dumps({"output": passed.output, "seconds": round(passed.seconds, 3)})
         with contextlib.suppress(OSError):
             self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)

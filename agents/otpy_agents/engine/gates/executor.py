@@ -69,7 +69,7 @@ def gate_commands(
 
 
 def _ignored(_: object) -> None:
-    """Take what nobody asked for."""
+    """Ignore a result that was not asked for."""
 
 
 @final
@@ -214,7 +214,7 @@ class GateExecutor:
         results: Mapping[str, GateResult],
         sandbox: Sandbox,
     ) -> None:
-        """Keep the passes that are new, unless somebody has changed what they read meanwhile."""
+        """Keep the new passes, unless their inputs were changed meanwhile."""
         fresh = {
             name: CachedPass(one.output, one.seconds)
             for name, one in results.items()
@@ -231,7 +231,7 @@ class GateExecutor:
 def _settled(
     gate: Gate, results: Mapping[str, GateResult], passes: Mapping[str, CachedPass]
 ) -> GateResult | None:
-    """Return what a gate ends with that need not be run; None if it is to be run."""
+    """Return the result of a gate that need not run; None if it must run."""
     if gate.skip_on_dependency_failure:
         for name in gate.depends_on:
             if results[name].is_hold_up:

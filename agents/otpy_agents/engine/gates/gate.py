@@ -1,4 +1,4 @@
-"""What a gate is, and what it ends with (ENG-28, ENG-32)."""
+"""A gate, and its result (ENG-28, ENG-32)."""
 
 from __future__ import annotations
 

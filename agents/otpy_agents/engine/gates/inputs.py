@@ -56,7 +56,7 @@ def inputs_digest(folder: Path, globs: Sequence[str] = ()) -> str | None:
 
 
 def _files(base: str, chosen: Globs | None) -> Iterator[str]:
-    """Yield what is below a folder, but for folders, in a fixed order, relative to it."""
+    """Yield everything below a folder except folders, in a fixed order, relative to it."""
 
     def refuse(error: OSError) -> None:
         raise error
@@ -74,7 +74,7 @@ def _files(base: str, chosen: Globs | None) -> Iterator[str]:
 
 
 def _described(path: Path, base: str, room: int) -> tuple[bytes, bytes] | None:
-    """Return what kind of a thing it is, and what is in it; None if nobody can tell."""
+    """Return its kind and its content; None if they are unknown."""
     state = path.lstat()
     if stat.S_ISLNK(state.st_mode):
         target = os.path.realpath(path)

@@ -12,7 +12,7 @@ __all__ = ["due_gates", "gate_stages", "needed_gates"]
 
 
 def gate_stages(gates: Mapping[str, Gate], wanted: Iterable[str]) -> tuple[tuple[str, ...], ...]:
-    """Return gates, and those they depend on, in stages of which each needs only earlier ones.
+    """Return gates, and their dependencies, in stages; each stage needs only earlier ones.
 
     Args:
         gates: All gates by name.

@@ -83,7 +83,7 @@ class Scratch(OpenedWhole):
         return next((self._flaws[one] for one in gate.allowed_writes if one in self._flaws), "")
 
     def mounts_of(self, gate: Gate) -> tuple[Mount, ...]:
-        """Return what it may write; a folder has all that is below it."""
+        """Return the writable mounts of a gate; a folder includes everything below it."""
         places = [self._mounts[name] for name in gate.allowed_writes if name in self._mounts]
         above = {mount.place for mount in places}
         return tuple(mount for mount in places if above.isdisjoint(mount.place.parents))

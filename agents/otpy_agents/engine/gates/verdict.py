@@ -40,7 +40,7 @@ class GateVerdict:
 
 
 def status_of(gate: Gate, exit_code: int | None) -> GateStatus:
-    """Return what a gate ended with; without an exit code it did not pass (C-37)."""
+    """Return the status of a gate; without an exit code it did not pass (C-37)."""
     return GateStatus.PASSED if exit_code == 0 else _STATUS[gate.fail_action]
 
 
@@ -63,7 +63,7 @@ def skipped(gate: Gate, failed: str) -> GateResult:
 
 
 def is_required(use: GateUse | None) -> bool:
-    """Tell whether a step is only applied if a gate passes, by what its role says of that gate.
+    """Tell whether a step needs a gate to pass, by its role's word on that gate.
 
     A gate of which the role says nothing is one that another depends on.
     """

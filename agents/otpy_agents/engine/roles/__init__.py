@@ -1,4 +1,4 @@
-"""Roles: what a worker is told, what it sees, and what judges its work (ENG-24 to ENG-26)."""
+"""Roles: a worker's instructions, its context, and its gates (ENG-24 to ENG-26)."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ class Sourced:
 
 
 def layer_of(table: YamlTable) -> Layer:
-    """Return what a file of a role says.
+    """Return the settings in a file of a role.
 
     Raises:
         InvalidEngineFile: It says something it must not.

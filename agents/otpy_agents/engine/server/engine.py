@@ -218,7 +218,7 @@ class Engine:
         )
 
     async def _consent(self, feature: Feature) -> list[EngineEvent]:
-        """Return what is to be told of a feature that a person starts: its plan, and that he may.
+        """Return the events of a feature that a person starts: its plan, and its approval.
 
         A plan that he has changed takes the place of the one that was known.
         """
@@ -304,7 +304,7 @@ class Engine:
         return name
 
     def _named(self) -> tuple[str, HostLock]:
-        """Return an id, and its lock: before anybody can read of it and take it for a dead one."""
+        """Return an id, locked before any reader can see it and take it for a dead one."""
         while True:
             name = f"wf-{secrets.token_hex(4)}"
             lock = lock_of(self._store.path, name)
@@ -339,7 +339,7 @@ class Engine:
         return over.result()
 
     def _forget(self, name: str) -> None:
-        """Let go of a workflow that has ended, but not of one that is only left."""
+        """Forget a workflow that has ended, but not one that was only interrupted."""
         if not self._workflows[name].is_ours:
             del self._workflows[name]
 
@@ -408,7 +408,7 @@ def _granted(feature: Feature) -> ApprovalGranted:
 async def open_engine(
     settings: EngineSettings, *, agents: Runs | None = None
 ) -> AsyncGenerator[Engine]:
-    """Open what workflows need, for the length of a block in which their tree runs.
+    """Open the resources of workflows, for the length of a block in which their tree runs.
 
     What a dead host has left is settled first.
 

@@ -1,4 +1,4 @@
-"""Does what the machine of a workflow decides: work trees, workers, gates (ENG-01 to ENG-03)."""
+"""Performs the effects of a workflow's machine: work trees, workers, gates (ENG-01 to ENG-03)."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ class WorkflowJobs:
         self._commands = gate_sandbox(settings.sandbox, settings.environment, settings.note)
 
     def know(self, step: str, item: WorkItem) -> None:
-        """Take in which item a step does; before anything else is done for it."""
+        """Learn the item of a step; called before anything else for it."""
         self._items[step] = item
 
     def _role(self, step: str) -> WorkerRole:
@@ -135,7 +135,7 @@ class WorkflowJobs:
         return TreeOpened(effect.step)
 
     async def close_tree(self, effect: CloseTree) -> None:
-        """Let a work tree go; the last one that is clean is kept for the next step."""
+        """Release a work tree; the last clean one is kept for the next step."""
         tree = self._open.pop(effect.step, None)
         self._changes.pop(effect.step, None)
         if tree is None:  # it may have been stopped while it was made
@@ -156,7 +156,7 @@ class WorkflowJobs:
                 await self._trees.discard(tree)
 
     async def settle(self, effect: SettleStep) -> WorkflowNews:
-        """End what an earlier life has left of a step, and look in git whether it was applied."""
+        """End the remains of a step from an earlier life, and look in git if it was applied."""
         name = self._started.workflow_id
         await self._staff.dismiss(name, effect.step)
         self._open.pop(effect.step, None)
@@ -170,7 +170,7 @@ class WorkflowJobs:
     # --- workers ----------------------------------------------------------------------------------
 
     async def dispatch(self, effect: DispatchStep) -> WorkflowNews:
-        """Pack the context, choose an agent, have it work, and look what it changed."""
+        """Pack the context, choose an agent, have it work, and collect its changes."""
         step, item, role = effect.step, self._items[effect.step], self._role(effect.step)
         tree, about = self._open[step], self._about(step)
         attempt = f"{self._started.workflow_id}/{step}/{effect.attempt}"
@@ -245,7 +245,7 @@ class WorkflowJobs:
         return await self._packer.pack(request, tree.path)
 
     def _roles_of_plans(self) -> tuple[ContextSection, ...]:
-        """Return what a planner is told about the roles that a component may have."""
+        """Return the note to a planner on the roles that a component may have."""
         roles = self._definitions.roles
         lines = [
             f"- {one.name}: {one.description}"
@@ -255,7 +255,7 @@ class WorkflowJobs:
         return (ContextSection("Roles of components", "\n".join(lines)),)
 
     def _unknown_role(self, features: tuple[Feature, ...]) -> str:
-        """Return what is wrong with the roles that a plan names; empty if nothing is."""
+        """Return the error in the roles that a plan names; empty if there is none."""
         names = self._definitions.roles.names
         for feature in features:
             for one in feature.components:
@@ -267,7 +267,7 @@ class WorkflowJobs:
     async def _outcome(
         self, step: str, role: WorkerRole, tree: StepTree, result: WorkerResult
     ) -> WorkOutcome:
-        """Look what a worker changed, whatever it says, and weigh both (C-25)."""
+        """Collect a worker's changes, and compare them with its claims (C-25)."""
         isolated = self._settings.sandbox != OPEN
         changes = self._changes[step] = await self._trees.changes(tree, isolated=isolated)
         if changes.tampered:
@@ -332,7 +332,7 @@ class WorkflowJobs:
             )
 
     async def apply(self, effect: ApplyChanges) -> WorkflowNews:
-        """Apply what was changed before the gates ran, and nothing that came later."""
+        """Apply the changes made before the gates ran, and no later ones."""
         step, item = effect.step, self._items[effect.step]
         title = item.task.strip().splitlines()[0]
         try:
@@ -356,7 +356,7 @@ class WorkflowJobs:
 
 
 def _claimed(role: WorkerRole, result: WorkerResult, changes: StepChanges) -> str:
-    """Return what is wrong with what a worker says of its changes; empty if nothing is (G-11)."""
+    """Return the error in a worker's claims on its changes; empty if there is none (G-11)."""
     if result.gave_up:
         return f"the worker gave up: {result.gave_up}"
     if role.output is OutputKind.IMPLEMENTATION and result.claims and not changes.files:

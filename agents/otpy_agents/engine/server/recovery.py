@@ -49,7 +49,7 @@ async def settle_dead(
     repository: Path,
     environment: Mapping[str, str],
 ) -> tuple[str, ...]:
-    """Settle the workflows of this repository that nobody works on any more.
+    """Settle the workflows of this repository whose hosts are dead.
 
     Workers and gates that a dead host has left are ended. Each step is completed if git has its
     commit, and failed if not; its work tree is gone then. Killed in the middle, the next call does

@@ -1,4 +1,4 @@
-"""What the workflows of one repository use, and what is decided for them in `.supervisor`."""
+"""The resources of one repository's workflows, and their settings in `.supervisor`."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _YAML: Final = ".yaml"
 @final
 @frozen(kw_only=True)
 class EngineSettings:
-    """What the person who starts workflows decides.
+    """Settings by the person who starts workflows.
 
     Attributes:
         repository: Top folder of the repository; absolute.

@@ -1,4 +1,4 @@
-"""A workflow in the tree: its machine, and the workers that do what it decides."""
+"""A workflow in the tree: its machine, and the workers that perform its effects."""
 
 from __future__ import annotations
 
@@ -64,10 +64,10 @@ _SAID: Final = frozenset({"approval_granted", "approval_denied"})
 
 
 class StepJobs(Protocol):
-    """Does what the machine of one workflow decides about its steps."""
+    """Performs the effects of one workflow's machine on its steps."""
 
     def know(self, step: str, item: WorkItem) -> None:
-        """Take in which item a step does; before anything else is asked for it."""
+        """Learn the item of a step; called before anything else for it."""
         ...
 
     async def open_tree(self, effect: OpenTree) -> WorkflowNews:
@@ -83,7 +83,7 @@ class StepJobs(Protocol):
         ...
 
     async def apply(self, effect: ApplyChanges) -> WorkflowNews:
-        """Apply what was changed, whole or not at all."""
+        """Apply the changes, whole or not at all."""
         ...
 
     async def rebase(self, effect: RebaseStep) -> WorkflowNews:
@@ -91,7 +91,7 @@ class StepJobs(Protocol):
         ...
 
     async def settle(self, effect: SettleStep) -> WorkflowNews:
-        """End what is left of a step, and look in git whether it was applied."""
+        """End the remains of a step, and look in git whether it was applied."""
         ...
 
     async def close_tree(self, effect: CloseTree) -> None:
@@ -180,7 +180,7 @@ class EngineWorkflow:
         return self._lock.is_held
 
     def give_up(self) -> None:
-        """Take in that its branch has ended; what it has not done, the next command settles."""
+        """Take in that its branch has ended; the next command settles its unfinished effects."""
         if not self.over.done():
             why = "its branch was ended" if self._crash is None else f"it crashed: {self._crash!r}"
             line = f"{self.name}: {why}; the next command of the engine settles it"
@@ -192,7 +192,7 @@ class EngineWorkflow:
         self._lock.release()
 
     async def work(self) -> None:
-        """Do what the machine decides, until the workflow has ended; the child `course`.
+        """Perform the effects of the machine until the workflow has ended; the child `course`.
 
         Cancellation:
             Nothing is decided. The next life settles what was at work, or the next command does.
@@ -292,7 +292,7 @@ class EngineWorkflow:
         process.on_exit(on_exit)
 
     async def _stop(self, step: str) -> None:
-        """Stop what is done for a step, in order; it has no say any more."""
+        """Stop the work on a step, in order, and ignore its result."""
         process = self._at_work.pop(step, None)
         if process is not None:
             process.exit()

@@ -1,1 +1,1 @@
-"""What a workflow does next, decided by a pure machine over what its events say."""
+"""The next step of a workflow, decided by a pure machine from its events."""

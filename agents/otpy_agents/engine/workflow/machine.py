@@ -226,7 +226,7 @@ class WorkflowMachine:
     # --- beginning --------------------------------------------------------------------------------
 
     def _begin(self, news: WorkflowBegun) -> None:
-        """Begin, or go on with what a life before has left."""
+        """Begin, or continue the work of an earlier life."""
         self._state = state = news.state
         self._stopped = news.only_settle
         if state.is_over:
@@ -298,7 +298,7 @@ class WorkflowMachine:
     def _component(
         self, item: WorkItem, *, started: str = "", commit: str | None = None, reason: str = ""
     ) -> Iterator[EngineEvent]:
-        """Yield what is to be told about the component of a step, if it belongs to a feature."""
+        """Yield the events about the component of a step, if it belongs to a feature."""
         feature = self.state.started.feature
         if feature is None or item.component is None:
             return
@@ -322,7 +322,7 @@ class WorkflowMachine:
         self._do(DispatchStep(step, attempt, self.state.steps[step].feedback))
 
     def _remember(self, step: str, **changes: Any) -> None:
-        """Know of a step what the event of somebody else will say."""
+        """Store facts about a step that the event of another part will tell."""
         state = self.state
         known = evolve(state.steps[step], **changes)
         self._state = evolve(state, steps={**state.steps, step: known})
@@ -344,7 +344,7 @@ class WorkflowMachine:
             self._gate(step, outcome)
 
     def _proposed(self, features: tuple[Feature, ...]) -> Iterator[EngineEvent]:
-        """Yield what a plan proposes, and who is asked about it (C-23)."""
+        """Yield the proposals of a plan, and the requests for approval (C-23)."""
         about = {"workflow_id": self.state.id}
         for feature in features:
             yield FeatureCreated(**about, feature=feature)
@@ -363,7 +363,7 @@ class WorkflowMachine:
                 )
 
     def _retry(self, step: str, cause: FailureCause, feedback: str) -> None:
-        """Tell the next worker what was wrong, if there is one (C-16)."""
+        """Tell the next worker, if any, about the failure (C-16)."""
         attempt = self.state.steps[step].attempt
         if attempt > self._role(step).max_retries:
             times = "1 attempt" if attempt == 1 else f"{attempt} attempts"
@@ -402,7 +402,7 @@ class WorkflowMachine:
             self._fail(news.step, FailureCause.GATE, news.feedback)
 
     def _weigh(self, step: str) -> None:
-        """Ask a person where a rule of his says so; what is never applied needs nobody."""
+        """Ask a person where a rule says so; a step that is never applied needs no approval."""
         outcome, work = self._outcome(step), self._work[step]
         if not self._role(step).writes or not outcome.files:
             self._complete(step, "")
@@ -542,7 +542,7 @@ class WorkflowMachine:
         self._go_on()
 
     def _break(self, news: StepBroken) -> None:
-        """Give a step up; one that not even git can be asked about is left as it is."""
+        """Give a step up; leave it as it is if git cannot be asked about it."""
         if self._work[news.step].given_up is None:
             self._give_up(news.step, FailureCause.ERROR, news.why)
             return

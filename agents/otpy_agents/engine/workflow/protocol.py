@@ -1,4 +1,4 @@
-"""What the machine of a workflow is told, and what it has done."""
+"""The events and effects of a workflow's machine."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ class ApplyRefusal(StrEnum):
 @final
 @frozen
 class StopWanted:
-    """The program is to end, or nobody goes on with the workflow.
+    """The program is to end, or the workflow is to stop.
 
     Attributes:
         cause: `STOPPED`, `INTERRUPTED` or `TIME`.
@@ -326,7 +326,7 @@ class RunGates:
 @final
 @frozen
 class ApplyChanges:
-    """Apply what a step has changed; `ChangesApplied` or `ApplyRefused` follows.
+    """Apply the changes of a step; `ChangesApplied` or `ApplyRefused` follows.
 
     Attributes:
         step: Which step.
@@ -346,7 +346,7 @@ class RebaseStep:
 @final
 @frozen
 class SettleStep:
-    """End what an earlier life has left of a step, and look in git; `StepSettled` follows."""
+    """End the remains of a step from an earlier life, and look in git; `StepSettled` follows."""
 
     step: str
 
@@ -368,7 +368,7 @@ class CloseTree:
 @final
 @frozen
 class SetAlarm:
-    """Say when a moment has come; one that was set before for the same is forgotten.
+    """Set an alarm; it replaces an earlier one for the same purpose.
 
     Attributes:
         step: For a step; None for the workflow.
@@ -382,7 +382,7 @@ class SetAlarm:
 @final
 @frozen
 class StopStep:
-    """Stop in order what is done for a step; nothing follows."""
+    """Stop the work on a step in order; no event follows."""
 
     step: str
 

@@ -1,4 +1,4 @@
-"""Where a workflow stands: what its events say, and nothing else (ENG-10)."""
+"""The state of a workflow: a fold of its events, and nothing else (ENG-10)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Writes down the end of an attempt: what became of it, what it spent, what it left."""
+"""Records the end of an attempt: its outcome, its usage, and what it left behind."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def verdict_on(event: AttemptGone, stopped: StopCause | None) -> Classification:
 
 
 def spent_with(state: RunState, attempt: Attempt, event: Charged) -> Usage:
-    """Return what a run has spent, `attempt`, which is being made, included."""
+    """Return the usage of a run, including that of the current `attempt`."""
     meter = UsageMeter(state.readings, state.usage)
     session = _session_of(attempt, event)
     meter.add(event.usage, session=session, cumulative=event.cumulative)
@@ -54,7 +54,7 @@ def spent_with(state: RunState, attempt: Attempt, event: Charged) -> Usage:
 
 
 def _session_of(attempt: Attempt, event: Charged | AttemptGone) -> str | None:
-    """Return the session that `attempt` is in; None if nobody knows of one.
+    """Return the session of `attempt`; None if none is known.
 
     Copilot names it in its last line. Of an attempt that outlived its host only the bill is read,
     and a bill of the whole session is that of the session it went on with.

@@ -136,7 +136,7 @@ def _sealed(fallbacks: Mapping[str, str]) -> Mapping[str, str]:
 
 @frozen(kw_only=True)
 class AgentSelection:
-    """The agents of one environment, and who stands in for whom (RUN-19).
+    """The agents of one environment, and the fallback of each (RUN-19).
 
     Attributes:
         agents: In the operator's order.
@@ -199,7 +199,7 @@ class AgentChain:
 
 
 def default_agent(use: str = "codex", **settings: Any) -> AgentInstance:
-    """Return the agent of a run for which nobody selected one (RUN-20).
+    """Return the agent of a run without a selection (RUN-20).
 
     Args:
         use: Name of its CLI, in any letter case; also its id. Empty means `codex`.

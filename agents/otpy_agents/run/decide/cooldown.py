@@ -80,7 +80,7 @@ class CooldownTable:
         return CooldownTable((*others, cooldown))
 
     def moved(self, before: Cooldown, after: Cooldown) -> CooldownTable:
-        """Return the table in which `after` has taken the place of `before`, where that stands."""
+        """Return the table with `before`, where it is present, replaced by `after`."""
         return CooldownTable(tuple(after if one == before else one for one in self.entries))
 
     def merged(self, other: CooldownTable) -> CooldownTable:
@@ -95,5 +95,5 @@ class CooldownTable:
         return CooldownTable(tuple(e for e in self.entries if e.account in accounts))
 
     def pruned(self, now: float) -> CooldownTable:
-        """Return the table without what is over at `now`, in Unix seconds."""
+        """Return the table without cooldowns that are over at `now`, in Unix seconds."""
         return CooldownTable(tuple(entry for entry in self.entries if entry.until > now))

@@ -72,7 +72,7 @@ def _seconds(seconds: float) -> str:
 
 
 def _when(ready: float, now: float, why: str = "") -> str:
-    """Return when a wait is over, and what it is for."""
+    """Return the end of a wait, and its purpose."""
     left = ready - now
     if left < _LONG:
         return f"in {_seconds(left)}" + (f" ({why})" if why else "")
@@ -110,7 +110,7 @@ class RunMachine:
         self._delays: dict[VendorAccount, Cooldown] = {}  # those that no moment of the vendor ends
 
     def copy(self) -> RunMachine:
-        """Return one that stands where this one stands, to go back to."""
+        """Return a copy with the same state, to go back to."""
         made = RunMachine(self._state)
         made._delays = dict(self._delays)
         return made
@@ -192,7 +192,7 @@ class RunMachine:
             self._go_on(0, Cause.FIRST)
 
     def _resume(self, event: Resumed) -> None:
-        """Take over from a dead host: what it had stored, it may not have done any more."""
+        """Take over from a dead host, which may not have performed its last stored effects."""
         own, shared = self._state.cooldowns.pruned(self._now), event.cooldowns
         lost = CooldownTable(tuple(one for one in own.entries if _is_lost(one, shared)))
         if self._state.ending is None:  # else its result says what was known then
@@ -296,7 +296,7 @@ class RunMachine:
             self._stop(stop)
 
     def _move(self, event: ClockMoved) -> None:
-        """Tell all moments by the clock as it goes now, so that every span stays what it was.
+        """Shift the stored moments to the clock's new time, so that every span keeps its length.
 
         A delay goes on while the machine sleeps, an agent does not. What a vendor named is a moment
         of the wall clock, and stays.
@@ -345,7 +345,7 @@ class RunMachine:
                 self._do(MoveCooldown(before, after))
 
     def _excuse(self, event: Unheard) -> None:
-        """Count the time in which nobody listened as no silence of the attempt."""
+        """Exclude the time without a listener from the attempt's silence."""
         attempt, now = self._state.attempt, self._now
         if event.seconds:
             self._do(WriteLog(f"[supervisor] this host stood still for {_seconds(event.seconds)}"))
@@ -402,7 +402,7 @@ class RunMachine:
             self._do(WriteLog(f"[supervisor] done, for ${cost:.4g}: the budget was ${budget:g}"))
 
     def _prove_free(self, attempt: Attempt) -> None:
-        """End the cooldown of an account that does what it is asked (C-15).
+        """End the cooldown of an account that has served a request (C-15).
 
         One that was told while the attempt was at work stands: its last request may have been made
         before.

@@ -196,7 +196,7 @@ class RetryPolicy:
         return "\n".join((*lines, "", *(f"{name}: {text}" for name, text in self.numbers())))
 
     def numbers(self) -> Iterator[tuple[str, str]]:
-        """Yield each number of the policy with what it is for people."""
+        """Yield each number of the policy with its name for people."""
         yield "retries of each agent", f"{self.max_retries}"
         varied = f", varied by {self.jitter:.0%}" if self.jitter else ""
         yield "delays before them", f"{_spans(self.backoff)}{varied}"

@@ -160,7 +160,7 @@ class AttemptGone:
 
 @frozen
 class ClockMoved:
-    """The wall clock, in which all moments of a run are told, was moved; this comes first then.
+    """The wall clock, which dates all moments of a run, was moved; this event comes first then.
 
     Attributes:
         by: Seconds by which it was set, forward or back.

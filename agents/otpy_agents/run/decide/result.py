@@ -163,7 +163,7 @@ class AttemptRecord:
 
     @property
     def succeeded(self) -> bool:
-        """Whether it did what it was for."""
+        """Whether it achieved its purpose."""
         return self.detail is None and self.stopped is None
 
     @property

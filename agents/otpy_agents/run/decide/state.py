@@ -277,7 +277,7 @@ class RunState:
 
 
 def _from_first(fields: dict[str, object]) -> None:
-    """Add what a state of version 1 lacks; damage is found by who reads it."""
+    """Add the fields that a state of version 1 lacks; the reader detects damage."""
     table = fields.get("cooldowns")
     entries = cast("dict[str, object]", table).get("entries") if isinstance(table, dict) else None
     for entry in cast("list[object]", entries) if isinstance(entries, list) else []:
@@ -287,7 +287,7 @@ def _from_first(fields: dict[str, object]) -> None:
 
 
 def with_all(policy: object) -> None:
-    """Add what a stored policy lacks that an older version wrote."""
+    """Add the fields that a policy stored by an older version lacks."""
     if isinstance(policy, dict):
         fields = cast("dict[str, object]", policy)
         fields.setdefault("max_wait", RetryPolicy().max_wait)

@@ -1,4 +1,4 @@
-"""The host of runs: carries out what is decided, keeps it, and tells about it.
+"""The host of runs: performs decisions, stores them, and tells about them.
 
 What is told are the values of `otpy_agents.run.host.facts`.
 """

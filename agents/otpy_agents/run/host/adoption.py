@@ -26,7 +26,7 @@ __all__ = ["end_attempts", "take_up"]
 
 
 async def take_up(run: LiveRun, attempts: DynamicSupervisor, wake: Callable[[], None]) -> bool:
-    """Go on with the attempt of the stored state, or end what is left of it.
+    """Continue the attempt of the stored state, or end its remains.
 
     Returns:
         Whether it goes on, or has ended and its flight tells how.

@@ -94,7 +94,7 @@ async def _adopted(run: LiveRun, flight: Flight, *, task_status: TaskStatus[None
 
 
 def _not_started(run: LiveRun, flight: Flight, error: Exception) -> Classification:
-    """Return what it means that an attempt could not be started (RUN-45, C-03)."""
+    """Return the failure of an attempt that could not be started (RUN-45, C-03)."""
     message = run.clean(str(error))
     if isinstance(error, SandboxUnavailable):
         return Classification(detail=Detail.NETWORK, message=message)
@@ -130,7 +130,7 @@ async def _fly(run: LiveRun, flight: Flight, ready: Callable[[], object]) -> Att
 
 
 def _refused(run: LiveRun, flight: Flight, what: str) -> None:
-    """Tell what the attempt wanted of the network and did not get (ENG-12)."""
+    """Tell which network requests of the attempt were refused (ENG-12)."""
     run.tell(LogLine, text=f"[supervisor] attempt {flight.number}: {what}")
 
 
@@ -160,7 +160,7 @@ async def judge_unheard(run: LiveRun, flight: Flight, exit_code: int) -> None:
 
 
 async def _job(run: LiveRun, flight: Flight) -> tuple[Adapter, Job]:
-    """Return what an attempt runs, and with whose adapter."""
+    """Return the job of an attempt, and its adapter."""
     adapter = find_adapter(flight.order.agent.agent_cli)
     folder = await run.make_folder(flight.number)
     job = job_of(
@@ -176,7 +176,7 @@ async def _job(run: LiveRun, flight: Flight) -> tuple[Adapter, Job]:
 
 
 def _ears(run: LiveRun, flight: Flight, adapter: Adapter, job: Job) -> _Ears:
-    """Return who hears an attempt, with the session files that its CLI writes."""
+    """Return the listener of an attempt, with the session files that its CLI writes."""
     attempt, given = run.state.attempt, job.launch.session
     began = run.site.clock() if attempt is None else attempt.began
     if attempt is not None and attempt.number == flight.number:
@@ -250,7 +250,7 @@ def _lines_of(report: Path) -> list[str]:
 
 @final
 class _Ears:
-    """Hear the lines of an attempt: tell them, and what they mean."""
+    """Listens to an attempt: tells its lines and their meaning."""
 
     def __init__(
         self,
@@ -278,7 +278,7 @@ class _Ears:
             self._flight.wrote()
 
     async def read_report(self, job: Job) -> None:
-        """Take what the CLI has written into a file, if it was told to."""
+        """Read the report that the CLI has written into a file, if it was told to."""
         if job.launch.report is not None:
             for line in await anyio.to_thread.run_sync(_lines_of, job.launch.report):
                 self.hear(job.secrets(line))
@@ -300,7 +300,7 @@ class _Ears:
             await self._tail.follow(self._session, self._spent)
 
     async def hear_what_was_spent(self) -> None:
-        """Take from the session files what a CLI that was cut did not tell."""
+        """Read the usage that an interrupted CLI did not tell from its session files."""
         if self._tail is not None and not self._exact:
             spent = await self._tail.look(self._session(), last=True)
             if spent is not None:
@@ -310,7 +310,7 @@ class _Ears:
         return self._flight.transcript.session or self._flight.order.session or self._given
 
     def _is_stale(self, event: Event) -> bool:
-        """Whether it is a count of a session below one that was heard.
+        """Whether it is a session's count below one heard before.
 
         A CLI that was killed has written down more than it counts on from: Codex sums up a thread
         without the last answers before each kill, and its rollout has them.

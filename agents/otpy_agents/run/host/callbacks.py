@@ -42,7 +42,7 @@ class RunCallbacks:
     on_done: Callable[[int, str | None, list[str], dict[str, str | int]], object] | None = None
 
     def __call__(self, fact: Fact) -> None:
-        """Tell a fact to whom it concerns."""
+        """Tell a fact to the listeners that it concerns."""
         match fact:
             case PhaseChanged() if self.on_state is not None:
                 self.on_state({"run": fact.run, "phase": str(fact.phase), "status": fact.status})

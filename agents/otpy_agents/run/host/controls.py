@@ -26,7 +26,7 @@ COMMANDS: Final[Mapping[str, RunControl]] = {
 
 
 def run_commands(handles: Callable[[], Mapping[str, RunHandle]]) -> dict[str, Handler]:
-    """Return who carries out which command.
+    """Return the handler of each command.
 
     Args:
         handles: Returns the runs of the host, by id.

@@ -1,4 +1,4 @@
-"""From an order, or from what is stored, to a run of this host."""
+"""Makes a run of this host from an order, or from a stored run."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ async def create(site: Site, order: RunOrder, sandbox: Sandbox) -> LiveRun:
 
 
 async def take_over(site: Site, run: str, sandbox: Sandbox) -> LiveRun:
-    """Take a stored run over, with what its attempts are found by.
+    """Take over a stored run, with the identities of its attempts.
 
     Raises:
         UnknownRun: There is none.
@@ -64,7 +64,7 @@ async def take_over(site: Site, run: str, sandbox: Sandbox) -> LiveRun:
 
 
 def told_again(site: Site, stored: StoredRun, form: StoredForm, sandbox: Sandbox) -> LiveRun:
-    """Tell again what a stored run spent that is over, and what it came to.
+    """Tell again the usage and the result of a stored run that is over.
 
     Args:
         site: What it has in common with other runs.
@@ -88,7 +88,7 @@ def told_again(site: Site, stored: StoredRun, form: StoredForm, sandbox: Sandbox
 
 
 def identities_of(stored: StoredRun) -> dict[int, Identity]:
-    """Return what the attempts of a stored run are found by, by their numbers."""
+    """Return the identities of the attempts of a stored run, by number."""
     return {
         attempt.number: identity_from_json(attempt.identity)
         for attempt in stored.attempts

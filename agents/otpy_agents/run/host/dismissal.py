@@ -1,4 +1,4 @@
-"""Ending a run whose host is dead: nothing of it is started, and what is left of it is ended."""
+"""Ends a run whose host is dead: starts nothing, and ends its remains."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ async def dismiss(
 
 
 def dismissed(state: RunState, control: RunControl, now: float) -> RunState:
-    """Return the state in which a run is over as `control` wants, its attempt being gone.
+    """Return the final state that `control` asks for, after the attempt is gone.
 
     Args:
         state: Of a run that is not over.
@@ -113,7 +113,7 @@ def dismissed(state: RunState, control: RunControl, now: float) -> RunState:
 
 
 async def _dismiss_unread(store: RunStore, stored: StoredRun) -> tuple[LeftOver, ...]:
-    """End a run whose state a newer version stored, or nobody can read; the state is kept."""
+    """End a run whose state is unreadable or from a newer version; the state is kept."""
     record = stored.record
     left = await ProcessSandbox().clear(run_marker(record.id), identities_of(stored).values())
     await store.save(

@@ -1,4 +1,4 @@
-"""Does what the machine of a run has decided, when that is stored, and tells about it."""
+"""Performs the decisions of a run's machine after they are stored, and tells about them."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ async def perform(
     attempts: DynamicSupervisor,
     wake: Callable[[], None],
 ) -> None:
-    """Do what was decided, in order."""
+    """Perform the effects in order."""
     for effect in effects:
         match effect:
             case protocol.LaunchAttempt():

@@ -1,4 +1,4 @@
-"""What is told about runs: frozen facts, each told once, in the order in which they happened.
+"""Facts about runs: frozen values, each told once, in the order in which they happened.
 
 A fact about a decision is told after the decision has been stored. A listener is any callable that
 takes one fact. It is called from the event loop, must not block, and can do no harm: what it raises

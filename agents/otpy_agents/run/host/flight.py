@@ -1,4 +1,4 @@
-"""One attempt while it is made: what it and the task of its run share.
+"""One attempt in progress: the state that it shares with the task of its run.
 
 The attempt writes down what happens and wakes the task; the task looks when it can. So a task that
 was restarted misses nothing, and an attempt never waits for one.
@@ -110,7 +110,7 @@ class Flight:
         return self._stop.is_set() or self._kill.is_set()
 
     def charged(self) -> Charged | None:
-        """Return what it has spent so far, once for each reading whose time has come.
+        """Return its usage so far, once for each due reading.
 
         A reading may be the price of the answer itself, whose line is on its way. So it waits a
         moment, unless the agent has begun to use a tool: then more is to come.
@@ -165,7 +165,7 @@ class Flight:
             self._stop.set()
 
     def _reckon(self, *, told: bool) -> None:
-        """Let the task look at what is spent: now if a tool is in use, else in a moment."""
+        """Let the task check the usage: now if a tool is in use, otherwise in a moment."""
         waits = self._reading is not None
         if self._reading_due or not (told or waits):
             return

@@ -141,7 +141,7 @@ class RunHost:
         return await to_completion(self._begin(order, sandbox))
 
     async def resume(self, run: str) -> RunHandle:
-        """Go on with a stored run of a dead host, or one that this host could not go on with.
+        """Resume a stored run of a dead host, or one that this host could not continue.
 
         What is left of its attempt is adopted if it is a container, and ended otherwise. A run that
         this host works on is just returned.
@@ -174,7 +174,7 @@ class RunHost:
         return await to_completion(self._go_on(run, sandbox))
 
     async def ended(self, run: str) -> RunHandle | None:
-        """Return a stored run that is over, and tell again what it spent and came to.
+        """Return a stored run that is over, and tell its usage and result again.
 
         For those who were to take that in, and whose host ended before. None if it is not over.
 

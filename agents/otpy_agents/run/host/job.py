@@ -1,4 +1,4 @@
-"""From an order to the job of one attempt: what is started, with which environment, where."""
+"""Makes the job of one attempt from an order: its command, environment and place."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Surroundings:
 
 
 def inherited(order: RunOrder, around: Surroundings, *, inherits: bool) -> dict[str, str]:
-    """Return the environment of each attempt of `order`, but for what its agent adds.
+    """Return the environment of each attempt of `order`, without the agent's additions.
 
     Args:
         order: The order; its own variables win.

@@ -213,7 +213,7 @@ class LiveRun:
 
     @property
     def folder(self) -> Path:
-        """Folder for private files of its attempts, which nobody else may write to."""
+        """Folder for private files of its attempts, writable by this user alone."""
         return self.site.store.files / self.id
 
     def record(self, number: int) -> Path:
@@ -231,7 +231,7 @@ class LiveRun:
         return folder
 
     async def remove_folder(self) -> None:
-        """Remove what its attempts left there."""
+        """Remove the files that its attempts left there."""
         await anyio.to_thread.run_sync(shutil.rmtree, self.folder, True)
 
 

@@ -1,4 +1,4 @@
-"""With which login an agent asks its vendor: whose limits it shares, and who serves its model."""
+"""The login of an agent at its vendor: whose limits it shares, and who serves its model."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def provider_of(
     environment: Mapping[str, str],
     session: str | None = None,
 ) -> str | None:
-    """Return who serves the model of an agent, as `Request` takes it.
+    """Return the provider of an agent's model, as `Request` takes it.
 
     Only of a provider that is named Codex can be told not to retry. Otherwise it would wait by
     itself, for hours if the vendor says so, and nobody would see it.

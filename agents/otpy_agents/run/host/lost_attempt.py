@@ -1,4 +1,4 @@
-"""What is found out about an attempt that nobody heard the end of: what it spent."""
+"""The usage of an attempt whose end was not heard, from its session files."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def _model_of(run: LiveRun, position: int) -> str:
 
 
 async def end_of_lost(run: LiveRun) -> AttemptGone | None:
-    """Return what the session files say of the attempt in the stored state, and tell it.
+    """Return the end of the stored attempt by its session files, and tell its usage.
 
     It has ended already, and its host or its task has died with what it had heard.
 

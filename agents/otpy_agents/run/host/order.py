@@ -101,7 +101,7 @@ def _sealed(values: Mapping[str, str]) -> Mapping[str, str]:
 
 @frozen(kw_only=True)
 class RunOrder:
-    """One prompt, and everything that is said about who does it and how (RUN-18 to RUN-21).
+    """One prompt, and all settings for who does it and how (RUN-18 to RUN-21).
 
     It is stored, and secret values that stand in its texts all the same are not: `[NAME]` stands
     there for them, and that is what a host reads that goes on with the run after this one.

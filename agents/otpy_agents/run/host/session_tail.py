@@ -73,7 +73,7 @@ class SessionTail:
     async def follow(
         self, session: Callable[[], str | None], tell: Callable[[Spent], None]
     ) -> None:
-        """Tell what was spent each time that it is more; looks only when output came.
+        """Tell the usage each time that it grew; looks only after new output.
 
         Args:
             session: Returns the session; None while it is not known.
@@ -107,7 +107,7 @@ class SessionTail:
         return True
 
     async def look(self, session: str | None, *, last: bool = False) -> Spent | None:
-        """Read what came since the last look; return the sum if that has changed it.
+        """Read the lines since the last look; return the sum if it changed.
 
         Args:
             session: The session; None if it is not known.

@@ -137,7 +137,7 @@ class AttemptOutcome:
 
 
 def cooldown_table(records: Iterable[CooldownRecord]) -> CooldownTable:
-    """Return the table of what is stored."""
+    """Return the table of stored cooldowns."""
     return CooldownTable(
         tuple(
             Cooldown(VendorAccount(one.agent_cli, one.credential), one.until, one.told, one.reason)
@@ -157,7 +157,7 @@ def cleaned_order(order: RunOrder, clean: Cleaner) -> RunOrder:
 
 
 def identity_to_json(identity: Identity) -> str:
-    """Return by what an attempt is found, as JSON."""
+    """Return the identity of an attempt as JSON."""
     return json.dumps(to_plain(identity))
 
 
@@ -176,7 +176,7 @@ def identity_from_json(text: str) -> Identity:
 def rows_between(
     before: RunState, after: RunState, flight: Flight | None, clean: Cleaner
 ) -> tuple[AttemptBegun | AttemptEnded, ...]:
-    """Return what has to be written down of attempts when `after` follows `before`.
+    """Return the rows of attempts to store when `after` follows `before`.
 
     Args:
         before: The state so far.
@@ -248,7 +248,7 @@ def _form(text: str) -> dict[str, object]:
 
 
 def _add_hosts(order: object) -> None:
-    """Add what a stored order lacks that is older than lists of hosts."""
+    """Add the list of hosts that an older stored order lacks."""
     sandbox = cast("dict[str, object]", order).get("sandbox") if isinstance(order, dict) else None
     if isinstance(sandbox, dict):
         cast("dict[str, object]", sandbox).setdefault("hosts", None)

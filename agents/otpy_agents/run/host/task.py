@@ -152,7 +152,7 @@ class TaskLife:
         self.wake()
 
     def clock_moved(self) -> tuple[ClockMoved, ...]:
-        """Return what the machine has to know before anything else, once; empty for nothing."""
+        """Return the events that the machine must have first, once; empty for none."""
         read = self.run.site.clock.read()
         moved = read.since(self.read)
         if not moved:
@@ -179,7 +179,7 @@ class RunTask(GenServer[RunControl | Look, AnswerControl, TaskLife]):
         return await _guarded(state, _look)
 
     async def handle_cast(self, request: RunControl | Look, state: TaskLife) -> _Handled:  # noqa: ARG002 - an interface
-        """Look what is new."""
+        """Handle news."""
         return await _guarded(state, _look)
 
     async def handle_call(
@@ -188,7 +188,7 @@ class RunTask(GenServer[RunControl | Look, AnswerControl, TaskLife]):
         caller: object,  # noqa: ARG002 - an interface
         state: TaskLife,
     ) -> Reply[AnswerControl, TaskLife] | Stop[AnswerControl, TaskLife]:
-        """Ask the machine, store what it decides, do it, and then answer."""
+        """Ask the machine, store its decision, perform it, and then answer."""
         answered = AnswerControl(False, "the run is over")
         try:
             await _look(state)
@@ -246,7 +246,7 @@ def _attempts() -> DynamicSupervisor:
 
 
 async def _take_up(life: TaskLife) -> None:
-    """Go on from what is stored; the first life has what was stored a moment ago."""
+    """Continue from the stored state; the first life has just stored it."""
     run = life.run
     if not run.fresh and not life.taken:
         stored = await run.site.store.take_over(run.id)
@@ -288,7 +288,7 @@ async def _begin(life: TaskLife) -> None:
 
 
 async def _look(life: TaskLife) -> None:
-    """See what is new, unless the store takes no writes and it is not yet time to try again."""
+    """Handle news, unless the store refuses writes and the next try is not due yet."""
     run, unwritten = life.run, life.unwritten
     life.news.clear()
     if run.over:
@@ -305,7 +305,7 @@ async def _look(life: TaskLife) -> None:
 
 
 async def _look_on(life: TaskLife) -> None:
-    """Tell the machine what the attempt did, and what time it is."""
+    """Tell the machine the attempt's news, and the time."""
     run = life.run
     if run.over:
         return
@@ -328,7 +328,7 @@ async def _look_on(life: TaskLife) -> None:
 
 
 async def _hear(life: TaskLife, flight: Flight) -> None:
-    """Take in what the attempt has done since."""
+    """Take in the attempt's news since the last look."""
     run, number, machine = life.run, flight.number, life.machine
     if flight.running is not None and flight.identity is not None and not flight.identified:
         await run.site.store.identify(run.lease, number, identity_to_json(flight.identity))
@@ -438,7 +438,7 @@ async def _store(run: LiveRun, before: RunState, after: RunState) -> None:
 
 
 async def _perform(life: TaskLife) -> None:
-    """Do what was decided last."""
+    """Perform the last decision."""
     run = life.run
     for step in life.steps:
         tell_changes(run, step.before, step.after, step.effects)

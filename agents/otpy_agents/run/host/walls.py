@@ -68,7 +68,7 @@ def is_way_out(text: str) -> bool:
 
 
 def flaw_in(text: str, clis: Sequence[str], *, network: NetworkWish) -> Flaw | None:
-    """Return what is wrong about a choice; None if nothing is. Pure.
+    """Return the flaw of a choice; None if it has none. Pure.
 
     Args:
         text: Where attempts are made.
@@ -133,7 +133,7 @@ def _hosts(text: str, clis: Sequence[str]) -> tuple[str, ...]:
 
 
 def _home_of(name: str, environment: Mapping[str, str], field: str) -> Mount:
-    """Return the folder in which an agent keeps its login and its sessions, and has to write."""
+    """Return the folder of an agent's login and sessions, to which it has to write."""
     variable = find_adapter(name).config_variable
     stated = environment.get(variable) if variable else None
     folder = Path(os.path.abspath(stated or Path.home() / f".{name}"))  # noqa: PTH100 - keeps links

@@ -43,7 +43,7 @@ def accept(listener: socket.socket) -> None:
 
 
 def carry(one: socket.socket, other: socket.socket) -> None:
-    """Hand on what comes, and its end."""
+    """Pass on the data, and its end."""
     try:
         while True:
             data = one.recv(65536)
@@ -58,7 +58,7 @@ def carry(one: socket.socket, other: socket.socket) -> None:
 
 
 def prove(port: int, allowed: int, refused: int) -> None:
-    """End unless the proxy lets out what is allowed, nothing else, and is the only way."""
+    """Exit unless the proxy passes allowed targets, no others, and is the only way out."""
     status, _ = ask(port, refused)
     if status != b"403":
         sys.exit(f"otpy: a port that is not allowed answered {status.decode(errors='replace')}")
@@ -77,7 +77,7 @@ def prove(port: int, allowed: int, refused: int) -> None:
 
 
 def ask(port: int, target: int) -> tuple[bytes, socket.socket]:
-    """Return what the proxy says to a wish for a port of the host, and the connection."""
+    """Return the proxy's reply to a request for a port of the host, and the connection."""
     connection = socket.create_connection((_LOOPBACK, port), _PATIENCE)
     connection.sendall(f"CONNECT {_LOOPBACK}:{target} HTTP/1.1\r\n\r\n".encode())
     head = b""

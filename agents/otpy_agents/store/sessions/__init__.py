@@ -1,4 +1,4 @@
-"""The sessions of agents, kept across restarts, and what a restarted agent is told."""
+"""The sessions of agents, kept across restarts, and the note to a restarted agent."""
 
 from __future__ import annotations
 

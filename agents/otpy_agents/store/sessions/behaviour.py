@@ -35,7 +35,7 @@ class SessionStore(Protocol):
         ...
 
     async def forget(self, agent: str) -> None:
-        """Delete the session of an agent, if there is one; what was set aside stays.
+        """Delete the session of an agent, if there is one; copies set aside stay.
 
         Raises:
             LedgerUnwritable: If it cannot be deleted.

@@ -134,7 +134,7 @@ class FileSessions:
 
 
 def _content(path: Path) -> bytes | None:
-    """Return what is in a file; None if there is none.
+    """Return the content of a file; None if there is none.
 
     Raises:
         Broken: If there is something else than a file.

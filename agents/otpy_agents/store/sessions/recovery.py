@@ -43,7 +43,7 @@ class Continuation:
 
 
 def recovery_note(reason: str, session: StoredSession | None) -> str:
-    """Return what a restarted agent is told (TREE-36).
+    """Return the note to a restarted agent (TREE-36).
 
     Args:
         reason: Why its last life ended; empty if nobody knows. Cut after 1000 characters.
