@@ -68,7 +68,7 @@ class ChildStartFailed(Report):
 
     Attributes:
         reason: Why.
-        context: START_ERROR, or None if somebody asked for this start and was told.
+        context: START_ERROR, or None if a caller asked for this start and was told.
     """
 
     event: ClassVar[str] = "child.start_failed"

@@ -105,7 +105,7 @@ def _read(kind: Any, plain: object, place: str) -> object:
 
 
 def _of(kind: type | tuple[type, ...], plain: object, place: str) -> object:
-    # True is an int to Python and none to anybody else.
+    # True is an int to Python alone.
     if not isinstance(plain, kind) or (isinstance(plain, bool) and kind is not bool):
         kinds = kind if isinstance(kind, tuple) else (kind,)
         names = " or ".join(one.__name__ for one in kinds)

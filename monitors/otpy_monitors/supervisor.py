@@ -35,7 +35,7 @@ def monitor_supervisor(
     """Return the spec of the branch of monitors (TREE-42).
 
     Every daemon is a permanent child and may be killed at any moment: agents do not notice, and the
-    next incarnation looks at the feed afresh. They report, and act on nothing (TREE-48). Their
+    next incarnation rereads the feed. They report, and never act (TREE-48). Their
     restarts are delayed a little and counted widely, so that a broken monitor is seen in the log
     long before its supervisor gives up.
 

@@ -136,7 +136,7 @@ class RuleState:
         self._lives.pop(agent, None)
         self._family.remove(agent)
         for child in self._family.of(agent):
-            if child not in self._lives:  # it never appeared, so nobody will tell that it is gone
+            if child not in self._lives:  # it never appeared, so its end will not be told
                 self._family.remove(child)
 
     def _grow(self, parent: str, child: str) -> list[RuleFinding]:

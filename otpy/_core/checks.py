@@ -23,7 +23,7 @@ def refuse_unseen(who: str, what: str, got: object, wanted: str) -> NoReturn:
 
 
 def is_number(got: object) -> TypeGuard[float]:
-    """Whether `got` is a number; True and False are none, nor is what no float can hold."""
+    """Whether `got` is a number that fits a float; True and False are not numbers."""
     if isinstance(got, float):
         return True
     if not isinstance(got, int) or isinstance(got, bool):

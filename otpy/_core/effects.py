@@ -68,7 +68,7 @@ EVERYBODY: Final = Everybody()
 class Effects:
     """Collects the effects of one event.
 
-    Nothing is told, and nothing is built to tell it, that nobody wants to hear.
+    Messages without a listener are neither told nor built.
 
     Attributes:
         audience: Those who listen at the moment.

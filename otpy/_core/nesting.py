@@ -57,7 +57,7 @@ def flat(node: Any) -> Iterator[Any]:
 
 
 def ids(children: tuple[Any, ...]) -> str:
-    """Return what `repr` shows of children: their ids, for a drawing shows the rest."""
+    """Return the `repr` of children: their ids, because a drawing shows the rest."""
     return repr(tuple(child.id for child in children))
 
 

@@ -31,7 +31,7 @@ class Operation(Enum):
     SHUTDOWN = auto()
     """In order, one after the other."""
     AT_ONCE = auto()
-    """All of them asked, and none waited for."""
+    """Ask all of them, and wait for none."""
     KILL = auto()
 
 

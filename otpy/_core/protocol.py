@@ -234,7 +234,7 @@ Event: TypeAlias = (
 class Hurry:
     """A shutdown waits for this child's start: end it if it outlasts its shutdown limit.
 
-    End it at once if its tree is stopped and has never been up: nobody uses what it would bring.
+    End it at once if its tree is stopped and has never been up: its result would be unused.
     """
 
     child: Child
@@ -405,7 +405,7 @@ class Ready:
 
 Entry: TypeAlias = "tuple[float, str, int, ExitReason]"
 """One restart: when it was decided (monotonic seconds), the child's id, the life that ended or did
-not begin, and why. No class: one is made for each restart, and most are read by nobody."""
+not begin, and why. No class: one is made for each restart, and most are never read."""
 
 
 @final

@@ -97,7 +97,7 @@ class FailedToStart:
     """Detail of the `Shutdown` of a supervisor one of whose children did not start (SUP-306).
 
     The reason is such a `Shutdown` itself if that child is a supervisor, and so on through all
-    levels of a tree; hence nothing here calls itself.
+    levels of a tree; therefore nothing here is recursive.
 
     Attributes:
         child_id: Id of that child.

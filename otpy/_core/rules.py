@@ -106,7 +106,7 @@ def context_of_failed_start(
         restart: Restart type of the child.
         reason: Why it did not start.
         brutal: Whether its supervisor kills it at once (`BRUTAL_KILL`) instead of asking.
-        by_hand: Whether somebody asked for the start, who is told (SUP-803, SUP-805).
+        by_hand: Whether a caller asked for the start, and is told (SUP-803, SUP-805).
         ending: Whether its supervisor stops, or stops the child. It is an error of the start then
             if the child was not ready in time, and none if it was told to end and did, or was
             killed as its spec asks.

@@ -567,11 +567,11 @@ class SupervisorSpec(Nested):
             default is Elixir's 3, OTP's own is 1; with `INFINITY` it never gives up.
         period: Length of the restart window, in whole seconds.
         auto_shutdown: Whether it ends with its significant children.
-        restart: As somebody's child: when it is started again.
-        shutdown: As somebody's child: seconds it has to stop everything below it. The default
+        restart: As a child: when it is started again.
+        shutdown: As a child: seconds it has to stop everything below it. The default
             waits for ever, because each child is bounded by its own limit (SUP-715).
-        significant: As somebody's child: whether its end can end its supervisor.
-        backoff: As somebody's child: delay before each restart. Extension.
+        significant: As a child: whether its end can end its supervisor.
+        backoff: As a child: delay before each restart. Extension.
         children_by: The function that makes its children; None if the children are listed.
     """
 
@@ -642,10 +642,10 @@ class DynamicSpec:
             their own, or `INFINITY`.
         period: Length of the restart window, in whole seconds.
         auto_shutdown: Whether it ends with its significant children.
-        restart: As somebody's child: when it is started again. Its children are not.
-        shutdown: As somebody's child: seconds it has to stop its children.
-        significant: As somebody's child: whether its end can end its supervisor.
-        backoff: As somebody's child: delay before each restart. Extension.
+        restart: As a child: when it is started again. Its children are not.
+        shutdown: As a child: seconds it has to stop its children.
+        significant: As a child: whether its end can end its supervisor.
+        backoff: As a child: delay before each restart. Extension.
     """
 
     id: str

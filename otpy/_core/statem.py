@@ -66,7 +66,7 @@ class EventType(Enum):
     """What the machine told itself, by `NextEvent`."""
 
     ENTER = "enter"
-    """The state is entered; the content is the state before. No other event can be it."""
+    """The state is entered; the content is the previous state. No other event has this type."""
 
     STATE_TIMEOUT = "state_timeout"
     """The state has lasted as long as its `StateTimeout` said."""

@@ -161,7 +161,7 @@ class Stopping:
         awaited = self._awaited
         if awaited is None:
             self._plan_stops()
-            if not self._stops:  # nobody lives, as where a failure climbs from level to level
+            if not self._stops:  # no child lives, as where a failure climbs from level to level
                 self._finish()
                 return
         elif awaited.status is Status.STARTING:

@@ -29,7 +29,7 @@ class RestartWindow:
         """Allow `limit` restarts within any `period` seconds."""
         self._limit: float = inf if limit is INFINITY else limit
         self._period = period
-        self._second = 0  # in which somebody asked last
+        self._second = 0  # of the last question
         self._here = 0  # restarts in it
         self._before: deque[tuple[int, int]] = deque()  # seconds of the window before it, and how
         self._earlier = 0  # many restarts were in each; in all of them together

@@ -35,7 +35,7 @@ class Alarm:
             self._timer = loop.call_later(seconds, self._due)
 
     def unset(self) -> None:
-        """Call no more."""
+        """Stop calling."""
         if self._timer is not None:
             self._timer.cancel()
         self._loop = self._timer = None

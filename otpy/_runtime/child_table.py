@@ -28,7 +28,7 @@ class Row:
 
     Attributes:
         child: The child; what it is by now is not what it was then.
-        process: Its process, that is recorded, even if it has ended and nobody has taken note.
+        process: Its recorded process, even if that has ended and the end was not handled yet.
         runs: Whether that process really ran.
         waits: Whether the child waited for a restart.
     """
@@ -64,8 +64,8 @@ def counts_of(table: Sequence[Row]) -> Counts:
 def snapshot_of(shell: InnerSupervisor) -> TreeSnapshot:
     """Return `shell` and everything below it.
 
-    Without recursion, for there may be ten thousand levels: what stands above is looked at first,
-    what stands below is made first, since a value that does not change is made with its children.
+    Without recursion, because there may be ten thousand levels: upper levels are read first,
+    lower ones are made first, because an immutable value is made with its children.
     """
     found: list[tuple[InnerSupervisor, Child | None, Phase, tuple[Child, ...]]] = []
     waiting: list[tuple[InnerSupervisor, Child | None]] = [(shell, None)]

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import asyncio
     from contextvars import Context
 
-_FEW: Final = 64  # lines in which nobody stands that may lie about
+_FEW: Final = 64  # empty lines that may be kept
 
 
 class Waiter(Protocol):
@@ -103,7 +103,7 @@ class Deadlines:
         """Tell `waiting` when `seconds` have passed, unless it `meet`s its deadline before.
 
         Returns:
-            The line in which it stands; nobody stands twice in the same.
+            The line in which it stands; no waiter stands twice in the same line.
 
         Raises:
             ValueError: If `seconds` is not a number.

@@ -144,7 +144,7 @@ class Process(ABC, Generic[ValueT_co]):
 
         Before its supervisor hears of it, so that what others keep about this process is gone
         when its replacement begins. Called at once if it has ended already. The callback must not
-        block; one that raises disturbs nobody, and is reported as `HookFailed`.
+        block; one that raises does no harm, and is reported as `HookFailed`.
 
         Returns:
             A function that takes the callback back; calling it twice does no harm.
@@ -433,7 +433,7 @@ class SupervisorHandle(ABC):
     async def stop(self, reason: ExitReason | None = None) -> None:
         """Stop everything below in reverse order, then end with `reason`; return when done.
 
-        A supervisor that is somebody's child is restarted by its restart type: a permanent one
+        A supervisor that is a child is restarted by its restart type: a permanent one
         comes back (SUP-720). Cancelling the caller does not take the stop back.
 
         Args:
@@ -516,7 +516,7 @@ class SupervisorHandle(ABC):
         over, everything that is left is killed. A later kill can only make the time shorter.
 
         Args:
-            grace: Seconds; 0 asks nobody.
+            grace: Seconds; with 0 no child is asked.
 
         Raises:
             ValueError: If `grace` is negative, or no number.
@@ -675,10 +675,10 @@ class DynamicSupervisor(SupervisorHandle):
             period: Length of the restart window, in whole seconds.
             auto_shutdown: Whether it ends with its significant children, by themselves and for
                 good: with the first of them, or with the last of those that it holds.
-            restart: As somebody's child: when it is started again. Its children are not.
-            shutdown: As somebody's child: seconds it has to stop its children.
-            significant: As somebody's child: whether its end can end its supervisor.
-            backoff: As somebody's child: delay before each restart.
+            restart: As a child: when it is started again. Its children are not.
+            shutdown: As a child: seconds it has to stop its children.
+            significant: As a child: whether its end can end its supervisor.
+            backoff: As a child: delay before each restart.
 
         Raises:
             InvalidSpec: If it can never work.
@@ -729,7 +729,7 @@ class DynamicSupervisor(SupervisorHandle):
         One that is just starting has its `shutdown` limit to become ready, and is stopped then.
 
         Args:
-            child: Its id, or its process. A process that has ended names nobody.
+            child: Its id, or its process. A process that has ended names no child.
 
         Raises:
             NotFound: If there is no such child.
@@ -755,7 +755,7 @@ class Portal(ABC):
 
     Sync views of a web framework, callbacks of a library that has threads of its own,
     `asyncio.to_thread`: what they wait for is done by the event loop of the tree, while they wait.
-    One portal serves any number of threads. It needs not be closed.
+    One portal serves any number of threads. It does not need to be closed.
 
     `call` and `start_task_soon` are those of `anyio.from_thread.BlockingPortal`, and work the same
     way. It is not a subclass: anyio's portal keeps a task group open in a task of its own, which a

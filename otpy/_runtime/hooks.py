@@ -48,7 +48,7 @@ def checked_hook(who: str, hook: object) -> ReportHook:
     """Return `hook` if it can be one.
 
     Raises:
-        InvalidSpec: If it cannot be called, or is a coroutine function: nobody would await it.
+        InvalidSpec: If it cannot be called, or is a coroutine function, which would not be awaited.
     """
     called: Any = getattr(hook, "__call__", None)  # noqa: B004 - an object may have an async one
     if called is None:

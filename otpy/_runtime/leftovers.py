@@ -6,7 +6,7 @@
 | `KILL_GRACE` later | it is cancelled once more, given up and reported, with its stack |
 | the block is left | the same for what came since, and the host waits until it is over |
 
-Nobody else waits for it: the next life begins when the child itself has ended.
+Nothing else waits for it: the next life begins when the child itself has ended.
 
 To find such tasks is to look at every task of the loop, for milliseconds among 10,000. So there
 must be a hint. What stands for a life in its contexts (`OneLife`) is held by nothing else once the

@@ -55,7 +55,7 @@ class Life:
     step. An object of two attributes takes a fifth of the memory of a coroutine around that
     coroutine, and through it the process of a task is found without a table.
 
-    asyncio and everybody else take it for the coroutine that it stands for: it has the attributes
+    asyncio and all other code take it for the coroutine that it stands for: it has the attributes
     of that. They are properties: a `__getattr__` would slow every attribute down, `send` too.
 
     Attributes:

@@ -9,9 +9,9 @@
 | SIG-05 | notices come in the order of the ends; about one, monitors before links |
 | SIG-07 | after `demonitor` and `unlink` nothing is delivered, what lay unread is taken back |
 
-A process carries a `Watchers` only once somebody monitors it, links it or traps. Every notice is
+A process carries a `Watchers` only once it is monitored or linked, or traps. Every notice is
 given in `Process.end`, before the supervisor hears of the end: who watches a child learns of its
-end before its next life begins. No notice runs anybody's code: it resolves a future, fills a queue
+end before its next life begins. No notice runs user code: it resolves a future, fills a queue
 or begins a stop.
 
 A supervisor that stops its child sends no signal (AIO-09): trapping exits does not keep a child

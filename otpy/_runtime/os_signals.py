@@ -45,7 +45,7 @@ class _Handler:
 class ProgramSignals:
     """Handles those signals for as long as a block lasts; a child that is forked does not.
 
-    It tells when somebody puts another handler in the place of its own: at once if Python drops
+    It tells when other code replaces its handler: at once if Python drops
     that, or, if the other one keeps it (`signal.signal` returns it) to call it or to put it back,
     when the next signal comes or the block ends.
     """

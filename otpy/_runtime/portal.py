@@ -187,7 +187,7 @@ class Calls:
         """Wait until no thread waits for a tree that has ended.
 
         What they have asked of the tree has its answer by now, or has it in a moment. Anything else
-        is cancelled after `KILL_GRACE` seconds, and not waited for longer than once more so many.
+        is cancelled after `KILL_GRACE` seconds, and then awaited for at most as long again.
         """
         for cancels in (False, True):
             calls = tuple(self.waiting)

@@ -108,7 +108,7 @@ class Preemptor:
         if self._trees:
             return
         self._thread.close()
-        self.quiet = False  # who was abandoned may still take steps, which nobody looks at
+        self.quiet = False  # abandoned children may still take unwatched steps
         self._forget_forks()
         self._hand_back()
 
@@ -299,7 +299,7 @@ class Steps:
             raise
 
     def close(self) -> None:
-        """End it, with its loop; no step, for the collector may do it in any thread."""
+        """End it, with its loop; not a step, because the collector may call this in any thread."""
         self._coroutine.close()
 
     # For tools that draw where it is suspended:

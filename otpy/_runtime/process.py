@@ -259,7 +259,7 @@ class LiveProcess(InnerProcess):
         try:
             task = self.task
             over = self.supervisor is None and (task is None or task.done())
-            if over or self._exit is not None:  # the task tells nobody of its end a second time
+            if over or self._exit is not None:  # the task does not tell its end a second time
                 self.end(Crashed(error))
         finally:
             self.parent.fail(error)
@@ -287,7 +287,7 @@ class LiveProcess(InnerProcess):
         if self.task is None and self.supervisor is None:  # its start broke off
             self.end(KILLED)
             return
-        before: Any = self._ending  # a `StopSequence` or None, for it is alive
+        before: Any = self._ending  # a `StopSequence` or None, because it is alive
         if before is not None:
             if not kill or before.kills:
                 return
@@ -382,7 +382,7 @@ class LiveProcess(InnerProcess):
         if self._exit is not None:  # it was abandoned, and has ended at last
             self.parent.tree.leftovers.outlived(self)
             return
-        ending: Any = self._ending  # a `StopSequence` or None, for it was alive until now
+        ending: Any = self._ending  # a `StopSequence` or None, because it was alive until now
         if error is not None:
             reason = reason_for(error)
         elif cancelled:  # AIO-08: a stranger's cancellation has no reason

@@ -74,7 +74,7 @@ def start(
     Args:
         spec: The tree.
         hooks: Who gets the reports, in order; the default is `log_reports()`, which logs them,
-            `()` is nobody. `Supervisor.subscribe` adds more.
+            `()` means no hook. `Supervisor.subscribe` adds more.
 
     Raises:
         InvalidSpec: If `spec` is not a supervisor's, or a hook is not a callable that returns at

@@ -40,7 +40,7 @@ def way_out() -> Way:
         return Way.NONE
     if signal.getsignal(signal.SIGTERM) not in (signal.SIG_DFL, signal.SIG_IGN):
         return Way.ASK
-    from multiprocessing import parent_process  # noqa: PLC0415 - nobody else needs it
+    from multiprocessing import parent_process  # noqa: PLC0415 - no other code needs it
 
     return Way.NONE if parent_process() is None else Way.LEAVE
 

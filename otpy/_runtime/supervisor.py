@@ -47,7 +47,7 @@ class StaticShell(Supervisor, ShellOperations):  # pyright: ignore[reportIncompa
             return
         try:
             made = self.tree.context.copy().run(_made, self.path, spec)
-        except KeyboardInterrupt:  # it is nobody's failure: see `Tree`
+        except KeyboardInterrupt:  # not a failure of the supervisor: see `Tree`
             raise
         except BaseException as error:  # noqa: BLE001 - as what comes out of a child
             self.take(InitFailed(reason_for(error)))

@@ -203,7 +203,7 @@ class Mailbox:
 
     Attributes:
         tree: The tree of the server.
-        reader: Who serves it; nobody when it is closed.
+        reader: The server that reads it; None when it is closed.
         asleep: Whether the reader is to be woken by the next message; set by the reader.
         queue: What is to be handed out; None before the first message.
         held: What came while it was suspended; None if it is not.

@@ -163,10 +163,10 @@ class PartitionSupervisor:
             strategy: Who is restarted when a partition fails.
             intensity: Restarts allowed within `period` over all partitions.
             period: Length of the restart window, in whole seconds.
-            restart: As somebody's child: when it is started again.
-            shutdown: As somebody's child: seconds it has to stop its children.
-            significant: As somebody's child: whether its end can end its supervisor.
-            backoff: As somebody's child: delay before each restart.
+            restart: As a child: when it is started again.
+            shutdown: As a child: seconds it has to stop its children.
+            significant: As a child: whether its end can end its supervisor.
+            backoff: As a child: delay before each restart.
 
         Raises:
             InvalidSpec: If it can never work. A temporary child cannot, nor one whose own

@@ -228,7 +228,7 @@ class Registry(Generic[KeyT, ValueT]):
                 return new, entry.value
         raise NotRegistered(self.path, key)
 
-    # --- what anybody does -----------------------------------------------------------------------
+    # --- what any process does -------------------------------------------------------------------
 
     def lookup(self, key: KeyT) -> list[Entry[KeyT, ValueT]]:
         """Return the entries of `key`, in order of registration; none is of a dead process."""

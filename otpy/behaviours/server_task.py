@@ -46,7 +46,7 @@ class TaskedServer(Protocol):
         ...
 
     def awake(self) -> None:
-        """Be idle no more."""
+        """Stop being idle."""
 
     def terminate(self, stop: Stop[Any, Any]) -> Any:
         """Call `terminate`; return its awaitable."""

@@ -245,7 +245,7 @@ class _Crew(Generic[_I, _T]):
             self._wake()
             return
         self._started[process] = job
-        if self._end is not None:  # nobody wants it any more
+        if self._end is not None:  # it is not wanted any more
             process.stop(reason=self._end)
         process.on_exit(job.ended)
 

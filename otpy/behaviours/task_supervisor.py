@@ -231,7 +231,7 @@ class TaskSupervisor:
     ) -> AsyncGenerator[Ok[_T] | Exited, None]:
         """Run `fn(item)` as a task for each item, a few at a time; yield the results (TSK-11).
 
-        Items are taken, and tasks started, only while a result is being waited for. When the
+        Items are taken, and tasks started, only while a caller waits for a result. When the
         stream is closed early, by `aclose()` or `contextlib.aclosing`, by an error or by the end
         of its owner, its tasks are shut down and waited for, and nothing is left. A mere `break`
         closes it too, as soon as Python has collected it.

@@ -37,7 +37,7 @@ class Via:
     """The process that a key stands for at the moment of use: Elixir's `:via` (REG-10, PAR-05).
 
     It outlives the process: after a restart it means the new one. As `ChildSpec.register` it is the
-    name that the child holds; nothing else that is done with it registers anybody.
+    name that the child holds; no other use of it registers a process.
 
     Attributes:
         directory: Where to look: a `Registry` with unique keys, or a `PartitionSupervisor`; made by

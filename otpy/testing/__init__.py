@@ -1,6 +1,6 @@
 """What a test of a supervision tree needs.
 
-A clock that never makes anybody wait, faults, simulation, and assertions in the words of the
+A clock that never makes a test wait, faults, simulation, and assertions in the words of the
 domain. The pytest plugin `otpy.testing.plugin` adds the fixtures `mock_clock`,
 `supervisor_tree` and `start_supervised`, and the markers `otpy` and `otpy_simulate`.
 """

@@ -149,7 +149,7 @@ class Chaos:
                 self._strike(rng, root)
             await self._until(settings.seconds, loop)
             await self._settle(root)
-        finally:  # also if this here fails: nobody else would ever stop the tree
+        finally:  # also on a failure here: nothing else would ever stop the tree
             root.shut_down(Normal())
 
     async def _until(self, moment: float, loop: asyncio.AbstractEventLoop) -> None:

@@ -49,7 +49,7 @@ class ChildProcesses:
         return found if isinstance(found, ChildProcesses) else None
 
     def forget(self) -> None:
-        """Watch no more, once all that needed to know have said so."""
+        """Stop watching, once all callers of `of` have called this."""
         self._users -= 1
         if self._users:
             return

@@ -179,7 +179,7 @@ class MockClock:
     def pause(self) -> None:
         """Let time stand: from now on only `advance()` and `step()` move it.
 
-        Threads, child processes and sockets are still waited for, without time passing. When they
+        It still waits for threads, child processes and sockets, without time passing. When they
         cannot wake any task either, `Deadlock` is raised: a task that sleeps while nobody moves the
         clock would sleep for ever. Lasts until `resume()`, or as long as the loop.
 
@@ -219,7 +219,7 @@ class MockClock:
         """Let `seconds` pass, and everything run that becomes due meanwhile, in order.
 
         Returns when `now` is exactly `seconds` later and nothing more can run at that moment
-        (threads and processes may still be in flight; they are not waited for). `advance(0)` lets
+        (threads and processes may still be in flight; it does not wait for them). `advance(0)` lets
         everything run that is ready now. A task that never stops running, such as a loop around
         `sleep(0)`, keeps the clock where it is, here as everywhere, until it is `NoProgress`.
 
@@ -241,7 +241,7 @@ class MockClock:
         """Go to the next timer, and let everything run that becomes due there.
 
         First everything runs that is ready now, and no time passes for that. Of timers with the
-        same moment all fire. Threads and processes in flight are not waited for. Most useful on a
+        same moment all fire. It does not wait for threads and processes in flight. Most useful on a
         clock that is paused; on any other, time also moves by itself between two steps.
 
         Cancelling leaves the clock wherever it has come to.

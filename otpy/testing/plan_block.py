@@ -109,7 +109,7 @@ class Block:
         growing: Whether faults may be added.
         faults: Of the plan, in its order, and behind them those that were added.
         hits: What was injected so far, in order.
-        struck: Numbers of the faults that have hit somebody.
+        struck: Numbers of the faults that have hit.
     """
 
     def __init__(self, faults: tuple[Fault, ...], *, growing: bool) -> None:

@@ -25,7 +25,7 @@ class NotSettled(OtpyError, TimeoutError):
     """A tree did not come to rest in time.
 
     Attributes:
-        path: Path of the supervisor that was waited for.
+        path: Path of the supervisor that the test waited for.
         in_flight: What was still in progress below it, one line each.
     """
 
@@ -52,7 +52,7 @@ async def settled(sup: AnySupervisor, *, timeout: float = 60.0) -> None:
       must bring no change.
 
     A restart that is due later is not a reason to wait: the child is `backing off`, a drawing shows
-    it, and it is for the test to let the time pass. Hence the clock moves only as far as the
+    it, and the test decides when to let the time pass. So the clock moves only as far as the
     operations in progress need, such as a start that takes two seconds. What children do among
     themselves, such as messages in a server's mailbox, is their affair.
 

@@ -56,7 +56,7 @@ class Doing(IntEnum):
     """What a thread does, the least of it first."""
 
     NOTHING = 0
-    """It waits for a lock, or is no more."""
+    """It waits for a lock, or has ended."""
     AWAITING = 1
     """It waits for a peer, and has done something since the last look, or it may have."""
     WORK = 2

@@ -8,7 +8,7 @@ Each time the loop would block, it asks in this order:
    works (`otpy.testing.strange_threads`) or a peer may be about to speak (`otpy.testing.peers`).
    Until that is over the clock flows as well, and a timeout that is due in it, but would not be by
    real time since it was set, has to wait.
-3. Otherwise nobody can wake the loop any more: `Deadlock`.
+3. Otherwise nothing can wake the loop any more: `Deadlock`.
 
 It never asks while something always is ready to run: `NoProgress`, after a million turns.
 

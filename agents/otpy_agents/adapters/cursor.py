@@ -1,6 +1,6 @@
 """Cursor's CLI (`cursor-agent`), written from its public documentation.
 
-It was never tried: it serves nobody without an account, and speaks with its vendor alone. Flags and
+It was never tried: it needs an account, and speaks with its vendor alone. Flags and
 events are those of its documentation of print mode and of `stream-json`, and its failures those
 that users have shown; what else it says counts as any CLI's words do.
 """

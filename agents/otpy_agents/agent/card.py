@@ -79,8 +79,9 @@ class Program:
     def chunk(self, size: int) -> None:
         """Tell of so many bytes of output, and of progress if a line ended in them.
 
-        However many lines that are, it is one progress: who writes much must not crowd out what
-        others do. What was written before a program was frozen is none, for it waits by now.
+        However many lines these are, they are one progress: a program that writes much must not
+        crowd out the others. Output from before a freeze is not progress, because the program
+        waits by now.
         """
         now = self._clock()
         self._feed.tell(activity.OutputSeen(self._key, now, size))

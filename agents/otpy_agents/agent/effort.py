@@ -72,7 +72,7 @@ class Efforts:
 
     @property
     def gave_up(self) -> JakeGaveUp | None:
-        """Whose Jake has given up; None if nobody's has."""
+        """The failure of a Jake that has given up; None if none has."""
         fell = {key: one.fell for key, one in self._all.items() if one.given_up}
         if not fell:
             return None

@@ -31,7 +31,7 @@ class FailureClass(StrEnum):
     TERMINAL = "terminal"
     """Trying again cannot help; a person decides."""
     UNKNOWN = "unknown"
-    """Nobody knows; a person decides."""
+    """It is unknown whether another try helps; a person decides."""
 
 
 class Consequence(StrEnum):

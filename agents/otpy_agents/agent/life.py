@@ -239,7 +239,7 @@ class _AgentLife:
         desk.workplace.narrator.follow(self._label, post)
         desk.workplace.turns.follow(self._label, desk.places, post.assignment.id)
         stored = await desk.keeping.recall(post, self._work.context)
-        # One that has ended while nobody waited for it, its life just killed, is good work too.
+        # A run that ended after its life was killed is good work too.
         run = await self._find() or post.run
         if run is not None:
             desk.tell("agent.taken_up", post.assignment.id, run=run.id)
@@ -252,7 +252,7 @@ class _AgentLife:
             try:
                 result = await self._result(run)
             except LedgerUnwritable:
-                # Its host cannot go on with it before there is room; that is nobody's failure.
+                # Its host cannot go on with it before there is room; that is not a failure.
                 run = await self._find()
                 continue
             answer, run = run.answer, None
@@ -398,7 +398,7 @@ class _AgentLife:
         await self._fail(RunFailed(failure, message))
 
     async def _fail(self, error: RunFailed) -> NoReturn:
-        """Crash, so as to be restarted; or be given up, where that cannot help."""
+        """Crash, to be restarted; or be given up, where a restart cannot help."""
         self._post.failures[error.failure] += 1
         with contextlib.suppress(LedgerError):  # then it counts under this host only
             await self._desk.memory.write_failures(self._post)

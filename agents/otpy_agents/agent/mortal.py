@@ -107,7 +107,7 @@ async def mortal(
         record=record,
     )
     rested = post.pause is not None
-    if rested:  # it was paused between two lives; nobody need wait until it goes on
+    if rested:  # it was paused between two lives; others need not wait until it goes on
         task_status.started(worker)
         await _rest(desk, post, worker)
     if me.incarnation > 1:

@@ -90,7 +90,7 @@ class Posts:
         post.failures.update(stood.failures)
         post.last = stood.run
         if state is not AgentState.WORKING:
-            # What it waited for, and who looked into its work, went with its host.
+            # Its wait, and the verification of its work, ended with its host.
             for happening in (Happening.ANSWERED, Happening.WOKEN, Happening.FAILED):
                 if post.move(happening, HOST_ENDED):
                     break

@@ -96,7 +96,7 @@ def obstacles(needs: Needs, cwd: Path, environment: Mapping[str, str]) -> list[s
 def unheld_agents(work: WorkList) -> Iterator[tuple[str, Unheld]]:
     """Yield agents that may exceed a limit in dollars, because a price is unknown (G-08).
 
-    Each comes with the id of its assignment. Where there is no such limit there is nobody.
+    Each comes with the id of its assignment. Without such a limit there are none.
     """
     for assignment in work.assignments:
         agent = assignment.agent

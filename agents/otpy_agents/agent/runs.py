@@ -122,7 +122,7 @@ class HostedRuns:
                 continue  # it has ended, or somebody else works on it: not ours any more
         try:
             over = await self._host.ended(last) if last else None
-        except (UnknownRun, RunStateError):  # it was forgotten, or nobody can read it
+        except (UnknownRun, RunStateError):  # it was forgotten, or is unreadable
             return None
         if over is None or over.order.label != label:  # that of another definition
             return None

@@ -40,7 +40,7 @@ class Detail(StrEnum):
     AUTH = "auth"
     """No credentials, wrong ones, or ones that may not do this."""
     BILLING = "billing"
-    """Nobody pays: no credit, no plan, no service in this country."""
+    """The account cannot pay: no credit, no plan, no service in this country."""
     QUOTA = "quota"
     """An allowance is used up; waiting takes long."""
     RATE_LIMIT = "rate_limit"

@@ -60,7 +60,7 @@ def classify(
     Args:
         cli: Name of the adapter.
         exit_code: As the standard library gives it (negative for a signal) or as a shell does
-            (128 and the signal); None if nobody knows, and then that of `container_state`.
+            (128 and the signal); None if it is unknown: then that of `container_state` counts.
         stdout: Standard output exactly as the CLI wrote it, in any of its output formats.
         stderr: The error stream exactly as the CLI wrote it.
         container_state: `State` of the container as the Docker Engine API shows it; None if it ran

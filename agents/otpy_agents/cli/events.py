@@ -121,7 +121,7 @@ def events(
     """Show what runs, lists and operators have done, oldest first.
 
     All programs of this user tell their events to one log, in one order and for ever. It can be
-    read whether or not anything runs, and nobody ever waits for who reads it.
+    read whether or not anything runs, and no writer ever waits for a reader.
     """
     if context.invoked_subcommand is not None:
         return

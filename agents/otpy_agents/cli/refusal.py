@@ -146,7 +146,7 @@ class RefusingGroup(click.Group):
             extra: As click takes them.
 
         Raises:
-            SystemExit: Always, but for what nobody has foreseen.
+            SystemExit: Always, except for unforeseen errors.
         """
         tolerate_every_letter()
         self._on_loaded = on_loaded

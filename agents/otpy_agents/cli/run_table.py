@@ -175,7 +175,7 @@ def _state(shown: Shown, form: StoredForm) -> Iterator[tuple[str, str]]:
     if state.wait is not None:
         left = span(state.wait.until - shown.now)
         cut = f": `{typed('runs', 'retry-now', shown.stored.record.id)}`"
-        # Nobody hears a command for a run whose host is dead.
+        # A run whose host is dead hears no command.
         yield "waits", f"for the {state.wait.reason}, {left} more{'' if shown.interrupted else cut}"
     for one in shown.cooldowns.pruned(shown.now).entries:
         yield "cooldown", f"{one.account} until {at(one.until)}, {span(one.until - shown.now)} more"

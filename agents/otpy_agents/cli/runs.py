@@ -42,7 +42,7 @@ __all__ = ["runs"]
 
 _ENDS: Final = {"cancel": RunControl.CANCEL, "kill": RunControl.KILL}
 _DISMISSED: Final = {RunControl.CANCEL: "cancelled", RunControl.KILL: "killed"}
-_WIDE: Final = 200  # columns where nobody says how many there are
+_WIDE: Final = 200  # columns where their number is unknown
 
 _EPILOG = """\b
 Exit status:
@@ -251,9 +251,9 @@ def _command(name: str, help: str) -> None:
 
 _command("cancel", "End a run in good order: its agent is asked to end, then it is killed.")
 _command("kill", "End a run at once: its agent is killed.")
-_command("retry-now", "Do not wait any longer: begin the next attempt now.")
-_command("cancel-retry", "Do not begin the attempt that is waited for: end with the last result.")
-_command("force-fallback", "Go on with the next agent now, whatever the present one does.")
+_command("retry-now", "Stop waiting: begin the next attempt now.")
+_command("cancel-retry", "Cancel the pending retry: end with the last result.")
+_command("force-fallback", "Switch to the next agent now, whatever the current one does.")
 
 
 async def _asked(store: RunStore, name: str, beginning: str) -> str:

@@ -28,7 +28,7 @@ from otpy_agents.store.tree_register import TreeRecord
 
 __all__ = ["status", "tree"]
 
-_WIDE: Final = 200  # columns where nobody says how many there are
+_WIDE: Final = 200  # columns where their number is unknown
 
 _STATUS: Final = """\b
 Exit status:

@@ -63,7 +63,7 @@ class Obstacle:
 
     Attributes:
         saw: What is the matter with it, as the end of a sentence: `is not there`.
-        is_final: Whether that fails a criterion; otherwise nobody can tell.
+        is_final: Whether that fails a criterion; otherwise the result is unknown.
     """
 
     saw: str
@@ -235,7 +235,7 @@ def _mentions(pattern: re.Pattern[str], text: str, shown: str) -> Iterator[Menti
 
 def _read(path: Path) -> bytes | Obstacle:
     try:
-        # A pipe would otherwise be waited for.
+        # Opening a pipe would otherwise block.
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError as error:
         return _obstacle(error)

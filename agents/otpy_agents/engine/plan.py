@@ -52,7 +52,7 @@ class PlanPhase:
     """Components of a feature that are complete before its next phase begins.
 
     Attributes:
-        id: Its name, unique in the feature; `phase-1` and so on where nobody gave one.
+        id: Its name, unique in the feature; `phase-1` and so on by default.
         title: What it is for, in one line.
         components: What is done in it, in the order of the plan.
     """

@@ -194,7 +194,7 @@ def _approval(event: Stored) -> str | None:
 
 def _fold_approval(row: Row | None, event: Stored) -> Row | None:
     if event.name == "step_failed":
-        # Nobody has to answer any more, and nobody can.
+        # The question needs no answer any more, and cannot get one.
         waits = row is not None and row["status"] == "requested"
         return {**row, "status": "lapsed", "at": event.at} if row and waits else row
     asked = event.at if event.name == "approval_requested" else (row or {}).get("asked")

@@ -83,7 +83,7 @@ def stale_worktrees(changesets: Changesets, finished: Names) -> Chore:
 
     Args:
         changesets: Of one project.
-        finished: Returns the ids of the assignments that nobody will work on any more.
+        finished: Returns the ids of the assignments that will not be worked on any more.
     """
 
     async def remove(changeset: Changeset) -> None:

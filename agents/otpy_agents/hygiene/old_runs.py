@@ -31,9 +31,9 @@ def old_runs(
 ) -> Chore:
     """Return a chore that deletes runs that ended long ago, and the remains of their hosts.
 
-    All runs of the user, not only those of one list. Never one that is unfinished, whether its host
-    lives or not, for anybody may resume it. Sessions and changesets are not in the store of runs,
-    and stay.
+    It covers all runs of the user, not only those of one list; but never an unfinished run, whether
+    its host lives or not, because any host may resume it. Sessions and changesets are not in the
+    store of runs, and stay.
 
     Args:
         store: Of the runs.

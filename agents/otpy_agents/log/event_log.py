@@ -162,7 +162,7 @@ class EventLog(OpenedWhole):
         if stored is None:  # another program may know less than this one
             await self._catch_up(database)
             stored = await in_its_thread(database, partial(self._insert, drafts))
-        assert stored is not None  # noqa: S101 - nobody else writes meanwhile
+        assert stored is not None  # noqa: S101 - no other writer comes meanwhile
         return stored
 
     def _insert(

@@ -40,7 +40,7 @@ async def ask(
         arguments: Of the command; `run` is the run it is about.
 
     Raises:
-        HostGone: If nobody listens there; nothing was carried out.
+        HostGone: If no host listens there; nothing was carried out.
         CommandRefused: If the host did not, or not wholly, carry it out, and says why.
         NoAnswer: If no sound answer came in time; the command may have been carried out.
         SocketUnusable: If the path leads to no socket of this user.

@@ -198,7 +198,7 @@ class Guardian:
     def environment(self) -> dict[str, str]:
         """Return its environment, which holds the worker's in disguise.
 
-        Nobody who looks for a marker finds the guardian, and no variable of a worker acts on it.
+        A search for a marker does not find the guardian, and no variable of a worker acts on it.
         """
         given = {name: os.environ[name] for name in _LIBRARIES if name in os.environ}
         given.update((f"+{name}", text) for name, text in self._environment.items())

@@ -103,7 +103,7 @@ class _Guardian:
                 look = _LOOK
                 if pidfd >= 0:
                     poll.unregister(pidfd)
-            # A child that the host forked may hold the socket, hence the second sign of its death.
+            # A child that the host forked may hold the socket, so a second sign shows its death.
             over = self._channel in found or os.getppid() != self._host
             self._reap()
 
@@ -236,7 +236,7 @@ def _returncode(pid: int) -> int | None:
 
 
 def _tell(channel: int, line: str) -> None:
-    _tried(os.write, channel, f"{line}\n".encode())  # nobody may be there any more
+    _tried(os.write, channel, f"{line}\n".encode())  # the host may be gone
 
 
 def main() -> None:

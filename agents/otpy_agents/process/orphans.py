@@ -78,7 +78,7 @@ def same_start(one: float, other: float) -> bool:
     """Tell whether two start times of one pid mean the same process.
 
     The kernel counts from boot; the Unix time is derived from a boot time in whole seconds that
-    shifts by one when the clock is corrected. Hence the tolerance of 1.5 s.
+    shifts by one when the clock is corrected. The tolerance of 1.5 s covers that.
     """
     return abs(one - other) < _START_TOLERANCE
 

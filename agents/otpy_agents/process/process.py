@@ -204,7 +204,7 @@ class WorkerProcess:
         try:
             await to_completion(self._start())
         except BaseException:
-            # Cancelled while starting: the process may exist, and nobody else knows of it.
+            # Cancelled while starting: the process may exist, unknown to all other code.
             await self._leave()
             raise
         return self

@@ -42,7 +42,7 @@ PROXY_VARIABLES: Final[Mapping[str, str]] = {
         f"http://127.0.0.1:{RELAY_PORT}",
     ),
     **dict.fromkeys(("NO_PROXY", "no_proxy"), "localhost,127.0.0.1,::1"),
-    # Node.js heeds the others only when told to.
+    # Node.js obeys the others only when told to.
     "NODE_USE_ENV_PROXY": "1",
 }
 """What tells programs so."""
@@ -165,7 +165,7 @@ class Job:
             `launch.files` are seen anyway and may be written.
         artifacts: Folder for its artifacts, made if missing; the job finds it in `OTPY_ARTIFACTS`.
         output_limit: Bytes of output that are kept.
-        secrets: Cleans each line of output before anybody gets it.
+        secrets: Cleans each line of output before it is passed on.
         record: File for its exit, as in `spawn`; outside of what it may write.
     """
 
@@ -244,7 +244,7 @@ class Ended:
 
     Attributes:
         exit_code: As the standard library gives it (negative for a signal) or as a shell does (128
-            and the signal); None if nobody knows, which is not a success (C-37).
+            and the signal); None if it is unknown, which is not a success (C-37).
         container_state: `State` of its container as the engine shows it; None if it had none, or
             if the engine does not answer any more.
         stdout: Standard output as far as it is kept.
@@ -376,7 +376,7 @@ class Sandbox(Protocol):
         An empty marker finds nothing.
 
         Raises:
-            SandboxUnavailable: Nobody can be asked.
+            SandboxUnavailable: The sandbox does not answer.
         """
         ...
 
@@ -391,6 +391,6 @@ class Sandbox(Protocol):
             What was found, oldest first.
 
         Raises:
-            SandboxUnavailable: Nobody can be asked.
+            SandboxUnavailable: The sandbox does not answer.
         """
         ...

@@ -181,7 +181,7 @@ class CommandSandbox:
         """End what commands of this label have left, also those of a host that is gone.
 
         Raises:
-            SandboxUnavailable: Nobody can be asked.
+            SandboxUnavailable: The sandbox does not answer.
         """
         await (await self.sandbox()).clear({"OTPY_COMMAND": label})
 
@@ -249,7 +249,7 @@ async def _excess(running: Running, most: int | None) -> str:
 
     Args:
         running: The command.
-        most: Processes and threads it may have; None if nobody has to count them.
+        most: Processes and threads it may have; None to leave them uncounted.
     """
     root = running.identity
     while running.output_bytes <= WRITTEN_LIMIT:

@@ -110,7 +110,7 @@ class Output:
 
     Args:
         limit: Bytes of both streams together that are kept.
-        secrets: Applied to each line before anybody gets it.
+        secrets: Applied to each line before it is passed on.
         on_stdout: Called with each line of standard output, without its line feed. If it raises,
             the loop's exception handler is told and reading goes on.
         on_stderr: The same for the error stream.

@@ -1,6 +1,6 @@
 """A proxy that lets a sandbox out to the hosts of a list: `CONNECT`, and nothing else.
 
-It sees no content, for what goes through it is encrypted between the two ends. Names are resolved
+It sees no content, because the traffic is encrypted between the two ends. Names are resolved
 here, and the very address that was judged is connected to, so an answer of the name service that
 changes in between gains nothing.
 

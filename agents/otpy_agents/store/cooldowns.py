@@ -43,7 +43,7 @@ class Cooldowns:
         It is called inside `put` and `at`, and must neither block nor raise.
 
         Returns:
-            What to call to be told no more; calling it again does nothing.
+            A function that ends the calls; calling it again does nothing.
         """
         self._listeners.append(listener)
 

@@ -100,7 +100,7 @@ class RunRecord:
         agent: Who works on it.
         prompt: What was asked.
         cwd: Where.
-        label: Who ordered it; empty if nobody said.
+        label: The client that ordered it; empty if unknown.
         created: When it was created.
         changed: When it was last written to.
         finished: When it came to its end; None if it has not.

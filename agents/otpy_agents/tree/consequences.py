@@ -133,7 +133,7 @@ class Consequences:
                 self._pool.reap(name, str(finding))
 
     def _rule_broken(self, finding: RuleBroken) -> None:
-        """Nobody can say whether the rule is kept, so it counts as broken (it fails closed)."""
+        """Treat a rule that cannot be judged as broken (it fails closed)."""
         desk, name = self._desk, _id(finding.path)
         if finding.action is Action.REAP:
             is_new = name not in self._pool.courses.ending

@@ -268,7 +268,7 @@ class Todo:
             for head in heads:
                 name = head[1]
                 hindrance = desk.hindrance(desk.memory.listed[name])
-                if hindrance is Waits.BUDGET:  # so it is for all new agents, and for nobody else
+                if hindrance is Waits.BUDGET:  # as for all new agents, and only for them
                     self._tell_held()
                     continue
                 if head == self._head(self._agents):

@@ -467,7 +467,7 @@ class MortalPool:
             if ending.state is not State.DONE and post.assignment.agent is not None:
                 self._strays.append(
                     post.assignment
-                )  # nobody will take its run up, if it has left one
+                )  # its run, if it has left one, will not be resumed
         self.places.leave(assignment)
         self._desk.children.tell_gone(assignment, str(ending.state))
         self._desk.tell(f"mortal.{ending.state}", assignment, reason=ending.reason)

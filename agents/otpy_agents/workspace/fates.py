@@ -49,7 +49,7 @@ FATES: Final = (
     FateRule("operator", Fate.KEEP, "a person can discard it"),
     FateRule("violation", Fate.KEEP, "a person must see it"),
 )
-"""The table that holds if nobody says otherwise."""
+"""The default table."""
 
 
 @frozen

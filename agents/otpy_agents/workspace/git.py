@@ -43,7 +43,7 @@ _PAUSE: Final = 0.1
 _SETTINGS: Final = (
     # Hooks and monitors of the repository could do anything, or refuse; this is not for them.
     *("-c", f"core.hooksPath={os.devnull}", "-c", "core.fsmonitor=false"),
-    # Nor are its programs for differences, signatures and logins, and its submodules.
+    # The same holds for its programs for differences, signatures and logins, and its submodules.
     *("-c", "diff.external=", "-c", "log.showSignature=false", "-c", "credential.helper="),
     *("-c", "submodule.recurse=false", "-c", "core.alternateRefsCommand="),
     *("-c", "commit.gpgSign=false", "-c", "core.safecrlf=false", "-c", "advice.detachedHead=false"),

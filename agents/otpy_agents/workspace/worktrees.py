@@ -503,7 +503,7 @@ class Changesets:
             await (await open_work_tree(self._git, path, admin)).refuse_dirty()
             place.put_aside(path, self._stamp())
         if (aside := place.aside(path)) is not None:
-            # Now nobody reaches it by its name any more: look again.
+            # Now it is unreachable by its name: look again.
             try:
                 await (await open_work_tree(self._git, aside, admin)).refuse_dirty()
             except ChangesetDirty:

@@ -133,7 +133,7 @@ class Bookkeeper:
             self.ledger.charge(activity)
 
     def _appeared(self, card: AgentCard, at: float) -> None:
-        self._stop(card.agent, at)  # an earlier life is over, if nobody said so
+        self._stop(card.agent, at)  # an earlier life is over, even if that was not told
         self._waiting.discard(card.agent)
         if card.agent not in self.ledger:
             if card.parent and card.parent not in self.ledger:

@@ -79,7 +79,7 @@ class _Reporter:
 
     Attributes:
         told: For each budget that is spent, its limit, and those named as having to stop. A limit
-            that was raised is another budget, though it be spent again before anybody looks.
+            that was raised makes another budget, even if it is spent again before the next look.
     """
 
     def __init__(self, bookkeeper: Bookkeeper, report: FindingHook) -> None:
@@ -199,5 +199,5 @@ async def _save(changed: asyncio.Event, bookkeeper: Bookkeeper, store: LedgerSto
     try:
         await store.save(to_plain(bookkeeper.ledger))
     except BaseException:
-        changed.set()  # cut or failed: nobody knows what of it was kept
+        changed.set()  # cut or failed: it is unknown what was kept
         raise

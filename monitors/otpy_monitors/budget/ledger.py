@@ -423,7 +423,7 @@ class BudgetLedger:
     def spent_up(self, account: str) -> dict[Kind, str]:
         """Return the kinds an account has nothing left of, each with the account that is spent.
 
-        It is the account itself or one above it. One that only warns stops nobody.
+        It is the account itself or one above it. One that only warns stops no agent.
 
         Raises:
             NoAccount: It is not open.

@@ -110,7 +110,7 @@ class FolderFound:
     """The folder of the task was looked at (CTL-13).
 
     Attributes:
-        problem: Why nobody can work there; empty if one can.
+        problem: Why no agent can work there; empty if one can.
     """
 
     problem: str = ""

@@ -28,7 +28,7 @@ __all__ = ["Dispatcher"]
 _ONCE: Final = RetryPolicy(
     max_retries=0, crash_restarts=0, max_attempts=1, enable_fallback=False, max_wait=0.0
 )
-"""The retries are those of the task: it says how many there are, and nobody else (CTL-02)."""
+"""The retries are those of the task: it alone sets their number (CTL-02)."""
 
 _NOT_DONE: Final = frozenset(
     {
@@ -59,7 +59,7 @@ class Dispatcher:
         """Have the tool of a task execute a prompt.
 
         A dispatch of this label that an earlier host has left is taken up if its agent has ended by
-        itself, and else made again: nobody pays twice for what is done.
+        itself, and else made again: finished work is not paid for twice.
 
         Args:
             task: Whose tool, mode and command are used.

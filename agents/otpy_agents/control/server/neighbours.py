@@ -35,7 +35,7 @@ Mark: TypeAlias = tuple[int, int, int]
 """When a file was changed, its size, and which file it is."""
 
 Look: TypeAlias = Mapping[str, Mapping[str, Mark]]
-"""The files of each project that nobody works on."""
+"""The files of each idle project."""
 
 
 @final

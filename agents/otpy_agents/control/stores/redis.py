@@ -45,7 +45,7 @@ from otpy_agents.store.redaction import without_secrets
 __all__ = ["RedisControl"]
 
 _LEASE: Final = 15.0
-"""Seconds after which a lease that nobody has renewed is free."""
+"""Seconds after which a lease that was not renewed is free."""
 
 _RENEWED: Final = 5.0
 _LOOK: Final = 0.25

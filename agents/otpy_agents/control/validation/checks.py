@@ -178,7 +178,7 @@ def _line_count(text: str) -> int:
 
 @frozen
 class LineCount:
-    """Whether a file has exactly so many lines; the last one may lack its line feed."""
+    """Whether a file has an exact number of lines; the last one may lack its line feed."""
 
     path: str
     lines: int

@@ -57,7 +57,7 @@ class AgentOutcome:
     """What an agent ended with.
 
     Attributes:
-        exit_code: None if nobody knows.
+        exit_code: None if it is unknown.
         final_words: Its final answer, without the output of its tools.
     """
 
@@ -170,7 +170,7 @@ def _sight_of(outcome: CommandOutcome | None, check: CommandEnds | CommandLines)
     said = f": {shown}" if shown else ", and it wrote nothing"
     if outcome.is_late:
         return Sight(False, f"it did not end in time{said}")
-    # An exit code that nobody knows is not a success (C-37), and nobody's word replaces it.
+    # An unknown exit code is not a success (C-37), and no statement replaces it.
     if outcome.exit_code is None:
         return Sight(False, f"it has no exit code{said}")
     if isinstance(check, CommandLines):
@@ -237,7 +237,7 @@ def _report(
             "no rule reads this sentence",
         )
     sights = [look(check) for check in checks]
-    # What failed is told; else what nobody could tell; else everything.
+    # Failures are told; else uncertain results; else everything.
     worst = min((sight.holds for sight in sights), key=_WORST_FIRST.index)
     told = [sight for sight in sights if sight.holds is worst]
     return CriterionReport(
@@ -254,7 +254,7 @@ _WORST_FIRST: Final = (False, None, True)
 
 
 def _verdict(sight: Sight, quality: MatchQuality) -> CriterionVerdict:
-    # A sign proves nothing, nor does the lack of one.
+    # Neither a sign nor its absence proves anything.
     if sight.holds is None or quality is MatchQuality.LOW:
         return CriterionVerdict.UNCERTAIN
     return CriterionVerdict.PASSED if sight.holds else CriterionVerdict.FAILED

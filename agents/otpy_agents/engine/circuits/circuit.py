@@ -131,4 +131,4 @@ class Circuit:
 
 
 CLOSED: Final = Circuit()
-"""A circuit of which nothing is known."""
+"""A circuit without known events."""

@@ -29,7 +29,7 @@ CHARACTERS: Final = 4
 
 
 def tokens_of(characters: int) -> int:
-    """Return how many tokens so many characters count as, rounded up."""
+    """Return the number of tokens for a number of characters, rounded up."""
     return -(-characters // CHARACTERS)
 
 
@@ -119,7 +119,7 @@ class UnreadableFile:
 
     Attributes:
         why: Why not, such as `is binary`.
-        refused: Whether nobody may ask for it, since it is outside of the work tree or no file.
+        refused: Whether asking for it is forbidden: it is outside of the work tree, or not a file.
         size: Its length in bytes, as far as that is known.
     """
 

@@ -18,7 +18,7 @@ from otpy_agents.store.hosts import default_state
 __all__ = ["CachedPass", "GateCache", "cache_folder"]
 
 KEPT_SECONDS: Final = 30 * 86_400.0
-"""How long an entry is kept that nobody uses."""
+"""How long an unused entry is kept."""
 KEPT_BYTES: Final = 200_000_000
 """What all entries of a repository take at most."""
 

@@ -129,5 +129,5 @@ def _copy_tree(source: Path, target: Path) -> None:
 
 
 def _copy_file(source: str, target: str) -> None:
-    if Path(source).is_file():  # not a pipe, which would be waited for
+    if Path(source).is_file():  # not a pipe, which would block
         shutil.copy2(source, target)

@@ -47,7 +47,7 @@ def status_of(gate: Gate, exit_code: int | None) -> GateStatus:
 def skipped(gate: Gate, failed: str) -> GateResult:
     """Return the result of a gate that is skipped because another failed.
 
-    Nobody knows whether it would have passed, so it holds a step up if its failure would.
+    Its result is unknown, so it blocks a step if its failure would.
 
     Args:
         gate: The gate.

@@ -149,7 +149,7 @@ class Engine:
         """Return the feature of an id, or those of a file.
 
         Raises:
-            OrderRefused: There is no such feature, or nobody has approved it.
+            OrderRefused: There is no such feature, or it is not approved.
             InvalidEngineFile: The file is not a plan.
         """
         feature = await self.orders.feature(what)

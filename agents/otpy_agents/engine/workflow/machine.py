@@ -443,7 +443,7 @@ class WorkflowMachine:
             said = f": {news.reason}" if news.reason else ""
             self._fail(news.step, FailureCause.DENIED, f"a person said no{said}")
             return
-        # The time in which a person thinks is nobody's.
+        # The time in which a person thinks does not count.
         work.ends += self._now - waited
         self._ends += self._now - waited
         self._remember(news.step, waits=False)

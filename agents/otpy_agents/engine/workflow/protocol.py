@@ -115,7 +115,7 @@ class WorkflowBegun:
 
     Attributes:
         state: Where it stands, by its events.
-        only_settle: Why nobody goes on with it, so that only what was left of it is settled; None
+        only_settle: Why it is not continued, so that only its remains are settled; None
             to go on.
     """
 

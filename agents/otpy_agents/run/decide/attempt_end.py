@@ -25,8 +25,7 @@ _WORDS: Final = {
 def stop_that_counts(event: AttemptGone, stopped: StopCause | None) -> StopCause | None:
     """Return why we ended an attempt; None if its answer came first.
 
-    An answer that was heard wins over every stop that came later: nobody pays twice for finished
-    work.
+    An answer that was heard wins over every later stop: finished work is not paid for twice.
     """
     done = event.answered and event.exit_code is not None and event.classification.succeeded
     return None if done else stopped

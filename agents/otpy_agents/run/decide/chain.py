@@ -217,7 +217,7 @@ def build_chain(
     It begins where `selection_mode` says, and goes from agent to agent along `agent_fallbacks`
     (RUN-31). It ends with the first agent that has no fallback, before an agent it already holds
     (RUN-32) and before an id that no agent has (RUN-33, C-09); the last two leave a warning. If an
-    id stands for several agents, nobody can say whom a fallback means, and the first agent is the
+    id stands for several agents, the meaning of a fallback is unknown, and the first agent is the
     whole chain (RUN-34). Without any agent it is `default` alone (RUN-30).
 
     Args:

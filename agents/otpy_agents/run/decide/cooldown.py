@@ -39,8 +39,8 @@ class Cooldown:
         account: Which.
         until: When it is free again, in Unix seconds.
         told: When that was told, in Unix seconds; of one that was ended before its time, when it
-            was. 0 if nobody knows.
-        reason: Why, in words; empty if nobody knows.
+            was. 0 if unknown.
+        reason: Why, in words; empty if unknown.
     """
 
     account: VendorAccount

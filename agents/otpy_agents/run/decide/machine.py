@@ -215,7 +215,7 @@ class RunMachine:
         elif attempt.stopped is not None:
             self._do(StopAttempt(attempt.number, attempt.stopped is StopCause.KILL))
         else:
-            # What it said while nobody listened is not known: its silence begins now.
+            # Its words without a listener are unknown: its silence begins now.
             started = self._now if attempt.started is None else attempt.started
             self._set(attempt=evolve(attempt.heard(self._now), started=started))
             self._enter(RunPhase.RUN)

@@ -65,7 +65,7 @@ class FailureRule:
 
 
 _ANOTHER_MAY_DO_BETTER: Final = {Detail.AUTH, Detail.BILLING, Detail.MODEL_UNAVAILABLE}
-# Failures that nobody can explain are tried once more and not three times.
+# Unexplained failures are tried once more and not three times.
 _UNKNOWN_RETRIES: Final = 1
 _LIVENESS: Final = tuple(stop for stop in StopCause if stop.for_silence)
 
@@ -112,7 +112,7 @@ class RetryPolicy:
         """Refuse what can never work."""
         for name, least in (("max_retries", 0), ("crash_restarts", 0), ("max_attempts", 1)):
             count: object = getattr(self, name)
-            # True is an int to Python and none to anybody else.
+            # True is an int to Python alone.
             if type(count) is not int or count < least:
                 wanted = f"a whole number of at least {least}"
                 raise InvalidRunSetting(f"retry.{name}", repr(count), wanted)
@@ -140,7 +140,7 @@ class RetryPolicy:
 
     @property
     def patience(self) -> float:
-        """Seconds of cooldown that are waited for although another agent is free.
+        """Seconds that a run waits for a cooldown although another agent is free.
 
         A change of agents costs all that the first one has learnt. It is not worth it for less than
         the shortest delay between two attempts of one agent.

@@ -136,7 +136,7 @@ class AttemptGone:
         classification: The verdict; of no weight if the attempt was asked to end and had not
             `answered`. An attempt that could not be started has one too: `usage` for a CLI that is
             not installed.
-        exit_code: Of its process or container; None if there is none or nobody knows.
+        exit_code: Of its process or container; None if there is none or it is unknown.
         signal: Signal that ended it; None if none did.
         session: Session it told of; None if it told of none.
         usage: Its last usage reading; None if there was none.
@@ -173,7 +173,7 @@ class ClockMoved:
 
 @frozen
 class Unheard:
-    """Nobody could hear the attempt for a while: the host was stopped, or its loop was blocked.
+    """The attempt could not be heard for a while: the host was stopped, or its loop was blocked.
 
     Attributes:
         since: When it was last listened to, in Unix seconds.
@@ -212,7 +212,7 @@ class RunControl(StrEnum):
     RETRY_NOW = "retry_now"
     """Do not wait any longer (RUN-52)."""
     CANCEL_RETRY = "cancel_retry"
-    """Do not begin the attempt that is waited for: end with the last result (RUN-66)."""
+    """Cancel the pending retry: end with the last result (RUN-66)."""
     FORCE_FALLBACK = "force_fallback"
     """Go on with the next agent now (RUN-66)."""
 
@@ -303,8 +303,8 @@ class TellWait:
     Attributes:
         until: When it is over, in Unix seconds.
         delay: Seconds until then.
-        reason: What for.
-        agent_id: Agent that is waited for.
+        reason: The reason for the wait.
+        agent_id: The agent that the run waits for.
         retry: Number of the retry that follows; 0 if what follows is none.
     """
 

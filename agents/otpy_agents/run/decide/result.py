@@ -136,7 +136,7 @@ class AttemptRecord:
         resumed: Session it went on with; None for a new one.
         began: When it was begun, in Unix seconds.
         ended: When its end was known, in Unix seconds.
-        exit_code: Of its process; None if there was none or nobody knows.
+        exit_code: Of its process; None if there was none or it is unknown.
         signal: Signal that ended its process; None if none did.
         detail: What went wrong; None for success, and where we ended it ourselves.
         stopped: Why we ended it ourselves; None if we did not.

@@ -73,8 +73,8 @@ class Wait:
     Attributes:
         since: When it began, in Unix seconds.
         until: When it is over, in Unix seconds.
-        reason: What for.
-        position: Agent that is waited for; which one goes on is decided when the wait is over.
+        reason: The reason for the wait.
+        position: The agent that the run waits for; the next agent is chosen when the wait is over.
         earliest: First agent of the chain that may go on.
         cause: Why the next attempt is begun, if `earliest` makes it.
     """

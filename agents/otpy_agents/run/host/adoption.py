@@ -32,7 +32,7 @@ async def take_up(run: LiveRun, attempts: DynamicSupervisor, wake: Callable[[], 
         Whether it goes on, or has ended and its flight tells how.
 
     Raises:
-        SandboxUnavailable: Nobody can say what is left of it.
+        SandboxUnavailable: Its remains are unknown.
     """
     attempt, flight = run.state.attempt, run.flight
     if attempt is not None and flight is not None and flight.number == attempt.number:

@@ -43,7 +43,7 @@ async def dismiss(
     cannot be read, because a newer version stored it, is ended too: its state stays as it is.
 
     Args:
-        store: Of a host: it takes the run over first, so that nobody else goes on with it.
+        store: Of a host: it takes the run over first, so that no other host goes on with it.
         run: Its id.
         control: `CANCEL`, `KILL` or `STOP`.
         sandboxes: Sandboxes by name that win over those that are built in.
@@ -56,7 +56,7 @@ async def dismiss(
         UnknownRun: There is none.
         RunHeld: Its host lives.
         RunFinished: It is over.
-        SandboxUnavailable: Nobody can say what is left of it; the run stays unfinished.
+        SandboxUnavailable: Its remains are unknown; the run stays unfinished.
         LedgerError: That it is over cannot be stored; it stays unfinished.
 
     Cancellation:

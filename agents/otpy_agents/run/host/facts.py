@@ -166,7 +166,7 @@ class SpentFound(RunFact):
         agent_cli: Its CLI.
         session: The session; None if none is known.
         usage: A reading in the sense of `events.Spent`.
-        model: The model; empty if nobody knows.
+        model: The model; empty if unknown.
     """
 
     event: ClassVar[str] = "attempt.spent_found"
@@ -206,8 +206,8 @@ class WaitBegan(RunFact):
     Attributes:
         until: When it is over, in Unix seconds.
         delay: Seconds until then.
-        reason: What for.
-        agent_id: Agent that is waited for.
+        reason: The reason for the wait.
+        agent_id: The agent that the run waits for.
         retry: Number of the retry that follows; 0 if what follows is none.
         cut_by: What a person may ask to end the wait.
     """
@@ -230,7 +230,7 @@ class WaitBegan(RunFact):
 @final
 @frozen(kw_only=True)
 class WaitOver(RunFact):
-    """The run waits no more, because it goes on or because it is over."""
+    """The wait of the run is over, because it goes on or because it has ended."""
 
     event: ClassVar[str] = "wait.over"
 
@@ -312,7 +312,7 @@ class RunEnded(RunFact):
 @final
 @frozen(kw_only=True)
 class RunLeft(RunFact):
-    """This host works on the run no more, although it is not over; nothing of it runs here.
+    """This host has stopped work on the run, although it is not over; nothing of it runs here.
 
     Attributes:
         error: Why: another host has it, or it could not be gone on with.

@@ -14,7 +14,7 @@ calls back once when it may. It may be asked again, and must neither block nor r
 
 @final
 class RunGate:
-    """Lets so many runs in at once; the others wait in order.
+    """Lets a limited number of runs in at once; the others wait in order.
 
     Args:
         capacity: How many; None is no limit.

@@ -179,7 +179,7 @@ class LiveRun:
         self.gone.set()
 
     def leave(self, error: Exception) -> None:
-        """Do no more for it in this host."""
+        """Stop working on it in this host."""
         if not self.over:
             self.error = error
             self._close()

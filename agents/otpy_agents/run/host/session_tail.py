@@ -130,7 +130,7 @@ class SessionTail:
             return False
         start = self._read.get(path, 0)
         with path.open("rb") as file:
-            # A file that was written afresh; what was counted is recognised.
+            # The file was rewritten; already counted requests are recognised.
             start = start if file.seek(0, os.SEEK_END) >= start else 0
             file.seek(start)
             block = file.read(_BLOCK)

@@ -181,7 +181,7 @@ def rows_between(
     Args:
         before: The state so far.
         after: The new state.
-        flight: The attempt that has been made; None if nobody watched.
+        flight: The attempt that was made; None if it was not watched.
         clean: As for `StoredForm.to_json`.
     """
     rows: list[AttemptBegun | AttemptEnded] = []

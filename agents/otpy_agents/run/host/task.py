@@ -58,7 +58,7 @@ __all__ = ["ATTEMPTS", "LOOK", "TaskLife", "Look", "RunTask"]
 ATTEMPTS: Final = "attempts"
 """Id of the supervisor of the attempts, which stands before the task."""
 
-_GLANCE: Final = 5.0  # seconds between two looks at an account that is waited for
+_GLANCE: Final = 5.0  # seconds between two looks at an account that the run waits for
 _NAP: Final = 60.0  # seconds after which the clock is looked at in any case: it may have been set
 _ON_TIME: Final = 0.05  # seconds after which a wake-up is late
 _LATE: Final = 1.0  # seconds after which it is worth a word
@@ -208,7 +208,7 @@ class RunTask(GenServer[RunControl | Look, AnswerControl, TaskLife]):
         if run.over or _supervisor().running:
             return
         if not state.begun and run.state.attempt is not None:
-            return  # nobody has looked for what it left: the next host does
+            return  # its remains were not looked for: the next host does that
         try:
             await _ask(state, RunControl.STOP)
             while not run.over:

@@ -46,7 +46,7 @@ def recovery_note(reason: str, session: StoredSession | None) -> str:
     """Return the note to a restarted agent (TREE-36).
 
     Args:
-        reason: Why its last life ended; empty if nobody knows. Cut after 1000 characters.
+        reason: Why its last life ended; empty if unknown. Cut after 1000 characters.
         session: What was stored of it; None if nothing was, or nothing sound. Its summary is cut
             after 4000 characters.
 

@@ -98,7 +98,7 @@ def decode(text: bytes, agent: str | None) -> StoredSession:
 
     Args:
         text: As it was stored.
-        agent: Whose it must be; None for anybody's.
+        agent: The agent that it must belong to; None for any.
 
     Raises:
         Broken: It is none.
