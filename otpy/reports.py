@@ -133,7 +133,7 @@ class ChildAbandoned(Report):
     Attributes:
         what: "task"; or "thread" if its task ended and a thread it waited for did not; or "subtask"
             if its task ended and another that it had created did not.
-        stack: Where it was seen last, outermost call first, one line per frame.
+        stack: Its last known position, outermost call first, one line per frame.
         name: Name of the subtask, by `Task.get_name()`; else empty.
     """
 
@@ -228,7 +228,7 @@ class HookFailed(Report):
 
     Attributes:
         hook: The hook or callback, as text; a thousand characters of it at most.
-        error: What it raised.
+        error: Its exception.
     """
 
     event: ClassVar[str] = "hook.failed"

@@ -32,7 +32,7 @@ ANY_TOOL: Final = "*"
 @final
 @frozen(kw_only=True)
 class AgentCard:
-    """What is declared of one life of an agent.
+    """The declaration of one life of an agent.
 
     Attributes:
         agent: Its key, unique among all agents, such as `"site/fix-login"`.
@@ -95,7 +95,7 @@ class AgentAppeared:
 
     Attributes:
         at: When.
-        card: What is declared of it.
+        card: Its card.
     """
 
     at: float
@@ -149,7 +149,7 @@ class ToolCallBegan:
         at: When.
         call: Which call it is; unique among the open calls of the agent.
         tool: Name of the tool.
-        input: What it was called with, as the CLI tells it.
+        input: Its input, as the CLI tells it.
     """
 
     agent: str

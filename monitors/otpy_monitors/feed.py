@@ -34,7 +34,7 @@ _AT_ONCE: Final = 100  # activities read in a row before the loop may do somethi
 
 @define(eq=False)
 class _Agent:
-    """What is kept of one agent, so that a monitor that comes later can look it up."""
+    """The kept state of one agent, for monitors that start later."""
 
     card: AgentCard
     heard: float
@@ -219,7 +219,7 @@ class Subscription:
 
 
 class Inbox:
-    """What a feed was told and a monitor has not read yet; made by `Feed.inbox`."""
+    """The unread activities of a feed for one monitor; made by `Feed.inbox`."""
 
     def __init__(self, cards: Iterable[AgentCard], limit: int) -> None:
         self._lost = 0
@@ -280,7 +280,7 @@ class Inbox:
 
 @final
 class _FilledInbox(Inbox):
-    """What each `Inbox` is to its feed."""
+    """An `Inbox` as its feed sees it."""
 
     def put(self, activity: Activity) -> None:
         self._unread.append(activity)

@@ -117,7 +117,7 @@ class Violated:
         path: Path of the process that owns it.
         incarnation: Which of its lives.
         rule: The rule, with the action it asks for.
-        found: What the agent did, in one line.
+        found: The agent's activity, in one line.
         agent: Key of the agent.
         parent: Key of what the agent belongs to, which is to be told as well; empty for none.
     """
@@ -143,7 +143,7 @@ class RuleBroken:
         path: Path of the process that owns the agent.
         incarnation: Which of its lives.
         rule: The rule.
-        error: What was raised, in one line.
+        error: The exception, in one line.
         agent: Key of the agent.
         parent: Key of what the agent belongs to; empty for none.
     """
@@ -238,7 +238,7 @@ class Swept:
 
     Attributes:
         chore: Its name.
-        items: What it cleaned up, in order, one line each.
+        items: The cleaned-up items, in order, one line each.
         error: Why it did not finish; empty if it did.
     """
 
@@ -305,7 +305,7 @@ class BudgetSpent:
 
     @property
     def what(self) -> str:
-        """What is spent, in one line, without what follows."""
+        """The spent budget in one line, without the consequence."""
         used = f"{self.spent:.6g} of {self.limit:.6g} {self.kind}"
         return f"budget of {self.account!r} spent: {used}"
 

@@ -49,7 +49,7 @@ class TreeHealth:
     Attributes:
         alive: Whether the root serves. If not, nothing in the tree will mend it.
         ready: Whether the tree is alive and everything in it does its work.
-        not_ready: What does not, in the order of the tree; agents that are in no place of it last.
+        not_ready: The unready parts, in the order of the tree; agents outside of it last.
     """
 
     alive: bool

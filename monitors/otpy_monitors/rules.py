@@ -17,7 +17,7 @@ from otpy_monitors.activity import Activity, AgentCard
 
 
 class Action(StrEnum):
-    """What a violation leads to (TREE-47)."""
+    """The consequence of a violation (TREE-47)."""
 
     LOG = "log"
     """It is written to the log."""
@@ -124,7 +124,7 @@ class Custom:
 
     Attributes:
         predicate: Called with each activity of the agent, and its card.
-        name: What it is called in a rule file, as `module:function`; empty if it is in none.
+        name: Its name in a rule file, as `module:function`; empty if it is in none.
     """
 
     predicate: Predicate

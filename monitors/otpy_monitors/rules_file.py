@@ -308,7 +308,7 @@ def _shown(value: object) -> str:
 
 
 class _NoPredicate(Exception):
-    """What is named as a predicate cannot be had, or is none."""
+    """The named predicate cannot be imported, or is not a predicate."""
 
 
 def _imported(call: str) -> Predicate:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 @final
 @frozen
 class Silence:
-    """What the silence of one agent leads to if it lasts, and when.
+    """The consequences of one agent's silence, and their times.
 
     Attributes:
         since: When it began.
@@ -69,7 +69,7 @@ def silence(card: AgentCard, heard: float, tools: Iterable[ToolCallBegan]) -> Si
 
 @define
 class _Told:
-    """What was told of the silence that began at `since`."""
+    """The reports about the silence that began at `since`."""
 
     since: float
     warned: bool = False

@@ -73,7 +73,7 @@ class _Family:
 
 @final
 class RuleState:
-    """What the rules remember of what agents did: a fold over their activities.
+    """The memory of the rules: a fold over the agents' activities.
 
     It reads no clock and acts on nothing; it looks at the file system, to find out where a path
     really leads. The same activities in the same order give the same findings.

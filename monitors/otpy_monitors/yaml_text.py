@@ -21,7 +21,7 @@ class YamlError(Exception):
 
     Attributes:
         line: Where, from 1.
-        got: What is there.
+        got: The value found.
         wanted: What would have been accepted.
     """
 

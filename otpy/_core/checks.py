@@ -62,7 +62,7 @@ def check_member(who: str, what: str, got: object, enum: type[Enum]) -> None:
 
 
 def check_word(who: str, what: str, got: object, enum: type[Enum]) -> None:
-    """Refuse what `member` has found to be no member of `enum`, nor the word for one."""
+    """Refuse a value that `member` found to be neither a member of `enum` nor the word for one."""
     if not isinstance(got, enum):
         words = ", ".join(repr(m.value) for m in enum)
         refuse(who, what, got, f"one of {words}, or a member of {enum.__name__}")

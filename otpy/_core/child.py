@@ -1,4 +1,4 @@
-"""What a machine knows of one child."""
+"""A machine's knowledge of one child."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Status(Enum):
-    """Where a child is in its life."""
+    """The phases of a child's life."""
 
     UNDEFINED = "undefined"
     """Known, not running: ended for good, ignored, stopped by hand, or not yet started."""
@@ -72,7 +72,7 @@ class Child:
     Attributes:
         spec: Its spec.
         key: Its key in the child table; the spec's id, made unique by dynamic supervisors.
-        status: Where it is in its life.
+        status: The phase of its life.
         incarnation: Number of its latest start, from 1; 0 if there was none. Every event names
             one, so that late news of an earlier life is never charged to the next.
         restarts: How often it was started again after it ended by itself.

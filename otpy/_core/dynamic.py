@@ -69,7 +69,7 @@ class DynamicMachine:
 
     Attributes:
         spec: The supervisor's spec.
-        phase: Where it is in its life.
+        phase: The phase of its life.
         children: Its children by key, in start order. The key is the spec's id, with `#n` added
             where a sibling has that id: equal ids are fine (DYN-03).
         forgotten: Keys of children that have left the table; who has seen them clears it.

@@ -71,7 +71,7 @@ class Effects:
     Messages without a listener are neither told nor built.
 
     Attributes:
-        audience: Those who listen at the moment.
+        audience: The current listeners.
         effects: The effects so far, in order.
         now: Time of the event, in monotonic seconds.
         deadline: When all that is left is killed: infinity if the supervisor has not been killed,

@@ -8,7 +8,7 @@ from otpy._core.checks import refuse
 
 
 class Name(Protocol):
-    """What a spec takes as `register`: `otpy.registry.Via`."""
+    """The type of a spec's `register`: `otpy.registry.Via`."""
 
     def __otpy_unfit__(self) -> str | None:
         """Return the wanted form instead; None if a process can be registered under this."""

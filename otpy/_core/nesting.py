@@ -84,9 +84,9 @@ def _parts(node: Nested) -> Iterator[object]:
 @final
 @frozen
 class _Level:
-    """What is pickled of one value that holds others: its class, its values, how many it holds.
+    """The pickled form of one value that holds others: its class, its values, its child count.
 
-    And what makes those, if they are not listed.
+    It also has the function that makes the children, if they are not listed.
     """
 
     kind: Any

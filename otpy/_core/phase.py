@@ -8,7 +8,7 @@ from otpy._core.enum_cache import cache_members
 
 
 class Phase(Enum):
-    """Where a supervisor is in its life."""
+    """The phases of a supervisor's life."""
 
     STARTING = "starting"
     """The initial children are being started, in order."""
@@ -21,7 +21,7 @@ class Phase(Enum):
 
 
 class Operation(Enum):
-    """What the agenda in progress is for."""
+    """The purpose of the agenda in progress."""
 
     INIT = auto()
     RESTART = auto()

@@ -345,7 +345,7 @@ class RequestReply:
 
 
 class Fact(Enum):
-    """What a `Tell` tells."""
+    """The content of a `Tell`."""
 
     STARTED = "child started"
     START_FAILED = "child start failed"
@@ -358,7 +358,7 @@ class Fact(Enum):
 
 
 class Context(Enum):
-    """What the supervisor was doing when something went wrong: OTP's error context (REP-03)."""
+    """The supervisor's activity when something went wrong: OTP's error context (REP-03)."""
 
     START_ERROR = "start_error"
     """A child did not start, at first or when restarted."""

@@ -60,7 +60,7 @@ class Crashed:
     """The child raised.
 
     Attributes:
-        error: What it raised, with its traceback; the local variables of its frames are there
+        error: Its exception, with its traceback; the local variables of its frames are there
             until every report hook has returned. `SystemExit` is kept here too; it never ends the
             program (AIO-12).
     """
@@ -80,7 +80,7 @@ class Abandoned:
     asyncio cannot kill. Rather than to claim it, otpy says so (AIO-02, AIO-04).
 
     Attributes:
-        stack: Where it was seen last, outermost call first, one line per frame.
+        stack: Its last known position, outermost call first, one line per frame.
     """
 
     stack: tuple[str, ...] = ()

@@ -69,7 +69,7 @@ if TYPE_CHECKING:
     ValueT_co = TypeVarWithDefault("ValueT_co", covariant=True, default=object)
 else:  # a default is for type checkers, and known to Python since 3.13
     ValueT_co = TypeVar("ValueT_co", covariant=True)
-"""What a child hands out when it is ready."""
+"""The value that a child hands out when it is ready."""
 _T = TypeVar("_T")
 _A = TypeVar("_A")
 _B = TypeVar("_B")
@@ -100,7 +100,7 @@ class AutoShutdown(Enum):
 
 
 class ChildType(Enum):
-    """What a child is; used for counting (SUP-208)."""
+    """The type of a child; used for counting (SUP-208)."""
 
     WORKER = "worker"
     """It does work."""
@@ -274,7 +274,7 @@ def _shown_start(start: object) -> str:
 
 
 class _Options(TypedDict, total=False):
-    """What a child is given by keyword; `ChildSpec` says what each means."""
+    """The keyword arguments of a child; `ChildSpec` explains each."""
 
     restart: Restart | RestartWord
     shutdown: ShutdownLimit

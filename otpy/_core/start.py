@@ -1,4 +1,4 @@
-"""What a child's `start` takes and gives, as far as it tells without being called.
+"""The parameters and results of a child's `start`, as far as it shows them without a call.
 
 Types say it to a type checker, by the protocols; the code of the function says it at run time.
 """
@@ -28,13 +28,13 @@ _C_contra = TypeVar("_C_contra", contravariant=True)
 
 
 class TaskStatus(Protocol[_ValueT_contra]):
-    """What a child gets as `task_status`, to say that it is ready; anyio's and trio's fit too."""
+    """The `task_status` with which a child says that it is ready; anyio's and trio's fit too."""
 
     def started(self, value: _ValueT_contra = ...) -> None:
         """Say that the child is ready; `value` becomes `Process.value`.
 
         Args:
-            value: What the child hands out; None if it hands out nothing.
+            value: The value that the child hands out; None for no value.
 
         Raises:
             RuntimeError: If it was said before.
@@ -94,7 +94,7 @@ class Living(Protocol):
 
 @final
 class _Shape:
-    """What the functions of one code have in common; their defaults are their own."""
+    """The common part of all functions of one code; their defaults are their own."""
 
     __slots__ = (
         "any_keyword",
@@ -175,7 +175,7 @@ def look_at(
     """Return whether a child that runs `start` is ready as soon as its task exists.
 
     Raises:
-        InvalidSpec: If `start` can be no child, or does not take these arguments.
+        InvalidSpec: If `start` cannot be a child, or does not take these arguments.
     """
     if start.__class__ is FunctionType:
         code = start.__code__

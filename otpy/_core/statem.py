@@ -63,7 +63,7 @@ class EventType(Enum):
     """Any other message."""
 
     INTERNAL = "internal"
-    """What the machine told itself, by `NextEvent`."""
+    """An event from the machine itself, by `NextEvent`."""
 
     ENTER = "enter"
     """The state is entered; the content is the previous state. No other event has this type."""
@@ -88,13 +88,13 @@ class CanReply(Protocol):
 @final
 @frozen
 class MachineEvent:
-    """What a callback of a `GenStateMachine` handles.
+    """An event for a callback of a `GenStateMachine`.
 
     Attributes:
         type: What kind it is.
-        content: What was asked, sent or said.
+        content: The request, message or payload.
         caller: The caller, to be answered by `ReplyTo` or by `caller.reply`; None if not a call.
-        name: That of the `Timeout` whose time is over; else None.
+        name: The name of the expired `Timeout`; else None.
     """
 
     type: EventType
@@ -142,9 +142,9 @@ class NextEvent:
 
     Attributes:
         type: What kind the event is; not `ENTER`.
-        content: What it says.
-        caller: Who is to be answered, if it is to be a call.
-        name: That of a `Timeout`, if it is to be one.
+        content: Its content.
+        caller: The caller to answer, if it is to be a call.
+        name: The name of a `Timeout`, if it is to be one.
     """
 
     type: EventType = EventType.INTERNAL
@@ -194,7 +194,7 @@ class Timeout:
 Timer: TypeAlias = StateTimeout | EventTimeout | Timeout
 
 Action: TypeAlias = ReplyTo | Postpone | NextEvent | StateTimeout | EventTimeout | Timeout
-"""What a callback may let the machine do, besides going on."""
+"""The actions that a callback may request."""
 
 
 # --- results -------------------------------------------------------------------------------------
@@ -253,7 +253,7 @@ class End(Generic[DataT_co]):
 _RESULTS: Final[Any] = (Next, Keep, Repeat, End)
 
 StateResult: TypeAlias = Next[S, D] | Keep[D] | Repeat[D] | End[D]
-"""What a callback returns, of a machine with states `S` and data `D`."""
+"""The result of a callback, for a machine with states `S` and data `D`."""
 
 
 # --- effects -------------------------------------------------------------------------------------
@@ -295,7 +295,7 @@ Effect: TypeAlias = ReplyTo | StartTimer | DropTimer | Over
 
 @define
 class _Transition:
-    """What has been said of the event in hand, until all of its callbacks have returned."""
+    """The collected results for the current event, until all of its callbacks have returned."""
 
     event: MachineEvent | None  # none for the first state
     standing: tuple[Any, Any]
@@ -344,7 +344,7 @@ class Machine:
 
     @property
     def postponed(self) -> tuple[MachineEvent, ...]:
-        """What waits for a change of state, oldest first."""
+        """The events that wait for a change of state, oldest first."""
         return tuple(self._postponed)
 
     def begin(self, first: Next[Any, Any]) -> list[Effect]:

@@ -36,11 +36,11 @@ if TYPE_CHECKING:
 
 
 class Stopping:
-    """What a static supervisor is busy with, and how all of that is brought to an end.
+    """The operations of a static supervisor, and how each is brought to an end.
 
     Attributes:
         spec: The supervisor's spec.
-        phase: Where it is in its life.
+        phase: The phase of its life.
         children: The child table, in start order (OTP's termination order is its reverse).
         forgotten: Keys of children that have left the table; who has seen them clears it.
     """

@@ -82,7 +82,7 @@ class _InnerLifespan:
         started: Whether the server was told that the start is complete.
         told_failure: Whether the server was told that it failed.
         stopped: Whether the application has said how its stop went.
-        last_word: What it has said of that; the server hears it when the tree has ended.
+        last_word: Its message about that; the server gets it when the tree has ended.
     """
 
     def __init__(self, receive: Any, send: Any) -> None:

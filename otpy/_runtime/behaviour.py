@@ -1,4 +1,4 @@
-"""What the runtime knows of a behaviour, such as `GenServer`."""
+"""A behaviour, such as `GenServer`, as the runtime sees it."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @final
 class DynamicShell(DynamicSupervisor, ShellOperations):  # pyright: ignore[reportIncompatibleVariableOverride]
-    """What each `DynamicSupervisor` is to the runtime."""
+    """A `DynamicSupervisor` as the runtime sees it."""
 
     _machine: DynamicMachine  # pyright: ignore[reportIncompatibleVariableOverride]
     _name = "DynamicSupervisor"

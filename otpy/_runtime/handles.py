@@ -103,7 +103,7 @@ class Process(ABC, Generic[ValueT_co]):
     @property
     @abstractmethod
     def value(self) -> ValueT_co:
-        """What it handed over when it became ready; None if it did not."""
+        """The value it handed over when it became ready; None if it did not."""
 
     @property
     @abstractmethod
@@ -280,7 +280,7 @@ class Down:
 @final
 @frozen
 class ExitSignal:
-    """What a process that traps exits gets instead of being ended.
+    """The message to a process that traps exits, in place of its end.
 
     Attributes:
         process: Who sent it: the linked process that ended, or the one whose code called

@@ -1,6 +1,6 @@
-"""What the parts of the runtime know of a process, and of a supervisor.
+"""Processes and supervisors, as the parts of the runtime see them.
 
-Signals, stops and lives work with what `process.py` and `shell.py` make, which stand above them.
+Signals, stops and lives work with the objects of `process.py` and `shell.py`, which are above them.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class InnerSupervisor(Root):
     """A supervisor, as its own process and those below it know it.
 
     Attributes:
-        tree: What it shares with the other supervisors of its tree.
+        tree: The state shared by all supervisors of its tree.
     """
 
     tree: Tree

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     AnyTask: TypeAlias = asyncio.Task[Any]
 
 SUBTASK: Final = "subtask"
-"""What is left of a child whose own task has ended: see `ChildAbandoned.what`."""
+"""The leftover of a child whose own task has ended: see `ChildAbandoned.what`."""
 
 _COST: Final = 20e-6
 """Seconds that a search costs for each task it looks at: fifty times what it takes."""

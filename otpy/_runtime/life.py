@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 
 @final
 class Life:
-    """What the task of a worker runs, before Python 3.14.
+    """The coroutine-like object that a worker's task runs, before Python 3.14.
 
     It hands every step on to the coroutine of the child's own code, which it makes in the first
     step. An object of two attributes takes a fifth of the memory of a coroutine around that

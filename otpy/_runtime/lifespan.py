@@ -68,7 +68,7 @@ def lifespan(
 
     Args:
         spec: The tree.
-        hooks: Who gets the reports, as for `otpy.start`.
+        hooks: The receivers of the reports, as for `otpy.start`.
         start_timeout: Seconds in which the tree must be ready; None waits for ever. Servers have
             limits too: gunicorn and its ASGI worker 30 seconds, hypercorn 60.
         stop_timeout: Seconds in which the server must have ended after the tree has, before it. If

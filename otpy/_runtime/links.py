@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 @final
 class LiveMonitor(Monitor):
-    """What each `Monitor` is to the runtime."""
+    """A `Monitor` as the runtime sees it."""
 
     __slots__ = ("__weakref__", "_down", "_inbox", "_removed", "_waiters", "_watch", "process")
 
@@ -164,7 +164,7 @@ class Trap:
     Attributes:
         signals: What its code reads them by.
         unread: Oldest first.
-        waiters: Those who wait for one.
+        waiters: The tasks that wait for one.
     """
 
     __slots__ = ("signals", "unread", "waiters")

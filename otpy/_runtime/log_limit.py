@@ -26,9 +26,9 @@ class RecordKind:
         level: Their level.
         event: Their name.
         written: How many of them are written.
-        paths: What those are about: how many of each path.
+        paths: Their paths: how many of each.
         more: How many are not written.
-        hidden: What those are about.
+        hidden: The paths of those.
     """
 
     level: str

@@ -26,7 +26,7 @@ _LAST_PAUSE: Final = 60.0  # each pause is twice as long as the one before, up t
 
 @final
 class ProgramLog:
-    """Where a program's log goes: to a logger it has given, or to that which it uses itself.
+    """The target of a program's log: a given logger, or the one that the program uses itself.
 
     That is structlog if the program has configured it; else `logging` if its logger "otpy", or one
     above that, has a handler; else stderr. The first entry that is written decides, and not the

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @final
 class TreePortal(Portal):
-    """What each `Portal` is to the runtime."""
+    """A `Portal` as the runtime sees it."""
 
     __slots__ = ("_calls", "_root")
 
@@ -167,7 +167,7 @@ def _given_up(
 
 @final
 class Calls:
-    """What other threads have asked of one tree, and wait for.
+    """The waiting calls of other threads to one tree.
 
     Attributes:
         loop: The loop of the tree.

@@ -58,7 +58,7 @@ class _ColdState:
 
 
 class LiveProcess(InnerProcess):
-    """What each `Process` is to the runtime: the same object, with the operations of the engine.
+    """A `Process` as the runtime sees it: the same object, with the operations of the engine.
 
     Users hold it as a `Process`, whose operations are all that type checkers let them use.
     """

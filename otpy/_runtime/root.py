@@ -73,8 +73,8 @@ def start(
 
     Args:
         spec: The tree.
-        hooks: Who gets the reports, in order; the default is `log_reports()`, which logs them,
-            `()` means no hook. `Supervisor.subscribe` adds more.
+        hooks: The receivers of the reports, in order; the default is `log_reports()`, which logs
+            them, `()` means no hook. `Supervisor.subscribe` adds more.
 
     Raises:
         InvalidSpec: If `spec` is not a supervisor's, or a hook is not a callable that returns at

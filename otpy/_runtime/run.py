@@ -73,8 +73,8 @@ def run(
         tree: The tree. Or, where something must be open around it, a function that returns an
             async context manager: it is entered, and must yield the root supervisor of a tree that
             it has started with `otpy.start`; it is left when the tree has ended.
-        hooks: Who gets the reports of a tree given as a spec; the default is `log_reports()`,
-            which logs them.
+        hooks: The receivers of the reports of a tree given as a spec; the default is
+            `log_reports()`, which logs them.
         loop_factory: Makes the event loop, as for `asyncio.Runner`: `uvloop.new_event_loop`, for
             one; the default is asyncio's own loop.
         collect_rarely: Whether Python looks for garbage after 50,000 new objects that stay, where

@@ -72,9 +72,9 @@ class Shell(InnerSupervisor):
     """A supervisor at work. It has no task: events are handed to its machine by callbacks.
 
     Attributes:
-        tree: What it shares with the other supervisors of its tree.
+        tree: The state shared by all supervisors of its tree.
         on_end: Called when it has ended.
-        behaviour: What a behaviour that is built on it keeps with it; None until one does.
+        behaviour: The state of a behaviour that is built on it; None until there is one.
     """
 
     process: LiveProcess | None

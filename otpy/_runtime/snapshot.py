@@ -1,4 +1,4 @@
-"""What a tree looks like right now, as frozen values."""
+"""The current state of a tree, as frozen values."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class TreeSnapshot(Nested):
         restarts: How often it was restarted.
         last_exit: Why its last life ended; None if none has.
         due_in: Seconds until its restart, while it waits for one.
-        children: What stands below it, in start order.
+        children: Its children, in start order.
     """
 
     id: str

@@ -1,4 +1,4 @@
-"""Where a task, or a thread that it left behind, is right now."""
+"""The current position of a task, or of a thread that it left behind."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ def _lines(top: FrameType) -> tuple[str, ...]:
 
 
 _REPORTS: Final = {"call_soon_threadsafe", "task_done", "set_result", "set_exception"}
-"""What the two libraries' threads call when the work is done: anyio's two, an executor's two."""
+"""The functions that threads of anyio and of an executor call after their work, two each."""
 
 
 def _contexts(top: FrameType) -> Iterator[Context]:

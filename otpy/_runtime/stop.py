@@ -43,7 +43,7 @@ class StopSequence:
     """The stop of one process, in progress: one deadline at a time, in the lines of its tree.
 
     Attributes:
-        reason: What a cancellation by us stands for; None if the process had a reason of its own.
+        reason: The reason for a cancellation by us; None if the process had its own.
         kills: Whether it does not ask.
         lingers: Whether the task is done, and threads that it started are not.
     """

@@ -35,7 +35,7 @@ def _made(path: str, spec: SupervisorSpec) -> tuple[AnySpec, ...]:
 
 @final
 class StaticShell(Supervisor, ShellOperations):  # pyright: ignore[reportIncompatibleVariableOverride]
-    """What each `Supervisor` is to the runtime."""
+    """A `Supervisor` as the runtime sees it."""
 
     _machine: SupervisorMachine  # pyright: ignore[reportIncompatibleVariableOverride]
     _name = "Supervisor"

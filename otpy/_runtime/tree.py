@@ -110,15 +110,15 @@ class Tree:
         root: The supervisor at the top, as soon as there is one.
         up: Whether the root is ready, or was.
         thread: The thread that the loop runs in.
-        calls: What other threads have asked for through a portal, and wait for.
+        calls: The waiting calls of other threads, through a portal.
         make: Makes the supervisors of the tree from their specs.
-        hooks: Who gets the reports, in order of subscription.
+        hooks: The receivers of the reports, in order of subscription.
         task_class: What a simulated loop makes children's tasks of; None normally.
         deadlines: Of those who wait for an answer of one of its processes, and of its stops.
         abandoned: Children that refused to end, with what was left of each: see `ChildAbandoned`.
         leftovers: Ends the tasks that its children have left behind.
         preemptor: What interrupts steps that take too long; None as long as no child wants it.
-        interposer: What a test kit put between its supervisors and their children; None normally.
+        interposer: The test kit's layer between its supervisors and their children; None normally.
         interruption: The `SystemExit` or `KeyboardInterrupt` that came out of a hook or callback,
             and is raised out of the block when the tree has been shut down; None normally.
     """

@@ -10,7 +10,7 @@ from otpy.errors import WrongThread
 T = TypeVar("T")
 
 Waiters: TypeAlias = dict[asyncio.Future[T], None]
-"""Those who wait, in order of arrival; one of many leaves without being sought."""
+"""The waiting tasks, in order of arrival; one of many leaves without a search."""
 
 
 class HasPath(Protocol):
@@ -18,7 +18,7 @@ class HasPath(Protocol):
 
     @property
     def path(self) -> str:
-        """Where it is in its tree."""
+        """Its path in its tree."""
         ...
 
 

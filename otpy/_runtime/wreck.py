@@ -1,4 +1,4 @@
-"""What is left of a supervisor whose machine broke in the middle of a decision."""
+"""The remains of a supervisor whose machine broke in the middle of a decision."""
 
 from __future__ import annotations
 

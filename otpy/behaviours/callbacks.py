@@ -14,10 +14,10 @@ if TYPE_CHECKING:
     from otpy.behaviours.results import CallResult
 
 Served: TypeAlias = Call | Cast | Info | Continue
-"""What has a callback."""
+"""The messages that have a callback."""
 
 CRASHES: Final = (Exception, SystemExit, StepOverran)
-"""What ends a server by a crash, so that it terminates first (GEN-21)."""
+"""The exceptions that crash a server, after its `terminate` (GEN-21)."""
 
 RESULTS: Final[Any] = (Reply, NoReply, Stop)
 """What a `handle_…` may return; for `isinstance`, which takes a union three times as long."""

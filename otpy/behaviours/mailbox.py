@@ -76,7 +76,7 @@ class Caller(Protocol[ReplyT_contra]):
 
     @property
     def request(self) -> object:
-        """What was asked."""
+        """The request."""
         ...
 
     def reply(self, value: ReplyT_contra) -> None:
@@ -141,7 +141,7 @@ class Control(Question):
 
 @final
 class Continue:
-    """What a callback wants to go on with; never waits in the mailbox, comes before all of it."""
+    """The continuation of a callback; it never waits in the mailbox, and comes before all of it."""
 
     __slots__ = ("value",)
 
@@ -205,7 +205,7 @@ class Mailbox:
         tree: The tree of the server.
         reader: The server that reads it; None when it is closed.
         asleep: Whether the reader is to be woken by the next message; set by the reader.
-        queue: What is to be handed out; None before the first message.
+        queue: The messages to hand out; None before the first message.
         held: What came while it was suspended; None if it is not.
     """
 

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from otpy.behaviours.target import Target
 
 RoutingKey: TypeAlias = "int | str | bytes | float | tuple[RoutingKey, ...] | None"
-"""What has the same hash everywhere."""
+"""A key with the same hash in every process."""
 
 
 @final

@@ -1,4 +1,4 @@
-"""What a registry holds and tells."""
+"""The entries and notices of a registry."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Entry(Generic[KeyT, ValueT]):
     Attributes:
         key: The key.
         process: The process that registered it.
-        value: What it registered with it.
+        value: The value that it registered with it.
     """
 
     key: KeyT
@@ -54,7 +54,7 @@ class Registered(Generic[KeyT, ValueT]):
         registry: Path of the registry.
         key: The key.
         process: The process.
-        value: What it registered with the key.
+        value: The value that it registered with the key.
     """
 
     registry: str

@@ -1,4 +1,4 @@
-"""What the callbacks of a `GenServer` return (GEN-01, GEN-09), as values that do not change.
+"""The results of a `GenServer`'s callbacks (GEN-01, GEN-09), as immutable values.
 
 `Reply` and `NoReply` are made for nearly every message, and attrs takes three times as long to make
 a frozen object as one that is not. So what they are made of is in attributes with other names,
@@ -162,4 +162,4 @@ CallResult: TypeAlias = Reply[R, S] | NoReply[S] | Stop[R, S]
 """What `handle_call` returns, of a server that replies `R` and keeps `S`."""
 
 Result: TypeAlias = NoReply[S] | Stop[Never, S]
-"""What the other callbacks return, of a server that keeps `S`."""
+"""The result of the other callbacks, for a server with state `S`."""

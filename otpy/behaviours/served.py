@@ -1,4 +1,4 @@
-"""What a `GenServer` and a `GenStateMachine` share: a mailbox, and handles to talk to it."""
+"""The common part of `GenServer` and `GenStateMachine`: a mailbox, and handles to it."""
 
 from __future__ import annotations
 

@@ -58,7 +58,7 @@ class TaskedServer(Protocol):
 
 @final
 class ServerTask:
-    """What the task of one server does."""
+    """The work of one server's task."""
 
     __slots__ = ("_first", "_server", "_waiter")
 

@@ -41,7 +41,7 @@ _MORE = object()  # to continue with
 
 
 class StateMachine(Protocol):
-    """What the user has written: a `GenStateMachine`."""
+    """The user's code: a `GenStateMachine`."""
 
     callback_mode: ClassVar[CallbackMode]
     state_enter: ClassVar[bool]

@@ -25,7 +25,7 @@ whichever life is there at the moment of use."""
 @final
 @frozen
 class Whereabouts:
-    """Where a process is looked for, again on each use.
+    """The place of a process, looked up on each use.
 
     Attributes:
         target: As given.

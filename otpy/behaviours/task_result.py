@@ -21,7 +21,7 @@ class Ok(Generic[_T_co]):
     """The task returned. Elixir's `{:ok, value}`.
 
     Attributes:
-        value: What it returned.
+        value: Its result.
     """
 
     value: _T_co

@@ -1,4 +1,4 @@
-"""What the commands need that plain otpy does not install."""
+"""Packages that the commands need beyond plain otpy."""
 
 from __future__ import annotations
 
@@ -6,4 +6,4 @@ from otpy import OtpyError
 
 
 class MissingExtra(OtpyError):
-    """What was asked for is not installed; the message says how to install it."""
+    """A needed package is not installed; the message says how to install it."""

@@ -1,4 +1,4 @@
-"""What a test of a supervision tree needs.
+"""Tools for tests of a supervision tree.
 
 A clock that never makes a test wait, faults, simulation, and assertions in the words of the
 domain. The pytest plugin `otpy.testing.plugin` adds the fixtures `mock_clock`,

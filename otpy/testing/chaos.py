@@ -102,7 +102,7 @@ class Chaos:
         Args:
             spec: The tree.
             settings: How to shake it.
-            hooks: Who else gets the reports of the tree.
+            hooks: More receivers of the tree's reports.
             say: Takes what happens, as seconds since the shaking began and a line of text.
         """
         self._spec = spec

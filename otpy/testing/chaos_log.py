@@ -58,8 +58,8 @@ class Strike:
 
     Attributes:
         time: When, in seconds since the shaking began.
-        process: Whom it hit.
-        kind: What was done: a name in `strikes.KINDS`.
+        process: The process that it hit.
+        kind: The strike: a name in `strikes.KINDS`.
         exit: Why the worker ended; None while it has not.
         outcome: What became of it.
         seconds: From the strike until another life was ready; None if none was.

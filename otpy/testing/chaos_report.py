@@ -1,4 +1,4 @@
-"""What a tree made of being shaken, for people and for programs."""
+"""The report on a shaken tree, for people and for programs."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ class PathRow:
 @final
 @frozen(kw_only=True)
 class ChaosReport:
-    """What a tree made of being shaken.
+    """The report on a shaken tree.
 
     Attributes:
-        seed: What the strikes were drawn from.
+        seed: The seed of the strikes.
         seconds: How long it was shaken.
         strikes: One for each strike: time, path, kind, outcome and, if it was restarted, seconds.
         paths: What happened at each path that was struck or restarted, sorted.

@@ -36,7 +36,7 @@ def assert_tree(sup: AnySupervisor | TreeSnapshot, drawing: str) -> None:
 
     Args:
         sup: A supervisor of a running or ended tree, or a snapshot of one.
-        drawing: What it should be.
+        drawing: The expected drawing.
 
     Raises:
         AssertionError: It is not; the message shows both, line by line.

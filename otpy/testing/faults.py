@@ -62,9 +62,9 @@ class Fault:
 
     Attributes:
         kind: Name of the function that made it.
-        path: Whom it concerns, maybe a pattern; empty for `clock_jump`.
+        path: The child it concerns, maybe a pattern; empty for `clock_jump`.
         at: Where in a life it strikes.
-        error: What a crash raises.
+        error: The exception of a crash.
         seconds: How long, or how far.
         nth: Which time.
         after: Seconds from the beginning of a life, or for `clock_jump` of the first tree.

@@ -50,7 +50,7 @@ class _Pending:
 
 @final
 class FaultyLife(Generator[Any, Any, None]):
-    """What a child's task awaits in place of the child's own code, which it drives."""
+    """The awaitable of a child's task that drives the child's own code."""
 
     def __init__(self, process: LiveProcess, body: Body, armed: list[Armed]) -> None:
         """Prepare the life of `process`, which would run `body`; in the order of the plan."""

@@ -26,7 +26,7 @@ _ENDS = (Exception, asyncio.CancelledError, pytest.fail.Exception, pytest.skip.E
 
 @final
 class Guard:
-    """What is watched while one test runs; pytest's hooks call it, in the order of the methods.
+    """The guard of one running test; pytest's hooks call it, in the order of the methods.
 
     Attributes:
         trees: The trees of the test.
@@ -52,7 +52,7 @@ class Guard:
 
     @contextmanager
     def sharing(self) -> Generator[None]:
-        """What the body leaves behind belongs to more tests than this one."""
+        """Treat the body's leftovers as belonging to more tests than this one."""
         before = Snapshot.take()
         yield
         if self._before is not None:

@@ -37,7 +37,7 @@ class Injected:
 
     @property
     def hits(self) -> tuple[Hit, ...]:
-        """What was injected so far, in order."""
+        """The faults injected so far, in order."""
         return tuple(self._block.hits)
 
     @property

@@ -1,4 +1,4 @@
-"""What a test leaves behind in the process: threads, child processes and open descriptors.
+"""Leftovers of a test in the process: threads, child processes and open descriptors.
 
 Child processes and descriptors are seen where there is a `/proc`, which is on Linux; elsewhere only
 threads are. Not seen at all: processes that are nobody's children any more, because the child that
@@ -35,12 +35,12 @@ _KEPT_OPEN = ("/dev/random", "/dev/urandom")
 @final
 @define
 class Snapshot:
-    """What the process holds at one moment.
+    """The resources of the process at one moment.
 
     Attributes:
         threads: Every thread that runs Python code.
         processes: The process ids of the children, ended but not waited for included.
-        descriptors: What each open descriptor leads to.
+        descriptors: The target of each open descriptor.
     """
 
     threads: set[threading.Thread]

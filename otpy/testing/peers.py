@@ -60,7 +60,7 @@ _ATTRIBUTE = struct.Struct("=HHI")
 
 @final
 class Peers:
-    """What has been said over the descriptors of a loop, and when."""
+    """The data sent over the descriptors of a loop, and its times."""
 
     def __init__(self, registered: Callable[[], Mapping[Any, SelectorKey]]) -> None:
         """Start empty; `registered` returns the descriptors that the loop waits on."""

@@ -27,9 +27,9 @@ class Hit(NamedTuple):
 
     Attributes:
         time: When, in seconds of the event loop's clock.
-        path: Whom it hit; empty for a jump of the clock.
+        path: The child that it hit; empty for a jump of the clock.
         incarnation: Which of its lives, from 1; 0 for a jump of the clock.
-        fault: What was injected.
+        fault: The injected fault.
     """
 
     time: float
@@ -107,8 +107,8 @@ class Block:
     Attributes:
         open: Whether the block is entered and not left.
         growing: Whether faults may be added.
-        faults: Of the plan, in its order, and behind them those that were added.
-        hits: What was injected so far, in order.
+        faults: Those of the plan, in its order, followed by the added ones.
+        hits: The faults injected so far, in order.
         struck: Numbers of the faults that have hit.
     """
 

@@ -69,7 +69,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @final
 class _Use:
-    """What a test wants of otpy.
+    """The settings of a test for otpy.
 
     Attributes:
         asked: Whether it is watched at all.

@@ -26,7 +26,7 @@ class NotSettled(OtpyError, TimeoutError):
 
     Attributes:
         path: Path of the supervisor that the test waited for.
-        in_flight: What was still in progress below it, one line each.
+        in_flight: The operations still in progress below it, one line each.
     """
 
     def __init__(self, path: str, timeout: float, in_flight: tuple[str, ...]) -> None:

@@ -37,10 +37,10 @@ LONGEST: Final = 86_400.0
 
 @final
 class Story:
-    """What is known of a run, also if it fails.
+    """The known facts of a run, even if it fails.
 
     Attributes:
-        reports: What the tree reported.
+        reports: The reports of the tree.
         failure: Why it gave up or did not start.
         end: When it was over, in seconds, and what had run until then.
     """

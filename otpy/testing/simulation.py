@@ -117,7 +117,7 @@ def simulate(
             a test that starts its own trees. It may run many times, and must find the same world
             each time.
         seed: Any whole number.
-        faults: What goes wrong on purpose; nothing by default.
+        faults: The faults to inject; none by default.
         until: For a tree only. How long it lives: a number of virtual seconds, 60 by default; or a
             function of its root. One that is awaitable is awaited, and may drive the tree and make
             demands. One that returns a bool is called whenever nothing can run without time

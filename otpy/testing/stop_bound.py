@@ -23,7 +23,7 @@ _LAST_STEPS_OF_ALL = 3  # below a supervisor: all are asked, and killed, at once
 
 
 class _Share(NamedTuple):
-    """What one child may take: seconds until it is ready, and then to stop."""
+    """The time limits of one child: seconds until it is ready, and then to stop."""
 
     start: float
     stop: float

@@ -53,7 +53,7 @@ _FOR_EVER = b"0x0"
 
 
 class Doing(IntEnum):
-    """What a thread does, the least of it first."""
+    """The activities of a thread, in rising order."""
 
     NOTHING = 0
     """It waits for a lock, or has ended."""
@@ -65,7 +65,7 @@ class Doing(IntEnum):
 
 @final
 class StrangeThreads:
-    """What was seen of threads at the last look."""
+    """The observations of threads at the last look."""
 
     def __init__(self) -> None:
         """Know of no thread."""

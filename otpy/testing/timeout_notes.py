@@ -1,4 +1,4 @@
-"""What a timeout says that fired because the clock jumped, while a peer could still have spoken.
+"""The note on a timeout that fired because the clock jumped, while a peer could still have spoken.
 
 A `TimeoutError` is raised in the task that it is for, deep in a library, and often dealt with
 there. So what raises it is covered as long as a virtual loop runs: `asyncio.timeout`,

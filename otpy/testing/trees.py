@@ -24,7 +24,7 @@ _ROOT = "test"
 
 
 class StartTree(Protocol):
-    """What the fixture `supervisor_tree` is: a function that starts a tree for one test."""
+    """The type of the fixture `supervisor_tree`: a function that starts a tree for one test."""
 
     @overload
     async def __call__(
@@ -60,7 +60,7 @@ class StartTree(Protocol):
 
         Args:
             spec: The tree.
-            hooks: Who gets the reports, as in `otpy.start`.
+            hooks: The receivers of the reports, as in `otpy.start`.
             crashes: Paths of children that will raise, such as `"app/db"`, or patterns as those
                 of faults: `"app/*"`. One of which nothing crashes fails the test too.
 
@@ -75,7 +75,7 @@ class StartTree(Protocol):
 
 
 class StartChild(Protocol):
-    """What the fixture `start_supervised` is: a function that starts one child for one test."""
+    """The type of the fixture `start_supervised`: a function that starts one child for one test."""
 
     async def __call__(
         self,
@@ -91,7 +91,7 @@ class StartChild(Protocol):
 
         Args:
             spec: The child.
-            hooks: Who gets the reports, as in `otpy.start`.
+            hooks: The receivers of the reports, as in `otpy.start`.
             crashes: Whether it will raise. A crash that was not expected fails the test, and so
                 does one that was and did not happen.
 
@@ -111,7 +111,7 @@ class Trees:
     """The trees of one test; called as `StartTree` says.
 
     Attributes:
-        failures: What the roots that gave up raised, oldest first.
+        failures: The exceptions of roots that gave up, oldest first.
     """
 
     def __init__(self, on_failure: Callable[[], object]) -> None:

@@ -1,6 +1,6 @@
 """Children that wait for a task group of their own, and how a failure inside of it is made.
 
-An exception that came out of the very wait of `TaskGroup.__aexit__` would be no failure that a
+An exception that came out of the very wait of `TaskGroup.__aexit__` would not be a failure that a
 program can have: it would leave the group's tasks behind. What fails there is one of the tasks.
 """
 

@@ -65,7 +65,7 @@ class AttemptRequest:
         model: Model by the CLI's own name; None leaves it to the CLI's configuration.
         provider: Who serves the model; only Codex has it. A name that its configuration defines,
             `openai` for the built-in one with an API key, or the address of that.
-        access: What the agent may do.
+        access: The agent's permissions.
         budget_usd: US dollars after which the CLI stops by itself, where it can.
         flags: More arguments.
         argv: The whole command, for the adapter `command` only.

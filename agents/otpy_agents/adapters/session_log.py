@@ -1,4 +1,4 @@
-"""What a CLI's own session files say it spent: each answered request, while the agent works.
+"""The usage in a CLI's own session files: each answered request, while the agent works.
 
 A CLI tells its usage when it ends, and one that is stopped or killed never does. Yet each of ours
 writes every answer to the file of its session as it comes, so that the session can be resumed.
@@ -24,7 +24,7 @@ __all__ = ["LineUsage", "SessionLog", "UsageReader"]
 
 @frozen
 class LineUsage:
-    """What one line of a session file says was spent.
+    """The usage in one line of a session file.
 
     Attributes:
         request: What the tokens belong to, for example one answer of the model. A later line about

@@ -42,7 +42,7 @@ _OPEN: Final = (
 
 @final
 class Desk:
-    """What the mortals of one list work with. A plain object: each of them is handed it.
+    """The shared equipment of one list's mortals: a plain object, handed to each of them.
 
     Args:
         work: The list.
@@ -59,7 +59,7 @@ class Desk:
         key: Name of the list among all projects.
         workplace: As given.
         folders: Its files.
-        memory: What is known of its assignments.
+        memory: The knowledge about its assignments.
         posts: What outlives the lives of its mortals.
         places: Who works, and who waits for a place.
         children: Who asked for whom.

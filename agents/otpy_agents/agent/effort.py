@@ -34,7 +34,7 @@ class Effort:
     """How far one Jake has come.
 
     Attributes:
-        stage: What he does about the list.
+        stage: His current stage with the list.
         fell: Why he ended last when he should not have; None if he never did.
     """
 

@@ -55,7 +55,7 @@ class Consequence(StrEnum):
 @final
 @frozen(kw_only=True)
 class FailureRow:
-    """What one failure means.
+    """The meaning of one failure.
 
     Attributes:
         kind: Its class.
@@ -130,7 +130,7 @@ class FailureTable:
     """The class of each failure, and its consequence (TREE-33).
 
     Attributes:
-        rows: What each failure means, by its name. A name that is not there is unknown.
+        rows: The meaning of each failure, by name. A missing name is unknown.
     """
 
     rows: Mapping[str, FailureRow] = field(default=_ROWS, converter=_sealed)

@@ -135,7 +135,7 @@ async def _preflight(
     Its changeset is its own from here on: what was free a moment ago could be taken by then.
 
     Args:
-        desk: What the mortals of its list work with.
+        desk: The desk of its list.
         assignment: Its assignment.
         cwd: Where it works unless it has a work tree.
         environment: Its environment.

@@ -29,7 +29,7 @@ class LifeRecord:
         attempt: Its number in the ledger.
         reason: How it ended; set by the life itself if it ended well.
         exit_code: Of its worker; None if there is none to tell.
-        last_line: What it said last, without secrets.
+        last_line: Its last line, without secrets.
         output_bytes: How much it wrote.
     """
 
@@ -80,7 +80,7 @@ async def end_here(
     """End the life that calls it for good; it is ended for the reason given (TREE-49).
 
     Args:
-        desk: What the mortals of its list work with.
+        desk: The desk of its list.
         name: Its assignment.
         why: The reason, in one line.
         state: How the assignment comes out.
@@ -102,7 +102,7 @@ async def end_if_given_up(desk: Desk, name: str, started: Callable[[], object]) 
     place among restarts, for example.
 
     Args:
-        desk: What the mortals of its list work with.
+        desk: The desk of its list.
         name: Its assignment.
         started: Makes it ready, so that its end is not a failed start.
     """

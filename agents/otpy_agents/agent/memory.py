@@ -32,7 +32,7 @@ def label_of(list_id: str, assignment: Assignment) -> str:
 
 @final
 class Memory:
-    """What is known of the assignments of one list, on disk and not yet on disk.
+    """The knowledge about one list's assignments, on disk and not yet on disk.
 
     Args:
         work: The list.
@@ -174,7 +174,7 @@ _LAST_DELAY: Final = 30.0
 
 @final
 class Disk:
-    """What a project writes to; a writer waits here until it can, and a person is told once.
+    """The disk of a project; a writer waits here until it can write, and a person is told once.
 
     Args:
         tell: Called as `tell(name, id, **detail)`.

@@ -82,13 +82,13 @@ def order_of(
     """Return the order of the next run of an agent.
 
     Args:
-        desk: What the mortals of its list work with.
+        desk: The desk of its list.
         assignment: Its assignment.
         work: The part of it that is the agent's work.
-        prompt: What it is told this time.
+        prompt: Its prompt this time.
         cwd: Where.
-        session: What it goes on with; None for a new session.
-        mounts: What a sandbox has to let it see beside that.
+        session: The session to continue; None for a new one.
+        mounts: More mounts of its sandbox.
 
     Raises:
         InvalidRunSetting: Its sandbox cannot be had, see `sandbox_for`.

@@ -32,7 +32,7 @@ AMOUNTS: Final[Mapping[str, str]] = MappingProxyType(
 
 
 class Cure(StrEnum):
-    """What ends a pause."""
+    """The event that ends a pause."""
 
     RESUME = "resume"
     """Somebody says so."""
@@ -54,7 +54,7 @@ class AgentPause:
         by: The cause: `operator`, `budget`, `gang:NAME`, `rule:NAME`, `question`.
         why: In one line.
         account: Whose budget is spent; empty for the agent's own.
-        kind: What of it: `tokens`, `cost_usd`, `seconds` or `output_bytes`.
+        kind: The kind of budget: `tokens`, `cost_usd`, `seconds` or `output_bytes`.
     """
 
     by: str
@@ -64,7 +64,7 @@ class AgentPause:
 
     @property
     def cure(self) -> Cure:
-        """What ends it."""
+        """The event that ends it."""
         return _CURES.get(self.by, Cure.RESUME)
 
     @property

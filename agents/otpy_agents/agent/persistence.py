@@ -1,4 +1,4 @@
-"""What of an agent outlives it beside its post: its session in a store, its work in a work tree."""
+"""The parts of an agent that outlive it beside its post: its session and its work tree."""
 
 from __future__ import annotations
 

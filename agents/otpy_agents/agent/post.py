@@ -25,7 +25,7 @@ class Post:
 
     Args:
         key: `project/assignment`.
-        assignment: What is done at it.
+        assignment: Its assignment.
         state: Where its agent stood when the host began.
         told: Gets every move.
         said: Gets every line that the agent says.
@@ -36,9 +36,9 @@ class Post:
         agent: Where it stands.
         failures: How often each failure came, under all hosts.
         session: The vendor's session to go on with; None for none.
-        summary: What it said last.
+        summary: Its last words.
         messages: What others have to say to it, until its next prompt.
-        reply: What a person answered, until its next prompt.
+        reply: A person's answer, until its next prompt.
         run: The run that works for it; None between two.
         last: Id of the run that worked for it last, under an earlier host too; empty if all is
             known that it came to.

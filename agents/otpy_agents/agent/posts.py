@@ -27,7 +27,7 @@ class Posts:
 
     Args:
         key: Name of the list among all projects.
-        memory: What is known of its assignments.
+        memory: The knowledge about its assignments.
         folders: Its files.
         budgets: Those of the host.
         tell: Called as `tell(name, id, **detail)` with what a person should know.

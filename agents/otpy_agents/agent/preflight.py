@@ -114,7 +114,7 @@ def check(
     """Raise if the worker cannot be started as things stand.
 
     Args:
-        assignment: What is to be started.
+        assignment: The assignment to start.
         cwd: As for `obstacles`.
         environment: As for `obstacles`.
         needs: What must be there; None for `needs_of` the assignment.

@@ -48,8 +48,8 @@ def first_prompt(
     Args:
         work: Its work.
         reason: Why the life before it ended; None if there was none.
-        stored: What was kept of that life; None if nothing was.
-        said: What a person has answered to that life.
+        stored: The stored session of that life; None if there is none.
+        said: A person's answer to that life.
         messages: What others have to say to it.
     """
     parts = [work.prompt]

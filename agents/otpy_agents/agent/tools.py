@@ -1,4 +1,4 @@
-"""What a call of a tool touches, as far as its name and its input say so."""
+"""The targets of a tool call, as far as its name and its input show them."""
 
 from __future__ import annotations
 

@@ -42,8 +42,8 @@ class Complaint:
 
     Attributes:
         name: Its row in the table of failures, such as `changeset_wrong` or `tests_failed`.
-        message: What is wrong, for the agent and for a person.
-        lines: What the agent is shown beside it.
+        message: The complaint, for the agent and for a person.
+        lines: More lines for the agent.
     """
 
     name: str

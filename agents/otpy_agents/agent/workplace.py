@@ -38,13 +38,13 @@ class Workplace:
         sandboxes: Sandboxes by name, before those that are built in.
         sandbox: Where attempts of agents are made.
         policy: What their runs do about failures; whether they resume, their context says.
-        failures: What the failures of runs mean for agents.
+        failures: The meaning of run failures for agents.
         rate: How fast mortals of one vendor may be restarted, over all projects (G-17).
         rules: Rules on what agents and programs do; None for none.
         budget: The ledger of budgets that an earlier host has left; None for an empty one.
         watch_loop: Whether a thread looks for steps that block the event loop.
         chance: Draws a number from 0 to 1.
-        listeners: Who is told the facts of all runs, too.
+        listeners: More listeners for the facts of all runs.
 
     Attributes:
         store: As given.

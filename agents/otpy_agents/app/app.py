@@ -118,7 +118,7 @@ async def open_app(
             assignment, its work directory and its answer, it returns what is wrong, or None.
         fates: What becomes of the work of an agent that is restarted; None for the default.
         branches: Specs of more children of the root, started last and stopped first.
-        hooks: Who else gets the reports of the tree.
+        hooks: More receivers of the tree's reports.
         listen: Called with each event, from the clean-up on; must not block. What it raises goes
             to the loop's exception handler, and disturbs nobody.
 

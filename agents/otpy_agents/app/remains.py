@@ -1,4 +1,4 @@
-"""What a killed host has left behind is ended before anything is begun (G-03)."""
+"""Ends the remains of a killed host before anything is begun (G-03)."""
 
 from __future__ import annotations
 

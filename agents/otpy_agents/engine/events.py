@@ -86,8 +86,8 @@ class WorkItem:
     """One step that a workflow is to take.
 
     Attributes:
-        role: Who does it.
-        task: What is to be done.
+        role: The role of the worker.
+        task: The task.
         targets: Files it is about, relative to the repository.
         component: Id of its component; None if it belongs to no plan.
         needs: Ids of components that are to be completed before, those of earlier phases too.
@@ -177,10 +177,10 @@ class StepStarted:
     Attributes:
         workflow_id: Its workflow.
         step_id: `step-…`.
-        role: Who does it.
+        role: The role of the worker.
         component: Its component; None without a plan.
         item: Number of the item it does, from 0.
-        task: What is to be done.
+        task: The task.
         targets: Files it is about.
         task_type: Kind of task, by its words (ENG-33).
     """

@@ -1,4 +1,4 @@
-"""What a worker answers: three forms of JSON, one for each kind of role (ENG-36, ENG-37).
+"""The answers of workers: three forms of JSON, one for each kind of role (ENG-36, ENG-37).
 
 A CLI that takes a schema is given `schema_of`, and each prompt ends with `output_instructions`.
 `read_output` never raises: an answer that does not fit is an `OutputFault`, whose message stands in
@@ -60,13 +60,13 @@ class OutputKind(StrEnum):
     PLAN = "plan"
     """Features, phases and components."""
     IMPLEMENTATION = "implementation"
-    """What was changed."""
+    """The changes to files."""
     REVIEW = "review"
     """A judgement, with what is wrong."""
 
 
 class WorkStatus(StrEnum):
-    """What a worker says of its own work; whether it holds, the gates say (C-25)."""
+    """A worker's claims on its own work; the gates verify them (C-25)."""
 
     COMPLETED = "completed"
     """It did what it was asked for; `success` is read as this (C-28)."""
@@ -154,14 +154,14 @@ class PlannedPhase(_Form):
 
 
 class PlannedFeature(_Form):
-    """What a plan adds, in phases."""
+    """A feature that a plan adds, in phases."""
 
     title: _Some = Field(description="what the user gets, in one line")
     phases: _Several[PlannedPhase] = Field(description="in their order; at least one")
 
 
 class PlanOutput(_Form):
-    """What a planner proposes (C-23)."""
+    """The proposal of a planner (C-23)."""
 
     features: _Several[PlannedFeature] = Field(description="at least one")
 

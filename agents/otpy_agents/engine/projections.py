@@ -1,4 +1,4 @@
-"""What the events of the engine come to: tables that can be made again at any time (ENG-07)."""
+"""The projections of the engine's events: tables that can be rebuilt at any time (ENG-07)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from otpy_agents.log.projection import Row
 __all__ = ["PROJECTIONS", "STREAMS", "place_of", "plan_key", "step_key"]
 
 STREAMS: Final = "engine/"
-"""What the names of all streams of the engine begin with."""
+"""The prefix of the names of all streams of the engine."""
 
 _STANDS: Final = {"created": "proposed", "started": "running"}
 

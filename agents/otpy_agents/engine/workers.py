@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 __all__ = ["WorkerResult", "do_work", "read_result", "worker_order"]
 
 _RETRIES: Final = RetryPolicy(max_retries=2, backoff_base=2.0, max_wait=60.0, jitter=0.1)
-"""What is tried before an attempt has failed: the network, a vendor that is busy, a crash."""
+"""The retries within an attempt: for the network, a busy vendor, a crash."""
 
 _OPEN: Final = "process"
 """The sandbox that holds nothing off."""
@@ -53,7 +53,7 @@ class WorkerResult:
 
     Attributes:
         output: Its answer; None if there is none that fits.
-        fault: What does not fit about its answer; empty if it fits.
+        fault: The misfit of its answer; empty if it fits.
         failure: Why there is no answer at all; empty if there is one.
         cause: The kind of that.
         seconds: How long it took.
@@ -115,7 +115,7 @@ def worker_order(
         role: As whom. A role that implements may change files, and in a sandbox that holds do
             anything; the others look around.
         agent: `vendor`, `vendor:model` or `command`.
-        prompt: What it is told, `output_instructions` included.
+        prompt: Its prompt, including `output_instructions`.
         folder: Its work tree; absolute.
         sandbox: Where it runs.
         mounts: What else it sees there.

@@ -73,7 +73,7 @@ class EventTooNew(LogError):
 
 
 class EventCorrupt(LogError, ValueError):
-    """What was stored is not an event of its type."""
+    """The stored event does not fit its type."""
 
     def __init__(self, position: int, name: str, detail: str) -> None:
         self.position, self.name = position, name

@@ -43,7 +43,7 @@ class InvalidSession(SessionError, ValueError):
 
 
 class SessionCorrupt(SessionError, ValueError):
-    """What was stored is not a sound session; it has been set aside, so start fresh (TREE-35).
+    """The stored session is corrupt; it has been set aside, so start fresh (TREE-35).
 
     Attributes:
         aside: Where it lies now, for a person: a path, or a row of a file.

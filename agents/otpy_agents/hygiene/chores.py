@@ -1,4 +1,4 @@
-"""What the hygiene daemon cleans up after mortals, and after runs of agents (TREE-45)."""
+"""The chores of the hygiene daemon for mortals, and for runs of agents (TREE-45)."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ OVER: Final = "SELECT stream FROM events GROUP BY stream HAVING max(timestamp) <
 @final
 @frozen(kw_only=True)
 class Archived:
-    """What was moved into an archive, or would be.
+    """The events moved into an archive, or to be moved.
 
     Attributes:
         file: The archive; None if nothing was moved.

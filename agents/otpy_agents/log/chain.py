@@ -23,7 +23,7 @@ HASHED: Final = (
 """The columns that are hashed, in this order."""
 
 FIRST: Final = bytes(32)
-"""What stands in the place of a hash before the first event."""
+"""The hash before the first event."""
 
 
 def canonical(value: object) -> str:

@@ -68,7 +68,7 @@ class GivenCommand:
         arguments: As JSON.
         actor: Who gave it, and from where.
         at: When it was written down, in Unix seconds, which is before it was carried out.
-        answer: What the operator was told, as JSON; None if the host ended first.
+        answer: The answer to the operator, as JSON; None if the host ended first.
     """
 
     name: str
@@ -155,7 +155,7 @@ class CommandLog:
             name: Of the command.
             run: The run it is about; empty if it is about none. It need not exist.
             arguments: As JSON.
-            actor: Who gives it.
+            actor: Its author.
 
         Raises:
             LedgerUnwritable: It cannot be written, whatever the reason.

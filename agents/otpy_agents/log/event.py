@@ -25,13 +25,13 @@ _decode: Final = json.JSONDecoder().raw_decode  # a payload is what `canonical` 
 @final
 @frozen
 class Append:
-    """What is to be appended to one stream.
+    """The events to append to one stream.
 
     Attributes:
         stream: Which; it begins with its first event.
         events: In their order, each of a type of the log's catalogue.
         expected: Version the stream must have, 0 for a new one; None if any will do.
-        actor: Who does it; empty for the program itself.
+        actor: The author; empty for the program itself.
     """
 
     stream: str
@@ -47,13 +47,13 @@ class Stored:
 
     Attributes:
         position: From 1, without gaps, in the order of all events.
-        stream: What it belongs to.
+        stream: Its stream.
         version: Its number within the stream, from 1.
         name: Of its type.
         schema: Version of the form it is stored in.
         at: When it was appended, in Unix seconds.
         actor: Who did it; empty for the program itself.
-        fields: What it says, as stored, secrets left out.
+        fields: Its content, as stored, without secrets.
         hash: Of it and of all before it.
         types: The types that `event` knows.
     """

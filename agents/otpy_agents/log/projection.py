@@ -34,7 +34,7 @@ _OURS: Final = frozenset({"events", "archived", "projections"})
 @final
 @frozen(kw_only=True)
 class Projection:
-    """What the events of a log come to.
+    """A table folded from the events of a log.
 
     Attributes:
         name: Of it, and of its table.
@@ -140,7 +140,7 @@ class Difference:
     Attributes:
         projection: Whose table.
         key: Of the row.
-        stored: What stands there; None if there is no such row.
+        stored: The stored row; None if there is none.
         folded: What should stand there; None if there should be none.
     """
 

@@ -1,4 +1,4 @@
-"""What is asked of a log: how far it has come, and its events page by page."""
+"""The queries of a log: its length, and its events page by page."""
 
 from __future__ import annotations
 

@@ -64,9 +64,9 @@ class Teller(OpenedWhole):
         """Take an event; texts beyond 4000 characters are cut.
 
         Args:
-            stream: What it belongs to.
+            stream: Its stream.
             name: Of its type.
-            fields: What it says.
+            fields: Its content.
         """
         said = {key: _plain(value) for key, value in fields.items()}
         said |= {key: str(said[key]) for key in COLUMNS if said.get(key) is not None}

@@ -1,4 +1,4 @@
-"""What goes over an operator socket: one line of JSON in, one line of JSON out."""
+"""The messages of an operator socket: one line of JSON in, one line of JSON out."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ class Answer(_Message):
     Attributes:
         version: See `VERSION`.
         ok: Whether it was carried out.
-        answer: What it said; None if it was not.
+        answer: Its answer; None if it was not carried out.
         reason: Why it was not; empty if it was.
         message: The same in words.
     """

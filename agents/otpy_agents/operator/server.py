@@ -56,7 +56,7 @@ class OperatorCommand:
     Attributes:
         name: Its name.
         arguments: By name.
-        actor: Who gives it.
+        actor: Its author.
     """
 
     name: str

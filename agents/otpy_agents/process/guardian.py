@@ -53,7 +53,7 @@ class ExitOnDisk:
     """How a worker has ended by itself, as its guardian wrote it down.
 
     Attributes:
-        marker: What the processes of its attempt carry.
+        marker: The marker of its attempt's processes.
         pid: Its number.
         started: When it was started, in Unix seconds.
         ended: When it ended, in Unix seconds.
@@ -178,7 +178,7 @@ class Guardian:
 
     @property
     def descriptors(self) -> tuple[int, ...]:
-        """What the process of the guardian inherits."""
+        """The descriptors that the guardian's process inherits."""
         assert self._theirs is not None  # noqa: S101 - for type checkers: `open` came before
         return (self._theirs.fileno(), *(() if self._record < 0 else (self._record,)))
 

@@ -139,9 +139,9 @@ class WorkerProcess:
             let go on.
         last_line: Its newest complete line; empty with `on_output`.
         paused: Whether `pause` was called last.
-        left_over: What it had started and left running when it ended by itself; ended since. Filled
-            when the block is left, oldest first.
-        survivors: What even SIGKILL did not end in time; normally empty.
+        left_over: Processes it had started and left running when it ended by itself; ended since.
+            Filled when the block is left, oldest first.
+        survivors: Processes that even SIGKILL did not end in time; normally empty.
     """
 
     def __init__(

@@ -147,7 +147,7 @@ class Egress:
 
 @frozen(kw_only=True)
 class Job:
-    """What one attempt runs, and where.
+    """The job of one attempt: its command and its surroundings.
 
     Attributes:
         run_id: The run.
@@ -157,7 +157,7 @@ class Job:
         environment: The complete environment but for those of `launch` and `marker`.
         marker: Variables that everything this attempt starts carries, and labels of its container.
             What is left of it is found by them, so no other attempt may have all of them.
-        limits: What it may use.
+        limits: Its limits.
         network: Whether it reaches the network; the sandbox `process` cannot hold it off.
         egress: What it reaches of the network instead, whatever `network` says; None for nothing
             but that. The sandbox `process` cannot hold it and refuses it.
@@ -198,7 +198,7 @@ class Job:
 
     @property
     def all_mounts(self) -> tuple[Mount, ...]:
-        """What of the host it sees, outer folders first; `mounts` win over the others."""
+        """The mounted parts of the host, outer folders first; `mounts` win over the others."""
         folders = {self.cwd, *(file.parent for file in self.launch.files)}
         if self.artifacts is not None:
             folders.add(self.artifacts)
@@ -226,7 +226,7 @@ class LeftOver:
 
     Attributes:
         name: Short name of the program, or name of the container.
-        identity: What it is.
+        identity: Its identity.
     """
 
     name: str
@@ -250,8 +250,8 @@ class Ended:
         stdout: Standard output as far as it is kept.
         stderr: The error stream as far as it is kept.
         cut: Bytes of output that were not kept.
-        left_over: What it had started and left running, ended since; known of the sandbox `process`
-            only, because elsewhere the kernel ends it at once.
+        left_over: Processes that it had started and left running, ended since; known in the sandbox
+            `process` only, because elsewhere the kernel ends them at once.
         artifacts: Names of the files in the folder of artifacts, relative to it, sorted.
     """
 
@@ -274,7 +274,7 @@ class Running(Protocol):
 
     @property
     def identity(self) -> Identity:
-        """What it can be found by after a crash of the host; to be stored at once."""
+        """Its identity, to find it after a crash of the host; to be stored at once."""
         ...
 
     @property

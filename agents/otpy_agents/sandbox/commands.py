@@ -44,8 +44,8 @@ class SandboxCommand:
 
     Attributes:
         argv: Program and arguments; no shell reads them.
-        folder: What it judges, which it finds at the same place and cannot change; absolute.
-        label: Whose it is, for people and for `CommandSandbox.clear`.
+        folder: The judged folder, which it finds at the same place and cannot change; absolute.
+        label: Its owner, for people and for `CommandSandbox.clear`.
         deadline: Seconds that it may take.
         cwd: Its work directory, in `folder`; None for `folder` itself.
         environment: Variables, beside those that the sandbox hands on.
@@ -64,7 +64,7 @@ class SandboxCommand:
 
 @frozen
 class CommandOutcome:
-    """What a command ended with.
+    """The result of a command.
 
     Attributes:
         exit_code: None if it has none: it was not started, or it was ended.

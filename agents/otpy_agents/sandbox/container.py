@@ -43,8 +43,8 @@ class RunningContainer:
     Entering creates and starts it, or goes on with one that exists. Leaving ends and removes it.
 
     Args:
-        engine: Who runs it.
-        job: What it runs.
+        engine: The container engine.
+        job: Its job.
         name: Its name.
         body: What to create; None for a container that exists.
         id: The container that exists.

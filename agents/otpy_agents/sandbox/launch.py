@@ -1,4 +1,4 @@
-"""What is started in a sandbox: a command with its environment, its files and its input."""
+"""The launch in a sandbox: a command with its environment, its files and its input."""
 
 from __future__ import annotations
 

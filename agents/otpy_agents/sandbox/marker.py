@@ -1,4 +1,4 @@
-"""What a worker finds in its environment, and how its processes are recognised by it.
+"""The marker in a worker's environment, by which its processes are recognised.
 
 A marker is a set of variables that a process must carry to count as ours. The environment is
 inherited by everything a worker starts, also by what leaves its process group and session, which is

@@ -83,7 +83,7 @@ async def start(
     """Run `argv`, which begins the command of `job` in whatever it needs around it.
 
     Args:
-        job: What is run.
+        job: The job to run.
         argv: The command line that does it.
         on_stdout: As in `Sandbox.run`.
         on_stderr: As in `Sandbox.run`.

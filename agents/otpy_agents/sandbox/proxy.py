@@ -31,7 +31,7 @@ _TOLD: Final = 100  # different refusals that are told of one attempt
 
 @frozen(kw_only=True)
 class ProxyLimits:
-    """What one proxy gives its clients.
+    """The limits of one proxy for its clients.
 
     Attributes:
         head: Bytes of a request.
@@ -58,10 +58,10 @@ async def connect_proxy(
 
     Args:
         listening: A bound unix socket.
-        allowed: What is let through.
+        allowed: The targets to let through.
         on_refused: Called with half a sentence, as `asked for a.example:443, which is not
             allowed`, for each thing that is refused, the first time; at most a hundred.
-        limits: What it gives its clients; None for the usual.
+        limits: Its limits for clients; None for the defaults.
     """
     proxy = ConnectProxy(allowed, on_refused, limits or ProxyLimits())
     server = await asyncio.start_unix_server(
@@ -79,9 +79,9 @@ class ConnectProxy:
     """A proxy at work; made by `connect_proxy`.
 
     Attributes:
-        allowed: What is let through from now on.
+        allowed: The targets to let through from now on.
         on_refused: Is told of what is refused from now on.
-        limits: What it gives its clients.
+        limits: Its limits for clients.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""What was done, by which process, and how it ended: of a work list, and of all runs of a user."""
+"""The records of work, its processes and its outcome: of a work list, and of all runs of a user."""
 
 from __future__ import annotations
 

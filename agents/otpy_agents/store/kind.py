@@ -36,7 +36,7 @@ class FileKind:
     """One kind of file, with everything needed to make an empty one.
 
     Attributes:
-        noun: What it is to a person, with its article: `a work list ledger`.
+        noun: Its name for people, with its article: `a work list ledger`.
         application: Mark by which a file of this kind is told, `PRAGMA application_id`.
         newest: Schema version this code writes, `PRAGMA user_version`.
         tables: The statements that make an empty one, each ended by a semicolon and a new line.

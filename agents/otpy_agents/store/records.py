@@ -1,4 +1,4 @@
-"""What a ledger tells: frozen values, one class for each kind of row; and its rows of agents."""
+"""The records of a ledger: frozen values, one class for each kind of row; and rows of agents."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Outcome:
 
 @frozen(kw_only=True)
 class AssignmentRecord:
-    """What is known of one assignment. Times are Unix seconds, spans seconds.
+    """The record of one assignment. Times are Unix seconds, spans seconds.
 
     Attributes:
         id: As in the work list.

@@ -33,7 +33,7 @@ def seconds_of(text: str) -> float | None:
 
 @frozen(kw_only=True)
 class Retention:
-    """What is kept of runs that are over.
+    """The retention of finished runs.
 
     Attributes:
         seconds: For how long after its end a run is kept; None for ever.
@@ -79,7 +79,7 @@ def outgrown(
     Args:
         runs: All runs.
         sizes: Bytes of each, by its id; empty if there is room enough.
-        retention: What is kept.
+        retention: The retention.
         now: Unix seconds.
     """
     over = sorted(
@@ -100,7 +100,7 @@ async def retain(store: RunStore, retention: Retention, now: float) -> int:
 
     Args:
         store: Of the runs.
-        retention: What is kept.
+        retention: The retention.
         now: Unix seconds.
 
     Raises:

@@ -1,4 +1,4 @@
-"""What the store of runs takes and tells: frozen values. All times are Unix seconds."""
+"""The records of the store of runs: frozen values. All times are Unix seconds."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ class RunRecord:
         version: Version of the stored state.
         status: Where it stands, in words.
         agent: Who works on it.
-        prompt: What was asked.
+        prompt: Its prompt.
         cwd: Where.
         label: The client that ordered it; empty if unknown.
         created: When it was created.

@@ -119,7 +119,7 @@ class RunStore(OpenedWhole):
             version: Version of the state.
             status: Where it stands, in words, for lists.
             agent: Who works on it, for lists.
-            prompt: What is asked, for lists; clean it of secrets first.
+            prompt: The prompt, for lists; clean it of secrets first.
             cwd: Where, for lists.
             label: Who ordered it, to find it by.
 

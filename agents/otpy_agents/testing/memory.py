@@ -39,7 +39,7 @@ def memory_stores() -> Generator[None]:
 
 @final
 class _Threadless:
-    """What the stores use of an `aiosqlite.Connection`."""
+    """The part of an `aiosqlite.Connection` that the stores use."""
 
     def __init__(self, database: sqlite3.Connection) -> None:
         self._database = database

@@ -56,14 +56,14 @@ class Played:
     Attributes:
         agent: Its assignment.
         run: Its run.
-        prompt: What it was told.
+        prompt: Its prompt.
         session: The session it went on with; None for a new one.
         own_session: The session it told of.
         cwd: Where it worked.
         began: When, in seconds of the loop.
         ended: When; None as long as it has not.
         exit_code: How; None as long as it has not.
-        lines: What it wrote on its standard output, in order.
+        lines: Its standard output, in order.
     """
 
     agent: str

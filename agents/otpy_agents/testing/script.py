@@ -1,4 +1,4 @@
-"""What a scripted agent does: steps, each after some seconds, played in the time of the loop."""
+"""The script of an agent: steps, each after some seconds, played in the time of the loop."""
 
 from __future__ import annotations
 
@@ -181,7 +181,7 @@ class Succeed:
     """End well.
 
     Attributes:
-        answer: What it answers.
+        answer: Its answer.
         after: Seconds before it.
     """
 
@@ -206,7 +206,7 @@ FAILURES: Final[Mapping[Detail, Mapping[str, object]]] = {
     Detail.MODEL_UNAVAILABLE: {"message": "model not found", "status": 404},
     Detail.UNKNOWN: {},
 }
-"""What the error is by which an attempt is judged to have failed of each."""
+"""The error message that stands for each failure."""
 
 
 @final

@@ -88,7 +88,7 @@ class TreeCommands:
 
     Args:
         projects: All of them, at least one.
-        journal: What has happened.
+        journal: The journal of events.
         began: When the run began, in seconds of the loop.
         clock: Unix seconds.
     """

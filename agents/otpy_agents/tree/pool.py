@@ -70,7 +70,7 @@ class Mortal:
 
     @property
     def assignment(self) -> Assignment:
-        """What it works on."""
+        """Its work."""
         return self._pool.posts[self._name].assignment
 
     @property

@@ -93,7 +93,7 @@ class Project:
 
     @property
     def workplace(self) -> Workplace:
-        """What it shares with other projects."""
+        """The workplace that it shares with other projects."""
         return self.desk.workplace
 
     @property

@@ -1,4 +1,4 @@
-"""What a tree does at this moment, as plain data for another terminal."""
+"""The current activity of a tree, as plain data for another terminal."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ async def status_of(
     Args:
         projects: All of them, at least one.
         root: Of the tree.
-        journal: What has happened.
+        journal: The journal of events.
         seconds: Since the run began.
         now: Unix seconds.
 

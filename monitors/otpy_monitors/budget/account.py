@@ -21,7 +21,7 @@ RUNS_KEPT: Final = 100
 
 @frozen
 class _Upward:
-    """What a pot means to the one above it."""
+    """The relation of a pot to the one above it."""
 
     spent: int
     hold: int
@@ -61,23 +61,23 @@ class Pot:
 
     @property
     def remaining(self) -> int | None:
-        """What is neither spent nor set aside; None without a limit."""
+        """The rest that is neither spent nor set aside; None without a limit."""
         return None if self.limit is None else self.limit - self.spent - self.held
 
     @property
     def drawn(self) -> int:
-        """What was spent and had not been set aside for a child."""
+        """The spent amount that had not been set aside for a child."""
         return self.own + self.carried + self.taken
 
     @property
     def hold(self) -> int:
-        """What the account above must keep for this one."""
+        """The amount that the account above must keep for this one."""
         reserve = self.limit if self.reserved and self.limit is not None else 0
         return max(reserve - self.spent, self.held)
 
     @property
     def upward(self) -> _Upward:
-        """What the account above sees of this one."""
+        """The amount of this one that the account above sees."""
         taken = self.drawn
         if self.reserved and self.limit is not None:
             taken = self.spent + self.hold - self.limit

@@ -1,4 +1,4 @@
-"""What a budget is of, how much of it, and what follows when it is spent."""
+"""The kind and the amount of a budget, and the consequence when it is spent."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["Balance", "Exceeding", "Kind", "Limits", "OnExceed"]
 
 
 class Kind(StrEnum):
-    """What is counted."""
+    """The counted quantity."""
 
     TOKENS = "tokens"
     """Tokens read and written, those from a cache included."""
@@ -147,13 +147,13 @@ class Balance:
 
     Attributes:
         account: Its name.
-        kind: What is counted.
+        kind: The counted quantity.
         allocated: Its limit; None if only the accounts above limit it.
         spent: By it, its children, and those that are closed. None if it is not known, because
             some of it has no price; then it is `known` or more.
-        known: What is known to have been spent.
-        delegated: What is set aside for children and not spent by them.
-        remaining: What it may still spend or hand on, with what the accounts above have left;
+        known: The known usage.
+        delegated: The amount set aside for children and not spent by them.
+        remaining: The amount it may still spend or hand on, given the accounts above;
             below 0 if it spent more than it had; None if nothing limits it.
         unpriced_tokens: Tokens whose price is not known; only of `COST_USD`.
     """

@@ -42,11 +42,11 @@ class Bookkeeper:
 
     Args:
         feed: What agents do. Those already there are charged from now on.
-        ledger: What is charged.
+        ledger: The ledger to charge.
         clock: Time of the feed's facts, in seconds; None for that of the running loop.
 
     Attributes:
-        ledger: What is charged.
+        ledger: The ledger to charge.
         revision: Counts starts and stops of agents' clocks.
     """
 

@@ -35,7 +35,7 @@ async def watch_budgets(bookkeeper: Bookkeeper, report: FindingHook) -> None:
     price are told once.
 
     Args:
-        bookkeeper: What is charged. It outlives this daemon, so that no charge is missed.
+        bookkeeper: The bookkeeper of the ledger. It outlives this daemon, so no charge is missed.
         report: Gets `BudgetNearlySpent`, `BudgetSpent` and `PriceUnknown`.
     """
     reporter = _Reporter(bookkeeper, report)
@@ -75,7 +75,7 @@ def _passed(due: float | None, now: float) -> bool:
 
 @final
 class _Reporter:
-    """What one life of the daemon has reported.
+    """The reports of one life of the daemon.
 
     Attributes:
         told: For each budget that is spent, its limit, and those named as having to stop. A limit

@@ -68,7 +68,7 @@ class LimitTooWide(BudgetError, ValueError):
 
     Attributes:
         account: The account the limit was meant for.
-        kind: What is limited: tokens, cost_usd or seconds.
+        kind: The limited quantity: tokens, cost_usd or seconds.
         got: The limit asked for.
         wanted: The widest that is possible.
         giver: The account that sets that bound.
@@ -123,7 +123,7 @@ class InvalidPrices(BudgetError, ValueError):
 
 @final
 class BudgetCorrupt(BudgetError, ValueError):
-    """What was stored is not a ledger.
+    """The stored value is not a ledger.
 
     Attributes:
         place: Where in it.

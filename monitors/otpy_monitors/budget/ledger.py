@@ -221,7 +221,7 @@ class BudgetLedger:
 
         Args:
             account: Which.
-            limits: What is declared now.
+            limits: The limits declared now.
             on_exceed: What follows when it is spent; None for `escalate`.
 
         Raises:

@@ -65,7 +65,7 @@ def since(
 
     Args:
         before: Where it stood; `NOTHING` for a counter never read.
-        now: What it says.
+        now: Its current reading.
         cumulative: Whether it counts a session, over all its runs, and not one run.
         late: Whether it was found only when its run was over.
     """

@@ -185,7 +185,7 @@ class CircuitStore:
 
         Args:
             keys: Which; none for all.
-            actor: Who wants it.
+            actor: The person who wants it.
 
         Raises:
             LedgerError: The log cannot be used.

@@ -28,7 +28,7 @@ from otpy_agents.sandbox.commands import CommandSandbox, SandboxCommand
 __all__ = ["GATE_LIMITS", "GateExecutor", "gate_commands"]
 
 GATE_LIMITS: Final = SandboxLimits(memory=4 * 1024**3, cpus=2.0, pids=512)
-"""What a gate may use; `cpus` in containers only."""
+"""The limits of a gate; `cpus` in containers only."""
 
 _SIDE_BY_SIDE: Final = 4
 """Gates at the same time, also where there are fewer processors: many wait most of the time."""
@@ -83,7 +83,7 @@ class GateExecutor:
         folder: The top of the work tree.
         commands: Where they run.
         cache: Passes of earlier runs; None to run each.
-        label: Whose they are, for people and for `CommandSandbox.clear`.
+        label: Their owner, for people and for `CommandSandbox.clear`.
         mounts: More of the host that they see and cannot change, such as the git folder of the
             repository.
     """

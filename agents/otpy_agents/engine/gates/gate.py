@@ -30,7 +30,7 @@ class GateFailAction(StrEnum):
 
 
 class GateStatus(StrEnum):
-    """What a gate ended with."""
+    """The outcome of a gate."""
 
     PASSED = "passed"
     FAILED = "failed"
@@ -78,11 +78,11 @@ class Gate:
 
 @frozen(kw_only=True)
 class GateResult:
-    """What a gate ended with.
+    """The result of a gate.
 
     Attributes:
         name: The gate.
-        status: What it ended with.
+        status: Its outcome.
         output: What it wrote, of which 10 MiB are kept, and why it was ended or not run.
         seconds: What it took, also if that was at an earlier time.
         cached: Whether it was not run because it passed with the same inputs before.

@@ -1,4 +1,4 @@
-"""What a gate reads, as one hash: while that stays, the gate need not run again (ENG-31)."""
+"""The inputs of a gate, as one hash: while that stays, the gate need not run again (ENG-31)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the results of gates mean for a step (ENG-32)."""
+"""The consequences of gate results for a step (ENG-32)."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class GateVerdict:
         passed: Whether it may be applied.
         blocking: The results that forbid it.
         retry: Whether the worker is to try again.
-        feedback: What the worker is told then; empty if it passed.
+        feedback: The message to the worker then; empty if it passed.
     """
 
     passed: bool

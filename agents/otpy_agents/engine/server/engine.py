@@ -70,7 +70,7 @@ class Engine:
     `opener`, which starts them, also after a restart of these.
 
     Args:
-        settings: What the person who starts workflows decides.
+        settings: The settings of the person who starts workflows.
         log: The event log.
         store: The store of runs.
         trees: The repository.
@@ -122,11 +122,11 @@ class Engine:
         """Begin a workflow of one step, and return its id (ENG-42).
 
         Args:
-            role: Who does it.
-            task: What is to be done.
+            role: The role of the worker.
+            task: The task.
             targets: Files it is about, relative to the repository.
             rebase: Whether it is tried on the new HEAD if HEAD moves meanwhile.
-            actor: Who wants it.
+            actor: The person who wants it.
 
         Raises:
             OrderRefused: The task is empty.
@@ -413,7 +413,7 @@ async def open_engine(
     What a dead host has left is settled first.
 
     Args:
-        settings: What the person who starts workflows decides.
+        settings: The settings of the person who starts workflows.
         agents: Makes the runs of workers; None for a host of runs in the branch of the engine.
 
     Raises:

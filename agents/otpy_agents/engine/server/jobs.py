@@ -80,11 +80,11 @@ _GATE_EVENTS: Final[Mapping[GateStatus, type[GatePassed | GateFailed | GateSkipp
 
 @final
 class WorkflowJobs:
-    """What does the steps of one workflow.
+    """Performs the steps of one workflow.
 
     Args:
         started: How it began.
-        settings: What the person who started it decides.
+        settings: The settings of the person who started it.
         definitions: Roles, gates and rules of its base.
         trees: The work trees of the repository.
         staff: Chooses agents, and has them work.

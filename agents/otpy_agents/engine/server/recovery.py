@@ -1,4 +1,4 @@
-"""What a dead host has left of workflows is settled before anything else is done (ENG-10)."""
+"""Settles the workflows of dead hosts before anything else is done (ENG-10)."""
 
 from __future__ import annotations
 

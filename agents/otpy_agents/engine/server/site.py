@@ -108,7 +108,7 @@ class Definitions:
         commit: That commit.
         roles: Roles, the shipped ones included.
         gates: Gates, the shipped ones included.
-        approval: What asks a person.
+        approval: The rules for asking a person.
         limits: Seconds, and when circuits open.
         adaptive: How agents are chosen.
         changed: Files that lie there otherwise than the commit has them.

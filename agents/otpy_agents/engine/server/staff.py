@@ -43,7 +43,7 @@ class Staff:
         runs: Makes runs; those of the host, unless somebody plays the agents.
         store: Where they are kept.
         log: The event log, for what agents have achieved, and for circuits.
-        settings: What the person who starts workflows decides.
+        settings: The settings of the person who starts workflows.
     """
 
     def __init__(
@@ -64,10 +64,10 @@ class Staff:
         """Choose the agent for an attempt (ENG-33, ENG-34).
 
         Args:
-            role: Who does it.
-            task: What is to be done.
+            role: The role of the worker.
+            task: The task.
             definitions: Has the rules.
-            parts: What it is for: workflow, step and attempt.
+            parts: Its purpose: workflow, step and attempt.
         """
         rules = definitions.adaptive
         self._history = recalculated(self._history, await self._achieved(), rules)
@@ -126,7 +126,7 @@ class Staff:
         Args:
             role: As whom.
             agent: `vendor:model`.
-            prompt: What it is told.
+            prompt: Its prompt.
             folder: Where.
             mounts: What else it sees in a sandbox.
             label: Of this attempt, and of no other.

@@ -117,7 +117,7 @@ class EngineWorkflow:
         name: Its id.
         log: The event log.
         begun: Its first event there.
-        rules: What was decided about it.
+        rules: The rules for it.
         jobs: Makes what does its steps.
         lock: Says that it is worked on; held, and given back when it has ended.
         listen: Called with each event that is told.

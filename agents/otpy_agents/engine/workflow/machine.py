@@ -143,7 +143,7 @@ class WorkflowMachine:
     """One workflow.
 
     Args:
-        rules: What was decided about it.
+        rules: The rules for it.
     """
 
     def __init__(self, rules: WorkflowRules) -> None:

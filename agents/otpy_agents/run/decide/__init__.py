@@ -1,1 +1,1 @@
-"""What a run does next: values, tables and a machine that perform nothing and read no clock."""
+"""Decisions of a run: values, tables and a machine that perform nothing and read no clock."""

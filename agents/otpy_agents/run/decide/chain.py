@@ -182,7 +182,7 @@ class AgentChain:
 
     Attributes:
         agents: At least one; no id twice.
-        warnings: What was wrong with the selection, one sentence each.
+        warnings: The problems with the selection, one sentence each.
 
     Raises:
         InvalidRunSetting: There is no agent, or an id stands twice.
@@ -223,7 +223,7 @@ def build_chain(
     Args:
         selection: The operator's; None if there is none.
         default: The agent if none is selected.
-        cursor: What the run before was told to hand on; 0 for the first. Any number is good.
+        cursor: The cursor from the previous run; 0 for the first. Any number is good.
 
     Returns:
         The chain, and the cursor to store. Only `round-robin` moves it.

@@ -16,7 +16,7 @@ __all__ = ["VendorAccount", "Cooldown", "CooldownTable"]
 
 @frozen
 class VendorAccount:
-    """What a vendor counts requests by.
+    """The unit by which a vendor counts requests.
 
     Attributes:
         agent_cli: Name of the adapter.

@@ -40,7 +40,7 @@ class Liveness:
     """When an attempt is ended for taking too long; `Liveness()` never does.
 
     Attributes:
-        kind: What is measured.
+        kind: The measured quantity.
         seconds: The limit; 0 for `NONE` and above 0 otherwise.
 
     Raises:

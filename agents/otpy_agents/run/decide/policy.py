@@ -1,4 +1,4 @@
-"""What a run does about a failed attempt, as one value and one table (C-03).
+"""The policy of a run for failed attempts, as one value and one table (C-03).
 
 The policy says what may be done and how often; it knows nothing of a single run. What is possible
 in a run at the moment, its machine decides (`machine.py`).

@@ -1,4 +1,4 @@
-"""What goes into the machine of a run (events) and what comes out (effects)."""
+"""The events that go into the machine of a run, and the effects that come out."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ class OutputHeard:
 
 @frozen(kw_only=True)
 class Charged:
-    """What the attempt has spent so far, told while it works.
+    """The usage of the attempt so far, told while it works.
 
     Attributes:
         number: Which.
@@ -201,7 +201,7 @@ class CooldownsSeen:
 
 
 class RunControl(StrEnum):
-    """What a person, or the program that runs it, may ask of a run (C-11)."""
+    """The commands that a person, or the program that runs it, may give a run (C-11)."""
 
     CANCEL = "cancel"
     """Give it up in good order (RUN-60)."""
@@ -377,7 +377,7 @@ class AnswerControl:
 
     Attributes:
         accepted: Whether it is being done.
-        text: What is being done, or why it is not; a sentence for a person.
+        text: The current activity, or why there is none; a sentence for a person.
     """
 
     accepted: bool
@@ -406,4 +406,4 @@ Effect: TypeAlias = (
     | AnswerControl
     | Completed
 )
-"""What the driver of a run has to do or to tell, in order."""
+"""The effects that the driver of a run has to perform or to tell, in order."""

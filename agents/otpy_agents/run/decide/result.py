@@ -1,4 +1,4 @@
-"""What a run leaves behind: every attempt, and how it came to an end (RUN-22, C-07)."""
+"""The result of a run: every attempt, and how it ended (RUN-22, C-07)."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ _ENDINGS: Final = {
     StopCause.BUDGET: Ending.BUDGET,
 }
 _ASKED: Final = (StopCause.CANCEL, StopCause.KILL, StopCause.STOP)
-# What a program exits with that was ended by SIGINT, SIGKILL and SIGTERM.
+# The exit codes of programs ended by SIGINT, SIGKILL and SIGTERM.
 _STOP_CODES: Final = {Ending.CANCELLED: 130, Ending.KILLED: 137, Ending.STOPPED: 143}
 _SIGNAL_BASE: Final = 128
 
@@ -142,7 +142,7 @@ class AttemptRecord:
         stopped: Why we ended it ourselves; None if we did not.
         message: Why it failed, in words; empty for success.
         session: Session it told of; None if it told of none.
-        usage: What it spent and no attempt before it has reported.
+        usage: Its usage that no earlier attempt has reported.
     """
 
     number: int
@@ -187,7 +187,7 @@ class VendorSession:
         id: As the CLI calls it.
         agent_cli: The CLI.
         config_dir: Where it keeps its sessions; empty for its usual folder.
-        counted: What it has counted so far, for a CLI whose count is of the whole session; without
+        counted: Its count so far, for a CLI whose count is of the whole session; without
             it a run that goes on with the session counts all of that once more.
     """
 
@@ -256,7 +256,7 @@ class RunResult:
 
     @property
     def exit_code(self) -> int:
-        """What a program that did nothing but this run should exit with; 0 only for success.
+        """The exit status for a program that made only this run; 0 only for success.
 
         130, 137 and 143 after a cancel, a kill and a stop. Otherwise that of the last attempt, 128
         and the signal if one ended it, and 1 where that would say 0 or nothing at all (C-25, C-37).

@@ -58,7 +58,7 @@ class RunPhase(StrEnum):
 
 
 class WaitReason(StrEnum):
-    """What a run waits for."""
+    """The reasons for a run's wait."""
 
     BACKOFF = "backoff"
     """The delay before a retry."""
@@ -132,7 +132,7 @@ class RunState:
 
     Attributes:
         chain: Its agents.
-        policy: What it does about failures.
+        policy: Its policy for failures.
         liveness: When it ends an attempt for its silence.
         budget_usd: US dollars for all attempts; None for no limit. Only what CLIs report counts.
         phase: Where it stands.
@@ -140,7 +140,7 @@ class RunState:
         session: Session the next attempt of this agent goes on with; None for a new one.
         attempts: Those that are over, in order.
         attempt: The one that is not; None between two.
-        wait: What it waits for between two; None if it does not.
+        wait: Its wait between two attempts; None if it does not wait.
         cooldowns: Cooldowns of accounts of its chain, as far as it knows.
         readings: Last usage reading of each session whose count is cumulative.
         usage: What all attempts spent.
@@ -182,7 +182,7 @@ class RunState:
 
     @property
     def status(self) -> str:
-        """What a person sees, `retrying (N/3)` before a retry (RUN-58, RUN-13)."""
+        """The status for a person, `retrying (N/3)` before a retry (RUN-58, RUN-13)."""
         if self.ending is not None:
             return self.result().status
         if self.wait is not None:

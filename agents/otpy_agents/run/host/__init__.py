@@ -1,6 +1,6 @@
 """The host of runs: performs decisions, stores them, and tells about them.
 
-What is told are the values of `otpy_agents.run.host.facts`.
+It tells the values of `otpy_agents.run.host.facts`.
 """
 
 from __future__ import annotations

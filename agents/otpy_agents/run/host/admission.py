@@ -1,4 +1,4 @@
-"""What is checked before a run is stored (RUN-01)."""
+"""The checks before a run is stored (RUN-01)."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def make_artifacts(folder: Path, field: str = "order.artifacts") -> None:
 
     Args:
         folder: Which; it may be there.
-        field: What the setting is called, for messages.
+        field: The name of the setting, for messages.
 
     Raises:
         InvalidRunSetting: It cannot be made, or not be written to.

@@ -67,9 +67,9 @@ def told_again(site: Site, stored: StoredRun, form: StoredForm, sandbox: Sandbox
     """Tell again the usage and the result of a stored run that is over.
 
     Args:
-        site: What it has in common with other runs.
+        site: The state shared with other runs.
         stored: The run.
-        form: What is in it.
+        form: Its stored form.
         sandbox: Where its attempts were made.
 
     Raises:

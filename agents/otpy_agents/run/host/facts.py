@@ -86,7 +86,7 @@ class PhaseChanged(RunFact):
 
     Attributes:
         phase: Which.
-        status: What a person sees (RUN-58).
+        status: The status for a person (RUN-58).
     """
 
     event: ClassVar[str] = "run.phase"
@@ -186,7 +186,7 @@ class AttemptOver(RunFact):
     Attributes:
         record: How it ended.
         cut: Bytes of output that were not kept.
-        left_over: What it had started and left running; ended since.
+        left_over: Processes that it had started and left running; ended since.
         survivors: What could not be ended in time; normally empty.
     """
 
@@ -209,7 +209,7 @@ class WaitBegan(RunFact):
         reason: The reason for the wait.
         agent_id: The agent that the run waits for.
         retry: Number of the retry that follows; 0 if what follows is none.
-        cut_by: What a person may ask to end the wait.
+        cut_by: The command that ends the wait.
     """
 
     event: ClassVar[str] = "wait.began"

@@ -41,18 +41,18 @@ class Flight:
     Attributes:
         order: As given.
         identity: As given; then what is running, as soon as something is.
-        transcript: What the agent has said.
-        running: What runs; None before, and after.
+        transcript: The agent's transcript.
+        running: The running job; None before, and after.
         ran: Whether something was started.
         identified: Whether it is stored what runs.
         answered: Whether the agent had told its final answer before it was asked to end.
         progress: When the agent last said something, in seconds of the loop; None if it has not.
         told: The `progress` that the task has taken in.
         outcome: How it ended, when nothing of it is left; None until then.
-        answer: What the agent answered, known with `outcome`.
+        answer: The agent's answer, known with `outcome`.
         cut: Bytes of output that were not kept, known with `outcome`.
-        left_over: What it had left running, known with `outcome`.
-        survivors: What could not be ended in time, known with `outcome`.
+        left_over: Processes that it had left running, known with `outcome`.
+        survivors: Processes that could not be ended in time, known with `outcome`.
     """
 
     def __init__(self, order: LaunchAttempt, identity: Identity | None = None) -> None:

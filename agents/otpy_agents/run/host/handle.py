@@ -40,7 +40,7 @@ class RunHandle:
 
     @property
     def answer(self) -> str:
-        """What the agent has answered in the last attempt so far."""
+        """The agent's answer in the last attempt so far."""
         return self._run.answer
 
     @property

@@ -50,7 +50,7 @@ class RunHost:
 
     Args:
         store: The open store of runs.
-        listeners: Who is told the facts of all runs, in order.
+        listeners: The listeners for the facts of all runs, in order.
         capacity: Runs that are worked on at the same time; more wait for their turn, in order
             (RUN-03). None is no limit.
         sandboxes: Sandboxes by name, before those that are built in.
@@ -292,7 +292,7 @@ async def run_host(
         sandboxes: As for `RunHost`.
         environment: As for `RunHost`.
         secrets: As for `RunHost`.
-        hooks: Who gets the reports of the tree; the default logs them through structlog.
+        hooks: The receivers of the tree's reports; the default logs them through structlog.
 
     Raises:
         InvalidRunSetting: `capacity` is less than 1.

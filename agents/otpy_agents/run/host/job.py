@@ -21,7 +21,7 @@ __all__ = ["Surroundings", "inherited", "job_of", "record_of"]
 
 @frozen(kw_only=True)
 class Surroundings:
-    """What a host has for all its attempts.
+    """The shared surroundings of a host's attempts.
 
     Attributes:
         environment: What attempts inherit.
@@ -77,7 +77,7 @@ def job_of(
         launch: The attempt, as the machine decided.
         adapter: That of the agent's CLI.
         folder: A folder for this attempt alone, which is there or will be made.
-        around: What the host has for it.
+        around: The host's surroundings for it.
         inherits: `Sandbox.inherits`.
 
     Raises:

@@ -39,9 +39,9 @@ class Site:
 
     Attributes:
         store: Where they are stored.
-        gate: Who of them may begin.
+        gate: The gate that lets them begin.
         around: What their attempts inherit.
-        listeners: Who is told of them.
+        listeners: Their listeners.
         clock: Tells the time.
         turn: Asked before one goes on that has waited for its account; None: it does.
     """
@@ -69,7 +69,7 @@ class LiveRun:
 
     Args:
         id: Its id.
-        site: What it has in common with the others.
+        site: The state shared with other runs.
         order: Its order.
         sandbox: Where its attempts are made.
         lease: The right to write to it.
@@ -127,7 +127,7 @@ class LiveRun:
 
     @property
     def answer(self) -> str:
-        """What the agent has answered, in the attempt that is being made or else the last one."""
+        """The agent's answer in the current attempt, or else in the last one."""
         if self.flight is None:
             return self._answer
         return self.flight.answer or self.flight.transcript.answer

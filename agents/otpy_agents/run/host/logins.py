@@ -84,7 +84,7 @@ def provider_of(
         agent: The agent; a provider that it names stays.
         order: The order of the run. A container and a project make their own choice, which is not
             overruled.
-        environment: What the attempt gets.
+        environment: The attempt's environment.
         session: Session it goes on with; None for a new one.
     """
     if agent.provider is not None or agent.agent_cli != "codex" or order.sandbox.name == "docker":

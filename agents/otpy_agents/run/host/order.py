@@ -1,4 +1,4 @@
-"""What a run is asked to do: one value, stored with the run, so that it can be gone on with.
+"""The order of a run: one value, stored with the run, so that it can be continued.
 
 It holds no secret. Variables that are secret are named, and their values are taken from the
 environment of the host that makes the attempt.
@@ -115,7 +115,7 @@ class RunOrder:
         policy: What follows a failure.
         liveness: When an attempt is ended for its silence.
         budget_usd: US dollars for all attempts; None for no limit.
-        access: What the agent may do without being asked.
+        access: The agent's permissions.
         argv: The whole command, for agents of the CLI `command`.
         sandbox: Where the attempts are made.
         environment: Variables for the attempts, with their values; none may be secret by its name.

@@ -1,4 +1,4 @@
-"""What the store of runs keeps of a run and of its attempts, as JSON."""
+"""The stored form of a run and of its attempts, as JSON."""
 
 from __future__ import annotations
 
@@ -108,13 +108,13 @@ class StoredForm:
 
 @frozen(kw_only=True)
 class AttemptOutcome:
-    """What is kept of an attempt that is over.
+    """The stored form of a finished attempt.
 
     Attributes:
         record: How it ended.
-        answer: What the agent answered, as far as it came.
+        answer: The agent's answer, as far as it came.
         cut: Bytes of output that were not kept.
-        left_over: What it had started and left running; ended since.
+        left_over: Processes that it had started and left running; ended since.
     """
 
     record: AttemptRecord

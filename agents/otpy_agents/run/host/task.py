@@ -1,8 +1,8 @@
 """`RunTask`: the server that drives the machine of one run.
 
-What the machine decides is stored first and done afterwards. All that is worth more than one life
-of the task is in the `LiveRun` and in the store. So a task that crashed, or was killed, at any
-point is followed by one that reads the store, takes up the attempt that is being made, and goes on.
+The machine's decisions are stored first and performed afterwards. All state that must outlive one
+life of the task is in the `LiveRun` and in the store. So after a crash or a kill at any point, the
+next task reads the store, takes up the current attempt, and goes on.
 """
 
 from __future__ import annotations
@@ -89,15 +89,15 @@ class TaskLife:
         taken: Whether the run is this life's, in the store too.
         begun: Whether the machine has been told to begin.
         news: Set as soon as there may be some.
-        read: What the clocks said when they were last compared, or a jump was last told.
+        read: The clocks when they were last compared, or a jump was last told.
         looked: When it last looked, in seconds of the loop.
         late: How late the timer was since then, in seconds.
         judges_at: When it may judge a silence, in seconds of the loop; after a late wake-up what
             lies in the pipes is read before.
         in_line: Whether its account is free, and it waits for its turn.
         unwritten: Since when the store takes no writes; None while it does.
-        owed: What was asked for and done meanwhile, to be decided and stored when it does again.
-        steps: What was decided last; done only if it could be stored.
+        owed: Commands and news meanwhile, to be decided and stored when it does again.
+        steps: The last decision; performed only if it could be stored.
     """
 
     def __init__(self, run: LiveRun) -> None:

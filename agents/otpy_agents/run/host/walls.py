@@ -73,7 +73,7 @@ def flaw_in(text: str, clis: Sequence[str], *, network: NetworkWish) -> Flaw | N
     Args:
         text: Where attempts are made.
         clis: Names of the agents' CLIs.
-        network: What they reach of the network.
+        network: Their access to the network.
     """
     if not is_sandbox(text):
         return Flaw.NO_SUCH_SANDBOX
@@ -97,9 +97,9 @@ def choice_of(
     Args:
         text: Where attempts are made.
         clis: Names of the agents' CLIs.
-        network: What they reach of the network.
+        network: Their access to the network.
         environment: Says where CLIs keep those folders.
-        field: What the setting is called, for messages.
+        field: The name of the setting, for messages.
 
     Raises:
         InvalidRunSetting: Such a folder is not there.

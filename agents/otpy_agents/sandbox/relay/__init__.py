@@ -1,1 +1,1 @@
-"""What runs inside of a sandbox to reach the proxy; files to be copied there, never imported."""
+"""The programs that reach the proxy from inside a sandbox; copied there, never imported."""

@@ -1,4 +1,4 @@
-"""What a store of sessions is."""
+"""The behaviour of a store of sessions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a restarted agent is told, and which session it goes on with; nothing here acts."""
+"""The note to a restarted agent, and the session it continues; pure."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ CONTINUE: Final = "Continue your assignment."
 
 
 class RestartContext(StrEnum):
-    """What a restarted agent keeps of its last life (C-21)."""
+    """The parts of its last life that a restarted agent keeps (C-21)."""
 
     FRESH = "fresh"
     """Nothing: a new session, and the prompt as if for the first time."""
@@ -84,8 +84,8 @@ def continuation(
     A session that another CLI made cannot be resumed; what it says is told all the same.
 
     Args:
-        policy: What is to be kept.
-        session: What was stored; None if nothing was, or it was corrupt.
+        policy: The parts to keep.
+        session: The stored session; None if there is none, or it was corrupt.
         reason: Why the last life ended; None if there was none.
         prompt: The assignment, as for a first life.
         cli: Name of the adapter that will run the agent.

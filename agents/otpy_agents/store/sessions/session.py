@@ -16,7 +16,7 @@ __all__ = ["CHECKPOINT_LIMIT", "JSON", "NEWEST", "Broken", "StoredSession", "dec
 JSON: TypeAlias = (
     "bool | int | float | str | tuple[JSON, ...] | list[JSON] | Mapping[str, JSON] | None"
 )
-"""What a checkpoint may be. A tuple comes back as a list."""
+"""The type of a checkpoint. A tuple comes back as a list."""
 
 NEWEST: Final = 1
 """Version this code writes. It is raised with every change of the fields, with an upcaster."""
@@ -29,7 +29,7 @@ CHECKPOINT_LIMIT: Final = 16_384
 
 
 class Broken(Exception):
-    """What was stored is not a sound session; the message says what it is instead."""
+    """The stored session is corrupt; the message says how."""
 
 
 def _text(session: StoredSession, attribute: Attribute[str], value: str) -> None:
@@ -60,12 +60,12 @@ def _version(session: StoredSession, _attribute: object, value: int) -> None:
 
 @frozen(kw_only=True)
 class StoredSession:
-    """What the next life of an agent needs to go on where the last one ended.
+    """The data that an agent's next life needs to continue where the last one ended.
 
     Attributes:
         agent: Unique key of the agent, for example `project/assignment`.
         cli: Name of the adapter whose CLI made the session; no other can resume it.
-        session_id: By what that CLI resumes it.
+        session_id: The id by which that CLI resumes it.
         summary: Where the agent stood, in a few words for it to read; may be empty.
         saved_at: When it was saved, in Unix seconds.
         checkpoint: A value the agent has left for itself; None if it has not.
