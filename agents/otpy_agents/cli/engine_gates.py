@@ -24,10 +24,12 @@ from otpy_agents.engine.gates import (
     GateExecutor,
     GateResult,
     GateStatus,
+    KeptFiles,
     cache_folder,
     gate_commands,
     gate_stages,
     load_gates,
+    outputs_folder,
     verdict,
 )
 from otpy_agents.engine.roles import GateUse, RoleBook, read_roles
@@ -36,6 +38,7 @@ from otpy_agents.errors import AgentsError, InvalidEngineFile
 from otpy_agents.run.host.order import SandboxChoice
 from otpy_agents.run.host.walls import SANDBOXES, is_sandbox
 from otpy_agents.sandbox.behaviour import Mount
+from otpy_agents.store.redaction import Redaction
 from otpy_agents.workspace.git import Git
 
 __all__ = ["gates"]
@@ -161,12 +164,13 @@ async def _run(
         label=f"gates of {top}",
         mounts=(Mount(common),),
     )
+    outputs = KeptFiles(outputs_folder(common, os.environ), clean=Redaction(os.environ))
     width = max(map(len, known))
     return await executor.run(
         known,
         uses,
         on_start=lambda gate: say(f"{gate.name:<{width}}  {shlex.join(gate.command)}"),
-        on_result=lambda result: _show(result, width),
+        on_result=lambda result: _show(result, width, outputs),
     )
 
 
@@ -209,8 +213,8 @@ def _aligned(rows: Sequence[tuple[str, ...]]) -> Iterator[str]:
         yield "  ".join(f"{cell:<{width}}" for cell, width in cells).rstrip()
 
 
-def _show(result: GateResult, width: int) -> None:
-    """Show a result at once; for one that did not pass, also its output."""
+def _show(result: GateResult, width: int, outputs: KeptFiles) -> None:
+    """Show a result at once; for one that did not pass, also its last lines."""
     took = f"{result.seconds:.1f} s"
     if result.cached:
         took = f"not run again: nothing has changed since it took {took}"
@@ -220,11 +224,10 @@ def _show(result: GateResult, width: int) -> None:
     code = "" if result.exit_code in {None, 0} else f", exit code {result.exit_code}"
     click.echo(harmless(f"{result.name:<{width}}  {result.status:<7}  {took}{code}"))
     if result.status is not GateStatus.PASSED and not not_run:
-        for line in _last_lines(result.output):
+        lines = result.output.strip().splitlines()
+        if len(lines) > _SHOWN_LINES:
+            file = outputs.put(f"{result.name}.log", result.output)
+            where = "" if file is None else f"; all of it is in {file}"
+            click.echo(f"    … {len(lines) - _SHOWN_LINES} lines before{where}")
+        for line in lines[-_SHOWN_LINES:]:
             click.echo(harmless(f"    {line}"))
-
-
-def _last_lines(output: str) -> list[str]:
-    lines = output.strip().splitlines()
-    left_out = len(lines) - _SHOWN_LINES
-    return lines if left_out <= 0 else [f"… {left_out} lines before", *lines[left_out:]]

@@ -137,7 +137,8 @@ def _gate(event: GatePassed | GateFailed | GateSkipped) -> str:
     took = "known from before" if event.cached else span(event.seconds)
     last = next((line for line in reversed(event.output.splitlines()) if line.strip()), "")
     said = f": {one_line(last, _LINE)}" if last and isinstance(event, GateFailed) else ""
-    return f"gate {event.gate} {event.status} ({took}){said}"
+    where = f"; all of it in {event.output_file}" if said and event.output_file else ""
+    return f"gate {event.gate} {event.status} ({took}){said}{where}"
 
 
 def _first(text: str) -> str:

@@ -419,6 +419,7 @@ class _GateEvent:
         seconds: How long it took.
         cached: Whether its result was known.
         output: The end of what it wrote.
+        output_file: Where all of it is kept, if that is more; empty otherwise.
         attempt: Whose work it has judged, from 1.
     """
 
@@ -430,6 +431,7 @@ class _GateEvent:
     seconds: float = 0.0
     cached: bool = False
     output: str = ""
+    output_file: str = ""
     attempt: int = 1
 
 

@@ -13,6 +13,8 @@ from otpy_agents.engine.gates.gate import GateSeverity as GateSeverity
 from otpy_agents.engine.gates.gate import GateStatus as GateStatus
 from otpy_agents.engine.gates.gate_file import GATES_FILE as GATES_FILE
 from otpy_agents.engine.gates.gate_file import load_gates as load_gates
+from otpy_agents.engine.gates.kept import KeptFiles as KeptFiles
+from otpy_agents.engine.gates.kept import outputs_folder as outputs_folder
 from otpy_agents.engine.gates.order import gate_stages as gate_stages
 from otpy_agents.engine.gates.verdict import GateVerdict as GateVerdict
 from otpy_agents.engine.gates.verdict import verdict as verdict
@@ -27,9 +29,11 @@ __all__ = [
     "GateSeverity",
     "GateStatus",
     "GateVerdict",
+    "KeptFiles",
     "cache_folder",
     "gate_commands",
     "gate_stages",
     "load_gates",
+    "outputs_folder",
     "verdict",
 ]

@@ -28,7 +28,7 @@ from otpy_agents.engine.events import (
     WorkflowStarted,
     WorkItem,
 )
-from otpy_agents.engine.gates import GateCache, cache_folder
+from otpy_agents.engine.gates import GateCache, KeptFiles, cache_folder, outputs_folder
 from otpy_agents.engine.orders import Orders
 from otpy_agents.engine.outputs import OutputKind
 from otpy_agents.engine.plan import Component, Feature, read_plan
@@ -75,6 +75,7 @@ class Engine:
         store: The store of runs.
         trees: The repository.
         cache: Passed gates.
+        outputs: Whole outputs of gates.
         agents: Makes the runs of workers; None for a host of runs in this branch.
     """
 
@@ -85,11 +86,12 @@ class Engine:
         store: RunStore,
         trees: StepTrees,
         cache: GateCache,
+        outputs: KeptFiles,
         agents: Runs | None = None,
     ) -> None:
         self.orders = Orders(log, trees, settings.repository)
-        self._settings, self._log, self._trees, self._cache = settings, log, trees, cache
-        self._store = store
+        self._settings, self._log, self._trees, self._store = settings, log, trees, store
+        self._cache, self._outputs = cache, outputs
         self._host = RunHost(store, environment=settings.environment)
         self._packer = ContextPacker(repomix=Repomix.installed())
         runs = HostedRuns(self._host, store) if agents is None else agents
@@ -285,6 +287,7 @@ class Engine:
                 self._staff,
                 self._packer,
                 self._cache,
+                self._outputs,
                 tell,
             )
             begun, *_ = await self._log.append(Append(stream, first, actor=actor))
@@ -430,8 +433,10 @@ async def open_engine(
                 log, store, trees, settings.repository, settings.environment
             ):
                 settings.note(line)
-            kept = cache_folder(await trees.git_folder(), settings.environment)
-            engine = Engine(settings, log, store, trees, GateCache(kept), agents)
+            common = await trees.git_folder()
+            cache = GateCache(cache_folder(common, settings.environment))
+            outputs = KeptFiles(outputs_folder(common, settings.environment), clean=clean)
+            engine = Engine(settings, log, store, trees, cache, outputs, agents)
             try:
                 yield engine
             finally:

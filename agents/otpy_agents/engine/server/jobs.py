@@ -7,6 +7,7 @@ import contextlib
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Final, final
 
+from anyio.to_thread import run_sync
 from attrs import evolve
 
 from otpy_agents.engine.context import (
@@ -32,6 +33,7 @@ from otpy_agents.engine.gates import (
     GateExecutor,
     GateResult,
     GateStatus,
+    KeptFiles,
     verdict,
 )
 from otpy_agents.engine.outputs import OutputKind, output_instructions
@@ -90,6 +92,7 @@ class WorkflowJobs:
         staff: Chooses agents, and has them work.
         packer: Packs prompts.
         cache: Passed gates.
+        outputs: Whole outputs of gates.
         tell: Appends events to the stream of the workflow.
     """
 
@@ -102,11 +105,12 @@ class WorkflowJobs:
         staff: Staff,
         packer: ContextPacker,
         cache: GateCache,
+        outputs: KeptFiles,
         tell: Callable[[EngineEvent], Awaitable[None]],
     ) -> None:
         self._started, self._settings, self._definitions = started, settings, definitions
-        self._trees, self._staff, self._cache, self._tell = trees, staff, cache, tell
-        self._packer = packer
+        self._trees, self._staff, self._tell = trees, staff, tell
+        self._packer, self._cache, self._outputs = packer, cache, outputs
         self._open: dict[str, StepTree] = {}
         self._changes: dict[str, StepChanges] = {}
         self._items: dict[str, WorkItem] = {}
@@ -327,9 +331,18 @@ class WorkflowJobs:
                     seconds=one.seconds,
                     cached=one.cached,
                     output=one.output[-_TOLD_OUTPUT:],
+                    output_file=await self._keep_output(effect, one),
                     attempt=effect.attempt,
                 )
             )
+
+    async def _keep_output(self, effect: RunGates, result: GateResult) -> str:
+        """Write all that a gate wrote to a file if the log does not keep it, and return where."""
+        if len(result.output) <= _TOLD_OUTPUT or result.cached:
+            return ""
+        about = (self._started.workflow_id, effect.step, str(effect.attempt), result.name)
+        file = await run_sync(self._outputs.put, f"{'-'.join(about)}.log", result.output)
+        return "" if file is None else str(file)
 
     async def apply(self, effect: ApplyChanges) -> WorkflowNews:
         """Apply the changes made before the gates ran, and no later ones."""

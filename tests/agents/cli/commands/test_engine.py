@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -71,6 +72,12 @@ class Repository:
             ["git", *words], cwd=self.folder, check=True, capture_output=True, text=True
         )
         return done.stdout
+
+    def write_bad_gate(self, program: str) -> None:
+        """Let the gate that fails run this program instead, and commit that."""
+        gates = self.folder / ".supervisor" / "gates.yaml"
+        gates.write_text(gates.read_text().replace("raise SystemExit('it is bad')", program))
+        self.git("commit", "-q", "-a", "-m", "Write another gate")
 
     def types(self, *words: str, status: int = 0) -> str:
         """Type a command; return what was said."""
@@ -253,10 +260,7 @@ def test_a_failed_gate_is_told_in_one_line_behind_the_end_of_its_output(
     repository: Repository,
 ) -> None:
     """What it wrote last says most; `status` names the gate, too."""
-    gates = repository.folder / ".supervisor" / "gates.yaml"
-    loud = "import sys; [print(n) for n in range(400)]; sys.exit(1)"
-    gates.write_text(gates.read_text().replace("raise SystemExit('it is bad')", loud))
-    repository.git("commit", "-q", "-a", "-m", "Let it be loud")
+    repository.write_bad_gate("import sys; [print(n) for n in range(400)]; sys.exit(1)")
     said = repository.does("run", "judged", "Write one.txt", status=2).splitlines()
     assert len(said) < 45, said
     assert said[-1].startswith("otpy-agents: The gate bad failed with exit code 1:"), said[-1]
@@ -264,6 +268,23 @@ def test_a_failed_gate_is_told_in_one_line_behind_the_end_of_its_output(
     assert "399" in said[-2]
     name = next(word for word in said[0].split() if word.startswith("wf-")).strip(":")
     assert "bad   failed" in repository.types("status", name)
+
+
+def test_all_that_a_loud_gate_wrote_stands_in_a_file_without_secrets(
+    repository: Repository,
+) -> None:
+    """ENG-32: the log keeps the end, and its event names the file."""
+    said = "print('sesame-open-up'); [print(n) for n in range(4000)]"
+    repository.write_bad_gate(f"import sys; {said}; sys.exit(1)")
+    words = ("engine", "run", "judged", "Write one.txt", "--sandbox", "process")
+    done = repository.terminal.call_here(*words, env={"DEPLOY_TOKEN": "sesame-open-up"})
+    assert done.returncode == 2, done.stderr
+    named = re.findall(r"gate bad failed .*: 3999; all of it in (\S+)", done.stderr)
+    assert named, done.stderr
+    texts = [Path(name).read_text() for name in named]
+    wanted = "".join(f"{number}\n" for number in range(4000))
+    assert set(texts) == {f"[DEPLOY_TOKEN]\n{wanted}"}
+    assert len(set(named)) == len(named), "each attempt has a file of its own"
 
 
 def test_roles_take_the_repository_where_it_is_typed(repository: Repository) -> None:

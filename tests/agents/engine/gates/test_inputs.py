@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from otpy_agents.engine.gates import Gate, GateCache, cache_folder
-from otpy_agents.engine.gates import cache as cache_module
 from otpy_agents.engine.gates import inputs as inputs_module
+from otpy_agents.engine.gates import kept as kept_module
 from otpy_agents.engine.gates.cache import CachedPass
 from otpy_agents.engine.gates.inputs import inputs_digest
 from otpy_agents.engine.gates.keys import gate_keys
@@ -140,7 +140,7 @@ def test_passes_that_are_old_or_too_much_are_removed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Those that were used last stay."""
-    monkeypatch.setattr(cache_module, "KEPT_BYTES", 500)
+    monkeypatch.setattr(kept_module, "KEPT_BYTES", 500)
     cache = GateCache(tmp_path)
     for number in range(4):
         cache.put(f"k{number}", CachedPass("x" * 150, 0.0))

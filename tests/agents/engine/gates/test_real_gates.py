@@ -215,6 +215,23 @@ def test_the_command_line_shows_and_runs_gates(
 
 
 @pytest.mark.usefixtures("own_state")
+def test_what_the_command_line_leaves_out_of_an_output_stands_in_a_file(
+    repository: Repository, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The last 100 lines are shown."""
+    (repository.tree / ".supervisor").mkdir()
+    loud = "gates:\n  loud: {command: [sh, -c, 'seq 250; exit 1']}\n"
+    (repository.tree / ".supervisor/gates.yaml").write_text(loud)
+    where = ("--repo", str(repository.tree), "--sandbox", "process")
+    assert command("run", "loud", *where) == 2
+    _, cut, *shown = capsys.readouterr().out.splitlines()
+    assert [int(line) for line in shown] == [*range(151, 251)]
+    said, _, file = cut.strip().partition("; all of it is in ")
+    assert said == "… 150 lines before"
+    assert Path(file).read_text() == "".join(f"{number}\n" for number in range(1, 251))
+
+
+@pytest.mark.usefixtures("own_state")
 @pytest.mark.parametrize(
     ("args", "text", "said"),
     [
