@@ -99,7 +99,8 @@ class Host:
 
     def kill_with_guardians(self) -> None:
         """Kill the host, and let its workers live on."""
-        kill_with_guardians(self._process)
+        kill_with_guardians(self._process.pid)
+        self._process.wait(PATIENCE)
 
     def close(self) -> None:
         """Leave nothing behind, whatever became of the test."""
@@ -169,13 +170,12 @@ class Site:
         return self.did.read_text(encoding="utf-8").split() if self.did.exists() else []
 
 
-def kill_with_guardians(host: subprocess.Popen[str]) -> None:
-    """Kill a host and those who would end its workers, so that these live on."""
-    host.send_signal(signal.SIGSTOP)  # it would end them when it hears of the death of a guardian
-    for guardian in psutil.Process(host.pid).children():
+def kill_with_guardians(host: int) -> None:
+    """Kill a host, by its number, and those who would end its workers, so that these live on."""
+    os.kill(host, signal.SIGSTOP)  # it would end them when it hears of the death of a guardian
+    for guardian in psutil.Process(host).children():
         guardian.kill()
-    host.kill()
-    host.wait(PATIENCE)
+    os.kill(host, signal.SIGKILL)
 
 
 def once(file: Path, *options: str) -> subprocess.CompletedProcess[str]:

@@ -240,7 +240,8 @@ async def test_the_next_boot_finds_what_a_killed_host_left(
     host: subprocess.Popen[str], tmp_path: Path
 ) -> None:
     """After kill -9 of host and guardian all is ended and the work is given back (G-03)."""
-    kill_with_guardians(host)
+    kill_with_guardians(host.pid)
+    host.wait(30)
     async with Ledger(tmp_path / "w.sqlite") as ledger:
         await ledger.declare({"a": "1", "b": "1", "c": "1"})
         attempts = await ledger.live_attempts()

@@ -101,7 +101,8 @@ class Running:
 
     def kill_with_guardians(self) -> None:
         """Kill the program and who would end its workers, so that these live on."""
-        kill_with_guardians(self._process)
+        kill_with_guardians(self._process.pid)
+        self._process.wait(PATIENCE)
 
     def close(self) -> None:
         self.kill()

@@ -23,6 +23,7 @@ from tests.agents.engine.server.killed_engine import (
     settling,
     step,
 )
+from tests.agents.host import kill_with_guardians
 
 pytestmark = pytest.mark.real_time
 
@@ -159,7 +160,7 @@ async def test_the_worker_of_a_host_that_was_killed_is_ended(site: EngineSite) -
     while not pid_file.exists() or not pid_file.read_text():  # noqa: ASYNC110 - of a program
         await asyncio.sleep(0.05)
     worker = int(pid_file.read_text())
-    os.kill(process.pid or 0, signal.SIGKILL)
+    kill_with_guardians(process.pid or 0)
     await asyncio.to_thread(process.join)
     assert is_alive(worker)
     await settling(site)
