@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 from types import FrameType
@@ -25,6 +26,7 @@ def main() -> NoReturn:
     """
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, _leave)
+    gc.disable()  # modules make no garbage, and to look for it takes a tenth of the time
     from otpy_agents.cli import main as command  # noqa: PLC0415 - only now Ctrl-C is heard
 
     command.main(on_loaded=_hand_over)
@@ -40,5 +42,7 @@ def _leave(_signal: int, _frame: FrameType | None) -> NoReturn:
 
 def _hand_over() -> None:
     """Leave Ctrl-C to the command, which is loaded; asyncio takes it from the default handler."""
+    gc.freeze()  # what is loaded lasts as long as the process
+    gc.enable()
     if signal.getsignal(signal.SIGINT) is _leave:
         signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -77,7 +77,7 @@ _HOSTS: Final = "a list of hosts, or of patterns such as *.example.org"
 class _Entry(BaseModel):
     """One rule. A field's description is the wanted value in its error message."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+    model_config = ConfigDict(defer_build=True, extra="forbid", frozen=True, strict=True)
 
     name: str = Field(min_length=1, description="a text that no other rule has")
     action: Action = Field(strict=False, description="log, notify, warn, pause or reap")

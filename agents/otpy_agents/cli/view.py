@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from io import TextIOWrapper
-from typing import Final, Protocol, TextIO, final
+from typing import TYPE_CHECKING, Final, Protocol, TextIO, final
 
 from attrs import frozen
 from rich.console import Console, Group
@@ -16,8 +16,9 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from otpy_agents.app.chronicle import Event
-from otpy_agents.app.conclusion import Conclusion
+if TYPE_CHECKING:  # every command imports this, and most need nothing of a tree
+    from otpy_agents.app.chronicle import Event
+    from otpy_agents.app.conclusion import Conclusion
 
 __all__ = [
     "Header",

@@ -145,7 +145,7 @@ _Id = Annotated[str, StringConstraints(min_length=1, max_length=200, pattern=r"^
 
 
 class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(defer_build=True, extra="forbid")
 
 
 class _Table(_Strict):

@@ -130,7 +130,7 @@ _Line = Annotated[str, BeforeValidator(_as_text)]
 class _Form(BaseModel):
     """A form. What it does not know is left out: a model likes to say more than it was asked."""
 
-    model_config = ConfigDict(extra="ignore", frozen=True)
+    model_config = ConfigDict(defer_build=True, extra="ignore", frozen=True)
 
 
 class PlannedComponent(_Form):

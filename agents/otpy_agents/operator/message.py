@@ -58,7 +58,7 @@ class CommandRefusal(StrEnum):
 class _Message(BaseModel):
     """A field's description is the wanted value in its error message."""
 
-    model_config = ConfigDict(frozen=True, strict=True, allow_inf_nan=False)
+    model_config = ConfigDict(defer_build=True, frozen=True, strict=True, allow_inf_nan=False)
 
 
 class _Versioned(_Message):
@@ -74,7 +74,7 @@ class OperatorRequest(_Message):
         arguments: By name.
     """
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(defer_build=True, extra="forbid")
 
     version: int = VERSION
     command: str = Field(min_length=1, max_length=100, description="the name of a command")

@@ -117,7 +117,7 @@ _Variable = Annotated[str, AfterValidator(_variable)]
 class _Table(BaseModel):
     """A table of the file. A field's description is the wanted value in its error message."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+    model_config = ConfigDict(defer_build=True, extra="forbid", frozen=True, strict=True)
 
 
 class _StartRateTable(_Table):
