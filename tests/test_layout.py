@@ -74,6 +74,7 @@ def test_holding_folders_are_no_packages(folder: str) -> None:
     assert not (ROOT / folder / "__init__.py").exists()
 
 
+@pytest.mark.slow
 def test_holding_folders_are_never_imported() -> None:
     """No module is reached through `agents` or `monitors`, which exist in a checkout only."""
     offenders = [
@@ -111,6 +112,7 @@ def test_modules_of_the_application_are_called_by_nouns() -> None:
     assert sorted(map(_relative, verbs)) == []
 
 
+@pytest.mark.slow
 def test_every_test_says_which_promise_it_keeps() -> None:
     """Each test has a docstring, so that a failure names a broken promise."""
     silent = [

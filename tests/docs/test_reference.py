@@ -7,6 +7,7 @@ from itertools import dropwhile, takewhile
 from typing import Any, get_args
 
 import click
+import pytest
 from attrs import fields
 from pydantic import BaseModel
 
@@ -81,6 +82,7 @@ def test_the_public_names_are_up_to_date() -> None:
     assert _read("api.md") == wanted, "run: python docs/reference/generate.py"
 
 
+@pytest.mark.slow
 def test_the_requirements_are_up_to_date_and_none_is_unknown() -> None:
     """Each rule that code, tests or documents cite says what it asks for, and no other does."""
     requirements = _script("requirements")

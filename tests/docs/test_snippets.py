@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 import pytest
+from _pytest.mark import ParameterSet
 
 from otpy_agents.cli import main
 from tests.agents.host import ENVIRONMENT
@@ -25,6 +26,8 @@ RUNNABLE = [
     for path in documents()
     if path.name != "CONTRIBUTING.md" and any(info == "python" for info, _ in blocks(path))
 ]
+WITH_GIT = re.compile("\\bgit\\b|changeset|GateExecutor")
+"""In a program that needs more than Python; slow, as what starts other programs is."""
 WITH_TESTS = [
     path for path in documents() if any(info == "python pytest" for info, _ in blocks(path))
 ]
@@ -32,7 +35,18 @@ WITH_SHELL = [path for path in documents() if shell_transcripts(path)]
 STEP_3 = ROOT / "docs" / "tutorial" / "3-crash-restart-escalate.md"
 
 
-@pytest.mark.parametrize("path", RUNNABLE, ids=lambda path: path.relative_to(ROOT).as_posix())
+def runnable() -> list[ParameterSet]:
+    """Return the pages with programs, of which those that need git are slow."""
+    texts = {
+        path: "".join(text for info, text in blocks(path) if info == "python") for path in RUNNABLE
+    }
+    return [
+        pytest.param(path, marks=[pytest.mark.slow] if WITH_GIT.search(text) else [])
+        for path, text in texts.items()
+    ]
+
+
+@pytest.mark.parametrize("path", runnable(), ids=lambda path: path.relative_to(ROOT).as_posix())
 def test_every_program_in_the_documents_runs(path: Path) -> None:
     """What a reader pastes works, and prints what the page says."""
     station = next(text for info, text in blocks(STEP_3) if info == "python")

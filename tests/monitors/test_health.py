@@ -151,6 +151,7 @@ async def test_killed_at_any_moment_it_misses_nothing(
     assert len(scene.found) == 6
 
 
+@pytest.mark.slow
 @pytest.mark.real_time
 async def test_a_step_that_blocks_the_loop_is_reported(scene: Scene) -> None:
     """With where it stands, as soon as the loop turns again (AIO-01)."""
@@ -175,6 +176,7 @@ def test_a_blocked_loop_is_told_in_one_line() -> None:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.real_time
 async def test_a_late_wake_up_is_nobodys_silence(feed: Feed, scene: Scene) -> None:
     """What lay in the pipe of a stopped host is read first; who stays silent is reported later."""
@@ -199,6 +201,7 @@ async def test_a_late_wake_up_is_nobodys_silence(feed: Feed, scene: Scene) -> No
     assert scene.times[1] > woke + 0.25
 
 
+@pytest.mark.slow
 @pytest.mark.real_time
 async def test_what_is_read_late_does_not_hide_the_lag_from_the_others(
     feed: Feed, scene: Scene

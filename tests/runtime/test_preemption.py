@@ -367,6 +367,7 @@ async def test_where_signals_cannot_be_had_it_does_not_start() -> None:
     assert "SIGURG is handled by <function" in str(causes[1])
 
 
+@pytest.mark.slow
 async def test_it_is_never_raised_outside_of_the_child() -> None:
     """Of many steps that end just before or after their limit, each is hit inside or not at all."""
     tally = await overruns(1.0, seed=1)

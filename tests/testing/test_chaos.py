@@ -221,6 +221,7 @@ async def test_a_worker_is_struck_only_as_its_supervisor_can_mend(
     assert suited == kinds - {"kill-process"}
 
 
+@pytest.mark.slow
 @pytest.mark.real_time
 async def test_a_process_is_killed_where_there_is_one() -> None:
     """The worker that has started none is not struck so."""

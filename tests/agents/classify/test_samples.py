@@ -139,6 +139,7 @@ def test_a_stream_that_was_cut_is_no_success() -> None:
     assert wrong == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stream", ["stdout", "stderr"])
 def test_a_failure_that_was_cut_is_no_success(stream: str) -> None:
     """Cut after any line, or in it, a failure is a failure and nothing raises."""
@@ -178,6 +179,7 @@ def test_megabytes_are_read_in_linear_time(cli: str) -> None:
     assert seconds(4000) < 8 * max(seconds(1000), 0.01)
 
 
+@pytest.mark.slow
 def test_one_line_of_megabytes_is_read_in_linear_time() -> None:
     """A line without an end, as a broken tool writes it, costs no more than its length."""
     for text in ("{" * 2_000_000, '{"type":' * 250_000, "error " * 300_000, "a" * 2_000_000):

@@ -220,6 +220,7 @@ async def test_a_follower_hears_of_every_event_in_order(path: Path) -> None:
     assert sorted(heard) == sorted([*range(2, 12)] * 3)
 
 
+@pytest.mark.slow
 async def test_several_programs_append_at_the_same_time(path: Path) -> None:
     """Positions have no gaps, versions neither, and the chain holds."""
     async with log_at(path):

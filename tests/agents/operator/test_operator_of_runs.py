@@ -39,6 +39,7 @@ def left_in(folder: Path) -> set[str]:
     return {path.name for path in folder.iterdir()}
 
 
+@pytest.mark.slow
 async def test_a_second_terminal_finds_the_host_of_a_run(tmp_path: Path) -> None:
     """By the run's row; after a kill it is told what to do, and the next host tidies up."""
     path = tmp_path / "runs.sqlite3"

@@ -55,6 +55,7 @@ def outcome(world: World) -> dict[str, tuple[State, int]]:
     return {name: (one.state, world.times()[name]) for name, one in world.known.items()}
 
 
+@pytest.mark.slow
 async def test_killed_at_every_await_he_loses_nothing_and_begins_nothing_twice(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
