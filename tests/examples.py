@@ -1,4 +1,4 @@
-"""How much of what could be tried a quick run tries: a quarter; `.ci/run` tries all."""
+"""How much of what could be tried a run tries: a quarter, and a longer run all."""
 
 from __future__ import annotations
 
@@ -34,9 +34,11 @@ def examples(number: int) -> int:
     return number if full else max(1, number // _SHARE)
 
 
-def some(values: Iterable[object]) -> list[ParameterSet]:
-    """Return `values` for a `parametrize`; the first of each four is quick, and the others slow."""
+def some(
+    values: Iterable[object], rest: pytest.MarkDecorator = pytest.mark.slow
+) -> list[ParameterSet]:
+    """Return `values` for a `parametrize`; of each four all but the first are marked `rest`."""
     return [
-        pytest.param(value, marks=[pytest.mark.slow] if number % _SHARE else [])
+        pytest.param(value, marks=[rest] if number % _SHARE else [])
         for number, value in enumerate(values)
     ]

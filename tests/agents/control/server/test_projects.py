@@ -24,6 +24,7 @@ from otpy_agents.run.host.order import RunOrder
 from otpy_agents.sandbox.behaviour import Mount
 from otpy_agents.sandbox.commands import programs_below
 from tests.agents.control.server.site import Agents, DoneRun, Killed, Site, result, task, writing
+from tests.examples import some
 
 pytestmark = pytest.mark.real_time
 
@@ -221,8 +222,9 @@ async def boundaries(folder: Path) -> int:
 @pytest.mark.slow
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("kind", ["sqlite", "redis"])
+@pytest.mark.parametrize("part", some(range(4), rest=pytest.mark.long))
 async def test_a_kill_before_and_after_each_effect_loses_nothing(
-    memory: Path, kind: str, request: pytest.FixtureRequest
+    memory: Path, kind: str, part: int, request: pytest.FixtureRequest
 ) -> None:
     """With each real store, every task is completed or blocked once (CTL-05, CTL-62, C-39)."""
     port: int = request.getfixturevalue("redis_port") if kind == "redis" else 0
@@ -230,7 +232,7 @@ async def test_a_kill_before_and_after_each_effect_loses_nothing(
     places = await boundaries(memory / "counted")
     assert places > 60
     whole = Performer.perform
-    for place in range(places):
+    for place in range(part, places, 4):
         folder = memory / str(place)
         folder.mkdir()
         name = f"key{place}" if port else "key"

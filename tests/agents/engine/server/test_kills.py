@@ -24,6 +24,7 @@ from tests.agents.engine.server.killed_engine import (
     step,
 )
 from tests.agents.host import kill_with_guardians
+from tests.examples import some
 
 pytestmark = pytest.mark.real_time
 
@@ -64,20 +65,19 @@ async def check(site: EngineSite, *, applied: bool | None = None) -> None:
     assert not site.git("fsck", "--strict", "--no-dangling")
 
 
-PARTS = {"append": 1, "git": 4}
-"""Into how many tests the moments of each kind are divided."""
+PARTS = 4
+"""Into how many tests the moments of each kind are divided, of which the first lands."""
 
 
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
-@pytest.mark.parametrize(
-    ("what", "part"), [(what, part) for what in POINTS for part in range(PARTS[what])]
-)
+@pytest.mark.parametrize("what", POINTS)
+@pytest.mark.parametrize("part", some(range(PARTS), rest=pytest.mark.long))
 async def test_a_step_may_be_killed_at_any_moment(
     tmp_path: Path, what: str, part: int, after: bool
 ) -> None:
     """Before and after each append to the log, and each command of git."""
     EngineSite(tmp_path / "made").make({"roles/implementer.yaml": role()})
-    most = await at_each(step, tmp_path, what, after=after, first=part + 1, stride=PARTS[what])
+    most = await at_each(step, tmp_path, what, after=after, first=part + 1, stride=PARTS)
     assert most > 5
 
 
