@@ -200,7 +200,7 @@ def _failed(
 
 def _by_exit_code(adapter: Adapter, code: int | None, message: str) -> Classification:
     if code is None:
-        return _unknown(message or "nobody knows its exit code")
+        return _unknown(message or "its exit code is unknown")
     if code in adapter.exit_codes:
         detail = adapter.exit_codes[code]
         return Classification(detail=detail, message=message or f"exit code {code}")

@@ -14,7 +14,12 @@ from otpy_agents.cli.actor import actor
 from otpy_agents.cli.engine_circuits import circuits
 from otpy_agents.cli.engine_context import context
 from otpy_agents.cli.engine_gates import gates
-from otpy_agents.cli.engine_repository import repository_option, target_paths, top_of
+from otpy_agents.cli.engine_repository import (
+    repository_option,
+    target_option,
+    target_paths,
+    top_of,
+)
 from otpy_agents.cli.engine_roles import roles
 from otpy_agents.cli.engine_start import EnginePlace, EngineStart
 from otpy_agents.cli.engine_status import show_metrics, show_status
@@ -137,14 +142,7 @@ def init(place: EnginePlace) -> None:
 @engine.command()
 @click.argument("role")
 @click.argument("task")
-@click.option(
-    "-t",
-    "--target",
-    "targets",
-    multiple=True,
-    metavar="FILE",
-    help="A file that the task is about; may be repeated.",
-)
+@target_option
 @click.option("--rebase", is_flag=True, help="Try again on the new HEAD if HEAD has moved.")
 @_working
 @_placed

@@ -10,7 +10,12 @@ from typing import Final
 
 import click
 
-from otpy_agents.cli.engine_repository import repository_option, target_paths, top_of
+from otpy_agents.cli.engine_repository import (
+    repository_option,
+    target_option,
+    target_paths,
+    top_of,
+)
 from otpy_agents.cli.notes import say
 from otpy_agents.cli.refusal import fail
 from otpy_agents.cli.run_words import harmless
@@ -43,14 +48,7 @@ that is.
 @click.command(epilog=_EPILOG)
 @click.argument("role")
 @click.argument("task")
-@click.option(
-    "-t",
-    "--target",
-    "targets",
-    multiple=True,
-    metavar="FILE",
-    help="A file that the task is about, relative to DIR; may be repeated.",
-)
+@target_option
 @repository_option
 def context(repo: Path, *, role: str, task: str, targets: tuple[str, ...]) -> None:
     """Print the prompt that a worker of ROLE would get for TASK, with its costs; start nothing."""

@@ -12,10 +12,21 @@ import click
 
 from otpy_agents.cli.refusal import fail
 
-__all__ = ["repository_option", "target_paths", "top_of"]
+__all__ = ["repository_option", "target_option", "target_paths", "top_of"]
 
 P = ParamSpec("P")
 T = TypeVar("T")
+
+
+target_option = click.option(
+    "-t",
+    "--target",
+    "targets",
+    multiple=True,
+    metavar="FILE",
+    help="A file that the task is about, relative to DIR; may be repeated.",
+)
+"""Give a command the option `--target`; it is called with the files, as they were typed."""
 
 
 def repository_option(command: Callable[Concatenate[Path, P], T]) -> Callable[P, T]:

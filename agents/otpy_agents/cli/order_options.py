@@ -68,7 +68,7 @@ _OPTIONS: Final = (
     click.option(
         "--budget-strict",
         is_flag=True,
-        help="Refuse an agent that --budget-usd may not hold: nobody knows its price.",
+        help="Refuse an agent that --budget-usd may not hold: its price is unknown.",
     ),
     click.option("--sandbox", default="process", metavar="WHERE", help=f"{SANDBOXES}.  [process]"),
     click.option(

@@ -88,7 +88,7 @@ Examples:
 @click.option(
     "--budget-strict",
     is_flag=True,
-    help="Refuse agents that cost_usd may not hold: nobody knows their price.",
+    help="Refuse agents that cost_usd may not hold: their price is unknown.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Write one JSON object per event.")
 def up(

@@ -230,7 +230,7 @@ def test_an_agent_of_unknown_price_is_named_before_the_first_request(tmp_path: P
     known = "set `model` to one whose price is known"
     why = "codex may not be held by the budget: it names no model"
     assert codex == f"[supervisor] {why}; {known}"
-    why = "gemini is not held by the budget: nobody knows the price of its model 'ours'"
+    why = "gemini is not held by the budget: the price of its model 'ours' is unknown"
     assert gemini == f"[supervisor] {why}; {known}"
     assert [type(one) for one in it.effects].index(WriteLog) < [
         type(one) for one in it.effects

@@ -223,7 +223,7 @@ def test_without_an_exit_code_nothing_succeeds() -> None:
     """C-37: it is unknown, which is retryable, and it is logged."""
     it = run("a").start()
     it.send(AttemptGone(number=1, classification=Classification()))
-    assert it.log[0] == "[supervisor] attempt 1: nobody knows its exit code"
+    assert it.log[0] == "[supervisor] attempt 1: its exit code is unknown"
     assert it.machine.state.attempts[0].detail is Detail.UNKNOWN
     assert it.machine.state.status == "retrying (1/3)"
 

@@ -122,7 +122,7 @@ async def test_tokens_are_priced_where_an_agent_does_not_say(
         result = await (await host.submit(order)).wait()
     assert result.total_attempts == attempts
     assert result.usage.cost_usd == (pytest.approx(1.2) if held else 0)
-    line = "[supervisor] a is not held by the budget: nobody knows the price of its model"
+    line = "[supervisor] a is not held by the budget: the price of its model is unknown"
     assert (line in stage.log) is not held
 
 

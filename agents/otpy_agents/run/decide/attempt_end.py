@@ -14,7 +14,7 @@ from otpy_agents.run.decide.state import Attempt, RunState
 
 __all__ = ["NO_EXIT_CODE", "recorded", "spent_with", "stop_that_counts", "verdict_on"]
 
-NO_EXIT_CODE: Final = "nobody knows its exit code"
+NO_EXIT_CODE: Final = "its exit code is unknown"
 
 _WORDS: Final = {
     StopCause.FALLBACK: "ended for the next agent",

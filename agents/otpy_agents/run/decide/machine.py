@@ -373,7 +373,7 @@ class RunMachine:
         if verdict.detail is Detail.UNKNOWN and event.exit_code is None and event.signal is None:
             self._do(WriteLog(f"[supervisor] attempt {attempt.number}: {NO_EXIT_CODE}"))
         if self._state.budget_usd is not None and event.usage is not None and event.usage.unpriced:
-            agent, why = self._state.agent.agent_id, "nobody knows the price of its model"
+            agent, why = self._state.agent.agent_id, "the price of its model is unknown"
             self._do(WriteLog(f"[supervisor] {agent} is not held by the budget: {why}"))
         self._state = recorded(self._state, attempt, event, stopped=stopped, now=self._now)
         record = self._state.attempts[-1]

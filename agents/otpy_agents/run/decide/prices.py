@@ -53,7 +53,7 @@ class Unheld:
         """Return it in one line, with what to set."""
         known = "set `model` to one whose price is known"
         if self.model:
-            why = f"nobody knows the price of its model {self.model!r}"
+            why = f"the price of its model {self.model!r} is unknown"
             return f"{self.agent_id} is not held by the budget: {why}; {known}"
         return f"{self.agent_id} may not be held by the budget: it names no model; {known}"
 
