@@ -1,4 +1,4 @@
-"""Partitions: the names that a `PartitionSupervisor` works with.
+"""Partitions: the keys by which a `PartitionSupervisor` spreads its load.
 
 | you want | you use |
 |---|---|

@@ -109,7 +109,7 @@ class StallWatch:
         return after is not None and (before is None or after < before)
 
     def excuse(self, since: float, now: float) -> None:
-        """Exclude the time from `since` to `now`, without readings, from all silences."""
+        """Exclude `since` to `now`, when no agent could be heard, from all silences."""
         for card in self._feed.cards():
             known = self._silence(card.agent)
             if known is not None:

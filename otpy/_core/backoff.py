@@ -23,7 +23,7 @@ class Backoff:
 
     Attributes:
         delays: The first delays, in seconds, in order. The last one is repeated.
-        factor: The factor of the delay for each further restart.
+        factor: The factor by which the last delay grows with each further restart.
         max: The longest delay, in seconds, jitter included.
         jitter: Share of the delay by which it is varied at random, up or down, 0 to 1.
         reset_after: Seconds a child must have run for the next restart to count as the first

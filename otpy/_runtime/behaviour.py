@@ -61,7 +61,7 @@ class Behaviour(Protocol):
         ...
 
     def ended(self, reason: ExitReason) -> None:
-        """Answer waiting callers that the process has ended or was given up."""
+        """Tell waiting callers that the process has ended or was given up."""
         ...
 
     async def suspend(self, timeout: float | None) -> None:

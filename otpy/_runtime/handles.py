@@ -630,7 +630,7 @@ class Supervisor(SupervisorHandle):
 
         Raises:
             InvalidSpec: If `spec` is not a `SupervisorSpec`, or has another id, or if its function
-                makes what is not a list of children; nothing is changed.
+                makes something other than a list of children; nothing is changed.
             CallingSelf: If the caller is a child that this supervisor waits for (SUP-318).
             NotRunning: If the supervisor is ending.
 

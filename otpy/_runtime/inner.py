@@ -86,7 +86,7 @@ class InnerProcess(Process[Any]):
     @property
     @abstractmethod
     def asked(self) -> asyncio.Future[None] | None:
-        """Resolved when it is asked to stop; None until its first use."""
+        """Resolved when it is asked to stop; None until a task first waits for that."""
 
     @abstractmethod
     def stop(

@@ -186,7 +186,7 @@ class _TaskStatus:
 
 
 def body_of(process: InnerProcess, spec: ChildSpec) -> Body | None:
-    """Return the coroutine for the task of `process`; None if its behaviour begins by itself."""
+    """Return the callable for the task of `process`; None if its behaviour begins by itself."""
     interposer = process.parent.tree.interposer
     if spec.ready_at_once and interposer is None:
         return spec

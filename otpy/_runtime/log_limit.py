@@ -1,4 +1,4 @@
-"""The limit of entries of a kind per second, and the log's words on the dropped ones."""
+"""The limit of entries of a kind per second, and the log's note on the dropped ones."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class RecordKind:
         level: Their level.
         event: Their name.
         written: How many of them are written.
-        paths: Their paths: how many of each.
+        paths: How many of the written ones concern each path.
         more: How many are not written.
         hidden: The paths of those.
     """

@@ -55,7 +55,7 @@ class ProgramSignals:
         hear: Callable[[int, FrameType | None], object],
         replaced: Callable[[signal.Signals, str], object],
     ) -> None:
-        """Call `hear` on a signal, between two bytecodes, and `replaced` with a foreign handler."""
+        """Call `hear` on signals, between two bytecodes; `replaced` with who replaced a handler."""
         self._hear = hear
         self._replaced = replaced
         self._before: dict[signal.Signals, Any] = {}

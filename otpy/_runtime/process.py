@@ -347,7 +347,7 @@ class LiveProcess(InnerProcess):
 
     @property
     def asked(self) -> asyncio.Future[None] | None:
-        """Resolved when it is asked to stop; None until its first use."""
+        """Resolved when it is asked to stop; None until a task first waits for that."""
         return None if self._cold is None else self._cold.asked
 
     def report_ready(self, value: object = None) -> None:

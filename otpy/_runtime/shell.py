@@ -170,7 +170,7 @@ class Shell(InnerSupervisor):
         keys.clear()
 
     def _wake(self, key: str | None) -> None:
-        """Wake callers that wait for a change of the child `key`; None stands for itself."""
+        """Wake callers that wait for a change of the child `key`; None is the supervisor."""
         release(self._waiters.get(key, {}), None)
 
     def _perform(self, effect: Effect) -> None:

@@ -79,7 +79,7 @@ class Interposer(Protocol):
     """Stands between the supervisors of one tree and their workers: a test kit."""
 
     def around(self, process: Process, body: Body) -> Body:
-        """Return the function that the new life `process` runs in place of `body`."""
+        """Return what the life `process` calls in place of `body`, with the same arguments."""
         ...
 
     def lets_cancel(self, process: Process) -> bool:

@@ -1,4 +1,4 @@
-"""A thread that only watches, so that the end of the program need not wait for it."""
+"""A thread that only watches: neither a virtual clock nor the program's end waits for it."""
 
 from __future__ import annotations
 

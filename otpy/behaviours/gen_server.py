@@ -84,7 +84,7 @@ class GenServer(Served[RequestT, ReplyT, StateT]):
     def handle_info(
         self, message: object, state: StateT
     ) -> Result[StateT] | Awaitable[Result[StateT]]:
-        """Handle any other message: from `send`, `TIMEOUT`, `Down` and `ExitSignal`.
+        """Handle any other message: `TIMEOUT`, `Down`, `ExitSignal`, or one sent by `send`.
 
         And `(task, Ok(value))` of a task that it started with `deliver=True`.
 

@@ -103,7 +103,7 @@ class Call(Question):
         self.request = request
 
     def __repr__(self) -> str:
-        """Return the caller's name."""
+        """Return the path of the caller, and whether it has its answer."""
         who = "outside" if self.process is None else repr(self.process.path)
         return f"<Caller {who}{' answered' if self.future.done() else ''}>"
 
@@ -203,7 +203,7 @@ class Mailbox:
 
     Attributes:
         tree: The tree of the server.
-        reader: The server that reads it; None when it is closed.
+        reader: The server, or its task, that reads it; absent when it is closed.
         asleep: Whether the reader is to be woken by the next message; set by the reader.
         queue: The messages to hand out; None before the first message.
         held: What came while it was suspended; None if it is not.

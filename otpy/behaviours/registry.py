@@ -181,7 +181,7 @@ class Registry(Generic[KeyT, ValueT]):
     def unregister(
         self, key: KeyT, where: Callable[[Entry[KeyT, ValueT]], bool] | None = None
     ) -> None:
-        """Remove the entry of the calling process under `key` (REG-06, REG-15).
+        """Remove the entries of the calling process under `key` (REG-06, REG-15).
 
         All its entries, or those for which `where` is true. Those of others are left as they are,
         and a key that it does not hold is not an error.
@@ -439,7 +439,7 @@ class RegistryRef(Generic[KeyT, ValueT]):
     def unregister(
         self, key: KeyT, where: Callable[[Entry[KeyT, ValueT]], bool] | None = None
     ) -> None:
-        """Remove the entry of the calling process under `key`."""
+        """Remove the entries of the calling process under `key`."""
         self.now().unregister(key, where)
 
     def update_value(self, key: KeyT, fn: Callable[[ValueT], ValueT]) -> tuple[ValueT, ValueT]:

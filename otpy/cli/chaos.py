@@ -141,7 +141,7 @@ def log_all() -> ReportHook:
 
 
 def _log_others(is_ours: Callable[[BaseException | None], bool]) -> ReportHook:
-    """Return a hook that logs all errors without a line about strikes."""
+    """Return a hook that logs the errors that the lines about strikes do not tell."""
     log = otpy.log_reports()
 
     def hook(report: Report) -> None:

@@ -87,7 +87,7 @@ class ChaosReport:
 
     @property
     def passed(self) -> bool:
-        """Whether it survived at least one strike."""
+        """Whether it survived, and was struck at least once."""
         return self.survived and bool(self.strikes)
 
     def as_json(self) -> str:

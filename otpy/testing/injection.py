@@ -113,12 +113,12 @@ class TreeFaults:
         outer: Callable[[Tree], Interposer] | None,
         tree: Tree,
     ) -> None:
-        """Stand in for `block`, inside the stand-in of an `outer` block.
+        """Inject the faults of `block` into a tree, inside the interposer of an `outer` block.
 
         Args:
             block: The plan at work.
             lives: Those that are subject to its faults, which are listed here.
-            outer: Makes what an outer block puts there.
+            outer: Makes the interposer of an outer block.
             tree: The tree.
         """
         self._block = block

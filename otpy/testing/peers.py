@@ -11,7 +11,8 @@ what goes on over it, in which order, and when in real time:
 
 Sockets that lead back into the loop are none of this: what the kernel has sent over them has
 arrived before the loop would jump. But it may hold a part back for some milliseconds (Nagle's
-algorithm), so the clock waits for it. Listening sockets are not peers: no peer knows of them.
+algorithm), so the clock waits for it. Listening sockets do not count either: nobody outside knows
+of them.
 
 Private names of asyncio that this module stands on (`tests/testing/test_clock.py` holds each to its
 meaning): what a descriptor is registered with is a pair of handles, for reading and writing, and

@@ -153,7 +153,7 @@ class Budgets:
         return self.ledger.spent_up(account) if account in self.ledger else {}
 
     def left(self, account: str) -> float | None:
-        """Return the nothing, or less, that an account has left of a kind; None if it may go on."""
+        """Return the rest, 0 or less, of a spent kind of an account; None if it may go on."""
         self.bookkeeper.settle()
         ended = self.ledger.spent_up(account) if account in self.ledger else {}
         remaining = (self.ledger.balance(account, kind).remaining for kind in ended)

@@ -151,7 +151,7 @@ class Desk:
         return bool(self.workplace.budgets.carried_over(self.account(assignment)))
 
     def budget_left(self, assignment: Assignment) -> float | None:
-        """Return the exhausted budget that keeps a new agent from beginning; None if it may begin.
+        """Return the rest, 0 or less, that keeps a new agent from beginning; None if it may begin.
 
         None for one that was begun, or has spent its own under another definition: an agent rests
         for a grant then, and a program is for the budget monitor.

@@ -180,7 +180,7 @@ class Persistence:
             return last
 
     async def begin_anew(self, agent: str) -> None:
-        """Forget the session of an agent that no longer exists: its definition was another."""
+        """Forget the session of an agent without a known attempt: it is of another definition."""
         await self.sessions.forget(agent)
 
     async def new_work_tree(self, repository: Path, assignment: str) -> Path:

@@ -36,7 +36,7 @@ class Post:
         agent: Where it stands.
         failures: How often each failure came, under all hosts.
         session: The vendor's session to go on with; None for none.
-        summary: Its last words.
+        summary: Its last answer; empty before the first.
         messages: What others have to say to it, until its next prompt.
         reply: A person's answer, until its next prompt.
         run: The run that works for it; None between two.

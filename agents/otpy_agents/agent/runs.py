@@ -102,8 +102,8 @@ class HostedRuns:
 
         A killed mortal leaves its run at work, and so does a killed host: the next life takes the
         run up instead of beginning a second one. If the run succeeded before its host ended, and
-        the result was not recorded, it is returned: finished work is not paid for twice. In either
-        case its usage is told again.
+        the result was not recorded, it is returned: finished work is not paid for twice. However
+        it ended, its usage is told again.
 
         Args:
             label: What its runs are found by.

@@ -39,7 +39,7 @@ class Event:
 
     Attributes:
         name: For example `mortal.restarting`.
-        id: The agent it happened to.
+        id: Its subject: an assignment, a group, `Jake` or a list.
         seconds: Since the run began.
         detail: More about it, in the order to be shown.
         role: `mortal` or `drone`, if it happened to one.

@@ -18,7 +18,7 @@ _CENTS: Final = 0.995
 
 
 def countdown(seconds: float) -> str:
-    """Return the rest of a wait in seconds: `0:09`, `9:59`, `1:00:00`."""
+    """Return the rest of a wait, to the second: `0:09`, `9:59`, `1:00:00`."""
     left = math.ceil(max(0.0, seconds))
     minutes, rest = divmod(left, 60)
     hours, minutes = divmod(minutes, 60)

@@ -139,7 +139,7 @@ def _part(one: Plain) -> str:
 
 
 def hints(status: Plain, tree: KnownTree) -> Iterator[str]:
-    """Yield the command to type for each agent that was paused."""
+    """Yield the command to type for each agent that rests, or will rest."""
     several = len(status["projects"]) > 1
     for row in status["agents"]:
         paused = row["paused"]

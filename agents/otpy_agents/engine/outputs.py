@@ -66,7 +66,7 @@ class OutputKind(StrEnum):
 
 
 class WorkStatus(StrEnum):
-    """A worker's claims on its own work; the gates verify them (C-25)."""
+    """A worker's claims about its own work; the gates verify them (C-25)."""
 
     COMPLETED = "completed"
     """It did what it was asked for; `success` is read as this (C-28)."""

@@ -140,7 +140,7 @@ class SocketUnusable(OperatorError, OSError):
 
 
 class HostGone(OperatorError, ConnectionError):
-    """No host listens on the socket: it has ended. Nothing was carried out."""
+    """No host listens on the socket: the host has ended. Nothing was carried out."""
 
     def __init__(self, path: Path, advice: str) -> None:
         super().__init__(path, f"no host listens there any more; {advice}")

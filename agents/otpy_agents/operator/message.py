@@ -40,7 +40,7 @@ class CommandRefusal(StrEnum):
     """Why a command was not, or not wholly, carried out: `CommandRefused.reason`."""
 
     MALFORMED = "malformed"
-    """The line was not a request of our version, too long, or did not come."""
+    """The line was not a request of our version, was too long, or did not come."""
     FOREIGN = "foreign"
     """The socket is another user's."""
     BUSY = "busy"

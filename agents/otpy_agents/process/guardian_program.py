@@ -103,7 +103,7 @@ class _Guardian:
                 look = _LOOK
                 if pidfd >= 0:
                     poll.unregister(pidfd)
-            # A child that the host forked may hold the socket, so a second sign shows its death.
+            # The host's death has a second sign, as a child that it forked may hold the socket.
             over = self._channel in found or os.getppid() != self._host
             self._reap()
 

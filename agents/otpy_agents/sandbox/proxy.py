@@ -54,7 +54,7 @@ async def connect_proxy(
     on_refused: Callable[[str], object],
     limits: ProxyLimits | None = None,
 ) -> AsyncGenerator[ConnectProxy]:
-    """Return a block in which a proxy serves its clients; its end closes them all.
+    """Return a block in which a proxy serves its clients; the end of the block drops them all.
 
     Args:
         listening: A bound unix socket.

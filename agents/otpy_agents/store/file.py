@@ -34,8 +34,8 @@ class StoreFile:
 
     A file that is deleted while it is open is put back with all that it held, by the next who uses
     it. Where another file lies in its place, that is left alone, and a file beside it is gone on
-    with. If its kind is not put back, every use of it raises `LedgerAstray`, and its content is
-    kept beside it. Every use looks which file lies there, which takes microseconds.
+    with. A file of a kind that is not put back raises `LedgerAstray` on every use, and its content
+    is kept beside it. Every use looks which file lies there, which takes microseconds.
 
     Attributes:
         on_astray: Called with one line for a person when that has happened.

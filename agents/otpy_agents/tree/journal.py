@@ -32,7 +32,7 @@ class JournalEntry:
     Attributes:
         number: From 1, without gaps.
         name: For example `mortal.restarting`.
-        id: The agent it happened to.
+        id: Its subject: an assignment, a group, `Jake` or a list.
         seconds: Since the run began.
         detail: More about it, without secrets.
     """
@@ -75,7 +75,7 @@ class Journal:
     Attributes:
         last: Number of the latest event; 0 before the first.
         since: When the state of each agent changed last, in seconds since the run began.
-        lines: The last words of each agent.
+        lines: The latest line of output of each agent.
         held: Until when the restart of each was last held back, in seconds since the run began.
         in_line: Who may go on, and waits for a place.
     """

@@ -494,7 +494,7 @@ class MortalPool:
         self.courses.news(assignment)
 
     async def end_given_up(self) -> None:
-        """End assignments that were given up, and runs that have no assignment any more."""
+        """End assignments that were given up, and the runs left of assignments that are over."""
         for assignment, ending in list(self.courses.ending.items()):
             process = self.process(assignment)
             if process is not None:
@@ -508,9 +508,9 @@ class MortalPool:
                 self._strays.remove(stray)
 
     async def take_strays(self) -> None:
-        """Collect the unfinished runs that an earlier host left of assignments that are over.
+        """Note the assignments that are over, but whose run an earlier host left unfinished.
 
-        That host was killed before it had ended it.
+        That host was killed before it had ended the run; `end_given_up` ends it.
 
         Raises:
             LedgerError: Which runs are not over cannot be read.

@@ -105,7 +105,7 @@ def show_base(place: StepPlace, tree: StepTree, record: StepRecord) -> None:
 
 
 def mended_link(place: StepPlace, tree: StepTree) -> list[str]:
-    """Restore a work tree's link to the repository, and return the undone change.
+    """Restore a work tree's link to the repository, and return the undone changes.
 
     Raises:
         StepTreeTaken: There is no work tree any more.

@@ -216,7 +216,7 @@ class Changesets:
     async def removable(self, changeset: Changeset) -> bool:
         """Tell whether `remove` would remove the work tree: it is neither dirty nor locked.
 
-        One that is not there any more, but of which git still keeps something, is.
+        One that is not there any more, but of which git still keeps something, is removable too.
         """
         async with self._turn:
             tree = await self._tree(changeset.path)

@@ -21,7 +21,7 @@ RUNS_KEPT: Final = 100
 
 @frozen
 class _Upward:
-    """The relation of a pot to the one above it."""
+    """The amounts of a pot that the pot above counts."""
 
     spent: int
     hold: int
@@ -77,7 +77,7 @@ class Pot:
 
     @property
     def upward(self) -> _Upward:
-        """The amount of this one that the account above sees."""
+        """The amounts of this pot that the pot above counts."""
         taken = self.drawn
         if self.reserved and self.limit is not None:
             taken = self.spent + self.hold - self.limit

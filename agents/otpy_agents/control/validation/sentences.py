@@ -538,7 +538,7 @@ _JOIN: Final = re.compile(
 def read_sentence(sentence: str) -> SentenceReading | None:
     """Return the checks for a sentence, or None if no rule reads it.
 
-    A sentence that is not a rule's may be several in a row: "a.py exists and contains 'x'".
+    A sentence that no single rule reads may be several in a row: "a.py exists and contains 'x'".
     """
     plain = _BULLET.sub("", sentence.strip())
     plain = re.sub(r"[.!]+\Z", "", plain).strip()

@@ -32,7 +32,7 @@ def inputs_digest(folder: Path, globs: Sequence[str] = ()) -> str | None:
         globs: Which files, as `Globs`; none for all.
 
     Returns:
-        None if that is unknown: a file cannot be read or is not a file, or it is too much.
+        None if the hash is unknown: a file cannot be read or is not a file, or it is too much.
     """
     chosen = Globs(globs) if globs else None
     base = os.path.realpath(folder)

@@ -369,7 +369,7 @@ class WorkflowJobs:
 
 
 def _claimed(role: WorkerRole, result: WorkerResult, changes: StepChanges) -> str:
-    """Return the error in a worker's claims on its changes; empty if there is none (G-11)."""
+    """Return the error in a worker's claims about its changes; empty if there is none (G-11)."""
     if result.gave_up:
         return f"the worker gave up: {result.gave_up}"
     if role.output is OutputKind.IMPLEMENTATION and result.claims and not changes.files:

@@ -377,7 +377,7 @@ class AnswerControl:
 
     Attributes:
         accepted: Whether it is being done.
-        text: The current activity, or why there is none; a sentence for a person.
+        text: The effect of the command, or why it has none; a sentence for a person.
     """
 
     accepted: bool

@@ -300,7 +300,7 @@ class _Ears:
             await self._tail.follow(self._session, self._spent)
 
     async def hear_what_was_spent(self) -> None:
-        """Read the usage that an interrupted CLI did not tell from its session files."""
+        """Read from the session files the usage that an interrupted CLI did not tell."""
         if self._tail is not None and not self._exact:
             spent = await self._tail.look(self._session(), last=True)
             if spent is not None:

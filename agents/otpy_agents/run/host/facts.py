@@ -209,7 +209,7 @@ class WaitBegan(RunFact):
         reason: The reason for the wait.
         agent_id: The agent that the run waits for.
         retry: Number of the retry that follows; 0 if what follows is none.
-        cut_by: The command that ends the wait.
+        cut_by: The commands that end the wait.
     """
 
     event: ClassVar[str] = "wait.began"

@@ -24,7 +24,7 @@ _TOLD_AGAIN: Final = 50
 
 
 def tell_again(run: LiveRun) -> None:
-    """Tell what the stored attempts spent: the ledger may have died before it saved that.
+    """Tell what the stored attempts spent: a listener may have died before it saved that.
 
     Each reading is of a counter that was told before, so that none counts twice. The counter of a
     session in which an attempt is under way is left out: its stored reading may be lower than the

@@ -29,7 +29,7 @@ CHECKPOINT_LIMIT: Final = 16_384
 
 
 class Broken(Exception):
-    """The stored session is corrupt; the message says how."""
+    """The stored session is corrupt; the message says what was found instead."""
 
 
 def _text(session: StoredSession, attribute: Attribute[str], value: str) -> None:
