@@ -226,7 +226,7 @@ def test_hosts_are_all_of_the_network_that_is_reached(orders: list[RunOrder]) ->
         (["x", "--liveness", "stall"], "--liveness: got 'stall', wanted none, deadline:SECONDS"),
         (["x", "--max-retries", "-1"], "--max-retries: got -1, wanted a whole number"),
         (["x", "--budget-usd", "0"], "--budget-usd: got 0.0, wanted US dollars above 0"),
-        (["x", "--budget-strict"], "--budget-strict: got no --budget-usd, wanted the budget that"),
+        (["x", "--budget-strict"], "--budget-strict: got no --budget-usd, wanted the budget to"),
         (
             ["x", "--budget-usd", "2", "--budget-strict"],
             "--budget-strict: got codex with no --model, wanted a --model whose price is known",
