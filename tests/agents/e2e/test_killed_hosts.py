@@ -35,6 +35,7 @@ _GIT: Final = ("git", "-c", "user.name=t", "-c", "user.email=t@example.org")
 pytestmark = [pytest.mark.real_time, pytest.mark.timeout(300 + 15 * KILLS)]
 
 
+@pytest.mark.long
 async def test_each_token_is_counted_and_each_end_told_once(
     tmp_path: Path, home_of: MakeHome
 ) -> None:

@@ -34,6 +34,7 @@ def test_an_hour_of_harm_is_accounted_for(seed: int, tmp_path: Path) -> None:
     assert len(books.stage.sandbox.played) > len(books.plans)
 
 
+@pytest.mark.long
 @pytest.mark.real_time
 def test_a_host_that_is_killed_again_and_again(tmp_path: Path) -> None:
     """Each program finishes once and is told once; no process, branch or tree belongs to nobody."""

@@ -17,6 +17,7 @@ from otpy_agents.workspace import Changeset, Changesets, git
 from otpy_agents.workspace.git import Git, GitAnswer
 from otpy_agents.workspace.place import Place
 from tests.agents.workspace.git_world import GitWorld, worked
+from tests.examples import some
 
 pytestmark = pytest.mark.real_time
 
@@ -100,7 +101,7 @@ async def test_a_discard_may_be_cut_at_any_command(
     assert at > 10
 
 
-@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+@pytest.mark.parametrize("after", some([True, False], rest=pytest.mark.long))
 async def test_making_one_may_be_cut_at_any_command(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, after: bool
 ) -> None:
@@ -127,7 +128,7 @@ async def test_making_one_may_be_cut_at_any_command(
     assert at > 3
 
 
-@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+@pytest.mark.parametrize("after", some([True, False], rest=pytest.mark.long))
 async def test_removing_one_may_be_cut_at_any_command(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, after: bool
 ) -> None:
@@ -201,9 +202,11 @@ async def test_git_itself_may_be_killed_at_any_moment(
         return process
 
     monkeypatch.setattr(asyncio, "create_subprocess_exec", killed)
-    failed = 0
+    turns = failed = 0
     world = GitWorld(tmp_path)
-    for _ in range(12):
+    while turns < 12 or failed < 4:  # a fast machine may be done with a command before the kill
+        turns += 1
+        assert turns < 60, failed
         left = 0
         made = await world.changesets.open("zip")
         contents = worked(world, made.path)
@@ -217,7 +220,6 @@ async def test_git_itself_may_be_killed_at_any_moment(
             assert contents <= world.everything()
         left = 0
         await check(world, made, contents)
-    assert failed > 3
 
 
 async def test_a_cancelled_call_leaves_a_state_to_go_on_from(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ import pytest
 from otpy_agents.workspace import StepTrees
 from tests.agents.workspace.git_world import GitWorld
 from tests.agents.workspace.step_host import GONE, KILLED, WORK, StepHosts
+from tests.examples import some
 
 pytestmark = [pytest.mark.real_time, pytest.mark.timeout(240)]
 
@@ -75,7 +76,7 @@ def settle(world: StepWorld) -> dict[str, str | None]:
     return asyncio.run(all_of_them())
 
 
-@pytest.mark.parametrize("when", MOMENTS)
+@pytest.mark.parametrize("when", some(MOMENTS, rest=pytest.mark.long))
 @pytest.mark.parametrize("order", ["open", "rebase", "discard"])
 def test_a_step_killed_before_it_is_applied_was_not(
     tmp_path: Path, hosts: StepHosts, order: str, when: str
@@ -91,7 +92,7 @@ def test_a_step_killed_before_it_is_applied_was_not(
     assert at > (1 if order == "discard" else 4)
 
 
-@pytest.mark.parametrize("when", MOMENTS)
+@pytest.mark.parametrize("when", some(MOMENTS, rest=pytest.mark.long))
 def test_an_apply_that_is_killed_has_happened_or_not(
     tmp_path: Path, hosts: StepHosts, when: str
 ) -> None:
@@ -109,7 +110,7 @@ def test_an_apply_that_is_killed_has_happened_or_not(
     assert outcomes.count(True) >= 2
 
 
-@pytest.mark.parametrize("when", MOMENTS)
+@pytest.mark.parametrize("when", some(MOMENTS, rest=pytest.mark.long))
 def test_a_work_tree_that_is_handed_on_may_be_killed(
     tmp_path: Path, hosts: StepHosts, when: str
 ) -> None:
@@ -124,7 +125,7 @@ def test_a_work_tree_that_is_handed_on_may_be_killed(
     assert at > 6
 
 
-@pytest.mark.parametrize("when", MOMENTS)
+@pytest.mark.parametrize("when", some(MOMENTS, rest=pytest.mark.long))
 def test_settling_may_be_killed_too(tmp_path: Path, hosts: StepHosts, when: str) -> None:
     """After an apply whose files were not yet brought along, and after one that was not decided."""
     for first, applied in ((6, False), (7, True)):

@@ -63,6 +63,7 @@ async def host(site: Site, chance: random.Random, until: float) -> None:
         await asyncio.sleep(chance.uniform(1, 60))
 
 
+@pytest.mark.long
 async def test_projects_lose_nothing_whatever_happens_for_hours(
     tmp_path: Path, mock_clock: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
