@@ -56,7 +56,7 @@ class KeptFiles:
 
     def get(self, name: str) -> str | None:
         """Return the text of a file, which counts as use; None if it is missing."""
-        path = self._folder / name
+        path = self._path(name)
         try:
             text = path.read_text(encoding="utf-8")
             os.utime(path)
@@ -74,19 +74,26 @@ class KeptFiles:
         Returns:
             Its path; None if it cannot be written.
         """
-        path = self._folder / re.sub(r"[^\w.-]", "_", name)
+        path = self._path(name)
+        fresh: Path | None = None
         try:
             self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
             with tempfile.NamedTemporaryFile(
                 "w", dir=self._folder, prefix=".", delete=False, encoding="utf-8"
             ) as file:
+                fresh = Path(file.name)
                 file.write(self._clean(text))
-            Path(file.name).replace(path)
+            fresh.replace(path)
         except OSError:
+            if fresh is not None:
+                fresh.unlink(missing_ok=True)
             return None
         with contextlib.suppress(OSError):
             self._purge()
         return path
+
+    def _path(self, name: str) -> Path:
+        return self._folder / re.sub(r"[^\w.-]", "_", name)
 
     def _purge(self) -> None:
         entries = sorted(self._entries(), reverse=True)

@@ -136,6 +136,21 @@ def test_a_pass_that_cannot_be_read_or_kept_is_not_there(tmp_path: Path) -> None
     GateCache(tmp_path / "file/below").put("k", CachedPass("", 0.0))
 
 
+def test_a_file_that_cannot_be_written_leaves_nothing_behind(tmp_path: Path) -> None:
+    """On a disk that is full until somebody makes room, each gate would leave one."""
+    files = kept_module.KeptFiles(tmp_path)
+    (tmp_path / "taken").mkdir()
+    assert files.put("taken", "text") is None
+    assert [path.name for path in tmp_path.iterdir()] == ["taken"]
+
+
+def test_a_file_is_found_by_the_name_it_was_kept_by(tmp_path: Path) -> None:
+    """Whatever of it a file name should not hold."""
+    files = kept_module.KeptFiles(tmp_path)
+    assert files.put("wf/step 1", "text") == tmp_path / "wf_step_1"
+    assert files.get("wf/step 1") == "text"
+
+
 def test_passes_that_are_old_or_too_much_are_removed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
