@@ -66,15 +66,15 @@ def left_over(before: Snapshot, ignored_threads: str | None = None) -> list[str]
         before: What was there and may stay.
         ignored_threads: What the names of threads begin with that may stay too.
     """
-    deadline = time.monotonic() + PATIENCE
-    collected = False
+    deadline: float | None = None
     while True:
         found = _new_since(before, ignored_threads)
         if not found:
             return found
-        if not collected:  # what only a cycle of references keeps open
-            gc.collect()
-            collected = True
+        if deadline is None:
+            gc.collect()  # what only a cycle of references keeps open
+            # From here on: no thread could end while a collection, or a busy machine, held it up.
+            deadline = time.monotonic() + PATIENCE
         elif time.monotonic() >= deadline:
             return found
         else:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import threading
+from types import SimpleNamespace
+
 import pytest
 
 from otpy.testing import leaks
@@ -136,6 +139,24 @@ async def at_last():
 
 
 class TestWhatMayStay:
+    def test_a_thread_has_its_time_to_end_after_a_long_collection(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """A collection of a big program's objects holds every thread up for a second and more."""
+        known, may_end, passed = leaks.Snapshot.take(), threading.Event(), [0.0]
+        thread = threading.Thread(target=may_end.wait)
+
+        def sleep(seconds: float) -> None:
+            may_end.set()
+            thread.join()
+
+        clock = SimpleNamespace(monotonic=lambda: sum(passed), sleep=sleep)
+        monkeypatch.setattr(leaks, "time", clock)
+        collector = SimpleNamespace(collect=lambda: passed.append(2 * leaks.PATIENCE))
+        monkeypatch.setattr(leaks, "gc", collector)
+        thread.start()
+        assert leaks.left_over(known) == []
+
     @pytest.mark.parametrize("leak", LEAKS)
     def test_whoever_says_so_may_leave_things_behind(self, run_tests: RunTests, leak: str) -> None:
         """`leaks=False` switches the check off."""
