@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import random
 from functools import partial
 
 import pytest
@@ -233,14 +234,15 @@ async def test_a_killed_monitor_is_not_noticed_by_workers(world: World, monitor:
 
 
 async def test_chaos_kills_and_every_assignment_is_accounted_for(world: World) -> None:
-    """Workers die all the time; each is begun again until it is done or used up."""
+    """Workers die all the time; each is begun again until it is done."""
+    random.seed(7)  # the last of them, alone among killers, must not use up its restarts
     names = [f"n{number}" for number in range(6)]
     text = work(*(assignment(name, restarts=99, backoff=[0]) for name in names))
-    async with world.running(text, chaos=3.0) as root:
+    async with world.running(text, chaos=1.5) as root:
         await root.wait()
     assert {record.state for record in world.records} == {State.DONE}
     killed = [told for told in world.told if told.name == "chaos.killed"]
     assert len(world.lives) == len(names) + sum(
         one.status is not None and one.status.signal == "SIGKILL" for one in world.lives
     )
-    assert len(killed) >= len(world.lives) - len(names)
+    assert len(killed) >= len(world.lives) - len(names) > 0
